@@ -1,0 +1,50 @@
+# Two commands are all a reader needs: `make demo` and `make test`. Both make the virtual environment if
+# there is none, install what they need into it, and run.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+
+.PHONY: help demo test check docs bench clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo    watch a broker at work: echo, retention, compaction, lag, a year of real flights"
+	@echo "make test    lint, format check, types, every test, coverage"
+	@echo "make check   the fast half of it: lint, format check, types"
+	@echo "make docs    regenerate the tables, drawings and hexdumps of the documents"
+	@echo "make bench   throughput through three processes"
+	@echo "make clean   remove the virtual environment and all caches"
+
+# A stamp file per extra: reinstalled only when pyproject.toml changed.
+$(VENV)/.installed-%: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
+	@touch $@
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "zaichik needs Python 3.11 or newer; name one with: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+demo: $(VENV)/.installed-flights
+	@$(BIN)/zaichik demo
+
+check: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: check
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest
+	$(BIN)/coverage combine --quiet
+	$(BIN)/python tests/coverage_limits.py
+
+docs: $(VENV)/.installed-dev
+	$(BIN)/cog -r -U protocol/README.md README.md docs/*.md
+
+bench: $(VENV)/.installed-dev
+	$(BIN)/python benchmarks/throughput.py
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage* build dist

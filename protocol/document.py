@@ -1,0 +1,144 @@
+"""The generated parts of `protocol/README.md`: byte drawings, field tables, hexdumps, error tables.
+
+`make docs` runs it through cog, which keeps the output inside the document; a test checks that it is current.
+Everything here is derived: drawings and tables from `zaichik_protocol.layout`, hexdumps from `vectors/`.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from construct import Renamed, Struct
+from zaichik_protocol import EndCode, ErrorCode, GoAwayCode, dissect, frames
+from zaichik_protocol.layout import BATCH, BATCH_COLUMNS, BODIES, DELTAS, HEADER, SETTINGS, TEXT
+
+VECTORS = Path(__file__).parent / "vectors"
+
+_OTHER_TYPES = {
+    id(TEXT): "str",
+    id(SETTINGS): "settings",
+    id(BATCH): "rest",
+    id(DELTAS): "u32[]",
+}
+_INTEGERS = {"B": "u8", "H": "u16", "I": "u32", "L": "u32", "Q": "u64", "i": "i32", "l": "i32", "q": "i64"}
+
+
+def _fields(layout: Struct) -> Iterator[tuple[str, str, str]]:
+    """(name, type, meaning) of every field of a layout."""
+    for named in layout.subcons:
+        if named.name is None:
+            continue
+        kind = named
+        while isinstance(kind, Renamed):
+            kind = kind.subcon
+        yield named.name, _type(kind), str(named.docs)
+
+
+def _type(kind: object) -> str:
+    if known := _OTHER_TYPES.get(id(kind)):
+        return known
+    if letters := getattr(kind, "fmtstr", ""):
+        return _INTEGERS[letters[-1]]
+    match type(kind).__name__:
+        case "Const":
+            return "4 bytes"
+        case "IfThenElse":
+            return "u32[]"
+        case "Array":
+            return "i32[count + 1]"
+        case _:
+            return "bytes"
+
+
+def drawing(layout: Struct) -> str:
+    """The fields side by side, as boxes."""
+    columns = [(name, kind) for name, kind, _ in _fields(layout)]
+    widths = [max(map(len, column)) + 2 for column in columns]
+    edge = "+" + "+".join("-" * width for width in widths) + "+"
+    rows = [
+        "|" + "|".join(column[row].center(width) for column, width in zip(columns, widths, strict=True)) + "|"
+        for row in (0, 1)
+    ]
+    return "\n".join(["```text", edge, *rows, edge, "```"])
+
+
+def table(layout: Struct) -> str:
+    """The fields one below the other, with their meaning."""
+    rows = [f"| `{name}` | {kind} | {meaning} |" for name, kind, meaning in _fields(layout)]
+    return "\n".join(["| field | type | meaning |", "| --- | --- | --- |", *rows])
+
+
+def body(name: str) -> str:
+    """Drawing and table of a frame's body, and its flag bits."""
+    cls = getattr(frames, name)
+    parts = []
+    if list(_fields(BODIES[cls])):
+        parts += [drawing(BODIES[cls]), table(BODIES[cls])]
+    else:
+        parts.append("The body is empty.")
+    if cls.FLAGS:
+        bits = ", ".join(f"bit {bit.bit_length() - 1} (`0x{bit:02x}`) {flag.upper()}" for flag, bit in cls.FLAGS.items())
+        parts.append(f"Flags: {bits}.")
+    return "\n\n".join(parts)
+
+
+def header() -> str:
+    """Drawing and table of the header."""
+    return f"{drawing(HEADER)}\n\n{table(HEADER)}"
+
+
+def columns() -> str:
+    """Drawing and table of a batch."""
+    return f"{drawing(BATCH_COLUMNS)}\n\n{table(BATCH_COLUMNS)}"
+
+
+def types() -> str:
+    """All frames with their numbers."""
+    lines = ["| type | request | type | reply | type | event |", "| --- | --- | --- | --- | --- | --- |"]
+    width = max(len(frames.REQUESTS), len(frames.REPLIES))
+    for row in range(width):
+        cells = []
+        for group in (frames.REQUESTS, frames.REPLIES, frames.EVENTS):
+            cells.append(f"0x{group[row].TYPE:02x} | {group[row].__name__}" if row < len(group) else " | ")
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def hexdump(name: str) -> str:
+    """A golden frame, field by field."""
+    vectors = json.loads((VECTORS / "frames.json").read_text(encoding="utf-8"))
+    data = bytes.fromhex(next(vector["hex"] for vector in vectors if vector["name"] == name))
+    lines = []
+    for field in dissect(data):
+        text = field.data.hex(" ")
+        for start in range(0, max(len(text), 1), 24):
+            label = f"{field.name} = {_shown(field.value)}" if start == 0 else ""
+            lines.append(f"{field.offset + start // 3:4}  {text[start : start + 24].rstrip():<24} {label}".rstrip())
+    return "\n".join(["```text", *lines, "```"])
+
+
+def _shown(value: object) -> str:
+    match value:
+        case bytes():
+            return repr(value)[1:].replace("'", '"')
+        case list():
+            return str([{k: v for k, v in item.items() if k != "_io"} if isinstance(item, dict) else item for item in value])
+        case _:
+            return str(value)
+
+
+def errors() -> str:
+    """The table of error codes."""
+    lines = ["| code | name | connection | retry | meaning |", "| --- | --- | --- | --- | --- |"]
+    for code in ErrorCode:
+        fate = "ends" if code.fatal else "goes on"
+        lines.append(f"| {code.value} | `{code.name}` | {fate} | {'yes' if code.retryable else ''} | {code.meaning} |")
+    return "\n".join(lines)
+
+
+def ends() -> str:
+    """The codes of SubscriptionEnded and GoAway."""
+    lines = ["| frame | code | name | meaning |", "| --- | --- | --- | --- |"]
+    for frame, codes in (("SubscriptionEnded", EndCode), ("GoAway", GoAwayCode)):
+        lines += [f"| {frame} | {code.value} | `{code.name}` | {code.meaning} |" for code in codes]
+    return "\n".join(lines)

@@ -1,0 +1,144 @@
+"""A batch of messages, as two Arrow binary columns: keys and payloads.
+
+A column of n byte strings is n + 1 offsets followed by all the bytes, end to end. String i lies between
+offset i and offset i + 1. That shape is why a batch can be checked, cut and read without touching single
+messages: checking is two passes over integers, cutting is two slices, and Arrow (so Spark, too) takes the
+columns as they lie.
+
+    count u32 | key offsets i32[count + 1] | payload offsets i32[count + 1] | key bytes | payload bytes
+
+A `Batch` holds those very bytes and nothing beside them: what one client sent is what the ring stores and
+what every subscriber is sent. An empty key means that the message has no key.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from operator import sub
+from struct import Struct, pack, unpack_from
+from typing import Self
+
+_COUNT = Struct("<I")
+_OFFSET_SIZE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One or more messages. Make one with `of` from messages or with `parse` from the wire's bytes.
+
+    Attributes:
+        data: the bytes as they travel.
+        count: the number of messages, at least 1.
+    """
+
+    data: bytes
+    count: int
+
+    @classmethod
+    def of(cls, messages: Iterable[tuple[bytes, bytes]]) -> Self:
+        """The batch of these (key, payload) pairs; b"" stands for no key."""
+        keys, payloads = zip(*messages, strict=True)
+        return cls.of_columns(keys, payloads)
+
+    @classmethod
+    def of_columns(cls, keys: Sequence[bytes], payloads: Sequence[bytes]) -> Self:
+        """The batch of two columns of equal length, message i being `keys[i]` and `payloads[i]`."""
+        count = len(payloads)
+        if count == 0 or len(keys) != count:
+            raise ValueError(
+                f"a batch needs one key a payload and at least one of each, not {len(keys)} and {count}"
+            )
+        offsets = (*accumulate(map(len, keys), initial=0), *accumulate(map(len, payloads), initial=0))
+        return cls(b"".join((pack(f"<I{len(offsets)}i", count, *offsets), *keys, *payloads)), count)
+
+    @classmethod
+    def parse(cls, data: bytes) -> Self:
+        """The batch that these bytes are.
+
+        Raises:
+            ValueError: they are none; the message says what does not fit.
+        """
+        if len(data) < _COUNT.size:
+            raise ValueError(f"a batch begins with a count of 4 bytes, here are {len(data)}")
+        count: int = _COUNT.unpack_from(data)[0]
+        if count == 0:
+            raise ValueError("a batch of no messages")
+        batch = cls(data, count)
+        if len(data) < batch._body_at:
+            raise ValueError(f"{count} messages need {batch._body_at} bytes of offsets, here are {len(data)}")
+        keys, payloads = batch.key_offsets, batch.payload_offsets
+        for name, offsets in (("key", keys), ("payload", payloads)):
+            # Sorting sorted integers is one pass in C: the fastest way to ask whether they ever decrease.
+            if offsets[0] != 0 or sorted(offsets) != list(offsets):
+                raise ValueError(f"{name} offsets must begin at 0 and never decrease")
+        if keys[-1] + payloads[-1] != batch.size:
+            raise ValueError(f"offsets end at {keys[-1]} + {payloads[-1]} bytes, here are {batch.size}")
+        return batch
+
+    @property
+    def _body_at(self) -> int:
+        return _COUNT.size + 2 * (self.count + 1) * _OFFSET_SIZE
+
+    @property
+    def size(self) -> int:
+        """Bytes of all keys and payloads together: what credit and size limits count."""
+        return len(self.data) - self._body_at
+
+    @property
+    def key_offsets(self) -> tuple[int, ...]:
+        """Offsets into the key bytes, count + 1 of them."""
+        return unpack_from(f"<{self.count + 1}i", self.data, _COUNT.size)
+
+    @property
+    def payload_offsets(self) -> tuple[int, ...]:
+        """Offsets into the payload bytes, count + 1 of them."""
+        return unpack_from(f"<{self.count + 1}i", self.data, _COUNT.size + (self.count + 1) * _OFFSET_SIZE)
+
+    def keys(self) -> list[bytes]:
+        """Every message's key, b"" for those that have none."""
+        return self._column(self._body_at, self.key_offsets)
+
+    def payloads(self) -> list[bytes]:
+        """Every message's payload."""
+        offsets = self.payload_offsets
+        return self._column(len(self.data) - offsets[-1], offsets)
+
+    def _column(self, start: int, offsets: tuple[int, ...]) -> list[bytes]:
+        data = memoryview(self.data)[start:]
+        return [bytes(data[begin:end]) for begin, end in pairwise(offsets)]
+
+    def sizes(self) -> list[int]:
+        """Bytes of key and payload together, for each message."""
+        keys, payloads = self.key_offsets, self.payload_offsets
+        return [
+            key + payload
+            for key, payload in zip(map(sub, keys[1:], keys), map(sub, payloads[1:], payloads), strict=True)
+        ]
+
+    def largest_key(self) -> int:
+        """Bytes of the longest key."""
+        offsets = self.key_offsets
+        return max(end - begin for begin, end in pairwise(offsets))
+
+    def cut(self, start: int, stop: int) -> "Batch":
+        """Messages start to stop, without stop, as a batch of their own (itself, if that is all of them)."""
+        if (start, stop) == (0, self.count):
+            return self
+        if not 0 <= start < stop <= self.count:
+            raise ValueError(f"cannot cut {start} to {stop} out of {self.count} messages")
+        keys = self.key_offsets[start : stop + 1]
+        payloads = self.payload_offsets[start : stop + 1]
+        keys_at = self._body_at
+        payloads_at = len(self.data) - self.payload_offsets[-1]
+        offsets = [offset - keys[0] for offset in keys] + [offset - payloads[0] for offset in payloads]
+        return Batch(
+            pack(f"<I{len(offsets)}i", stop - start, *offsets)
+            + self.data[keys_at + keys[0] : keys_at + keys[-1]]
+            + self.data[payloads_at + payloads[0] : payloads_at + payloads[-1]],
+            stop - start,
+        )
+
+    def select(self, indices: Sequence[int]) -> "Batch":
+        """The messages at these indices, in this order, as a batch of their own."""
+        keys, payloads = self.keys(), self.payloads()
+        return Batch.of_columns([keys[i] for i in indices], [payloads[i] for i in indices])

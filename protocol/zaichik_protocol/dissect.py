@@ -1,0 +1,111 @@
+"""Bytes to named fields: what `zaichik dissect` prints and the wire document's hexdumps are made of.
+
+Reads by the same declaration as the codec, but field by field, so that it can also say something about bytes
+that are no frame: where a cut one ends, and in the middle of which field.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from io import BytesIO
+from typing import Any
+
+from construct import Construct, ConstructError, Struct
+
+from zaichik_protocol.frames import EVENTS, REPLIES, REQUESTS
+from zaichik_protocol.layout import BATCH_COLUMNS, BODIES, HEADER, HEADER_SIZE, LENGTH_SIZE
+
+_TYPES = {cls.TYPE: cls for cls in REQUESTS + REPLIES + EVENTS}
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a frame and the bytes it lies in.
+
+    Attributes:
+        offset: of its first byte, from the beginning of all the bytes.
+        data: its bytes; those that are there, if `problem` says that some are missing.
+        frame: the name of the frame it belongs to.
+        name, value: as in the declaration; value is None if there is a problem.
+        meaning: the declaration's text.
+        problem: "" or what is wrong here.
+    """
+
+    offset: int
+    data: bytes
+    frame: str
+    name: str
+    value: Any
+    meaning: str
+    problem: str = ""
+
+
+def dissect(data: bytes) -> Iterator[Field]:
+    """Every field of every frame in these bytes, in order, until the end or the first thing wrong."""
+    offset = 0
+    while offset < len(data):
+        header = list(_walk(HEADER, data[offset : offset + HEADER_SIZE], offset, "?", {}))
+        values = {field.name: field.value for field in header}
+        cls = _TYPES.get(values.get("type") or 0)
+        name = cls.__name__ if cls else "unknown"
+        for field in header:
+            yield Field(field.offset, field.data, name, field.name, field.value, field.meaning, field.problem)
+        if header[-1].problem:
+            return
+        end = offset + LENGTH_SIZE + values["length"]
+        body_at = offset + HEADER_SIZE
+        body = data[body_at:end]
+        if end < body_at:
+            yield Field(
+                body_at, b"", name, "body", None, "", f"length {values['length']} is less than a header's 8"
+            )
+            return
+        if cls is None:
+            yield Field(body_at, body, name, "body", None, "", f"no frame has type 0x{values['type']:02x}")
+        else:
+            flags = {flag: bool(values["flags"] & bit) for flag, bit in cls.FLAGS.items()}
+            yield from _body(BODIES[cls], body, body_at, name, flags)
+        if end > len(data):
+            missing = end - len(data)
+            yield Field(
+                len(data), b"", name, "cut", None, "", f"the frame is cut here: {missing} bytes are missing"
+            )
+        offset = end
+
+
+def _body(layout: Struct, data: bytes, offset: int, frame: str, flags: dict[str, bool]) -> Iterator[Field]:
+    for field in _walk(layout, data, offset, frame, flags):
+        if field.name == "batch" and not field.problem:
+            yield from _walk(BATCH_COLUMNS, field.data, field.offset, frame, {})
+        else:
+            yield field
+
+
+def _walk(layout: Struct, data: bytes, offset: int, frame: str, flags: dict[str, bool]) -> Iterator[Field]:
+    stream = BytesIO(data)
+    values: dict[str, Any] = dict(flags)
+    for sub in layout.subcons:
+        begin = stream.tell()
+        problem = ""
+        try:
+            value = sub.parse_stream(stream, **values)
+        except (ConstructError, IndexError) as error:
+            value, problem = None, _problem(sub, data[begin:], error)
+        end = len(data) if problem else stream.tell()
+        if sub.name is None:  # Terminated: no field, but a problem if bytes are left
+            if problem:
+                yield Field(
+                    offset + begin, data[begin:], frame, "rest", None, "", "bytes after the last field"
+                )
+            return
+        values[sub.name] = value
+        if begin < end or problem:
+            yield Field(offset + begin, data[begin:end], frame, sub.name, value, str(sub.docs or ""), problem)
+        if problem:
+            return
+
+
+def _problem(sub: "Construct[Any, Any]", rest: bytes, error: Exception) -> str:
+    if not rest:
+        return f"{sub.name} is missing"
+    reason = str(error).rpartition("\n")[2]
+    return f"{sub.name} is wrong or cut: {reason}"
