@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from construct import Renamed, Struct
+
 from zaichik_protocol import EndCode, ErrorCode, GoAwayCode, dissect, frames
 from zaichik_protocol.layout import BATCH, BATCH_COLUMNS, BODIES, DELTAS, HEADER, SETTINGS, TEXT
 
@@ -77,7 +78,9 @@ def body(name: str) -> str:
     else:
         parts.append("The body is empty.")
     if cls.FLAGS:
-        bits = ", ".join(f"bit {bit.bit_length() - 1} (`0x{bit:02x}`) {flag.upper()}" for flag, bit in cls.FLAGS.items())
+        bits = ", ".join(
+            f"bit {bit.bit_length() - 1} (`0x{bit:02x}`) {flag.upper()}" for flag, bit in cls.FLAGS.items()
+        )
         parts.append(f"Flags: {bits}.")
     return "\n\n".join(parts)
 
@@ -122,7 +125,9 @@ def _shown(value: object) -> str:
         case bytes():
             return repr(value)[1:].replace("'", '"')
         case list():
-            return str([{k: v for k, v in item.items() if k != "_io"} if isinstance(item, dict) else item for item in value])
+            return str(
+                [{k: v for k, v in item.items() if k != "_io"} if isinstance(item, dict) else item for item in value]
+            )
         case _:
             return str(value)
 

@@ -37,17 +37,15 @@ class Batch:
     @classmethod
     def of(cls, messages: Iterable[tuple[bytes, bytes]]) -> Self:
         """The batch of these (key, payload) pairs; b"" stands for no key."""
-        keys, payloads = zip(*messages, strict=True)
-        return cls.of_columns(keys, payloads)
+        pairs = list(messages)
+        return cls.of_columns([key for key, _ in pairs], [payload for _, payload in pairs])
 
     @classmethod
     def of_columns(cls, keys: Sequence[bytes], payloads: Sequence[bytes]) -> Self:
         """The batch of two columns of equal length, message i being `keys[i]` and `payloads[i]`."""
         count = len(payloads)
         if count == 0 or len(keys) != count:
-            raise ValueError(
-                f"a batch needs one key a payload and at least one of each, not {len(keys)} and {count}"
-            )
+            raise ValueError(f"a batch needs one key a payload and at least one of each, not {len(keys)} and {count}")
         offsets = (*accumulate(map(len, keys), initial=0), *accumulate(map(len, payloads), initial=0))
         return cls(b"".join((pack(f"<I{len(offsets)}i", count, *offsets), *keys, *payloads)), count)
 
@@ -83,6 +81,12 @@ class Batch:
     def size(self) -> int:
         """Bytes of all keys and payloads together: what credit and size limits count."""
         return len(self.data) - self._body_at
+
+    @property
+    def key_size(self) -> int:
+        """Bytes of all keys together."""
+        last: int = unpack_from("<i", self.data, _COUNT.size + self.count * _OFFSET_SIZE)[0]
+        return last
 
     @property
     def key_offsets(self) -> tuple[int, ...]:

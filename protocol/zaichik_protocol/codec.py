@@ -21,8 +21,8 @@ from construct import Construct, ConstructError, Renamed
 from zaichik_protocol import hot
 from zaichik_protocol.batch import Batch
 from zaichik_protocol.errors import ErrorCode, ProtocolError
-from zaichik_protocol.frames import EVENTS, REPLIES, REQUESTS, Frame, Messages, Published
-from zaichik_protocol.layout import BODIES, HEADER, HEADER_SIZE, LENGTH_SIZE, MIN_LENGTH, TEXT
+from zaichik_protocol.frames import EVENTS, REPLIES, REQUESTS, Frame, Hello, Messages, Published
+from zaichik_protocol.layout import BODIES, HEADER, HEADER_SIZE, LENGTH_SIZE, MIN_LENGTH, TEXT, reason
 
 HELLO_MAX_FRAME = 4096  # before Hello nobody is owed more memory than a greeting needs
 
@@ -50,7 +50,7 @@ def encode(frame: Frame) -> bytes:
     """The bytes of a frame, header and all.
 
     Raises:
-        ValueError: a value does not fit its field; the message names frame and field.
+        ValueError: a value does not fit its field; the message names the frame and what does not fit.
     """
     cls = type(frame)
     if twin := hot.ENCODERS.get(cls):
@@ -63,8 +63,8 @@ def encode_by_declaration(frame: Frame) -> bytes:
     """What `encode` does, without the fast twins: the reference they are tested against."""
     cls = type(frame)
     flags = {name: getattr(frame, name) for name in cls.FLAGS}
-    values = {name: _to_wire(getattr(frame, name)) for name in _ATTRIBUTES[cls]}
     try:
+        values = {name: _to_wire(getattr(frame, name)) for name in _ATTRIBUTES[cls]}
         body = BODIES[cls].build(values, **flags)
         bits = sum(bit for name, bit in cls.FLAGS.items() if flags[name])
         header = {
@@ -75,7 +75,7 @@ def encode_by_declaration(frame: Frame) -> bytes:
             "id": frame.id,
         }
         return HEADER.build(header) + body
-    except ConstructError as error:
+    except (ConstructError, UnicodeEncodeError) as error:
         raise ValueError(f"{cls.__name__} cannot be encoded: {error}") from None
 
 
@@ -102,6 +102,7 @@ class FrameDecoder:
     def __init__(self, accepts: Iterable[type[Frame]] = REQUESTS, max_frame: int = HELLO_MAX_FRAME) -> None:
         self.max_frame = max_frame
         self._types = {cls.TYPE: cls for cls in accepts}
+        self._hello_required = False
         self._buffer = bytearray()
         self._fatal: ProtocolError | None = None
 
@@ -110,14 +111,29 @@ class FrameDecoder:
         """A decoder of what brokers send. A client trusts the broker it chose with any length."""
         return cls(REPLIES + EVENTS, max_frame=2**32 - 1)
 
+    @classmethod
+    def for_broker(cls) -> "FrameDecoder":
+        """A decoder of what clients send: a Hello of modest size, and nothing else before `greeted`."""
+        decoder = cls((Hello,))
+        decoder._hello_required = True
+        return decoder
+
+    def greeted(self, max_frame: int) -> None:
+        """The Hello was accepted: from now on all requests may come, with lengths up to `max_frame`."""
+        if self._hello_required:
+            self._hello_required = False
+            self._types = {cls.TYPE: cls for cls in REQUESTS}
+            self.max_frame = max_frame
+
     @property
     def buffered(self) -> int:
         """Bytes received that belong to no frame returned so far."""
         return len(self._buffer)
 
     def receive_data(self, data: bytes) -> None:
-        """Store bytes. Nothing is looked at before `next_frame`."""
-        self._buffer += data
+        """Store bytes, unless a fatal error came before. Nothing is looked at before `next_frame`."""
+        if self._fatal is None:
+            self._buffer += data
 
     def next_frame(self) -> Frame | NeedData:
         """The next frame, or `NEED_DATA` if it is not all here.
@@ -169,6 +185,8 @@ class FrameDecoder:
         if header.zero != 0:
             raise ProtocolError(ErrorCode.MALFORMED, "bytes 6 and 7 of a frame must be 0", "zero", **at)
         cls = self._types.get(header.type)
+        if cls is None and self._hello_required:
+            raise ProtocolError(ErrorCode.HELLO_REQUIRED, "the first frame must be a Hello", **at)
         if cls is None:
             raise ProtocolError(
                 ErrorCode.UNSUPPORTED, f"frame type 0x{header.type:02x} is not known here", "type", **at
@@ -183,18 +201,13 @@ class FrameDecoder:
         except ConstructError as error:
             raise ProtocolError(
                 ErrorCode.MALFORMED,
-                f"the body of this {cls.__name__} does not add up: {_first_line(error)}",
+                f"the body of this {cls.__name__} does not add up: {reason(error)}",
                 **at,
             ) from None
         values = {name: _from_wire(cls, name, body[name], at) for name in _ATTRIBUTES[cls]}
         frame = cls(id=header.id, **flags, **values)
         _check_counts(frame, at)
         return frame
-
-
-def _first_line(error: ConstructError) -> str:
-    """What construct says, without the path of its parser."""
-    return str(error).rpartition("\n")[2] or str(error)
 
 
 def _from_wire(cls: type[Frame], name: str, value: Any, at: dict[str, int]) -> Any:

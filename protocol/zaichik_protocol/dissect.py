@@ -12,7 +12,7 @@ from typing import Any
 from construct import Construct, ConstructError, Struct
 
 from zaichik_protocol.frames import EVENTS, REPLIES, REQUESTS
-from zaichik_protocol.layout import BATCH_COLUMNS, BODIES, HEADER, HEADER_SIZE, LENGTH_SIZE
+from zaichik_protocol.layout import BATCH_COLUMNS, BODIES, HEADER, HEADER_SIZE, LENGTH_SIZE, reason
 
 _TYPES = {cls.TYPE: cls for cls in REQUESTS + REPLIES + EVENTS}
 
@@ -40,7 +40,11 @@ class Field:
 
 
 def dissect(data: bytes) -> Iterator[Field]:
-    """Every field of every frame in these bytes, in order, until the end or the first thing wrong."""
+    """Every field of every frame in these bytes, in order, until the end or a header that makes no sense.
+
+    A field that takes no bytes is left out, unless it should have some. The first problem inside a body is the
+    last that is said of that frame; the next frame goes on.
+    """
     offset = 0
     while offset < len(data):
         header = list(_walk(HEADER, data[offset : offset + HEADER_SIZE], offset, "?", {}))
@@ -55,20 +59,17 @@ def dissect(data: bytes) -> Iterator[Field]:
         body_at = offset + HEADER_SIZE
         body = data[body_at:end]
         if end < body_at:
-            yield Field(
-                body_at, b"", name, "body", None, "", f"length {values['length']} is less than a header's 8"
-            )
+            yield Field(body_at, b"", name, "body", None, "", f"length {values['length']} is less than a header's 8")
             return
         if cls is None:
             yield Field(body_at, body, name, "body", None, "", f"no frame has type 0x{values['type']:02x}")
         else:
             flags = {flag: bool(values["flags"] & bit) for flag, bit in cls.FLAGS.items()}
-            yield from _body(BODIES[cls], body, body_at, name, flags)
+            fields = _body(BODIES[cls], body, body_at, name, flags)
+            yield from (field for field in fields if field.data or field.problem)
         if end > len(data):
             missing = end - len(data)
-            yield Field(
-                len(data), b"", name, "cut", None, "", f"the frame is cut here: {missing} bytes are missing"
-            )
+            yield Field(len(data), b"", name, "cut", None, "", f"the frame is cut here: {missing} bytes are missing")
         offset = end
 
 
@@ -88,24 +89,20 @@ def _walk(layout: Struct, data: bytes, offset: int, frame: str, flags: dict[str,
         problem = ""
         try:
             value = sub.parse_stream(stream, **values)
-        except (ConstructError, IndexError) as error:
+        except ConstructError as error:
             value, problem = None, _problem(sub, data[begin:], error)
         end = len(data) if problem else stream.tell()
         if sub.name is None:  # Terminated: no field, but a problem if bytes are left
             if problem:
-                yield Field(
-                    offset + begin, data[begin:], frame, "rest", None, "", "bytes after the last field"
-                )
+                yield Field(offset + begin, data[begin:], frame, "rest", None, "", "bytes after the last field")
             return
         values[sub.name] = value
-        if begin < end or problem:
-            yield Field(offset + begin, data[begin:end], frame, sub.name, value, str(sub.docs or ""), problem)
+        yield Field(offset + begin, data[begin:end], frame, sub.name, value, str(sub.docs), problem)
         if problem:
             return
 
 
-def _problem(sub: "Construct[Any, Any]", rest: bytes, error: Exception) -> str:
+def _problem(sub: "Construct[Any, Any]", rest: bytes, error: ConstructError) -> str:
     if not rest:
         return f"{sub.name} is missing"
-    reason = str(error).rpartition("\n")[2]
-    return f"{sub.name} is wrong or cut: {reason}"
+    return f"{sub.name} is wrong or cut: {reason(error)}"

@@ -44,9 +44,7 @@ def _decode_publish(frame_id: int, data: bytes) -> Publish:
 
 
 def _encode_published(frame: Published) -> bytes:
-    body = (
-        _PUBLISHED.pack(frame.first_offset, frame.stored, frame.compacted, frame.subscribers) + frame.dropped
-    )
+    body = _PUBLISHED.pack(frame.first_offset, frame.stored, frame.compacted, frame.subscribers) + frame.dropped
     return _header(frame, len(body), frame.duplicate) + body
 
 

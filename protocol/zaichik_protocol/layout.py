@@ -20,6 +20,7 @@ from construct import (
     Bytes,
     Const,
     Construct,
+    ConstructError,
     GreedyBytes,
     If,
     Int8ul,
@@ -60,14 +61,17 @@ MIN_LENGTH = HEADER_SIZE - LENGTH_SIZE
 # of the struct module); it documents them, and a test holds the two against each other.
 BATCH_COLUMNS = Struct(
     "count" / Int32ul * "messages, at least 1",
-    "key_offsets"
-    / Array(this.count + 1, Int32sl)
-    * "message i's key is key bytes [i] … [i + 1]; empty: no key",
+    "key_offsets" / Array(this.count + 1, Int32sl) * "message i's key is key bytes [i] … [i + 1]; empty: no key",
     "payload_offsets" / Array(this.count + 1, Int32sl) * "message i's payload is payload bytes [i] … [i + 1]",
     "key_bytes" / Bytes(lambda known: known.key_offsets[-1]) * "all keys, end to end",
     "payload_bytes" / Bytes(lambda known: known.payload_offsets[-1]) * "all payloads, end to end",
     Terminated,
 )
+
+
+def reason(error: ConstructError) -> str:
+    """What construct says, without the path of its parser, which it puts on a line before."""
+    return str(error).rpartition("\n")[2]
 
 
 def _body(*fields: "Construct[Any, Any]") -> Struct:

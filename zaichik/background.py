@@ -1,0 +1,38 @@
+"""Tasks that run behind an `async with` block and end with it.
+
+A task group does that already, but wraps whatever the block raises into an exception group: `except
+TopicExists` around an `async with zaichik.connect()` would never match. Here the block's own exception comes
+out as it is. What fails *behind* the block still comes as a group, because that is news to the block.
+"""
+
+from types import TracebackType
+from typing import Self
+
+import anyio
+from anyio.abc import TaskGroup
+
+
+class BackgroundTasks:
+    """A task group for the background: `async with BackgroundTasks() as tasks: tasks.group.start_soon(...)`.
+
+    All tasks are cancelled when the block ends.
+    """
+
+    group: TaskGroup
+
+    async def __aenter__(self) -> Self:
+        """Enter the task group."""
+        self.group = anyio.create_task_group()
+        await self.group.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None:
+        """Cancel the tasks and wait for them."""
+        self.group.cancel_scope.cancel()
+        if isinstance(error, Exception):
+            # Hidden from the group, which would wrap it; raised again by `async with`, since we return None.
+            await self.group.__aexit__(None, None, None)
+            return None
+        return await self.group.__aexit__(kind, error, traceback)

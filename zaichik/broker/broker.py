@@ -1,0 +1,49 @@
+"""What all connections share: the topics, the clock, the limits. No socket in sight."""
+
+import secrets
+from collections.abc import Callable
+from importlib.metadata import version
+
+from zaichik.broker.clock import Clock, SystemClock
+from zaichik.broker.settings import BrokerSettings
+from zaichik.broker.subscription_manager import SubscriptionManager
+from zaichik.broker.topic_registry import TopicRegistry
+
+
+class Broker:
+    """The state of one broker. `Server` gives it a listener, tests may drive it without one.
+
+    Args:
+        settings: limits and defaults.
+        clock: what the time is.
+
+    Attributes:
+        boot: a random number that tells this run from every other.
+        registry: the topics.
+        managers: the conversations going on, by the number of their connection.
+    """
+
+    def __init__(self, settings: BrokerSettings | None = None, clock: Clock | None = None) -> None:
+        self.settings = settings or BrokerSettings()
+        self.clock = clock or SystemClock()
+        self.name = f"zaichik {version('zaichik')}"
+        self.boot = secrets.randbits(63) + 1
+        self.registry = TopicRegistry(self.settings)
+        self.managers: dict[int, SubscriptionManager] = {}
+        self._connections = 0
+
+    def connect(self, on_output: Callable[[], None]) -> SubscriptionManager:
+        """Begin a conversation; `on_output` is called whenever it may have something to send."""
+        self._connections += 1
+        manager = SubscriptionManager(self, self._connections, on_output)
+        self.managers[manager.number] = manager
+        return manager
+
+    def disconnect(self, manager: SubscriptionManager) -> None:
+        """End a conversation: nothing of it is left (CLO-3)."""
+        manager.close()
+        del self.managers[manager.number]
+
+    def sweep(self) -> None:
+        """Free what time has freed. A server does it once a second."""
+        self.registry.sweep(self.clock.now_us())

@@ -1,0 +1,134 @@
+"""One client's socket: a task that reads, a task that writes, and the manager between them.
+
+    bytes ─▶ reader: decode, apply ─▶ SubscriptionManager ─▶ writer: turn, send ─▶ bytes
+
+The reader never waits for a send and the writer never waits for a command. What couples them are two events:
+the writer waits for output; the reader waits, if replies have piled up, until some are sent.
+"""
+
+import logging
+
+import anyio
+from anyio.abc import ByteStream
+
+from zaichik.broker.broker import Broker
+from zaichik_protocol import NEED_DATA, ErrorCode, FrameDecoder, ProtocolError, Refused
+
+logger = logging.getLogger(__name__)
+
+RECEIVE_BYTES = 256 * 1024  # one call's worth: large enough that batches come whole, small enough to be fair
+SEND_BYTES = 64 * 1024  # of one send: what must move within the write timeout
+LINGER_SECONDS = 1.0  # how long the peer may take to read the last frames before the socket is closed
+
+
+class Connection:
+    """A connection from accept to close.
+
+    Args:
+        stream: the peer's bytes; closed when `run` returns.
+        broker: what all connections share.
+        peer: the peer's address, for the log.
+    """
+
+    def __init__(self, stream: ByteStream, broker: Broker, peer: str) -> None:
+        self._stream = stream
+        self._broker = broker
+        self._peer = peer
+        self._output = anyio.Event()
+        self._room = anyio.Event()
+        self._read_all = anyio.Event()
+        self._decoder = FrameDecoder.for_broker()
+        self._manager = broker.connect(self._on_output)
+
+    def _on_output(self) -> None:
+        self._output.set()
+
+    def go_away(self) -> None:
+        """Begin to end: the client is told, and what was answered is still sent (CLO-2)."""
+        self._manager.go_away()
+
+    async def run(self) -> None:
+        """Serve the client until one side ends the conversation."""
+        logger.info("%s connected", self._peer)
+        reason = "stopped"
+        try:
+            async with self._stream, anyio.create_task_group() as tasks:
+                tasks.start_soon(self._read)
+                reason = await self._write()
+                tasks.cancel_scope.cancel()
+        finally:
+            self._broker.disconnect(self._manager)
+            logger.info("%s disconnected: %s", self._peer, reason)
+
+    # -- reading ---------------------------------------------------------------------------------------------
+
+    async def _read(self) -> None:
+        manager = self._manager
+        try:
+            while True:
+                data = await self._stream.receive(RECEIVE_BYTES)
+                # After a Close or a fatal error the client is read and not heard. Closing a socket that holds
+                # unread bytes resets it, and a reset can take our last frames away from the peer.
+                if not manager.closing:
+                    self._decoder.receive_data(data)
+                    await self._apply_all()
+        except (anyio.EndOfStream, anyio.BrokenResourceError):
+            manager.close()
+        finally:
+            self._read_all.set()
+
+    async def _apply_all(self) -> None:
+        """Apply every frame that is there whole."""
+        manager, decoder, clock = self._manager, self._decoder, self._broker.clock
+        while not manager.closing:
+            try:
+                frame = decoder.next_frame()
+            except ProtocolError as error:
+                manager.refuse(error, error.request_id, error.request_type)
+                continue
+            if frame is NEED_DATA:
+                return
+            try:
+                manager.apply(frame, clock.now_us())
+            except Exception:
+                logger.exception("%s: a bug in carrying out %s", self._peer, type(frame).__name__)
+                bug = Refused(ErrorCode.INTERNAL, "the broker has a bug; its log tells more")
+                manager.refuse(bug, frame.id, frame.TYPE)
+            if manager.greeted:
+                decoder.greeted(self._broker.settings.max_frame)
+            while manager.reply_bytes > self._broker.settings.max_replies:
+                self._room = anyio.Event()
+                await self._room.wait()
+
+    # -- writing ---------------------------------------------------------------------------------------------
+
+    async def _write(self) -> str:
+        """Send until the conversation is over; the reason why it is."""
+        manager, clock = self._manager, self._broker.clock
+        try:
+            while True:
+                frames = manager.turn(clock.now_us())
+                if frames:
+                    self._room.set()
+                    await self._send(b"".join(frames))
+                elif manager.closing:
+                    break
+                else:
+                    # No await since the turn came back empty, so nothing can have come in between.
+                    self._output = anyio.Event()
+                    await self._output.wait()
+            await self._stream.send_eof()
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError) as error:
+            return f"the peer is gone ({type(error).__name__})"
+        except TimeoutError:
+            # Part of a frame may be on its way: nothing that could be said now would be understood.
+            return f"{ErrorCode.SLOW_CONSUMER.name}: it read nothing for {self._broker.settings.write_timeout:g} s"
+        with anyio.move_on_after(LINGER_SECONDS):
+            await self._read_all.wait()
+        return "closed"
+
+    async def _send(self, data: bytes) -> None:
+        """Send all of it; something must move within the write timeout, however much it is."""
+        for start in range(0, len(data), SEND_BYTES):
+            with anyio.fail_after(self._broker.settings.write_timeout):
+                await self._stream.send(data[start : start + SEND_BYTES])

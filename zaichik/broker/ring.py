@@ -1,0 +1,160 @@
+"""A bounded broadcast ring: every message is stored once, however many read it, and the oldest go first.
+
+The usual broadcast channel gives each subscriber a queue; memory then grows with subscribers and with the
+slowest of them. Here the messages stand in one place and a subscriber is a number, the offset it reads next.
+Who falls behind the head has lost messages, and can tell exactly how many: `head - cursor`.
+
+    offsets   0   1   2 │ 3   4   5   6   7   8   9
+    entries  [───dead──]│[    entry 3   ] [ 7  8  9 ]
+                        head (here 4)                 next_offset = 10
+
+An entry is a published batch, with the one time at which it was accepted. Two lists run side by side, the
+entries and the offsets of their first messages, so that a cursor finds its entry by bisection: 0.4 µs among a
+million, where the middle of a deque costs 10 µs. Dead entries at the front are forgotten (their bytes are
+freed at once) and the lists are trimmed when more than half of them is dead, which costs O(1) per append.
+
+The bound in messages is exact although entries come in batches: the *head* is an offset and may stand inside
+an entry. Nothing below it is ever read again; the entry's bytes are freed with its last message. The bound in
+bytes takes whole entries.
+
+All messages of an entry were accepted at one time and times never decrease. So what has expired is always a
+prefix, and expiring costs nothing for what stays.
+
+Plain and synchronous: no I/O, no clock, no lock. Nothing awaits between a look and a change.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from zaichik_protocol import Batch
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A stored batch.
+
+    Attributes:
+        base: offset of its first message.
+        accepted_us: when the broker accepted it.
+        batch: its messages, as the bytes that came in.
+    """
+
+    base: int
+    accepted_us: int
+    batch: Batch
+
+    @property
+    def end(self) -> int:
+        """The first offset after it."""
+        return self.base + self.batch.count
+
+
+class BroadcastRing:
+    """The messages of one topic, from `head` up to, not including, `next_offset`.
+
+    Args:
+        capacity: messages it holds at most.
+        max_bytes: bytes of batches it holds at most.
+
+    Attributes:
+        head: the oldest offset that can be read.
+        next_offset: the offset the next message will get; also the number of messages ever stored.
+        bytes: bytes of the batches held.
+        evicted: messages that had to go for newer ones (RET-6).
+        expired: messages whose time was over (RET-5, RET-1).
+    """
+
+    def __init__(self, capacity: int, max_bytes: int) -> None:
+        self.capacity = capacity
+        self.max_bytes = max_bytes
+        self.head = 0
+        self.next_offset = 0
+        self.bytes = 0
+        self.evicted = 0
+        self.expired = 0
+        self._entries: list[Entry | None] = []  # None: dead
+        self._bases: list[int] = []
+        self._first = 0  # index of the first entry that is not dead
+        # Who waits for the next message. A dict, because it keeps order and forgets in O(1).
+        self._waiting: dict[object, Callable[[], None]] = {}
+
+    def append(self, batch: Batch, accepted_us: int) -> int:
+        """The offset of the batch's first message, now stored. Older ones may have gone for it.
+
+        The batch must fit an empty ring, and `accepted_us` must not be less than that of the last one.
+        """
+        base = self.next_offset
+        self._entries.append(Entry(base, accepted_us, batch))
+        self._bases.append(base)
+        self.next_offset += batch.count
+        self.bytes += len(batch.data)
+        self.evict()
+        waiting, self._waiting = self._waiting, {}
+        for wake in waiting.values():
+            wake()
+        return base
+
+    def evict(self) -> None:
+        """Drop the oldest messages until both bounds hold."""
+        before = self.head
+        self._drop_below(max(self.head, self.next_offset - self.capacity))
+        while self.bytes > self.max_bytes:
+            self._drop_below(self._at(self._first).end)
+        self.evicted += self.head - before
+
+    def expire_accepted_before(self, limit_us: int) -> None:
+        """Drop every message accepted at or before `limit_us`, as expired."""
+        while self.head < self.next_offset:
+            entry = self._at(self._first)
+            if entry.accepted_us > limit_us:
+                break
+            self.expire_below(entry.end)
+
+    def expire_below(self, offset: int) -> None:
+        """Drop every message below `offset`, as expired."""
+        if offset > self.head:
+            self.expired += offset - self.head
+            self._drop_below(offset)
+
+    def entry(self, offset: int) -> Entry:
+        """The entry that holds `offset`, which must be readable."""
+        return self._at(bisect_right(self._bases, offset, lo=self._first) - 1)
+
+    def first_accepted_since(self, time_us: int) -> int:
+        """The first readable offset accepted at `time_us` or later; `next_offset` if there is none."""
+        index = bisect_right(
+            self._entries, time_us - 1, lo=self._first, key=lambda entry: entry.accepted_us if entry else -1
+        )
+        return max(self.head, self._bases[index]) if index < len(self._bases) else self.next_offset
+
+    def wait(self, waiter: object, wake: Callable[[], None]) -> None:
+        """Call `wake` once, when the next message is appended.
+
+        Once only: an append costs as much as there are waiters, not as much as there are subscribers. (With
+        10,000 subscribers that are elsewhere, that is 5 µs instead of 400.)
+        """
+        self._waiting[waiter] = wake
+
+    def stop_waiting(self, waiter: object) -> None:
+        """Forget a waiter, if it is one."""
+        self._waiting.pop(waiter, None)
+
+    def _at(self, index: int) -> Entry:
+        entry = self._entries[index]
+        if entry is None:  # pragma: no cover (the head never points at a dead entry)
+            raise IndexError("this entry is gone")
+        return entry
+
+    def _drop_below(self, offset: int) -> None:
+        self.head = offset
+        while self._first < len(self._entries):
+            entry = self._at(self._first)
+            if entry.end > offset:
+                break
+            self.bytes -= len(entry.batch.data)
+            self._entries[self._first] = None
+            self._first += 1
+        if self._first * 2 > len(self._entries):
+            del self._entries[: self._first], self._bases[: self._first]
+            self._first = 0

@@ -1,0 +1,153 @@
+"""The listener and everything that runs beside the connections: the sweeper and the orderly end.
+
+A server is given its listener; whoever makes one decides about addresses. `stop` begins the end: no new
+connections, a GoAway to everyone, what was read is answered and sent, and after the drain timeout whoever is
+still there is cut off.
+"""
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio
+from anyio.abc import SocketAttribute, SocketStream
+from anyio.streams.stapled import MultiListener
+
+from zaichik.background import BackgroundTasks
+from zaichik.broker.broker import Broker
+from zaichik.broker.clock import Clock
+from zaichik.broker.connection import Connection
+from zaichik.broker.settings import BrokerSettings
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_PORT = 8889
+SWEEP_SECONDS = 1.0
+
+
+class Server:
+    """A broker on a listener.
+
+    Args:
+        broker: the state served.
+        listener: where clients connect; closed when `run` returns.
+
+    Attributes:
+        host, port: the address of the listener.
+    """
+
+    def __init__(self, broker: Broker, listener: MultiListener[SocketStream]) -> None:
+        self.broker = broker
+        self.host: str = listener.listeners[0].extra(SocketAttribute.raw_socket).getsockname()[0]
+        self.port = listener.extra(SocketAttribute.local_port)
+        self._listener = listener
+        self._stopping = anyio.Event()
+        self._connections: set[Connection] = set()
+
+    @classmethod
+    async def listening(
+        cls, host: str, port: int, settings: BrokerSettings | None = None, clock: Clock | None = None
+    ) -> "Server":
+        """A server on that address; port 0 takes a free one.
+
+        Raises:
+            OSError: the address cannot be had.
+        """
+        return cls(Broker(settings, clock), await anyio.create_tcp_listener(local_host=host, local_port=port))
+
+    @property
+    def clock(self) -> Clock:
+        """The broker's clock."""
+        return self.broker.clock
+
+    def sweep(self) -> None:
+        """Free what time has freed, now. It happens once a second by itself."""
+        self.broker.sweep()
+
+    def stop(self) -> None:
+        """Begin the orderly end (CLO-2); `run` returns when it is done."""
+        self._stopping.set()
+
+    async def run(self) -> None:
+        """Serve until `stop` or until cancelled; both end in order, within the drain timeout."""
+        async with BackgroundTasks() as background:
+            background.group.start_soon(self._sweep_forever)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._serve_connections)
+                try:
+                    await self._stopping.wait()
+                finally:
+                    self.stop()  # also when cancelled: then the shielded connections still end in order
+
+    async def _serve_connections(self) -> None:
+        """Accept until stopping, then drain."""
+        async with self._listener, anyio.create_task_group() as connections:
+            connections.cancel_scope.shield = True
+            async with BackgroundTasks() as accepting:
+                accepting.group.start_soon(self._listener.serve, self._serve_one, connections)
+                await self._stopping.wait()
+            for connection in self._connections:
+                connection.go_away()
+            connections.cancel_scope.deadline = anyio.current_time() + self.broker.settings.drain_timeout
+
+    async def _serve_one(self, stream: SocketStream) -> None:
+        """One connection, from accept to close. Whatever goes wrong in it stays in it."""
+        try:
+            peer = _peer(stream)
+        except OSError:  # gone before it was looked at
+            await stream.aclose()
+            return
+        connection = Connection(stream, self.broker, peer)
+        self._connections.add(connection)
+        try:
+            await connection.run()
+        except Exception:
+            logger.exception("%s: a bug ended this connection", peer)
+        finally:
+            self._connections.discard(connection)
+
+    async def _sweep_forever(self) -> None:
+        while True:
+            await anyio.sleep(SWEEP_SECONDS)
+            self.sweep()
+
+
+def _peer(stream: SocketStream) -> str:
+    host, port, *_ = stream.extra(SocketAttribute.raw_socket).getpeername()
+    return f"{host}:{port}"
+
+
+async def serve(
+    host: str = "127.0.0.1",
+    port: int = DEFAULT_PORT,
+    *,
+    settings: BrokerSettings | None = None,
+    clock: Clock | None = None,
+) -> None:
+    """Run a broker on that address until cancelled.
+
+    Raises:
+        OSError: the address cannot be had.
+    """
+    await (await Server.listening(host, port, settings, clock)).run()
+
+
+@asynccontextmanager
+async def running_broker(
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    settings: BrokerSettings | None = None,
+    clock: Clock | None = None,
+) -> AsyncIterator[Server]:
+    """A broker that runs as long as the `async with` block, on a free port unless one is named.
+
+    For examples, lessons and tests: with `clock=ManualClock()` time passes when you say so.
+
+    Raises:
+        OSError: the address cannot be had.
+    """
+    server = await Server.listening(host, port, settings, clock)
+    async with BackgroundTasks() as tasks:
+        tasks.group.start_soon(server.run)
+        yield server

@@ -1,0 +1,103 @@
+"""Every limit and default of the broker, in one place, with the reason for each number."""
+
+from dataclasses import dataclass, field, fields, replace
+
+from zaichik_protocol import FOREVER, ErrorCode, Refused, Setting
+
+KIB = 1024
+MIB = 1024 * KIB
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSettings:
+    """What a topic was created with (TOP-2). Attribute names are those of the wire's settings.
+
+    Attributes:
+        retention_ttl_ms: how long a message stays readable to latecomers; `FOREVER` is allowed (RET-1).
+        compaction_window_ms: how long a key's first message keeps later ones out; 0 is off (COM-1).
+        capacity: messages in the ring.
+        max_bytes: bytes of batches in the ring.
+        max_keys: keys whose windows are remembered (COM-6).
+    """
+
+    retention_ttl_ms: int = 0
+    compaction_window_ms: int = 0
+    capacity: int = 10_000
+    max_bytes: int = 64 * MIB
+    max_keys: int = 100_000
+
+    def pairs(self) -> tuple[tuple[int, int], ...]:
+        """The settings as the wire carries them, in the order of their numbers."""
+        return tuple((number.value, getattr(self, number.name.lower())) for number in Setting)
+
+    def merged(self, pairs: tuple[tuple[int, int], ...]) -> "TopicSettings":
+        """These settings with those of a request laid over them.
+
+        Raises:
+            Refused: a setting is unknown, named twice or out of range.
+        """
+        values: dict[str, int] = {}
+        for number, value in pairs:
+            if number not in _RANGES:
+                raise Refused(ErrorCode.UNSUPPORTED, f"this broker knows no setting {number}", "settings")
+            name = Setting(number).name.lower()
+            if name in values:
+                raise Refused(ErrorCode.INVALID_FIELD, f"{name} is named twice", "settings")
+            if value not in _RANGES[number] and not (value == FOREVER and name.endswith("_ms")):
+                raise Refused(
+                    ErrorCode.INVALID_FIELD,
+                    f"{name} is {value}; it must be {_RANGES[number].start} to {_RANGES[number].stop - 1}"
+                    + (", or forever" if name.endswith("_ms") else ""),
+                    "settings",
+                )
+            values[name] = value
+        return replace(self, **values)
+
+
+_CENTURY_MS = 100 * 31_557_600_000  # longer is a mistake in units; who means forever can say so
+_RANGES: dict[int, range] = {
+    Setting.RETENTION_TTL_MS: range(_CENTURY_MS + 1),
+    Setting.COMPACTION_WINDOW_MS: range(_CENTURY_MS + 1),
+    Setting.CAPACITY: range(1, 100_000_000 + 1),
+    Setting.MAX_BYTES: range(1, 2**40 + 1),
+    Setting.MAX_KEYS: range(1, 10_000_000 + 1),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSettings:
+    """What one broker accepts. `zaichik serve` prints it, `describe` tells it.
+
+    Attributes:
+        max_message: bytes of keys and payloads in a batch, and so in one message: what fits comfortably in
+            memory a few hundred times.
+        max_batch: messages in a batch; more would gain nothing and make turns unfair.
+        max_frame: largest length field: the largest batch, its offsets, a topic's name and room to spare.
+        max_key: bytes of a key: it is held as long as its window.
+        max_credit: messages one subscription may have in flight.
+        max_topics, max_subscriptions: of the broker, and of one connection.
+        soft_output: unsent bytes of a connection above which no more messages are taken for it (LAG-3).
+        max_replies: unsent bytes of replies above which a connection's requests are no longer read (LAG-3).
+        write_timeout: seconds in which something must move when output is waiting (LAG-3).
+        drain_timeout: seconds a stopping broker waits for its connections (CLO-2).
+        auto_create: whether Publish and Subscribe create missing topics (TOP-3).
+        topic: the settings of topics that do not name their own.
+    """
+
+    max_message: int = 1 * MIB
+    max_batch: int = 8192
+    max_frame: int = 1 * MIB + 128 * KIB
+    max_key: int = 1 * KIB
+    max_credit: int = 1_000_000
+    max_topics: int = 10_000
+    max_subscriptions: int = 1_000
+    soft_output: int = 256 * KIB
+    max_replies: int = 128 * KIB
+    write_timeout: float = 10.0
+    drain_timeout: float = 10.0
+    auto_create: bool = True
+    topic: TopicSettings = field(default_factory=TopicSettings)
+
+    def limits(self) -> dict[str, int | float | bool]:
+        """Name and value of every limit, for people and for `describe`."""
+        return {item.name: getattr(self, item.name) for item in fields(self) if item.name != "topic"}

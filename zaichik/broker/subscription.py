@@ -1,0 +1,170 @@
+"""A subscription: an integer cursor, its credit, and what is in flight. It never holds a message.
+
+    committed          cursor              next_offset
+    ────┬────────────────┬──────────────────────┬───▶ offsets
+        │   in flight    │       ahead          │
+        (delivered, not settled)
+
+Everything a reader can be told comes out of `take`, one frame a call: lag, messages, the end. Free credit is
+computed from what is in flight and never counted up or down, so no order of commits can mint any.
+
+`offsets since the start = delivered + skipped + ahead`, always: the promise that nothing is lost in silence.
+"""
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable
+from itertools import accumulate
+
+from zaichik.broker.topic_controller import TopicController
+from zaichik_protocol import (
+    EndCode,
+    ErrorCode,
+    Frame,
+    Lagged,
+    Messages,
+    Refused,
+    Subscribe,
+    SubscriptionEnded,
+)
+
+
+class Subscription:
+    """One reader's place in one topic.
+
+    Args:
+        request: what was asked for, already checked.
+        topic: the topic read.
+        cursor: the first offset to read.
+        on_ready: called when `take` may have something again; see `make_ready`.
+
+    Attributes:
+        id: the number of the Subscribe.
+        start: where it began.
+        cursor: the next offset to be delivered.
+        committed: everything below is settled.
+        delivered: messages sent.
+        skipped: offsets told as lag.
+        in_flight: messages sent and not settled.
+        ended: whether `SubscriptionEnded` was sent: nothing follows it, but commits are still accepted.
+    """
+
+    def __init__(
+        self,
+        request: Subscribe,
+        topic: TopicController,
+        cursor: int,
+        on_ready: Callable[["Subscription"], None],
+    ) -> None:
+        self.id = request.id
+        self.topic = topic
+        self.credit = request.credit
+        self.credit_bytes = request.credit_bytes
+        self.until = request.until
+        self.start = self.cursor = self.committed = cursor
+        self.delivered = 0
+        self.skipped = 0
+        self.in_flight = 0
+        self.in_flight_bytes = 0
+        self.ended = False
+        self._frames: deque[tuple[int, int, int]] = deque()  # in flight: first offset, end, bytes
+        self._on_ready = on_ready
+        self._is_ready = False
+
+    @property
+    def ahead(self) -> int:
+        """Offsets published and not yet delivered or skipped."""
+        return self.topic.ring.next_offset - self.cursor
+
+    @property
+    def has_credit(self) -> bool:
+        """Whether nothing is in flight, or less than either credit (CMT-1)."""
+        return not self._frames or (self.in_flight < self.credit and self.in_flight_bytes < self.credit_bytes)
+
+    def make_ready(self) -> None:
+        """Ask for a turn, once, until `take` comes back with nothing."""
+        if not self._is_ready:
+            self._is_ready = True
+            self._on_ready(self)
+
+    def take(self, now_us: int) -> Frame | None:
+        """The next thing to tell the reader; None if there is nothing, and then `make_ready` will be called.
+
+        By the ring if the reader is caught up, by its own commit if it is out of credit.
+        """
+        self.topic.expire(now_us)
+        frame = None if self.ended else self._next_frame()
+        if frame is None:
+            self._is_ready = False
+            if self.ahead == 0 and self.has_credit and not self.ended:
+                self.topic.ring.wait(self, self.make_ready)
+        return frame
+
+    def _next_frame(self) -> Frame | None:
+        ring = self.topic.ring
+        if self.cursor >= self.until:  # needs no credit (RET-4)
+            self.ended = True
+            self.topic.detach(self)
+            return SubscriptionEnded(self.id, EndCode.UNTIL, self.cursor, f"it reached offset {self.until}")
+        if not self.has_credit:
+            return None  # nor is lag told: what the reader cannot take now may be more by then (LAG-1)
+        if self.cursor < ring.head:
+            return self._skip(min(ring.head, self.until))
+        if self.cursor < ring.next_offset:
+            return self._deliver()
+        return None
+
+    def _skip(self, to_offset: int) -> Lagged:
+        lagged = Lagged(self.id, self.cursor, to_offset)
+        self.skipped += to_offset - self.cursor
+        self.cursor = to_offset
+        return lagged
+
+    def _deliver(self) -> Messages | None:
+        """As much of one entry as credit and `until` allow: the stored bytes themselves if that is all of it."""
+        entry = self.topic.ring.entry(self.cursor)
+        first = self.cursor - entry.base
+        room = min(entry.batch.count - first, self.credit - self.in_flight, self.until - self.cursor)
+        batch = entry.batch.cut(first, first + room)
+        free_bytes = self.credit_bytes - self.in_flight_bytes
+        if batch.size > free_bytes:
+            fits = bisect_right(list(accumulate(batch.sizes())), free_bytes)
+            if fits == 0 and self._frames:
+                return None
+            batch = batch.cut(0, max(fits, 1))  # one message of any size, while nothing is in flight (CMT-1)
+        messages = Messages(self.id, self.cursor, entry.accepted_us, batch)
+        end = self.cursor + batch.count
+        self._frames.append((self.cursor, end, batch.size))
+        self.cursor = end
+        self.delivered += batch.count
+        self.in_flight += batch.count
+        self.in_flight_bytes += batch.size
+        return messages
+
+    def commit(self, next_offset: int) -> int:
+        """Settle everything below `next_offset`; what is committed now (CMT-2).
+
+        A frame's bytes are settled with its last message: the offsets are here, the messages are not.
+
+        Raises:
+            Refused: `NOT_IN_FLIGHT`, beyond the cursor.
+        """
+        if next_offset > self.cursor:
+            raise Refused(
+                ErrorCode.NOT_IN_FLIGHT,
+                f"offset {next_offset - 1} was not delivered yet; the next to be delivered is {self.cursor}",
+                "next",
+            )
+        self.committed = max(self.committed, next_offset)
+        frames = self._frames
+        while frames and frames[0][1] <= next_offset:
+            first, end, size = frames.popleft()
+            self.in_flight -= end - first
+            self.in_flight_bytes -= size
+        if frames and frames[0][0] < next_offset:
+            first, end, size = frames[0]
+            self.in_flight -= next_offset - first
+            frames[0] = (next_offset, end, size)
+        if self.has_credit:
+            self.make_ready()
+        return self.committed

@@ -1,0 +1,311 @@
+"""One client's conversation: its requests are applied, its subscriptions take turns.
+
+The manager is the select of the broker. `apply` carries out a request at once and puts the reply into `out`;
+`turn` gives the bytes to send next: the replies first, then a frame from each subscription that has something,
+one after the other, until enough is on its way. Both are synchronous. The connection's two tasks call them,
+and the only thing they wait for is one event, "there may be output". Waiting and taking are separate steps, so
+whatever is cancelled while waiting, nothing has been taken that could be lost.
+
+Why commands never wait for the socket: a client that publishes much to a topic it also reads, and reads
+nothing in the meantime, fills its receive buffer. If the broker then waited for a send before taking the next
+command, both sides would wait for each other for ever.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from zaichik.broker.describe import describe
+from zaichik.broker.subscription import Subscription
+from zaichik_protocol import (
+    PROTOCOL_VERSION,
+    Batch,
+    Close,
+    Closed,
+    Commit,
+    Committed,
+    CreateTopic,
+    Describe,
+    Described,
+    Error,
+    ErrorCode,
+    Frame,
+    GoAway,
+    GoAwayCode,
+    Hello,
+    Ping,
+    Pong,
+    Publish,
+    Published,
+    Refused,
+    Subscribe,
+    Subscribed,
+    TopicCreated,
+    Unsubscribe,
+    Unsubscribed,
+    Welcome,
+    encode,
+)
+
+if TYPE_CHECKING:
+    from zaichik.broker.broker import Broker
+
+
+class SubscriptionManager:
+    """The state of one connection, apart from its socket.
+
+    Args:
+        broker: what all connections share.
+        number: of the connection, counted by the broker.
+        on_output: called whenever `turn` may have something to send.
+
+    Attributes:
+        client: the name the client gave in its Hello, "" before.
+        greeted: whether the Hello was accepted.
+        closing: no more requests are taken; once `turn` gives nothing more, the connection is done.
+        subscriptions: by their id.
+        reply_bytes: bytes of replies waiting to be sent.
+    """
+
+    def __init__(self, broker: "Broker", number: int, on_output: Callable[[], None]) -> None:
+        self.number = number
+        self.client = ""
+        self.greeted = False
+        self.closing = False
+        self.subscriptions: dict[int, Subscription] = {}
+        self.reply_bytes = 0
+        self._broker = broker
+        self._settings = broker.settings
+        self._on_output = on_output
+        self._out: list[bytes] = []
+        self._ready: deque[Subscription] = deque()
+        self._last_subscription = 0
+
+    # -- requests --------------------------------------------------------------------------------------------
+
+    def apply(self, request: Frame, now_us: int) -> None:
+        """Carry out a request; its reply, or an Error, goes to the output. Ignored after a Close.
+
+        The decoder has seen to it that the first one is a Hello.
+        """
+        if self.closing:
+            return
+        try:
+            reply = self._carry_out(request, now_us)
+        except Refused as refusal:
+            self.refuse(refusal, request.id, request.TYPE)
+            return
+        if request.id != 0:  # id 0 asks for silence
+            self._send(reply)
+
+    def refuse(self, refusal: Refused, request_id: int, request_type: int) -> None:
+        """Answer with an Error. If it is fatal, or the client is not in yet, it is the last thing said."""
+        code = refusal.code
+        fatal = code.fatal or not self.greeted
+        error = Error(
+            request_id,
+            code,
+            request_type,
+            refusal.field,
+            0,
+            refusal.message,
+            retryable=code.retryable,
+            fatal=fatal,
+        )
+        self._send(error)
+        if fatal:
+            self.close()
+
+    def _carry_out(self, request: Frame, now_us: int) -> Frame:
+        match request:
+            case Hello():
+                return self._hello(request)
+            case CreateTopic():
+                topic, created = self._broker.registry.create(request.topic, request.settings, now_us)
+                return TopicCreated(request.id, int(created), topic.epoch, topic.settings.pairs())
+            case Publish():
+                return self._publish(request, now_us)
+            case Subscribe():
+                return self._subscribe(request, now_us)
+            case Unsubscribe():
+                self._drop(self._subscription(request.subscription))
+                return Unsubscribed(request.id)
+            case Commit():
+                return Committed(request.id, self._subscription(request.subscription).commit(request.next))
+            case Ping():
+                return Pong(request.id, request.value)
+            case Close():
+                self.close()
+                return Closed(request.id)
+            case Describe():
+                more, page = describe(self._broker, request)
+                return Described(request.id, int(more), page)
+            case _:
+                raise Refused(ErrorCode.UNSUPPORTED, f"this broker does not do {type(request).__name__}", "type")
+
+    def _hello(self, request: Hello) -> Welcome:
+        if self.greeted:
+            raise Refused(ErrorCode.UNSUPPORTED, "Hello was said already")
+        if not request.version_min <= PROTOCOL_VERSION <= request.version_max:
+            raise Refused(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"this broker speaks version {PROTOCOL_VERSION} only; "
+                f"the client speaks {request.version_min} to {request.version_max}",
+                "version_max",
+            )
+        if request.auth > 2:
+            raise Refused(ErrorCode.INVALID_FIELD, f"auth is {request.auth}; it must be 0 to 2", "auth")
+        self.greeted = True
+        self.client = request.client
+        limits = self._settings
+        return Welcome(
+            request.id,
+            version=PROTOCOL_VERSION,
+            features=0,
+            boot=self._broker.boot,
+            max_frame=limits.max_frame,
+            max_batch=limits.max_batch,
+            max_message=limits.max_message,
+            max_credit=limits.max_credit,
+            idle_ms=0,
+            broker=self._broker.name,
+        )
+
+    def _publish(self, request: Publish, now_us: int) -> Published:
+        if request.producer:
+            raise Refused(ErrorCode.UNSUPPORTED, "this broker does not know numbered producers", "producer")
+        self._check_batch(request.batch)
+        topic = self._broker.registry.get_or_create(request.topic, now_us)
+        outcome = topic.publish(request.batch, now_us)
+        return Published(
+            request.id,
+            outcome.first_offset,
+            outcome.stored,
+            outcome.compacted,
+            len(topic.readers),
+            outcome.dropped,
+        )
+
+    def _check_batch(self, batch: Batch) -> None:
+        limits = self._settings
+        if batch.size > limits.max_message:
+            code = ErrorCode.MESSAGE_TOO_LARGE if batch.count == 1 else ErrorCode.BATCH_TOO_LARGE
+            raise Refused(code, f"{batch.size} bytes of keys and payloads; at most {limits.max_message}", "batch")
+        if batch.count > limits.max_batch:
+            raise Refused(ErrorCode.BATCH_TOO_LARGE, f"{batch.count} messages; at most {limits.max_batch}", "batch")
+        # Looking at every key is only worth while if together they could hold one that is too long.
+        if batch.key_size > limits.max_key and batch.largest_key() > limits.max_key:
+            raise Refused(
+                ErrorCode.INVALID_FIELD,
+                f"a key of {batch.largest_key()} bytes; at most {limits.max_key}",
+                "batch",
+            )
+
+    # -- subscriptions ---------------------------------------------------------------------------------------
+
+    def _subscribe(self, request: Subscribe, now_us: int) -> Subscribed:
+        self._check_subscribe(request)
+        topic = self._broker.registry.get_or_create(request.topic, now_us)
+        if request.epoch not in (0, topic.epoch):
+            raise Refused(
+                ErrorCode.EPOCH_CHANGED,
+                f"topic {topic.name!r} has epoch {topic.epoch}, not {request.epoch}: it is another topic, "
+                "and the old offsets mean nothing in it. Start again from its beginning.",
+                "epoch",
+            )
+        cursor = topic.position(request.start, request.value, now_us)
+        subscription = Subscription(request, topic, cursor, self._queue)
+        self._last_subscription = request.id
+        self.subscriptions[request.id] = subscription
+        topic.attach(subscription)
+        subscription.make_ready()
+        return Subscribed(request.id, topic.epoch, cursor, topic.ring.next_offset, cursor)
+
+    def _check_subscribe(self, request: Subscribe) -> None:
+        limits = self._settings
+        if request.id <= self._last_subscription:
+            raise Refused(
+                ErrorCode.INVALID_FIELD,
+                f"a Subscribe's id names the subscription: it must be greater than {self._last_subscription}",
+                "id",
+            )
+        if request.name:
+            raise Refused(ErrorCode.UNSUPPORTED, "this broker does not know named subscriptions", "name")
+        if not 1 <= request.credit <= limits.max_credit:
+            raise Refused(
+                ErrorCode.INVALID_FIELD,
+                f"credit is {request.credit}; it must be 1 to {limits.max_credit}",
+                "credit",
+            )
+        if request.credit_bytes == 0:
+            raise Refused(ErrorCode.INVALID_FIELD, "credit_bytes is 0; it must be at least 1", "credit_bytes")
+        if len(self.subscriptions) >= limits.max_subscriptions:
+            raise Refused(
+                ErrorCode.TOO_MANY_SUBSCRIPTIONS,
+                f"this connection has {len(self.subscriptions)} subscriptions, as many as it may. "
+                "Unsubscribe from one, or open another connection.",
+            )
+
+    def _subscription(self, subscription_id: int) -> Subscription:
+        subscription = self.subscriptions.get(subscription_id)
+        if subscription is None:
+            raise Refused(
+                ErrorCode.NO_SUCH_SUBSCRIPTION,
+                f"this connection has no subscription {subscription_id}",
+                "subscription",
+            )
+        return subscription
+
+    def _drop(self, subscription: Subscription) -> None:
+        """No trace is left, neither here nor at the topic (CLO-3)."""
+        del self.subscriptions[subscription.id]
+        subscription.topic.detach(subscription)
+
+    # -- output ----------------------------------------------------------------------------------------------
+
+    def turn(self, now_us: int) -> list[bytes]:
+        """The frames to send next, in order; none if there is nothing to say.
+
+        Replies go first. Then each ready subscription has a turn of one frame, again and again, until the soft
+        mark is reached: a busy topic cannot starve a quiet one (LAG-4), and a reader that is slow in taking
+        bytes leaves its messages in the ring (LAG-3).
+        """
+        frames, self._out = self._out, []
+        size, self.reply_bytes = self.reply_bytes, 0
+        while self._ready and size < self._settings.soft_output:
+            subscription = self._ready.popleft()
+            if subscription.id not in self.subscriptions:
+                continue  # unsubscribed while it was in the queue (UNS-1)
+            frame = subscription.take(now_us)
+            if frame is not None:
+                data = encode(frame)
+                frames.append(data)
+                size += len(data)
+                self._ready.append(subscription)
+        return frames
+
+    def _queue(self, subscription: Subscription) -> None:
+        self._ready.append(subscription)
+        self._on_output()
+
+    def _send(self, frame: Frame) -> None:
+        data = encode(frame)
+        self._out.append(data)
+        self.reply_bytes += len(data)
+        self._on_output()
+
+    # -- the end ---------------------------------------------------------------------------------------------
+
+    def go_away(self) -> None:
+        """Tell the client that the broker is stopping, and close (CLO-2)."""
+        if not self.closing:
+            self._send(GoAway(0, GoAwayCode.STOPPING, GoAwayCode.STOPPING.meaning))
+            self.close()
+
+    def close(self) -> None:
+        """End all subscriptions and take no more requests. What is in the output will still be sent."""
+        self.closing = True
+        for subscription in list(self.subscriptions.values()):
+            self._drop(subscription)
+        self._ready.clear()
+        self._on_output()

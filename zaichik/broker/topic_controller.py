@@ -1,0 +1,184 @@
+"""A topic: settings, one ring, one compaction window, and who reads it. Here the rules of time are applied.
+
+Retention decides how long a message can be read (`expire`), compaction whether it is stored at all
+(`publish`). Both look at the same clock reading, which the caller passes in.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from zaichik.broker.compaction import CompactionWindow
+from zaichik.broker.ring import BroadcastRing
+from zaichik.broker.settings import TopicSettings
+from zaichik_protocol import FOREVER, Batch, ErrorCode, Refused, Start
+
+MICROSECONDS_PER_MS = 1000
+
+
+class Reader(Protocol):
+    """What a topic knows of a subscription."""
+
+    cursor: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a published batch.
+
+    Attributes:
+        first_offset: of the first message stored; the next one to come if none was.
+        stored, compacted: messages kept, and dropped by compaction.
+        dropped: bit i is set if message i was dropped (the lowest bit of each byte first); empty if none was.
+    """
+
+    first_offset: int
+    stored: int
+    compacted: int
+    dropped: bytes
+
+
+class TopicController:
+    """One topic. All methods are synchronous; `now_us` is the clock's reading, which never decreases.
+
+    Args:
+        name: its name.
+        settings: see `TopicSettings`.
+        epoch: when it was made; together with the name its identity. Never 0.
+        explicit: whether somebody asked for these settings, or first use created it (TOP-3).
+
+    Attributes:
+        published: messages that arrived: `published = stored + compacted`.
+        compacted: messages that compaction dropped.
+        readers: its live subscriptions.
+    """
+
+    def __init__(self, name: str, settings: TopicSettings, epoch: int, *, explicit: bool) -> None:
+        self.name = name
+        self.epoch = epoch
+        self.published = 0
+        self.compacted = 0
+        self.readers: dict[Reader, None] = {}  # a set that keeps order, so that everything is repeatable
+        self.ring = BroadcastRing(settings.capacity, settings.max_bytes)
+        self._apply(settings, explicit=explicit)
+
+    def _apply(self, settings: TopicSettings, *, explicit: bool) -> None:
+        self.settings = settings
+        self.explicit = explicit
+        self.ring.capacity = settings.capacity
+        self.ring.max_bytes = settings.max_bytes
+        window_ms = settings.compaction_window_ms
+        window_us = FOREVER if window_ms == FOREVER else window_ms * MICROSECONDS_PER_MS
+        self.window = CompactionWindow(window_us, settings.max_keys) if window_ms else None
+
+    def create_again(self, pairs: tuple[tuple[int, int], ...]) -> None:
+        """Accept a second CreateTopic with these settings, or refuse it (TOP-2, TOP-3).
+
+        Raises:
+            Refused: `TOPIC_EXISTS`, with the difference.
+        """
+        wanted = self.settings.merged(pairs)
+        if not self.explicit and self.ring.next_offset == 0:
+            self._apply(wanted, explicit=True)
+        elif wanted != self.settings:
+            differences = ", ".join(
+                f"{name} is {_shown(getattr(self.settings, name))}, asked for {_shown(getattr(wanted, name))}"
+                for name in TopicSettings.__dataclass_fields__
+                if getattr(wanted, name) != getattr(self.settings, name)
+            )
+            raise Refused(
+                ErrorCode.TOPIC_EXISTS,
+                f"topic {self.name!r} exists with other settings: {differences}. "
+                "Leave them out to use it as it is, or choose another name.",
+                "settings",
+            )
+
+    def publish(self, batch: Batch, now_us: int) -> Outcome:
+        """Store a batch, compacted, all of it at one time (PUB-2, COM-2).
+
+        Raises:
+            Refused: `BATCH_TOO_LARGE` for the ring (RET-6); then nothing was stored.
+        """
+        if batch.count > self.settings.capacity or len(batch.data) > self.settings.max_bytes:
+            raise Refused(
+                ErrorCode.BATCH_TOO_LARGE,
+                f"{batch.count} messages in {len(batch.data)} bytes are more than the ring of {self.name!r} holds "
+                f"({self.settings.capacity} messages, {self.settings.max_bytes} bytes). Send smaller batches.",
+                "batch",
+            )
+        self.expire(now_us)
+        kept: Batch | None = batch
+        dropped = b""
+        if self.window is not None:
+            indices = self.window.admit(batch.keys(), now_us)
+            if len(indices) < batch.count:
+                dropped = _bitmap(batch.count, indices)
+                kept = batch.select(indices) if indices else None
+        stored = 0 if kept is None else kept.count
+        self.published += batch.count
+        self.compacted += batch.count - stored
+        first_offset = self.ring.next_offset if kept is None else self.ring.append(kept, now_us)
+        return Outcome(first_offset, stored, batch.count - stored, dropped)
+
+    def expire(self, now_us: int) -> None:
+        """Drop what may no longer be read: readable while accepted ≤ now < accepted + ttl (RET-1, RET-5)."""
+        ttl_ms = self.settings.retention_ttl_ms
+        if ttl_ms not in (0, FOREVER):
+            self.ring.expire_accepted_before(now_us - ttl_ms * MICROSECONDS_PER_MS)
+
+    def sweep(self, now_us: int) -> None:
+        """Free what time has freed; called once a second, so that an idle topic lets go by itself (RET-7).
+
+        Without retention, that is also what lies below every cursor: no one is waiting for it (RET-1).
+        """
+        self.expire(now_us)
+        if self.settings.retention_ttl_ms == 0:
+            self.ring.expire_below(min((reader.cursor for reader in self.readers), default=self.ring.next_offset))
+        if self.window is not None:
+            self.window.close(now_us)
+
+    def position(self, start: int, value: int, now_us: int) -> int:
+        """The offset at which a subscription begins (RET-4).
+
+        Raises:
+            Refused: `OFFSET_AHEAD`, `INVALID_FIELD`.
+        """
+        self.expire(now_us)
+        ring = self.ring
+        match start:
+            case Start.EARLIEST:
+                return ring.head if self.settings.retention_ttl_ms else ring.next_offset
+            case Start.LATEST:
+                return ring.next_offset
+            case Start.OFFSET if value <= ring.next_offset:
+                return value
+            case Start.OFFSET:
+                raise Refused(
+                    ErrorCode.OFFSET_AHEAD,
+                    f"topic {self.name!r} ends before offset {ring.next_offset}, so it cannot be read from {value}",
+                    "value",
+                )
+            case Start.TIME:
+                return ring.first_accepted_since(value)
+            case _:
+                raise Refused(ErrorCode.INVALID_FIELD, f"start is {start}; it must be 0 to 3", "start")
+
+    def attach(self, reader: Reader) -> None:
+        """Count a subscription in."""
+        self.readers[reader] = None
+
+    def detach(self, reader: Reader) -> None:
+        """Count a subscription out, wherever it stands."""
+        self.readers.pop(reader, None)
+        self.ring.stop_waiting(reader)
+
+
+def _bitmap(count: int, kept: list[int]) -> bytes:
+    """One bit for each of `count` messages, set for those that are not in `kept`."""
+    bitmap = bytearray((count + 7) // 8)
+    for index in set(range(count)).difference(kept):
+        bitmap[index >> 3] |= 1 << (index & 7)
+    return bytes(bitmap)
+
+
+def _shown(value: int) -> str:
+    return "forever" if value == FOREVER else str(value)

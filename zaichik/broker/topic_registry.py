@@ -1,0 +1,95 @@
+"""All topics by name. Whoever needs one gets it here, made on first use.
+
+"Is it there?" and "make it" are one synchronous step. With a lock taken twice, once for each, two creators can
+both find nothing and the second replaces the topic whose readers then wait forever; with no `await` between,
+there is nothing to lock (TOP-1).
+"""
+
+import unicodedata
+from collections.abc import Iterator
+
+from zaichik.broker.settings import BrokerSettings
+from zaichik.broker.topic_controller import TopicController
+from zaichik_protocol import ErrorCode, Refused
+
+MAX_NAME = 200  # bytes: room for a sentence, and a thousand names fit a page of `describe`
+
+
+class TopicRegistry:
+    """The topics of one broker. Topics are never deleted (TOP-4).
+
+    Args:
+        settings: the broker's; `settings.topic` are the defaults of new topics.
+    """
+
+    def __init__(self, settings: BrokerSettings) -> None:
+        self._settings = settings
+        self._topics: dict[str, TopicController] = {}
+
+    def __iter__(self) -> Iterator[TopicController]:
+        """Every topic, in order of creation."""
+        return iter(self._topics.values())
+
+    def __len__(self) -> int:
+        """Number of topics."""
+        return len(self._topics)
+
+    def get_or_create(self, name: str, now_us: int) -> TopicController:
+        """The topic of that name, created with default settings if there is none (TOP-3).
+
+        Raises:
+            Refused: `NO_SUCH_TOPIC` if the broker creates nothing by itself, `INVALID_FIELD`, `TOO_MANY_TOPICS`.
+        """
+        topic = self._topics.get(name)
+        if topic is None:
+            if not self._settings.auto_create:
+                raise Refused(
+                    ErrorCode.NO_SUCH_TOPIC,
+                    f"there is no topic {name!r} and this broker creates none on first use. Create it first.",
+                    "topic",
+                )
+            topic = self._add(name, (), now_us, explicit=False)
+        return topic
+
+    def create(self, name: str, pairs: tuple[tuple[int, int], ...], now_us: int) -> tuple[TopicController, bool]:
+        """The topic of that name with these settings, and whether this call made it (TOP-1, TOP-2).
+
+        Raises:
+            Refused: `TOPIC_EXISTS`, `INVALID_FIELD`, `UNSUPPORTED`, `TOO_MANY_TOPICS`.
+        """
+        topic = self._topics.get(name)
+        if topic is None:
+            return self._add(name, pairs, now_us, explicit=True), True
+        topic.create_again(pairs)
+        return topic, False
+
+    def sweep(self, now_us: int) -> None:
+        """Free what time has freed, in every topic (RET-7)."""
+        for topic in self._topics.values():
+            topic.sweep(now_us)
+
+    def _add(self, name: str, pairs: tuple[tuple[int, int], ...], now_us: int, *, explicit: bool) -> TopicController:
+        _check_name(name)
+        settings = self._settings.topic.merged(pairs)
+        if len(self._topics) >= self._settings.max_topics:
+            raise Refused(
+                ErrorCode.TOO_MANY_TOPICS,
+                f"the broker holds {len(self._topics)} topics, as many as it may. Use one of them.",
+                "topic",
+            )
+        topic = TopicController(name, settings, max(1, now_us), explicit=explicit)
+        self._topics[name] = topic
+        return topic
+
+
+def _check_name(name: str) -> None:
+    size = len(name.encode())
+    if not 1 <= size <= MAX_NAME:
+        problem = f"it has {size} bytes; 1 to {MAX_NAME} are allowed"
+    elif any(unicodedata.category(letter) == "Cc" for letter in name):
+        problem = "it has control characters"
+    elif name.startswith("$"):
+        problem = "names beginning with $ belong to the broker"
+    else:
+        return
+    raise Refused(ErrorCode.INVALID_FIELD, f"topic name {name[:40]!r}: {problem}", "topic")
