@@ -1,0 +1,296 @@
+"""The client: topics, publishing and subscribing over one connection."""
+
+import json
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from typing import Any, Literal, overload
+
+import anyio
+
+from zaichik.background import BackgroundTasks
+from zaichik.client.connection import Connection
+from zaichik.client.errors import BrokerError, ZaichikError
+from zaichik.client.messages import (
+    BatchResult,
+    Duration,
+    Key,
+    Lagged,
+    Message,
+    PublishResult,
+    StartAt,
+    Topic,
+    key_bytes,
+    milliseconds,
+    start_at,
+)
+from zaichik.client.producer import Producer
+from zaichik.client.subscription import Subscription
+from zaichik_protocol import (
+    FOREVER,
+    Batch,
+    CreateTopic,
+    Describe,
+    Described,
+    Kind,
+    Ping,
+    Pong,
+    Publish,
+    Published,
+    Setting,
+    Subscribe,
+    Subscribed,
+    TopicCreated,
+    Unsubscribe,
+    Welcome,
+)
+
+DEFAULT_PORT = 8889
+DEFAULT_CREDIT = 1000  # messages on their way or waiting here: enough to keep a fast reader busy
+DEFAULT_CREDIT_BYTES = 8 * 1024 * 1024
+DESCRIBE_PAGE = 500
+COMMIT_SECONDS = 0.1  # so that the broker soon knows what a slow program has done, whatever its credit
+
+
+@asynccontextmanager
+async def connect(
+    host: str = "127.0.0.1", port: int = DEFAULT_PORT, *, name: str = "", timeout: float = 5.0
+) -> AsyncIterator["Client"]:
+    """A client that is connected as long as the block lasts.
+
+    Args:
+        host: the broker's address.
+        port: likewise.
+        name: what the broker's log and `describe` call this client.
+        timeout: seconds the broker may take to answer.
+
+    Raises:
+        ConnectFailed: no broker there, or none that answered in time.
+    """
+    async with Connection.open(host, port, name, timeout) as connection, BackgroundTasks() as tasks:
+        client = Client(connection)
+        tasks.group.start_soon(client.commit_regularly)
+        yield client
+
+
+class Client:
+    """A connection to a broker; `connect` makes one. All methods may be called by many tasks at once.
+
+    Besides the errors named, each raises `ConnectionLost` when the connection is gone.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._subscriptions: set[Subscription[Any]] = set()
+
+    @property
+    def welcome(self) -> Welcome:
+        """The broker's greeting: its limits, name and boot number."""
+        return self._connection.welcome
+
+    # -- topics ----------------------------------------------------------------------------------------------
+
+    async def create_topic(
+        self,
+        topic: str,
+        *,
+        retention_ttl: Duration | None = None,
+        compaction_window: Duration | None = None,
+        capacity: int | None = None,
+        max_bytes: int | None = None,
+        max_keys: int | None = None,
+    ) -> Topic:
+        """The topic, with these settings; made if it was not there. Those left out are the broker's choice.
+
+        Args:
+            topic: 1 to 200 bytes of UTF-8, no control characters, not beginning with "$".
+            retention_ttl: how long messages stay readable for latecomers: seconds, a timedelta or "forever".
+            compaction_window: how long a key's first message keeps later ones out; 0 is off.
+            capacity: messages kept at most, the oldest go first.
+            max_bytes: likewise in bytes.
+            max_keys: keys whose windows are remembered at most.
+
+        Raises:
+            TopicExists: it is there with other settings than those named (TOP-2).
+            InvalidField: a name or a value is out of range.
+        """
+        settings = {
+            Setting.RETENTION_TTL_MS: None if retention_ttl is None else milliseconds(retention_ttl),
+            Setting.COMPACTION_WINDOW_MS: None if compaction_window is None else milliseconds(compaction_window),
+            Setting.CAPACITY: capacity,
+            Setting.MAX_BYTES: max_bytes,
+            Setting.MAX_KEYS: max_keys,
+        }
+        pairs = tuple((int(number), value) for number, value in settings.items() if value is not None)
+        reply = await self._connection.request(CreateTopic(self._connection.next_id(), topic, pairs), TopicCreated)
+        names = {Setting(number).name.lower(): value for number, value in reply.settings}
+        return Topic(topic, bool(reply.created), reply.epoch, names)
+
+    async def describe(self) -> dict[str, Any]:
+        """What the broker tells of itself; see `docs/describe.md`."""
+        (page,) = [page async for page in self._describe(Kind.BROKER, "")]
+        return page
+
+    async def topics(self, prefix: str = "") -> list[dict[str, Any]]:
+        """The state of every topic whose name begins so, in the order of names; see `docs/describe.md`."""
+        return [state async for page in self._describe(Kind.TOPICS, prefix) for state in page["topics"]]
+
+    async def subscriptions(self, prefix: str = "") -> list[dict[str, Any]]:
+        """The state of every subscription to a topic whose name begins so; see `docs/describe.md`."""
+        return [state async for page in self._describe(Kind.SUBSCRIPTIONS, prefix) for state in page["subscriptions"]]
+
+    async def _describe(self, kind: Kind, prefix: str) -> AsyncIterator[dict[str, Any]]:
+        after = ""
+        while True:
+            reply = await self._connection.request(
+                Describe(self._connection.next_id(), kind, prefix, after, DESCRIBE_PAGE), Described
+            )
+            page: dict[str, Any] = json.loads(reply.json)
+            yield page
+            if not reply.more:
+                return
+            after = next(iter(page.values()))[-1]["name"]
+
+    async def ping(self) -> None:
+        """Returns when the broker has carried out everything sent before."""
+        await self._connection.request(Ping(self._connection.next_id()), Pong)
+
+    # -- publishing ------------------------------------------------------------------------------------------
+
+    async def publish(self, topic: str, payload: bytes, key: Key = None) -> PublishResult:
+        """Store one message and wait until it is readable (PUB-1).
+
+        For many messages `producer` is faster: it sends them in batches.
+
+        Raises:
+            MessageTooLarge: more bytes than `welcome.max_message`.
+        """
+        result = await self.publish_batch(topic, Batch.of_columns([key_bytes(key)], [payload]))
+        offset = result.first_offset if result.stored else None
+        return PublishResult(offset, bool(result.compacted), result.subscribers)
+
+    async def publish_batch(self, topic: str, batch: Batch | Iterable[tuple[Key, bytes]]) -> BatchResult:
+        """Store several messages, given as (key, payload), all at once and at one time (PUB-2).
+
+        Raises:
+            BatchTooLarge: more than `welcome.max_batch` messages, `welcome.max_message` bytes, or than the
+                topic's ring holds. Nothing of it was stored.
+        """
+        if not isinstance(batch, Batch):
+            batch = Batch.of((key_bytes(key), payload) for key, payload in batch)
+        reply = await self._connection.request(Publish(self._connection.next_id(), topic, batch), Published)
+        bits = int.from_bytes(reply.dropped, "little")
+        dropped = tuple(index for index in range(batch.count) if bits >> index & 1) if bits else ()
+        return BatchResult(reply.first_offset, reply.stored, reply.compacted, dropped, reply.subscribers)
+
+    @asynccontextmanager
+    async def producer(
+        self, topic: str, *, max_batch: int = 1000, max_bytes: int = 64 * 1024
+    ) -> AsyncIterator[Producer]:
+        """A producer for the topic, flushed when the block ends.
+
+        Args:
+            topic: where to.
+            max_batch: messages sent in one piece at most.
+            max_bytes: likewise in bytes; one message may have more.
+        """
+        producer = Producer(self, topic, min(max_batch, self.welcome.max_batch), max_bytes)
+        async with BackgroundTasks() as tasks:
+            tasks.group.start_soon(producer.run)
+            try:
+                yield producer
+            except Exception:
+                with suppress(ZaichikError):  # the block's own failure is the one to tell
+                    await producer.flush()
+                raise
+            await producer.flush()
+
+    # -- subscribing -----------------------------------------------------------------------------------------
+
+    @overload
+    def subscribe(
+        self,
+        topic: str,
+        *,
+        start: StartAt = ...,
+        until: int | None = ...,
+        epoch: int | None = ...,
+        credit: int = ...,
+        credit_bytes: int = ...,
+        events: Literal[False] = ...,
+    ) -> AbstractAsyncContextManager[Subscription[Message]]: ...
+
+    @overload
+    def subscribe(
+        self,
+        topic: str,
+        *,
+        start: StartAt = ...,
+        until: int | None = ...,
+        epoch: int | None = ...,
+        credit: int = ...,
+        credit_bytes: int = ...,
+        events: bool,
+    ) -> AbstractAsyncContextManager[Subscription[Message | Lagged]]: ...
+
+    @asynccontextmanager
+    async def subscribe(
+        self,
+        topic: str,
+        *,
+        start: StartAt = "earliest",
+        until: int | None = None,
+        epoch: int | None = None,
+        credit: int = DEFAULT_CREDIT,
+        credit_bytes: int = DEFAULT_CREDIT_BYTES,
+        events: bool = False,
+    ) -> AsyncIterator[Subscription[Any]]:
+        """A subscription that lives as long as the block. Iterate over it to get messages.
+
+        Args:
+            topic: what to read; made if it is not there.
+            start: "earliest" (what retention has kept), "latest" (only what is new), an offset, or the
+                datetime since which messages were accepted (RET-4).
+            until: stop before this offset; None: never.
+            epoch: fail with `EpochChanged` if the topic is not this one any more (TOP-5).
+            credit: messages that may be on their way or waiting here.
+            credit_bytes: likewise in bytes.
+            events: whether to yield `Lagged` beside messages. Lag is counted and logged in any case.
+
+        Raises:
+            OffsetAhead, EpochChanged, NoSuchTopic, TooManySubscriptions, InvalidField.
+        """
+        where, value = start_at(start)
+        request = Subscribe(
+            id=self._connection.next_id(),
+            topic=topic,
+            start=where,
+            value=value,
+            epoch=epoch or 0,
+            until=FOREVER if until is None else until,
+            credit=credit,
+            credit_bytes=credit_bytes,
+        )
+        connection = self._connection
+        with connection.inbox(request.id) as inbox:
+            try:
+                reply = await connection.request(request, Subscribed)
+            except BrokerError:
+                raise
+            except BaseException:
+                connection.send(Unsubscribe(0, request.id))  # it may have been made all the same
+                raise
+            subscription: Subscription[Any] = Subscription(connection, request, reply, inbox, events=events)
+            self._subscriptions.add(subscription)
+            try:
+                yield subscription
+            finally:
+                self._subscriptions.remove(subscription)
+                subscription.commit_settled()
+                connection.send(Unsubscribe(0, request.id))
+
+    async def commit_regularly(self) -> None:
+        """Commit what slow programs have settled, ten times a second."""
+        while True:
+            await anyio.sleep(COMMIT_SECONDS)
+            for subscription in self._subscriptions:
+                subscription.commit_settled()

@@ -1,0 +1,256 @@
+"""A connection to a broker: requests out, replies and events in, by two tasks behind one `async with`.
+
+The reader takes in everything as it comes, at all times. A program that is slow to handle its messages is
+therefore never a slow reader of its socket: what it has not handled waits in an `Inbox`, and that is never
+more than the credit it asked for. The writer sends all that has gathered since its last send in one piece.
+"""
+
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
+from importlib.metadata import version
+from typing import TypeVar
+
+import anyio
+from anyio.abc import ByteStream
+
+from zaichik.background import BackgroundTasks
+from zaichik.client.errors import BrokerError, ConnectFailed, ConnectionLost, ZaichikError
+from zaichik_protocol import (
+    NEED_DATA,
+    Close,
+    Closed,
+    Error,
+    Frame,
+    FrameDecoder,
+    GoAway,
+    Hello,
+    Lagged,
+    Messages,
+    ProtocolError,
+    SubscriptionEnded,
+    Welcome,
+    encode,
+)
+
+logger = logging.getLogger(__name__)
+
+RECEIVE_BYTES = 256 * 1024
+CLOSE_SECONDS = 1.0  # how long leaving in order may take before we just leave
+
+Event = Messages | Lagged | SubscriptionEnded
+Reply = TypeVar("Reply", bound=Frame)
+# Makes the error that tells why the connection is gone: a new one for each who asks, because an exception
+# that is raised in several tasks would gather all their tracebacks.
+Lost = Callable[[], ZaichikError]
+
+
+class Inbox:
+    """The events of one subscription that were not looked at yet, in order.
+
+    Attributes:
+        lost: makes the error that says why no more will come, once the connection is gone.
+    """
+
+    def __init__(self) -> None:
+        self.events: deque[Event] = deque()
+        self.lost: Lost | None = None
+        self._arrived = anyio.Event()
+
+    def put(self, event: Event) -> None:
+        """Take an event in and wake whoever waits for it."""
+        self.events.append(event)
+        self._arrived.set()
+
+    def close(self, lost: "Lost") -> None:
+        """No more events will come."""
+        self.lost = lost
+        self._arrived.set()
+
+    async def get(self) -> Event:
+        """The next event.
+
+        Raises:
+            ZaichikError: there is none, and no more will come.
+        """
+        while not self.events:
+            if self.lost is not None:
+                raise self.lost()
+            self._arrived = anyio.Event()
+            await self._arrived.wait()
+        return self.events.popleft()
+
+
+class _Pending:
+    """A request that waits for its outcome: the reply, or the loss of the connection."""
+
+    outcome: Frame | Lost
+
+    def __init__(self) -> None:
+        self._settled = anyio.Event()
+
+    def settle(self, outcome: Frame | Lost) -> None:
+        self.outcome = outcome
+        self._settled.set()
+
+    async def wait(self) -> Frame | Lost:
+        await self._settled.wait()
+        return self.outcome
+
+
+class Connection:
+    """Requests, replies and events over one stream. `open` makes one."""
+
+    welcome: Welcome
+
+    def __init__(self, stream: ByteStream, peer: str) -> None:
+        self._stream = stream
+        self._peer = peer
+        self._decoder = FrameDecoder.for_client()
+        self._last_id = 0
+        self._pending: dict[int, _Pending] = {}
+        self._inboxes: dict[int, Inbox] = {}
+        self._outbox: list[bytes] = []
+        self._output = anyio.Event()
+        self._lost: Lost | None = None
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, host: str, port: int, name: str, timeout: float) -> AsyncIterator["Connection"]:
+        """A connection that has said Hello, and says Close at the end.
+
+        Raises:
+            ConnectFailed: no broker there, or none that answered within `timeout` seconds.
+        """
+        peer = f"{host}:{port}"
+        try:
+            with anyio.fail_after(timeout):
+                stream = await anyio.connect_tcp(host, port)
+        except (OSError, TimeoutError) as error:
+            raise ConnectFailed(
+                f"no broker answers at {peer} ({str(error) or 'it took too long'}). Start one with: zaichik serve"
+            ) from error
+        connection = cls(stream, peer)
+        async with stream, BackgroundTasks() as tasks:
+            tasks.group.start_soon(connection._read)
+            tasks.group.start_soon(connection._write)
+            hello = Hello(connection.next_id(), client=name or f"zaichik-python {version('zaichik')}")
+            try:
+                with anyio.fail_after(timeout):
+                    connection.welcome = await connection.request(hello, Welcome)
+            except TimeoutError:
+                raise ConnectFailed(f"{peer} accepts connections but does not answer as a zaichik broker") from None
+            try:
+                yield connection
+            finally:
+                await connection._close()
+
+    # -- requests --------------------------------------------------------------------------------------------
+
+    def next_id(self) -> int:
+        """A number for a request."""
+        self._last_id += 1
+        return self._last_id
+
+    def send(self, frame: Frame) -> None:
+        """Send a frame soon, without waiting. On a lost connection it goes nowhere."""
+        self._outbox.append(encode(frame))
+        self._output.set()
+
+    async def request(self, frame: Frame, expected: type[Reply]) -> Reply:
+        """The reply to a request. If this is cancelled, the request may be carried out all the same.
+
+        Raises:
+            BrokerError: the broker refused it.
+            ConnectionLost: there was no reply.
+        """
+        if self._lost is not None:
+            raise self._lost()
+        pending = self._pending[frame.id] = _Pending()
+        try:
+            self.send(frame)
+            outcome = await pending.wait()
+        finally:
+            del self._pending[frame.id]
+        match outcome:
+            case Error():
+                raise BrokerError.of(outcome)
+            case reply if isinstance(reply, expected):
+                return reply
+            case Frame():
+                raise ZaichikError(f"{self._peer} answered {type(frame).__name__} with {type(outcome).__name__}")
+            case lost:
+                raise lost()
+
+    @contextmanager
+    def inbox(self, subscription_id: int) -> Iterator[Inbox]:
+        """Where the events of a subscription go, as long as the block lasts."""
+        inbox = self._inboxes[subscription_id] = Inbox()
+        if self._lost is not None:
+            inbox.close(self._lost)
+        try:
+            yield inbox
+        finally:
+            del self._inboxes[subscription_id]
+
+    # -- the two tasks ---------------------------------------------------------------------------------------
+
+    async def _write(self) -> None:
+        try:
+            while True:
+                while self._outbox:
+                    frames, self._outbox = self._outbox, []
+                    await self._stream.send(b"".join(frames))
+                self._output = anyio.Event()
+                await self._output.wait()
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            pass  # the reader will hear of it too, and may still find the reason in what the broker sent
+
+    async def _read(self) -> None:
+        reason = "the broker closed it"
+        try:
+            while True:
+                self._decoder.receive_data(await self._stream.receive(RECEIVE_BYTES))
+                while (frame := self._decoder.next_frame()) is not NEED_DATA:
+                    self._dispatch(frame)
+        except anyio.EndOfStream:
+            pass
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            reason = "it was reset"
+        except ProtocolError as error:
+            reason = f"what came is not zaichik's protocol: {error}"
+        self._lose(partial(ConnectionLost, f"the connection to {self._peer} was lost: {reason}"))
+
+    def _dispatch(self, frame: Frame) -> None:
+        match frame:
+            case Messages() | Lagged() | SubscriptionEnded():
+                if inbox := self._inboxes.get(frame.id):  # else it is on its way from before an Unsubscribe
+                    inbox.put(frame)
+            case GoAway():
+                self._lose(partial(ConnectionLost, f"the connection to {self._peer} was lost: {frame.text}"))
+            case Error(fatal=True) if frame.id not in self._pending:
+                self._lose(partial(BrokerError.of, frame))
+            case Error(id=0):
+                logger.warning("%s refused a request that wanted no answer: %s", self._peer, frame.message)
+            case _:
+                if pending := self._pending.get(frame.id):  # else whoever asked was cancelled
+                    pending.settle(frame)
+
+    def _lose(self, lost: Lost) -> None:
+        """The connection is of no more use; the first reason is the one that counts."""
+        self._lost = self._lost or lost
+        for pending in self._pending.values():
+            pending.settle(self._lost)
+        for inbox in self._inboxes.values():
+            inbox.close(self._lost)
+
+    async def _close(self) -> None:
+        """Let the broker finish what it was sent, also when cancelled, but not for long."""
+        if self._lost is None:
+            with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSE_SECONDS):
+                try:
+                    await self.request(Close(self.next_id()), Closed)
+                except ZaichikError:
+                    logger.debug("%s went away before saying goodbye", self._peer)

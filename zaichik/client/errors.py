@@ -1,0 +1,178 @@
+"""What the client raises: one type for each error a broker can answer, all of them `ZaichikError`.
+
+try:
+    await client.create_topic("orders", capacity=5)
+except zaichik.TopicExists as error:
+    print(error)             # cause and next step, in a sentence
+    print(error.code)        # 67, which is ErrorCode.TOPIC_EXISTS
+    print(error.retryable)   # whether the same request may succeed later
+"""
+
+from typing import ClassVar
+
+from zaichik_protocol import Error, ErrorCode
+
+
+class ZaichikError(Exception):
+    """Anything that goes wrong between this client and its broker."""
+
+    retryable = False
+
+
+class ConnectFailed(ZaichikError):
+    """No broker could be reached at the address."""
+
+    retryable = True
+
+
+class ConnectionLost(ZaichikError):
+    """The connection ended while something was still wanted of it.
+
+    Whether a request in progress was carried out is not known.
+    """
+
+    retryable = True
+
+
+class SubscriptionLost(ZaichikError):
+    """The broker ended a subscription that had not asked for it."""
+
+
+class BrokerError(ZaichikError):
+    """The broker refused a request.
+
+    Attributes:
+        code: which error; equal to a member of `ErrorCode`.
+        field: the name of the request's field at fault, "" if no single one is.
+        retryable: whether the same request may succeed later.
+        retry_after: seconds to wait before that; 0.0 if the broker did not say.
+    """
+
+    _types: ClassVar[dict[int, type["BrokerError"]]] = {}
+
+    def __init__(self, error: Error) -> None:
+        super().__init__(error.message)
+        self.code = error.code
+        self.field = error.field
+        self.retryable = error.retryable
+        self.retry_after = error.retry_after_ms / 1000
+
+    def __init_subclass__(cls, code: ErrorCode) -> None:
+        BrokerError._types[code] = cls
+
+    @classmethod
+    def of(cls, error: Error) -> "BrokerError":
+        """The exception for an Error frame, of the type its code has."""
+        return cls._types.get(error.code, BrokerError)(error)
+
+
+class Malformed(BrokerError, code=ErrorCode.MALFORMED):
+    """The broker could not make sense of our bytes."""
+
+
+class FrameTooLarge(BrokerError, code=ErrorCode.FRAME_TOO_LARGE):
+    """A frame is larger than the broker accepts."""
+
+
+class HelloRequired(BrokerError, code=ErrorCode.HELLO_REQUIRED):
+    """The first frame was not a Hello."""
+
+
+class UnsupportedVersion(BrokerError, code=ErrorCode.UNSUPPORTED_VERSION):
+    """No protocol version is known to both sides."""
+
+
+class HandshakeTimeout(BrokerError, code=ErrorCode.HANDSHAKE_TIMEOUT):
+    """The Hello did not come in time."""
+
+
+class FrameTimeout(BrokerError, code=ErrorCode.FRAME_TIMEOUT):
+    """A frame was begun and not ended in time."""
+
+
+class IdleTimeout(BrokerError, code=ErrorCode.IDLE_TIMEOUT):
+    """The promised heartbeat did not come."""
+
+
+class AuthFailed(BrokerError, code=ErrorCode.AUTH_FAILED):
+    """The broker does not accept the credentials."""
+
+
+class TooManyConnections(BrokerError, code=ErrorCode.TOO_MANY_CONNECTIONS):
+    """The broker holds as many connections as it may."""
+
+
+class SlowConsumer(BrokerError, code=ErrorCode.SLOW_CONSUMER):
+    """This client did not read what was waiting for it."""
+
+
+class Internal(BrokerError, code=ErrorCode.INTERNAL):
+    """The broker has a bug."""
+
+
+class InvalidField(BrokerError, code=ErrorCode.INVALID_FIELD):
+    """A value is outside its range."""
+
+
+class Unsupported(BrokerError, code=ErrorCode.UNSUPPORTED):
+    """The broker does not know this request or option."""
+
+
+class NoSuchTopic(BrokerError, code=ErrorCode.NO_SUCH_TOPIC):
+    """The topic does not exist and the broker does not create topics on first use."""
+
+
+class TopicExists(BrokerError, code=ErrorCode.TOPIC_EXISTS):
+    """The topic exists with other settings."""
+
+
+class TooManyTopics(BrokerError, code=ErrorCode.TOO_MANY_TOPICS):
+    """The broker holds as many topics as it may."""
+
+
+class TooManySubscriptions(BrokerError, code=ErrorCode.TOO_MANY_SUBSCRIPTIONS):
+    """This connection holds as many subscriptions as it may."""
+
+
+class NoSuchSubscription(BrokerError, code=ErrorCode.NO_SUCH_SUBSCRIPTION):
+    """The subscription has ended."""
+
+
+class NotInFlight(BrokerError, code=ErrorCode.NOT_IN_FLIGHT):
+    """A commit beyond what was delivered."""
+
+
+class OffsetAhead(BrokerError, code=ErrorCode.OFFSET_AHEAD):
+    """A start beyond the end of the topic."""
+
+
+class EpochChanged(BrokerError, code=ErrorCode.EPOCH_CHANGED):
+    """The topic is another one than the epoch names."""
+
+
+class Forbidden(BrokerError, code=ErrorCode.FORBIDDEN):
+    """The user may not do this."""
+
+
+class MessageTooLarge(BrokerError, code=ErrorCode.MESSAGE_TOO_LARGE):
+    """One message is larger than the broker accepts."""
+
+
+class BatchTooLarge(BrokerError, code=ErrorCode.BATCH_TOO_LARGE):
+    """A batch is larger than the broker, or the topic's ring, accepts."""
+
+
+class TopicFull(BrokerError, code=ErrorCode.TOPIC_FULL):
+    """Storing would drop what a reader has not been delivered."""
+
+
+class SequenceGap(BrokerError, code=ErrorCode.SEQUENCE_GAP):
+    """A producer's batch is missing before this one."""
+
+
+class ProducerUnknown(BrokerError, code=ErrorCode.PRODUCER_UNKNOWN):
+    """The broker has forgotten this producer."""
+
+
+class NoMemory(BrokerError, code=ErrorCode.NO_MEMORY):
+    """The broker's byte budget is used up."""

@@ -1,0 +1,154 @@
+"""What the client gives back: messages, lag, and the results of publishing. And how it reads its arguments."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import count, repeat
+from typing import Literal, NamedTuple
+
+from zaichik_protocol import FOREVER, Messages, Start
+
+Key = str | bytes | None
+Duration = float | timedelta | Literal["forever"]
+StartAt = Literal["earliest", "latest"] | int | datetime
+
+
+class Message(NamedTuple):
+    """One message. A named tuple, because it is made a million times and never changed.
+
+    Attributes:
+        topic: the topic's name.
+        offset: its place in the topic, counted from 0 without gaps.
+        timestamp: when the broker accepted it: seconds since 1970.
+        key: the key's bytes, None if it has none.
+        payload: its bytes.
+    """
+
+    topic: str
+    offset: int
+    timestamp: float
+    key: bytes | None
+    payload: bytes
+
+
+def messages_of(frame: Messages, topic: str) -> Iterator[Message]:
+    """The messages of a frame, each made when it is asked for."""
+    batch = frame.batch
+    offsets = (frame.base + delta for delta in frame.deltas) if frame.holes else count(frame.base)
+    keys, payloads = batch.keys(), batch.payloads()
+    return map(
+        Message, repeat(topic), offsets, repeat(frame.accepted_us / 1e6), (key or None for key in keys), payloads
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Lagged:
+    """Messages that were gone before they could be delivered (LAG-1): offsets `start` up to, not including, `end`."""
+
+    topic: str
+    start: int
+    end: int
+
+    @property
+    def count(self) -> int:
+        """How many they are, exactly."""
+        return self.end - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class PublishResult:
+    """What became of one published message.
+
+    Attributes:
+        offset: where it is stored; None if it was compacted away.
+        compacted: whether its key's window was open, so that it was dropped.
+        subscribers: subscriptions the topic had.
+    """
+
+    offset: int | None
+    compacted: bool
+    subscribers: int
+
+
+@dataclass(frozen=True, slots=True)
+class BatchResult:
+    """What became of a published batch.
+
+    Attributes:
+        first_offset: of the first message stored, the others follow it; the next one to come if none was.
+        stored, compacted: how many were kept, and dropped.
+        dropped: the indices, within the batch, of those dropped.
+        subscribers: subscriptions the topic had.
+    """
+
+    first_offset: int
+    stored: int
+    compacted: int
+    dropped: tuple[int, ...]
+    subscribers: int
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic as the broker has it.
+
+    Attributes:
+        name: its name.
+        created: whether this call made it.
+        epoch: its identity: microseconds since 1970 when it was made.
+        settings: every setting in force, as the wire names them.
+    """
+
+    name: str
+    created: bool
+    epoch: int
+    settings: dict[str, int]
+
+
+def key_bytes(key: Key) -> bytes:
+    """A key as the wire has it: b"" for none.
+
+    Raises:
+        ValueError: an empty key, which the wire cannot tell from none.
+    """
+    if key is None:
+        return b""
+    if not key:
+        raise ValueError('an empty key means "no key" on the wire; leave the key out, or give it a byte')
+    return key.encode() if isinstance(key, str) else bytes(key)
+
+
+def milliseconds(duration: Duration) -> int:
+    """A duration as the wire has it.
+
+    Raises:
+        ValueError: it is negative, or a word other than "forever".
+    """
+    match duration:
+        case "forever":
+            return FOREVER
+        case timedelta() if duration >= timedelta(0):
+            return round(duration.total_seconds() * 1000)
+        case int() | float() if duration >= 0:
+            return round(duration * 1000)
+        case _:
+            raise ValueError(f'a duration is seconds, a timedelta or "forever", and not negative; not {duration!r}')
+
+
+def start_at(start: StartAt) -> tuple[Start, int]:
+    """The wire's start and value.
+
+    Raises:
+        ValueError: it is none of those allowed.
+    """
+    match start:
+        case "earliest":
+            return Start.EARLIEST, 0
+        case "latest":
+            return Start.LATEST, 0
+        case datetime():
+            return Start.TIME, max(0, round(start.timestamp() * 1_000_000))
+        case int() if start >= 0:
+            return Start.OFFSET, start
+        case _:
+            raise ValueError(f'a start is "earliest", "latest", an offset or a datetime, not {start!r}')
