@@ -100,9 +100,10 @@ def types() -> str:
     lines = ["| type | request | type | reply | type | event |", "| --- | --- | --- | --- | --- | --- |"]
     width = max(len(frames.REQUESTS), len(frames.REPLIES))
     for row in range(width):
-        cells = []
-        for group in (frames.REQUESTS, frames.REPLIES, frames.EVENTS):
-            cells.append(f"0x{group[row].TYPE:02x} | {group[row].__name__}" if row < len(group) else " | ")
+        cells = [
+            f"0x{group[row].TYPE:02x} | {group[row].__name__}" if row < len(group) else " | "
+            for group in (frames.REQUESTS, frames.REPLIES, frames.EVENTS)
+        ]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 

@@ -147,7 +147,7 @@ BODIES: dict[type[frames.Frame], Struct] = {
     ),
     frames.Subscribed: _body(
         "epoch" / Int64ul * "the topic's identity",
-        "start" / Int64ul * "the first offset that can come",
+        "start" / Int64ul * "the next offset to be delivered, if it is still there",
         "live" / Int64ul * "the next offset to be published: what lies below is history",
         "committed" / Int64ul * "everything below is settled",
     ),

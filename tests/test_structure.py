@@ -1,0 +1,133 @@
+"""The project's shape, as promises: layers, sizes, packaging."""
+
+import ast
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from code_lines import code_lines, functions
+
+ROOT = Path(__file__).parent.parent
+PROTOCOL = ROOT / "protocol" / "zaichik_protocol"
+BROKER = ROOT / "zaichik" / "broker"
+SYNC_CORE = ["ring", "compaction", "topic_controller", "topic_registry", "subscription", "subscription_manager",
+             "broker", "describe", "settings", "clock"]  # fmt: skip
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(folder.rglob("*.py"))
+
+
+def imports(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+
+
+def packages(path: Path) -> set[str]:
+    return {name.partition(".")[0] for name in imports(path)}
+
+
+@pytest.mark.parametrize("path", files(PROTOCOL), ids=lambda path: path.name)
+def test_the_protocol_knows_neither_the_broker_nor_sockets(path):
+    assert packages(path).isdisjoint({"zaichik", "anyio", "socket", "asyncio", "trio"})
+
+
+@pytest.mark.parametrize("name", SYNC_CORE)
+def test_the_core_is_synchronous(name):
+    path = BROKER / f"{name}.py"
+    assert packages(path).isdisjoint({"anyio", "asyncio", "trio", "socket"})
+    waiting = ast.AsyncFunctionDef | ast.Await | ast.AsyncFor | ast.AsyncWith
+    assert not [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, waiting)]
+
+
+@pytest.mark.parametrize("name", [name for name in SYNC_CORE if name != "clock"])
+def test_the_core_gets_the_time_as_an_argument(name):
+    assert packages(BROKER / f"{name}.py").isdisjoint({"time", "datetime"})
+
+
+@pytest.mark.parametrize("path", files(ROOT / "zaichik"), ids=lambda path: str(path.relative_to(ROOT)))
+def test_layers_point_one_way(path):
+    used = {name for name in imports(path) if name.startswith("zaichik.")}
+    part = path.relative_to(ROOT / "zaichik").parts[0]
+    if part != "console":
+        assert "rich" not in packages(path)
+        assert not [name for name in used if name.startswith("zaichik.console")] or path.name == "__main__.py"
+    if part == "broker":
+        assert not [name for name in used if name.startswith("zaichik.client")]
+    if part == "client":
+        assert not [name for name in used if name.startswith("zaichik.broker")]
+
+
+@pytest.mark.parametrize(("folder", "limit"), [(PROTOCOL, 500), (BROKER, 1100)], ids=["protocol", "broker"])
+def test_a_package_stays_within_its_lines(folder, limit):
+    assert sum(len(code_lines(path)) for path in files(folder)) <= limit
+
+
+@pytest.mark.parametrize(
+    "path", files(PROTOCOL) + files(ROOT / "zaichik"), ids=lambda path: str(path.relative_to(ROOT))
+)
+def test_files_and_functions_stay_small(path):
+    assert len(code_lines(path)) <= 250
+    assert [name for name, lines in functions(path) if lines > 50] == []
+
+
+def test_the_one_file_broker_stays_small():
+    assert len(code_lines(ROOT / "tutorial" / "tiny_broker.py")) <= 250
+
+
+def test_the_line_counter_counts_code_only(tmp_path):
+    source = tmp_path / "sample.py"
+    source.write_text('"""Doc.\n\nMore.\n"""\n\n# comment\nx = """a\nb"""  # two lines\n\n\ndef f():\n    "doc"\n    return (\n        1\n    )\n')
+    assert sorted(code_lines(source)) == [7, 8, 11, 13, 14, 15]
+    assert functions(source) == [("f", 4)]
+
+
+def test_a_wheel_holds_the_two_packages_and_nothing_else(tmp_path):
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path)],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+    )
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    assert {name.partition("/")[0] for name in names} == {"zaichik", "zaichik_protocol", "zaichik-0.1.0.dist-info"}
+    assert {"zaichik/py.typed", "zaichik_protocol/py.typed"} <= set(names)
+
+
+def test_every_dependency_has_its_reason_in_the_readme():
+    import tomllib
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    named = [*project["dependencies"], *extras["flights"], *extras["dev"]]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for requirement in named:
+        name = requirement.partition(">")[0].partition("[")[0].strip()
+        assert f"`{name}`" in readme, name
+
+
+@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "protocol/README.md",
+                                      "protocol/vectors/README.md", *(f"docs/{p.name}" for p in sorted((ROOT / "docs").glob("*.md")))])  # fmt: skip
+def test_links_between_documents_lead_somewhere(document):
+    import re
+
+    path = ROOT / document
+    text = path.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)]+)\)", text):
+        if "://" in target:
+            continue
+        name, _, anchor = target.partition("#")
+        file = (path.parent / name).resolve() if name else path
+        assert file.exists(), target
+        if anchor:
+            headings = re.findall(r"^#+ (.+)$", file.read_text(encoding="utf-8"), re.MULTILINE)
+            slugs = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+            assert anchor in slugs, target
