@@ -8,47 +8,39 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from construct import Renamed, Struct
+from construct import Array, Renamed, Struct
 
-from zaichik_protocol import EndCode, ErrorCode, GoAwayCode, dissect, frames
-from zaichik_protocol.layout import BATCH, BATCH_COLUMNS, BODIES, DELTAS, HEADER, SETTINGS, TEXT
+from zaichik.dissect import dissect
+from zaichik_protocol import EndCode, ErrorCode, GoAwayCode, frames
+from zaichik_protocol.layout import BATCH, BATCH_COLUMNS, DELTAS, HEADER, MAGIC, REST, SETTINGS, TEXT
 
 VECTORS = Path(__file__).parent / "vectors"
 
-_OTHER_TYPES = {
-    id(TEXT): "str",
-    id(SETTINGS): "settings",
-    id(BATCH): "rest",
-    id(DELTAS): "u32[]",
-}
-_INTEGERS = {"B": "u8", "H": "u16", "I": "u32", "L": "u32", "Q": "u64", "i": "i32", "l": "i32", "q": "i64"}
+# What is no integer, by the declaration's own name for it.
+_OTHER_TYPES = [
+    (MAGIC, "4 bytes"), (TEXT, "str"), (SETTINGS, "settings"), (BATCH, "batch"), (REST, "rest"), (DELTAS, "u32[]"),
+]  # fmt: skip
+_INTEGERS = {"B": "u8", "H": "u16", "L": "u32", "Q": "u64", "l": "i32", "q": "i64"}
 
 
 def _fields(layout: Struct) -> Iterator[tuple[str, str, str]]:
     """(name, type, meaning) of every field of a layout."""
     for named in layout.subcons:
-        if named.name is None:
-            continue
-        kind = named
-        while isinstance(kind, Renamed):
-            kind = kind.subcon
-        yield named.name, _type(kind), str(named.docs)
+        if named.name is not None:
+            yield named.name, _type(named), str(named.docs)
 
 
 def _type(kind: object) -> str:
-    if known := _OTHER_TYPES.get(id(kind)):
-        return known
+    while True:
+        for known, name in _OTHER_TYPES:
+            if kind is known:
+                return name
+        if not isinstance(kind, Renamed):
+            break
+        kind = kind.subcon
     if letters := getattr(kind, "fmtstr", ""):
         return _INTEGERS[letters[-1]]
-    match type(kind).__name__:
-        case "Const":
-            return "4 bytes"
-        case "IfThenElse":
-            return "u32[]"
-        case "Array":
-            return "i32[count + 1]"
-        case _:
-            return "bytes"
+    return "i32[count + 1]" if isinstance(kind, Array) else "bytes"
 
 
 def drawing(layout: Struct) -> str:
@@ -73,8 +65,8 @@ def body(name: str) -> str:
     """Drawing and table of a frame's body, and its flag bits."""
     cls = getattr(frames, name)
     parts = []
-    if list(_fields(BODIES[cls])):
-        parts += [drawing(BODIES[cls]), table(BODIES[cls])]
+    if list(_fields(cls.BODY)):
+        parts += [drawing(cls.BODY), table(cls.BODY)]
     else:
         parts.append("The body is empty.")
     if cls.FLAGS:

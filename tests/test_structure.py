@@ -64,7 +64,7 @@ def test_layers_point_one_way(path):
         assert not [name for name in used if name.startswith("zaichik.broker")]
 
 
-@pytest.mark.parametrize(("folder", "limit"), [(PROTOCOL, 500), (BROKER, 1100)], ids=["protocol", "broker"])
+@pytest.mark.parametrize(("folder", "limit"), [(PROTOCOL, 620), (BROKER, 1100)], ids=["protocol", "broker"])
 def test_a_package_stays_within_its_lines(folder, limit):
     assert sum(len(code_lines(path)) for path in files(folder)) <= limit
 
@@ -83,7 +83,9 @@ def test_the_one_file_broker_stays_small():
 
 def test_the_line_counter_counts_code_only(tmp_path):
     source = tmp_path / "sample.py"
-    source.write_text('"""Doc.\n\nMore.\n"""\n\n# comment\nx = """a\nb"""  # two lines\n\n\ndef f():\n    "doc"\n    return (\n        1\n    )\n')
+    source.write_text(
+        '"""Doc.\n\nMore.\n"""\n\n# comment\nx = """a\nb"""  # two lines\n\n\ndef f():\n    "doc"\n    return (\n        1\n    )\n'
+    )
     assert sorted(code_lines(source)) == [7, 8, 11, 13, 14, 15]
     assert functions(source) == [("f", 4)]
 

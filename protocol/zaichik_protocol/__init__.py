@@ -1,13 +1,12 @@
 """zaichik's wire protocol: frames, batches, errors, and a codec that knows no sockets.
 
-Reading order: `frames` (what can be said), `layout` (how it lies in bytes), `codec` (from one to the other),
-`batch` (how messages are carried), `errors` (what can go wrong), `dissect` (bytes explained to people).
+Reading order: `frames` (what can be said, and how it lies in bytes), `layout` (the kinds of bytes), `codec` (from one
+to the other), `batch` (how messages are carried), `errors` (what can go wrong), `hot` (the codec's fast twins).
 The normative text is `protocol/README.md`.
 """
 
 from zaichik_protocol.batch import Batch
 from zaichik_protocol.codec import HELLO_MAX_FRAME, NEED_DATA, FrameDecoder, NeedData, encode
-from zaichik_protocol.dissect import Field, dissect
 from zaichik_protocol.errors import EndCode, ErrorCode, GoAwayCode, ProtocolError, Refused
 from zaichik_protocol.frames import (
     EVENTS,
@@ -45,49 +44,9 @@ from zaichik_protocol.frames import (
 )
 
 __all__ = [
-    "EVENTS",
-    "FOREVER",
-    "HELLO_MAX_FRAME",
-    "NEED_DATA",
-    "PROTOCOL_VERSION",
-    "REPLIES",
-    "REQUESTS",
-    "Batch",
-    "Close",
-    "Closed",
-    "Commit",
-    "Committed",
-    "CreateTopic",
-    "Describe",
-    "Described",
-    "EndCode",
-    "Error",
-    "ErrorCode",
-    "Field",
-    "Frame",
-    "FrameDecoder",
-    "GoAway",
-    "GoAwayCode",
-    "Hello",
-    "Kind",
-    "Lagged",
-    "Messages",
-    "NeedData",
-    "Ping",
-    "Pong",
-    "ProtocolError",
-    "Publish",
-    "Published",
-    "Refused",
-    "Setting",
-    "Start",
-    "Subscribe",
-    "Subscribed",
-    "SubscriptionEnded",
-    "TopicCreated",
-    "Unsubscribe",
-    "Unsubscribed",
-    "Welcome",
-    "dissect",
-    "encode",
-]
+    "EVENTS", "FOREVER", "HELLO_MAX_FRAME", "NEED_DATA", "PROTOCOL_VERSION", "REPLIES", "REQUESTS", "Batch", "Close",
+    "Closed", "Commit", "Committed", "CreateTopic", "Describe", "Described", "EndCode", "Error", "ErrorCode", "Frame",
+    "FrameDecoder", "GoAway", "GoAwayCode", "Hello", "Kind", "Lagged", "Messages", "NeedData", "Ping", "Pong",
+    "ProtocolError", "Publish", "Published", "Refused", "Setting", "Start", "Subscribe", "Subscribed",
+    "SubscriptionEnded", "TopicCreated", "Unsubscribe", "Unsubscribed", "Welcome", "encode",
+]  # fmt: skip

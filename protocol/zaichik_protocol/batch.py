@@ -146,3 +146,8 @@ class Batch:
         """The messages at these indices, in this order, as a batch of their own."""
         keys, payloads = self.keys(), self.payloads()
         return Batch.of_columns([keys[i] for i in indices], [payloads[i] for i in indices])
+
+
+def bitmap_size(stored: int, compacted: int) -> int:
+    """Bytes of the bitmap that tells which messages of a batch were compacted away: none if none was."""
+    return (stored + compacted + 7) // 8 if compacted else 0

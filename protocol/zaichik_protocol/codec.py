@@ -9,20 +9,30 @@ gives frames back. It keeps three outcomes strictly apart:
   again raises it again. If it is not, the bad frame has been taken and the next one can be read.
 """
 
+import dataclasses
 import struct
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import fields
 from enum import Enum
 from typing import Any, Final
 
-from construct import Construct, ConstructError, Renamed
+from construct import ConstructError
 
 from zaichik_protocol import hot
-from zaichik_protocol.batch import Batch
+from zaichik_protocol.batch import Batch, bitmap_size
 from zaichik_protocol.errors import ErrorCode, ProtocolError
 from zaichik_protocol.frames import EVENTS, REPLIES, REQUESTS, Frame, Hello, Messages, Published
-from zaichik_protocol.layout import BODIES, HEADER, HEADER_SIZE, LENGTH_SIZE, MIN_LENGTH, TEXT, reason
+from zaichik_protocol.layout import (
+    BATCH,
+    DELTAS,
+    HEADER,
+    HEADER_SIZE,
+    LENGTH_SIZE,
+    MIN_LENGTH,
+    SETTINGS,
+    TEXT,
+    reason,
+)
 
 HELLO_MAX_FRAME = 4096  # before Hello nobody is owed more memory than a greeting needs
 
@@ -34,16 +44,6 @@ class NeedData(Enum):
 
 
 NEED_DATA: Final = NeedData.NEED_DATA
-
-
-def _is_text(sub: "Construct[Any, Any]") -> bool:
-    while isinstance(sub, Renamed):  # construct wraps a field once for its name and once for its docs
-        sub = sub.subcon
-    return sub is TEXT
-
-
-_ATTRIBUTES = {cls: {field.name for field in fields(cls)} - {"id", *cls.FLAGS} for cls in BODIES}
-_TEXTS = {cls: {sub.name for sub in body.subcons if _is_text(sub)} for cls, body in BODIES.items()}
 
 
 def encode(frame: Frame) -> bytes:
@@ -63,19 +63,15 @@ def encode_by_declaration(frame: Frame) -> bytes:
     """What `encode` does, without the fast twins: the reference they are tested against."""
     cls = type(frame)
     flags = {name: getattr(frame, name) for name in cls.FLAGS}
+    bits = sum(bit for name, bit in cls.FLAGS.items() if flags[name])
+    if name := _misfit(frame):
+        raise ValueError(f"{cls.__name__}: {name} is not as long as what it runs beside")
     try:
-        values = {name: _to_wire(getattr(frame, name)) for name in _ATTRIBUTES[cls]}
-        body = BODIES[cls].build(values, **flags)
-        bits = sum(bit for name, bit in cls.FLAGS.items() if flags[name])
-        header = {
-            "length": MIN_LENGTH + len(body),
-            "type": cls.TYPE,
-            "flags": bits,
-            "zero": 0,
-            "id": frame.id,
-        }
-        return HEADER.build(header) + body
-    except (ConstructError, UnicodeEncodeError) as error:
+        values = {sub.name: _to_wire(getattr(frame, sub.name)) for sub in cls.BODY.subcons if sub.name}
+        body = cls.BODY.build(values, **flags)
+        length = MIN_LENGTH + len(body)
+        return HEADER.build({"length": length, "type": cls.TYPE, "flags": bits, "zero": 0, "id": frame.id}) + body
+    except (ConstructError, ValueError) as error:
         raise ValueError(f"{cls.__name__} cannot be encoded: {error}") from None
 
 
@@ -94,15 +90,16 @@ def _to_wire(value: Any) -> Any:
 class FrameDecoder:
     """Bytes in any pieces in; frames, `NEED_DATA` or `ProtocolError` out.
 
+    `for_client` and `for_broker` make the two that are needed.
+
     Args:
-        accepts: the frame classes that may come: `REQUESTS` for a broker, `REPLIES + EVENTS` for a client.
-        max_frame: largest length field accepted. Assign a larger one once the Hello is done.
+        accepts: the frame classes that may come.
+        max_frame: largest length field accepted.
     """
 
-    def __init__(self, accepts: Iterable[type[Frame]] = REQUESTS, max_frame: int = HELLO_MAX_FRAME) -> None:
-        self.max_frame = max_frame
+    def __init__(self, accepts: Iterable[type[Frame]], max_frame: int) -> None:
         self._types = {cls.TYPE: cls for cls in accepts}
-        self._hello_required = False
+        self._max_frame = max_frame
         self._buffer = bytearray()
         self._fatal: ProtocolError | None = None
 
@@ -114,16 +111,12 @@ class FrameDecoder:
     @classmethod
     def for_broker(cls) -> "FrameDecoder":
         """A decoder of what clients send: a Hello of modest size, and nothing else before `greeted`."""
-        decoder = cls((Hello,))
-        decoder._hello_required = True
-        return decoder
+        return cls((Hello,), max_frame=HELLO_MAX_FRAME)
 
     def greeted(self, max_frame: int) -> None:
         """The Hello was accepted: from now on all requests may come, with lengths up to `max_frame`."""
-        if self._hello_required:
-            self._hello_required = False
-            self._types = {cls.TYPE: cls for cls in REQUESTS}
-            self.max_frame = max_frame
+        self._types = {cls.TYPE: cls for cls in REQUESTS}
+        self._max_frame = max_frame
 
     @property
     def buffered(self) -> int:
@@ -157,15 +150,11 @@ class FrameDecoder:
         length = int.from_bytes(self._buffer[:LENGTH_SIZE], "little")
         # Judged as soon as it is here: a body that is not acceptable is never waited for.
         if length < MIN_LENGTH:
-            raise ProtocolError(
-                ErrorCode.MALFORMED,
-                f"a frame of length {length}: at least {MIN_LENGTH} are needed. Is this zaichik's protocol?",
-            )
-        if length > self.max_frame:
-            raise ProtocolError(
-                ErrorCode.FRAME_TOO_LARGE,
-                f"a frame of length {length}; at most {self.max_frame} are accepted. Send smaller batches.",
-            )
+            problem = f"a frame of length {length}: at least {MIN_LENGTH} are needed. Is this zaichik's protocol?"
+            raise ProtocolError(ErrorCode.MALFORMED, problem)
+        if length > self._max_frame:
+            problem = f"a frame of length {length}; at most {self._max_frame} are accepted. Send smaller batches."
+            raise ProtocolError(ErrorCode.FRAME_TOO_LARGE, problem)
         size = LENGTH_SIZE + length
         if len(self._buffer) < size:
             return NEED_DATA
@@ -181,63 +170,55 @@ class FrameDecoder:
     def decode_by_declaration(self, data: bytes) -> Frame:
         """The frame that exactly these bytes are: the reference the fast twins are tested against."""
         header = HEADER.parse(data)
-        at = {"request_id": header.id, "request_type": header.type}
+
+        def wrong(code: ErrorCode, message: str, field: str = "") -> ProtocolError:
+            return ProtocolError(code, message, field, request_id=header.id, request_type=header.type)
+
         if header.zero != 0:
-            raise ProtocolError(ErrorCode.MALFORMED, "bytes 6 and 7 of a frame must be 0", "zero", **at)
+            raise wrong(ErrorCode.MALFORMED, "bytes 6 and 7 of a frame must be 0", "zero")
         cls = self._types.get(header.type)
-        if cls is None and self._hello_required:
-            raise ProtocolError(ErrorCode.HELLO_REQUIRED, "the first frame must be a Hello", **at)
+        if cls is None and self._types.keys() == {Hello.TYPE}:
+            raise wrong(ErrorCode.HELLO_REQUIRED, "the first frame must be a Hello")
         if cls is None:
-            raise ProtocolError(
-                ErrorCode.UNSUPPORTED, f"frame type 0x{header.type:02x} is not known here", "type", **at
-            )
+            raise wrong(ErrorCode.UNSUPPORTED, f"frame type 0x{header.type:02x} is not known here", "type")
         if unknown := header.flags & ~sum(cls.FLAGS.values()):
-            raise ProtocolError(
-                ErrorCode.UNSUPPORTED, f"{cls.__name__} has no flag bits 0x{unknown:02x}", "flags", **at
-            )
-        flags = {name: bool(header.flags & bit) for name, bit in cls.FLAGS.items()}
+            raise wrong(ErrorCode.UNSUPPORTED, f"{cls.__name__} has no flag bits 0x{unknown:02x}", "flags")
+        values: dict[str, Any] = {name: bool(header.flags & bit) for name, bit in cls.FLAGS.items()}
         try:
-            body = BODIES[cls].parse(data[HEADER_SIZE:], **flags)
+            body = cls.BODY.parse(data[HEADER_SIZE:], **values)
         except ConstructError as error:
-            raise ProtocolError(
-                ErrorCode.MALFORMED,
-                f"the body of this {cls.__name__} does not add up: {reason(error)}",
-                **at,
-            ) from None
-        values = {name: _from_wire(cls, name, body[name], at) for name in _ATTRIBUTES[cls]}
-        frame = cls(id=header.id, **flags, **values)
-        _check_counts(frame, at)
+            problem = f"the body of this {cls.__name__} does not add up: {reason(error)}"
+            raise wrong(ErrorCode.MALFORMED, problem) from None
+        for item in dataclasses.fields(cls):
+            if kind := item.metadata.get("kind"):
+                try:
+                    values[item.name] = _from_wire(kind, body[item.name])
+                except ValueError as error:
+                    raise wrong(ErrorCode.INVALID_FIELD, f"{item.name}: {error}", item.name) from None
+        frame = cls(id=header.id, **values)
+        if name := _misfit(frame):
+            raise wrong(ErrorCode.INVALID_FIELD, f"{name} is not as long as what it runs beside", name)
         return frame
 
 
-def _from_wire(cls: type[Frame], name: str, value: Any, at: dict[str, int]) -> Any:
-    try:
-        if name in _TEXTS[cls]:
-            return value.decode()
-        match name:
-            case "batch":
-                return Batch.parse(value)
-            case "settings":
-                return tuple((item.setting, item.value) for item in value)
-            case "deltas":
-                return tuple(value or ())
-            case _:
-                return value
-    except UnicodeDecodeError as error:
-        message = f"not UTF-8 at byte {error.start}"
-    except ValueError as error:
-        message = str(error)
-    raise ProtocolError(ErrorCode.INVALID_FIELD, f"{name}: {message}", name, **at)
+def _from_wire(kind: Any, value: Any) -> Any:
+    if kind is TEXT:
+        return value.decode()
+    if kind is BATCH:
+        return Batch.parse(value)
+    if kind is SETTINGS:
+        return tuple((item.setting, item.value) for item in value)
+    if kind is DELTAS:
+        return tuple(value or ())
+    return value
 
 
-def _check_counts(frame: Frame, at: dict[str, int]) -> None:
-    """Lists that run beside a batch must be as long as it is."""
+def _misfit(frame: Frame) -> str:
+    """The field that is not as long as what it runs beside; "" if none is."""
     match frame:
-        case Messages(batch=batch, deltas=deltas, holes=True) if len(deltas) != batch.count:
-            message = f"{len(deltas)} deltas beside a batch of {batch.count} messages"
-            raise ProtocolError(ErrorCode.INVALID_FIELD, message, "deltas", **at)
+        case Messages(batch=batch, deltas=deltas, holes=holes) if len(deltas) != (batch.count if holes else 0):
+            return "deltas"
         case Published(stored=stored, compacted=compacted, dropped=dropped):
-            expected = (stored + compacted + 7) // 8 if compacted else 0
-            if len(dropped) != expected:
-                message = f"a bitmap of {len(dropped)} bytes; {expected} belong here"
-                raise ProtocolError(ErrorCode.MALFORMED, message, "dropped", **at)
+            return "" if len(dropped) == bitmap_size(stored, compacted) else "dropped"
+        case _:
+            return ""

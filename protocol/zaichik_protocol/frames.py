@@ -1,19 +1,24 @@
-"""Every frame of the protocol as a frozen dataclass: the vocabulary that client and broker share.
+"""Every frame of the protocol, declared once: what can be said, and how it lies in bytes.
 
-The same classes serve both sides: what one encodes is equal to what the other decodes. A class knows its
-number on the wire (`TYPE`) and the meaning of its flag bits (`FLAGS`: attribute → bit); how its body lies in
-bytes is told in `layout`. The `id` every frame begins with is the request's id in requests and replies, and
-the subscription's in events.
+A frame is a frozen dataclass. Each of its fields says in which bytes it lies and what it means; the order of
+the fields is their order on the wire. From this declaration follow the codec, the tables, drawings and
+hexdumps of `protocol/README.md`, and `zaichik dissect`. The same classes serve client and broker: what one
+encodes is equal to what the other decodes.
 
-Requests are numbered from 1, a reply is its request's number with the top bit set (`| 0x80`), events are
-numbered from 0x40. Durations are milliseconds, times microseconds since 1970, sizes bytes.
+The `id` every frame begins with is the request's in requests and replies, and the subscription's in events.
+Requests are numbered from 1, a reply is its request's number with the top bit set, events are numbered from
+0x40. Durations are milliseconds, times microseconds since 1970, sizes bytes.
 """
 
-from dataclasses import dataclass
+import dataclasses
+from collections.abc import Callable
 from enum import IntEnum
-from typing import ClassVar
+from typing import Any, ClassVar, TypeVar, dataclass_transform
+
+from construct import Struct, Terminated
 
 from zaichik_protocol.batch import Batch
+from zaichik_protocol.layout import BATCH, DELTAS, I64, MAGIC, REST, SETTINGS, TEXT, U8, U16, U32, U64
 
 PROTOCOL_VERSION = 1
 FOREVER = 2**64 - 1  # a duration without end; also an `until` that is never reached
@@ -47,143 +52,172 @@ class Kind(IntEnum):
     SUBSCRIPTIONS = 2
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Frame:
-    """What all frames have: an id, a type and flag bits."""
+    """What all frames have.
+
+    Attributes:
+        TYPE: the number on the wire.
+        FLAGS: the bits of the header's flags, by the attributes that stand for them.
+        BODY: how the other attributes lie in the body, in their order.
+        id: see above.
+    """
+
+    TYPE: ClassVar[int]
+    FLAGS: ClassVar[dict[str, int]]
+    BODY: ClassVar[Struct]
 
     id: int
 
-    TYPE: ClassVar[int]
-    FLAGS: ClassVar[dict[str, int]] = {}
+
+def wire(kind: Any, meaning: str, **options: Any) -> Any:
+    """A field of the body: how it lies in bytes, and what it means."""
+    return dataclasses.field(metadata={"kind": kind, "meaning": meaning}, **options)
+
+
+def flag(bit: int, *, default: bool) -> Any:
+    """A field that is a bit of the header's flags."""
+    return dataclasses.field(metadata={"bit": bit}, default=default, kw_only=True)
+
+
+FrameClass = TypeVar("FrameClass", bound=Frame)
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(wire, flag))
+def frame(number: int) -> Callable[[type[FrameClass]], type[FrameClass]]:
+    """Declare a class as the frame with this number on the wire."""
+
+    def declare(cls: type[FrameClass]) -> type[FrameClass]:
+        declared = dataclasses.dataclass(frozen=True, slots=True)(cls)
+        fields = dataclasses.fields(declared)
+        declared.TYPE = number
+        declared.FLAGS = {item.name: item.metadata["bit"] for item in fields if "bit" in item.metadata}
+        body = [item for item in fields if "kind" in item.metadata]
+        declared.BODY = Struct(*(it.name / it.metadata["kind"] * it.metadata["meaning"] for it in body), Terminated)
+        return declared
+
+    return declare
 
 
 # -- requests: client to broker ------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@frame(1)
 class Hello(Frame):
     """The first frame of every connection."""
 
-    TYPE: ClassVar[int] = 1
-    version_min: int = PROTOCOL_VERSION
-    version_max: int = PROTOCOL_VERSION
-    features: int = 0
-    client: str = ""
-    auth: int = 0
-    user: str = ""
-    secret: str = ""
+    magic: bytes = wire(MAGIC, "the letters ZAIK", default=b"ZAIK", kw_only=True)
+    version_min: int = wire(U16, "oldest protocol version the client speaks", default=PROTOCOL_VERSION)
+    version_max: int = wire(U16, "newest", default=PROTOCOL_VERSION)
+    features: int = wire(U64, "bits of what it can do beyond the version", default=0)
+    client: str = wire(TEXT, "its name, for the broker's log", default="")
+    auth: int = wire(U8, "0 none, 1 token, 2 password", default=0)
+    user: str = wire(TEXT, "who it is; empty with auth 0 and 1", default="")
+    secret: str = wire(TEXT, "token or password; empty with auth 0", default="")
 
 
-@dataclass(frozen=True, slots=True)
+@frame(2)
 class CreateTopic(Frame):
     """Make a topic with the settings named; those not named take the broker's defaults."""
 
-    TYPE: ClassVar[int] = 2
-    topic: str
-    settings: tuple[tuple[int, int], ...] = ()
+    topic: str = wire(TEXT, "its name: 1 to 200 bytes")
+    settings: tuple[tuple[int, int], ...] = wire(
+        SETTINGS, "a count u8, then that many of setting u8 and value u64", default=()
+    )
 
 
-@dataclass(frozen=True, slots=True)
+@frame(3)
 class Publish(Frame):
     """Append a batch to a topic. `producer` 0 means: not numbered, not safe to retry."""
 
-    TYPE: ClassVar[int] = 3
-    topic: str
-    batch: Batch
-    producer: int = 0
-    sequence: int = 0
+    producer: int = wire(U64, "0: this batch is not numbered", default=0, kw_only=True)
+    sequence: int = wire(U64, "the batch's number, counted by the producer; 0 with producer 0", default=0, kw_only=True)
+    topic: str = wire(TEXT, "where to; created if it does not exist")
+    batch: Batch = wire(BATCH, "the messages: all the rest of the frame")
 
 
-@dataclass(frozen=True, slots=True)
+@frame(4)
 class Subscribe(Frame):
     """Read a topic from `start` on. The frame's id becomes the subscription's."""
 
-    TYPE: ClassVar[int] = 4
-    topic: str
-    name: str = ""
-    start: int = Start.EARLIEST
-    value: int = 0
-    epoch: int = 0
-    until: int = FOREVER
-    credit: int = 1
-    credit_bytes: int = 8 * 1024 * 1024
+    topic: str = wire(TEXT, "what to read; created if it does not exist")
+    name: str = wire(TEXT, "empty: anonymous, its position dies with the connection", default="")
+    start: int = wire(U8, "0 earliest, 1 latest, 2 an offset, 3 a time", default=Start.EARLIEST)
+    value: int = wire(U64, "the offset, or the time in µs since 1970; 0 for earliest and latest", default=0)
+    epoch: int = wire(U64, "the epoch the client believes in; 0: any", default=0)
+    until: int = wire(U64, "the subscription ends before this offset; all ones: never", default=FOREVER)
+    credit: int = wire(U32, "messages that may be in flight, at least 1", default=1)
+    credit_bytes: int = wire(
+        U32, "bytes of keys and payloads that may be in flight, at least 1", default=8 * 1024 * 1024
+    )
 
 
-@dataclass(frozen=True, slots=True)
+@frame(5)
 class Unsubscribe(Frame):
     """End a subscription. `forget` also drops a named one's position."""
 
-    TYPE: ClassVar[int] = 5
-    FLAGS: ClassVar[dict[str, int]] = {"forget": 1}
-    subscription: int
-    forget: bool = False
+    subscription: int = wire(U32, "the id of the Subscribe")
+    forget: bool = flag(1, default=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frame(6)
 class Commit(Frame):
     """Settle every message below `next`, so that as many more may come."""
 
-    TYPE: ClassVar[int] = 6
-    subscription: int
-    next: int
+    subscription: int = wire(U32, "the id of the Subscribe")
+    next: int = wire(U64, "everything below this offset is settled")
 
 
-@dataclass(frozen=True, slots=True)
+@frame(7)
 class Ping(Frame):
     """Ask for a sign of life; the value comes back."""
 
-    TYPE: ClassVar[int] = 7
-    value: int = 0
+    value: int = wire(U64, "anything", default=0)
 
 
-@dataclass(frozen=True, slots=True)
+@frame(8)
 class Close(Frame):
     """Finish what was sent before, then close."""
 
-    TYPE: ClassVar[int] = 8
 
-
-@dataclass(frozen=True, slots=True)
+@frame(9)
 class Describe(Frame):
     """Ask what the broker knows of itself, its topics or its subscriptions, a page at a time."""
 
-    TYPE: ClassVar[int] = 9
-    kind: int
-    prefix: str = ""
-    after: str = ""
-    limit: int = 100
+    kind: int = wire(U8, "0 the broker, 1 topics, 2 subscriptions")
+    prefix: str = wire(TEXT, "only names that begin so", default="")
+    after: str = wire(TEXT, "only names after this one; empty: from the first", default="")
+    limit: int = wire(U16, "names a page, at least 1", default=100)
 
 
 # -- replies: broker to client -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@frame(REPLY | Hello.TYPE)
 class Welcome(Frame):
     """The Hello was accepted. The broker's limits, so that a client need not run into them."""
 
-    TYPE: ClassVar[int] = REPLY | Hello.TYPE
-    version: int
-    features: int
-    boot: int
-    max_frame: int
-    max_batch: int
-    max_message: int
-    max_credit: int
-    idle_ms: int
-    broker: str
+    version: int = wire(U16, "the newest both speak")
+    features: int = wire(U64, "the bits both set")
+    boot: int = wire(U64, "a random number that this run of the broker keeps; never 0")
+    max_frame: int = wire(U32, "largest length field accepted from now on")
+    max_batch: int = wire(U32, "most messages in one batch")
+    max_message: int = wire(U32, "most bytes of keys and payloads in one batch, and so in one message")
+    max_credit: int = wire(U32, "most messages a subscription may have in flight")
+    idle_ms: int = wire(U32, "silence after which a client that promised HEARTBEAT is closed; 0: never")
+    broker: str = wire(TEXT, "its name and version")
 
 
-@dataclass(frozen=True, slots=True)
+@frame(REPLY | CreateTopic.TYPE)
 class TopicCreated(Frame):
     """The topic is there with these settings; `created` is 1 if this request made it."""
 
-    TYPE: ClassVar[int] = REPLY | CreateTopic.TYPE
-    created: int
-    epoch: int
-    settings: tuple[tuple[int, int], ...]
+    created: int = wire(U8, "1 if this request made the topic, 0 if it was there")
+    epoch: int = wire(U64, "the topic's identity: µs since 1970 when it was made; never 0")
+    settings: tuple[tuple[int, int], ...] = wire(SETTINGS, "all settings in force, in the order of their numbers")
 
 
-@dataclass(frozen=True, slots=True)
+@frame(REPLY | Publish.TYPE)
 class Published(Frame):
     """The batch is readable: `stored` messages, from `first_offset` on.
 
@@ -191,130 +225,114 @@ class Published(Frame):
     if none was.
     """
 
-    TYPE: ClassVar[int] = REPLY | Publish.TYPE
-    FLAGS: ClassVar[dict[str, int]] = {"duplicate": 1}
-    first_offset: int
-    stored: int
-    compacted: int
-    subscribers: int
-    dropped: bytes = b""
-    duplicate: bool = False
+    first_offset: int = wire(U64, "offset of the first message stored; the next one to come if none was")
+    stored: int = wire(U32, "messages stored: they have consecutive offsets")
+    compacted: int = wire(U32, "messages dropped because their key's window was open")
+    subscribers: int = wire(U32, "subscriptions of the topic at that moment")
+    dropped: bytes = wire(REST, "if compacted > 0: a bit a message, lowest bit first, 1 if it was dropped", default=b"")
+    duplicate: bool = flag(1, default=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frame(REPLY | Subscribe.TYPE)
 class Subscribed(Frame):
     """The subscription stands at `start`; what lies below `live` is history."""
 
-    TYPE: ClassVar[int] = REPLY | Subscribe.TYPE
-    FLAGS: ClassVar[dict[str, int]] = {"named": 1, "resumed": 2}
-    epoch: int
-    start: int
-    live: int
-    committed: int
-    named: bool = False
-    resumed: bool = False
+    epoch: int = wire(U64, "the topic's identity")
+    start: int = wire(U64, "the next offset to be delivered, if it is still there")
+    live: int = wire(U64, "the next offset to be published: what lies below is history")
+    committed: int = wire(U64, "everything below is settled")
+    named: bool = flag(1, default=False)
+    resumed: bool = flag(2, default=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frame(REPLY | Unsubscribe.TYPE)
 class Unsubscribed(Frame):
     """Nothing more comes from that subscription."""
 
-    TYPE: ClassVar[int] = REPLY | Unsubscribe.TYPE
 
-
-@dataclass(frozen=True, slots=True)
+@frame(REPLY | Commit.TYPE)
 class Committed(Frame):
     """Everything below `committed` is settled."""
 
-    TYPE: ClassVar[int] = REPLY | Commit.TYPE
-    committed: int
+    committed: int = wire(U64, "everything below is settled")
 
 
-@dataclass(frozen=True, slots=True)
+@frame(REPLY | Ping.TYPE)
 class Pong(Frame):
     """The Ping's value."""
 
-    TYPE: ClassVar[int] = REPLY | Ping.TYPE
-    value: int
+    value: int = wire(U64, "the Ping's")
 
 
-@dataclass(frozen=True, slots=True)
+@frame(REPLY | Close.TYPE)
 class Closed(Frame):
     """The last frame of a connection that was closed in order."""
 
-    TYPE: ClassVar[int] = REPLY | Close.TYPE
 
-
-@dataclass(frozen=True, slots=True)
+@frame(REPLY | Describe.TYPE)
 class Described(Frame):
     """A page of JSON; `more` is 1 if another follows."""
 
-    TYPE: ClassVar[int] = REPLY | Describe.TYPE
-    more: int
-    json: bytes
+    more: int = wire(U8, "1 if another page follows: ask again with `after` set to the last name")
+    json: bytes = wire(REST, "UTF-8 JSON: all the rest of the frame")
 
 
-@dataclass(frozen=True, slots=True)
+@frame(0xFF)
 class Error(Frame):
     """The request with this id failed (or, with id 0, one that asked for no reply)."""
 
-    TYPE: ClassVar[int] = 0xFF
-    FLAGS: ClassVar[dict[str, int]] = {"retryable": 1, "fatal": 2}
-    code: int
-    request_type: int
-    field: str
-    retry_after_ms: int
-    message: str
-    retryable: bool = False
-    fatal: bool = False
+    code: int = wire(U16, "which error")
+    request_type: int = wire(U8, "the type of the request it answers; 0 if it was not read that far")
+    field: str = wire(TEXT, "the field at fault; empty if no single one is")
+    retry_after_ms: int = wire(U32, "how long to wait before trying again; 0: not told")
+    message: str = wire(TEXT, "cause and next step, for a person")
+    retryable: bool = flag(1, default=False)
+    fatal: bool = flag(2, default=False)
 
 
 # -- events: broker to client, unasked -----------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@frame(0x40)
 class Messages(Frame):
     """A batch for the subscription `id`.
 
     Message i has the offset `base + i`; with `holes` it has `base + deltas[i]`.
     """
 
-    TYPE: ClassVar[int] = 0x40
-    FLAGS: ClassVar[dict[str, int]] = {"holes": 1, "redelivered": 2}
-    base: int
-    accepted_us: int
-    batch: Batch
-    deltas: tuple[int, ...] = ()
-    holes: bool = False
-    redelivered: bool = False
+    base: int = wire(U64, "offset of the first message")
+    accepted_us: int = wire(I64, "when the broker accepted them: µs since 1970")
+    deltas: tuple[int, ...] = wire(
+        DELTAS, "only with HOLES: a count u32 (the batch's), then as many u32", default=(), kw_only=True
+    )
+    batch: Batch = wire(BATCH, "the messages: all the rest of the frame")
+    holes: bool = flag(1, default=False)
+    redelivered: bool = flag(2, default=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frame(0x41)
 class Lagged(Frame):
     """Offsets from `from_offset` to before `to_offset` were gone before subscription `id` got them."""
 
-    TYPE: ClassVar[int] = 0x41
-    from_offset: int
-    to_offset: int
+    from_offset: int = wire(U64, "first offset missed")
+    to_offset: int = wire(U64, "first offset not missed: the subscription goes on there")
 
 
-@dataclass(frozen=True, slots=True)
+@frame(0x42)
 class SubscriptionEnded(Frame):
     """The subscription `id` ended at offset `next`."""
 
-    TYPE: ClassVar[int] = 0x42
-    code: int
-    next: int
-    text: str
+    code: int = wire(U16, "why")
+    next: int = wire(U64, "the offset it stood at")
+    text: str = wire(TEXT, "the same in words")
 
 
-@dataclass(frozen=True, slots=True)
+@frame(0x43)
 class GoAway(Frame):
     """The broker is about to close this connection."""
 
-    TYPE: ClassVar[int] = 0x43
-    code: int
-    text: str
+    code: int = wire(U16, "why")
+    text: str = wire(TEXT, "the same in words")
 
 
 REQUESTS: tuple[type[Frame], ...] = (

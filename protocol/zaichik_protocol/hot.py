@@ -13,7 +13,7 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Any
 
-from zaichik_protocol.batch import Batch
+from zaichik_protocol.batch import Batch, bitmap_size
 from zaichik_protocol.frames import Commit, Committed, Frame, Messages, Publish, Published
 
 HEADER = Struct("<IBBHI")  # length, type, flags, zero, id
@@ -40,10 +40,13 @@ def _decode_publish(frame_id: int, data: bytes) -> Publish:
     producer, sequence, size = _PUBLISH.unpack_from(data, HEADER.size)
     topic_at = HEADER.size + _PUBLISH.size
     topic = data[topic_at : topic_at + size].decode()
-    return Publish(frame_id, topic, Batch.parse(data[topic_at + size :]), producer, sequence)
+    batch = Batch.parse(data[topic_at + size :])
+    return Publish(frame_id, topic, batch, producer=producer, sequence=sequence)
 
 
 def _encode_published(frame: Published) -> bytes:
+    if len(frame.dropped) != bitmap_size(frame.stored, frame.compacted):
+        raise ValueError("not the bitmap expected")
     body = _PUBLISHED.pack(frame.first_offset, frame.stored, frame.compacted, frame.subscribers) + frame.dropped
     return _header(frame, len(body), frame.duplicate) + body
 
@@ -51,7 +54,7 @@ def _encode_published(frame: Published) -> bytes:
 def _decode_published(frame_id: int, data: bytes) -> Published:
     first_offset, stored, compacted, subscribers = _PUBLISHED.unpack_from(data, HEADER.size)
     dropped = data[HEADER.size + _PUBLISHED.size :]
-    if len(dropped) != ((stored + compacted + 7) // 8 if compacted else 0):
+    if len(dropped) != bitmap_size(stored, compacted):
         raise ValueError("not the bitmap expected")
     return Published(frame_id, first_offset, stored, compacted, subscribers, dropped)
 
@@ -73,7 +76,7 @@ def _decode_committed(frame_id: int, data: bytes) -> Committed:
 
 
 def _encode_messages(frame: Messages) -> bytes:
-    if frame.holes or frame.redelivered:
+    if frame.holes or frame.redelivered or frame.deltas:
         raise ValueError("left to the declaration")
     batch = frame.batch.data
     header = _header(frame, _MESSAGES.size + len(batch))

@@ -67,7 +67,7 @@ def test_twins_accept_and_refuse_damaged_frames_like_the_declaration(cls):
 def test_twins_stumble_over_any_cut_and_leave_it_to_the_declaration(cls):
     whole = encode(
         {
-            Publish: Publish(1, "topic", BATCH, 2, 3),
+            Publish: Publish(1, "topic", BATCH, producer=2, sequence=3),
             Published: Published(1, 2, 3, 9, 5, b"\x00\x0f"),
             Commit: Commit(1, 2, 3),
             Committed: Committed(1, 2),

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wire_examples import GOLDEN, INVALID, PROPERTY, by_name, damaged, streams
 
-from zaichik_protocol import Batch, Close, Commit, Ping, Publish, Unsubscribe, dissect, encode
+from zaichik.dissect import dissect
+from zaichik_protocol import Batch, Close, Commit, Ping, Publish, Unsubscribe, encode
 
 every_golden = pytest.mark.parametrize("golden", GOLDEN, ids=by_name)
 GLUED = b"".join(golden.data for golden in GOLDEN)

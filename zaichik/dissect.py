@@ -12,7 +12,7 @@ from typing import Any
 from construct import Construct, ConstructError, Struct
 
 from zaichik_protocol.frames import EVENTS, REPLIES, REQUESTS
-from zaichik_protocol.layout import BATCH_COLUMNS, BODIES, HEADER, HEADER_SIZE, LENGTH_SIZE, reason
+from zaichik_protocol.layout import BATCH_COLUMNS, HEADER, HEADER_SIZE, LENGTH_SIZE, reason
 
 _TYPES = {cls.TYPE: cls for cls in REQUESTS + REPLIES + EVENTS}
 
@@ -65,7 +65,7 @@ def dissect(data: bytes) -> Iterator[Field]:
             yield Field(body_at, body, name, "body", None, "", f"no frame has type 0x{values['type']:02x}")
         else:
             flags = {flag: bool(values["flags"] & bit) for flag, bit in cls.FLAGS.items()}
-            fields = _body(BODIES[cls], body, body_at, name, flags)
+            fields = _body(cls.BODY, body, body_at, name, flags)
             yield from (field for field in fields if field.data or field.problem)
         if end > len(data):
             missing = end - len(data)
