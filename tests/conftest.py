@@ -1,0 +1,8 @@
+"""What all tests share."""
+
+import pytest
+
+
+@pytest.fixture(params=["asyncio", "trio"])
+def anyio_backend(request):
+    return request.param

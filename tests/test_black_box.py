@@ -1,0 +1,1609 @@
+"""What every broker of the protocol must do, checked from outside in raw bytes.
+
+Each check follows from protocol/README.md alone, and runs against the broker of this project and against
+tutorial/tiny_broker.py. Time is a clock that the test moves; nothing here waits for real time to pass.
+"""
+
+import functools
+import importlib.util
+import inspect
+import json
+import struct
+import sys
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+from anyio.abc import SocketAttribute
+from raw_client import (
+    BATCH_TOO_LARGE,
+    CAPACITY,
+    CLOSE,
+    CLOSED,
+    COMMIT,
+    CREATE,
+    DESCRIBE,
+    DESCRIBED,
+    EARLIEST,
+    EPOCH_CHANGED,
+    ERROR,
+    FOREVER,
+    FRAME_TOO_LARGE,
+    HELLO,
+    HELLO_REQUIRED,
+    INVALID_FIELD,
+    LAGGED,
+    LATEST,
+    MALFORMED,
+    MAX_BYTES,
+    MAX_KEYS,
+    MESSAGE_TOO_LARGE,
+    MESSAGES,
+    NO_SUCH_SUBSCRIPTION,
+    NOT_IN_FLIGHT,
+    OFFSET,
+    OFFSET_AHEAD,
+    PING,
+    PONG,
+    PUBLISH,
+    PUBLISHED,
+    SUBSCRIBE,
+    SUBSCRIBED,
+    TIME,
+    TOPIC_EXISTS,
+    TTL,
+    UNSUBSCRIBE,
+    UNSUPPORTED,
+    UNSUPPORTED_VERSION,
+    WELCOME,
+    WINDOW,
+    RawClient,
+    batch,
+    check_error,
+    commit,
+    create,
+    describe,
+    frame,
+    hello,
+    ping,
+    publish,
+    string,
+    subscribe,
+    unsubscribe,
+)
+
+pytestmark = pytest.mark.anyio
+
+ROOT = Path(__file__).parents[1]
+START_US = 1_385_596_800_000_000  # when the clock of each broker begins
+HUNDRED_YEARS_MS = 3_155_760_000_000
+KEEP = {TTL: FOREVER, WINDOW: 0, CAPACITY: 10_000, MAX_BYTES: 1 << 26, MAX_KEYS: 1000}
+
+
+# ----------------------------------------------------------------------------------------------- brokers
+
+
+class Running:
+    """A broker that runs, and its clock."""
+
+    def __init__(self, port, *, advance, sweep):
+        self.port = port
+        self.now_us = START_US
+        self._advance = advance
+        self._sweep = sweep
+
+    def advance(self, seconds):
+        """Move the broker's clock."""
+        self.now_us += round(seconds * 1_000_000)
+        if self._advance:
+            self._advance(seconds)
+
+    async def sweep(self):
+        """Do now what the broker does once a second."""
+        result = self._sweep(self.now_us)
+        if inspect.isawaitable(result):
+            await result
+
+
+@functools.cache
+def tiny_broker():
+    """The module tutorial/tiny_broker.py."""
+    spec = importlib.util.spec_from_file_location("tiny_broker", ROOT / "tutorial" / "tiny_broker.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@asynccontextmanager
+async def run_tiny():
+    tiny = tiny_broker()
+    inner = tiny.Broker()
+    async with (
+        await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=0) as listener,
+        anyio.create_task_group() as tasks,
+    ):
+        running = Running(listener.extra(SocketAttribute.local_port), advance=None, sweep=inner.sweep)
+        tasks.start_soon(lambda: tiny.serve(listener, now_us=lambda: running.now_us, broker=inner))
+        yield running
+        tasks.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def run_zaichik():
+    zaichik = importlib.import_module("zaichik")
+    clock = zaichik.ManualClock(start_us=START_US)
+    async with zaichik.running_broker(clock=clock) as inner:
+        yield Running(inner.port, advance=clock.advance, sweep=lambda _: inner.sweep())
+
+
+@pytest.fixture(params=[run_tiny, run_zaichik], ids=["tiny", "zaichik"])
+async def broker(request):
+    async with request.param() as running:
+        yield running
+
+
+@pytest.fixture
+async def dial(broker):
+    """Open a connection without a Hello; all are closed when the test is over."""
+    async with AsyncExitStack() as stack:
+
+        async def dial():
+            client = await RawClient.connect(broker.port)
+            stack.push_async_callback(client.aclose)
+            return client
+
+        yield dial
+
+
+@pytest.fixture
+async def connect(dial):
+    """Open a connection that has said Hello."""
+
+    async def connect(**fields):
+        client = await dial()
+        await client.hello(**fields)
+        return client
+
+    return connect
+
+
+@pytest.fixture
+async def client(connect):
+    return await connect()
+
+
+# --------------------------------------------------------------------------------------------- handshake
+
+
+async def test_welcome_tells_the_brokers_limits(connect):
+    """Two connections learn the same limits and the same boot number, which is not 0."""
+    first, second = (await connect()).welcome, (await connect()).welcome
+    assert first.fields == second.fields
+    assert (first.version, first.features) == (1, 0)
+    assert first.boot != 0
+    assert min(first.max_frame, first.max_batch, first.max_message, first.max_credit) >= 1
+    assert first.max_frame >= 4096
+
+
+@pytest.mark.parametrize(("oldest", "newest"), [(1, 1), (0, 1), (1, 3), (0, 65_535)])
+async def test_broker_picks_the_newest_version_both_know(connect, oldest, newest):
+    assert (await connect(oldest=oldest, newest=newest)).welcome.version == 1
+
+
+async def test_features_are_those_both_sides_set(connect):
+    """A client that offers HEARTBEAT gets it or not, and nothing besides."""
+    assert (await connect(features=1)).welcome.features in {0, 1}
+
+
+async def test_silence_without_heartbeat_is_no_reason_to_close(client, broker):
+    broker.advance(100 * 86_400)
+    await client.ping()
+
+
+@pytest.mark.parametrize("auth", [0, 1, 2])
+async def test_broker_without_users_accepts_every_auth(connect, auth):
+    """It does not look at `user` and `secret`."""
+    assert (await connect(auth=auth, user="zoë", secret="x" * 50)).welcome.version == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "field", "body"),
+    [
+        pytest.param(MALFORMED, None, hello(magic=b"zaik"), id="magic"),
+        pytest.param(UNSUPPORTED_VERSION, None, hello(oldest=2, newest=9), id="too new"),
+        pytest.param(UNSUPPORTED_VERSION, None, hello(oldest=0, newest=0), id="too old"),
+        pytest.param(INVALID_FIELD, "auth", hello(auth=3), id="auth"),
+        pytest.param(INVALID_FIELD, "client", hello(client=b"\xff"), id="client"),
+        pytest.param(MALFORMED, None, hello()[:-1], id="truncated"),
+        pytest.param(MALFORMED, None, hello() + b"\0", id="trailing"),
+    ],
+)
+async def test_any_error_in_answer_to_hello_ends_the_connection(dial, code, field, body):
+    data = frame(HELLO, 7, body) + frame(PING, 8, ping())
+    await (await dial()).refused_for_good(code, data, field=field, request_id=7, request_type=HELLO)
+
+
+async def test_hello_with_undefined_flags_ends_the_connection(dial):
+    data = frame(HELLO, 7, hello(), flags=1)
+    await (await dial()).refused_for_good(UNSUPPORTED, data, field="flags", request_id=7, request_type=HELLO)
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [(PING, ping()), (CREATE, create("t")), (CLOSE, b""), (0x7E, b""), (WELCOME, b""), (MESSAGES, b"")],
+)
+async def test_first_frame_must_be_hello(dial, kind, body):
+    data = frame(kind, 7, body) + frame(HELLO, 8, hello())
+    await (await dial()).refused_for_good(HELLO_REQUIRED, data, request_id=7, request_type=kind)
+
+
+async def test_length_before_hello_may_be_4096(dial):
+    client = await dial()
+    body = hello(auth=1, secret="s" * (4096 - 8 - len(hello())))
+    data = frame(HELLO, 1, body)
+    assert data[:4] == struct.pack("<I", 4096)
+    await client.send(data)
+    assert (await client.reply(1)).kind == WELCOME
+
+
+async def test_length_before_hello_may_not_be_4097(dial):
+    """Four bytes are enough to be refused: the body is not awaited."""
+    await (await dial()).refused_for_good(FRAME_TOO_LARGE, struct.pack("<I", 4097))
+
+
+async def test_requests_need_not_wait_for_welcome(dial):
+    """Hello and what follows it, among it a frame of more than 4,096 bytes, may come in one piece."""
+    client = await dial()
+    await client.send(
+        frame(HELLO, 1, hello()),
+        frame(PUBLISH, 2, publish("t", [b"x" * 5000])),
+        frame(PING, 3, ping(5)),
+    )
+    kinds = [(await client.reply(i)).kind for i in (1, 2, 3)]
+    assert kinds == [WELCOME, PUBLISHED, PONG]
+
+
+async def test_second_hello_is_unsupported_and_harmless(client):
+    await client.refused(UNSUPPORTED, HELLO, hello())
+    await client.ping()
+
+
+# ------------------------------------------------------------------------------------------------ frames
+
+
+async def test_frame_may_be_split_at_every_byte(client, connect):
+    """Half a frame is no error, wherever the cut.
+
+    Between the halves another connection makes a round trip, so that the broker reads them one by one.
+    """
+    other = await connect()
+    data = frame(PUBLISH, 0xABCDEF, publish("split", [(b"key", b"payload"), b"another"]))
+    for expected, cut in enumerate(range(1, len(data))):
+        await client.send(data[:cut])
+        await other.ping()
+        await client.send(data[cut:])
+        assert (await client.reply(0xABCDEF)).first_offset == 2 * expected
+
+
+async def test_frames_may_come_byte_by_byte(dial, connect):
+    """A whole conversation, from Hello to Close, in pieces of one byte."""
+    client, other = await dial(), await connect()
+    requests = [
+        frame(HELLO, 1, hello()),
+        frame(SUBSCRIBE, 2, subscribe("t")),
+        frame(PUBLISH, 3, publish("t", [b"x"])),
+        frame(CLOSE, 4),
+    ]
+    for byte in b"".join(requests):
+        await client.send(bytes([byte]))
+        await other.ping()
+    replies = [await client.reply(i) for i in (1, 2, 3, 4)]
+    assert [reply.kind for reply in replies] == [WELCOME, SUBSCRIBED, PUBLISHED, CLOSED]
+    assert await client.messages(2, 0) == [b"x"]
+    await client.ends()
+
+
+async def test_frames_may_be_glued_together(client):
+    """Three frames and a half in one piece, then the other half with three more."""
+    middle = frame(PUBLISH, 40, publish("t", [b"middle"]))
+    around = [frame(PING, i, ping(i)) for i in (10, 20, 30, 50, 60, 70)]
+    await client.send(*around[:3], middle[:20])
+    assert [(await client.reply(i)).value for i in (10, 20, 30)] == [10, 20, 30]
+    await client.send(middle[20:], *around[3:])
+    assert (await client.reply(40)).kind == PUBLISHED
+    assert [(await client.reply(i)).value for i in (50, 60, 70)] == [50, 60, 70]
+
+
+@pytest.mark.parametrize("length", [0, 7])
+async def test_length_below_8_is_malformed_at_once(client, length):
+    await client.refused_for_good(MALFORMED, struct.pack("<I", length), request_id=0, request_type=0)
+
+
+@pytest.mark.parametrize("excess", [1, None])
+async def test_length_above_max_frame_is_too_large_at_once(client, excess):
+    """Four bytes are enough to be refused: the body is not awaited."""
+    length = client.welcome.max_frame + excess if excess else 2**32 - 1
+    await client.refused_for_good(FRAME_TOO_LARGE, struct.pack("<I", length), request_id=0, request_type=0)
+
+
+async def test_length_may_be_max_frame(client):
+    """Even a frame of an unknown type is read to its end, and the connection goes on behind it."""
+    await client.refused(UNSUPPORTED, 0x7E, bytes(client.welcome.max_frame - 8))
+    await client.ping()
+
+
+@pytest.mark.parametrize("zero", [1, 0x8000])
+async def test_zero_other_than_0_is_malformed(client, zero):
+    await client.refused_for_good(MALFORMED, frame(PING, 7, ping(), zero=zero))
+
+
+@pytest.mark.parametrize("kind", [0, 0x0A, 0x3F, MESSAGES, 0x44, 0x80, WELCOME, PONG, 0xFE, ERROR])
+async def test_unknown_type_is_unsupported(client, kind):
+    """Replies and events are no requests; what the body holds does not matter; the connection goes on."""
+    await client.refused(UNSUPPORTED, kind)
+    await client.refused(UNSUPPORTED, kind, b"\xff" * 100)
+    await client.ping()
+
+
+async def test_describe_is_answered_or_unsupported(client):
+    answer = await client.request(DESCRIBE, describe())
+    if answer.kind == DESCRIBED:
+        json.loads(answer.json)
+    else:
+        check_error(answer, UNSUPPORTED, request_type=DESCRIBE)
+    await client.ping()
+
+
+async def test_undefined_flags_are_unsupported_and_not_carried_out(client):
+    for flags in (0x01, 0x80):
+        for kind, body in [
+            (CREATE, create("t")),
+            (PUBLISH, publish("t", [b"x"])),
+            (SUBSCRIBE, subscribe("t")),
+            (COMMIT, commit(1, 0)),
+            (PING, ping()),
+            (CLOSE, b""),
+        ]:
+            await client.refused(UNSUPPORTED, kind, body, flags=flags, field="flags")
+    await client.refused(UNSUPPORTED, UNSUBSCRIBE, unsubscribe(1), flags=0x02, field="flags")
+    assert (await client.create("t")).created == 1
+    assert (await client.publish("t", b"x")).fields["first_offset"] == 0
+
+
+MALFORMED_BODIES = [
+    pytest.param(PING, ping()[:-1], id="ping short"),
+    pytest.param(PING, ping() + b"\0", id="ping long"),
+    pytest.param(CLOSE, b"\0", id="close long"),
+    pytest.param(CREATE, b"", id="create without a topic"),
+    pytest.param(CREATE, b"\x01", id="create with half a length"),
+    pytest.param(CREATE, struct.pack("<H", 3) + b"ab", id="create with a topic beyond the frame"),
+    pytest.param(CREATE, string("t"), id="create without settings"),
+    pytest.param(CREATE, create("t", {TTL: 5})[:-1], id="create with half a setting"),
+    pytest.param(CREATE, string("t") + b"\x02" + struct.pack("<BQ", TTL, 5), id="create with too few settings"),
+    pytest.param(CREATE, create("t", {TTL: 5}) + b"\0", id="create long"),
+    pytest.param(PUBLISH, publish("t", [b"x"])[:15], id="publish that ends in sequence"),
+    pytest.param(PUBLISH, struct.pack("<QQH", 0, 0, 9) + b"t", id="publish with a topic beyond the frame"),
+    pytest.param(SUBSCRIBE, subscribe("t")[:-1], id="subscribe short"),
+    pytest.param(SUBSCRIBE, subscribe("t") + b"\0", id="subscribe long"),
+    pytest.param(UNSUBSCRIBE, unsubscribe(1)[:-1], id="unsubscribe short"),
+    pytest.param(UNSUBSCRIBE, unsubscribe(1) + b"\0", id="unsubscribe long"),
+    pytest.param(COMMIT, commit(1, 1)[:-1], id="commit short"),
+    pytest.param(COMMIT, commit(1, 1) + b"\0", id="commit long"),
+]
+
+
+@pytest.mark.parametrize(("kind", "body"), MALFORMED_BODIES)
+async def test_body_that_does_not_come_out_even_is_malformed(client, kind, body):
+    await client.refused_for_good(MALFORMED, frame(kind, 7, body), request_id=7, request_type=kind)
+
+
+INVALID_FIELDS = [
+    pytest.param("topic", CREATE, create(b"\xff\xfe"), id="create with bad UTF-8"),
+    pytest.param("topic", PUBLISH, publish(b"\xc3", [b"x"]), id="publish with bad UTF-8"),
+    pytest.param("topic", SUBSCRIBE, subscribe(b"\xed\xa0\x80"), id="subscribe with bad UTF-8"),
+    pytest.param("topic", CREATE, create(""), id="no name"),
+    pytest.param("topic", CREATE, create("x" * 201), id="long name"),
+    pytest.param("topic", CREATE, create("é" * 101), id="long name in bytes"),
+    pytest.param("topic", PUBLISH, publish("", [b"x"]), id="publish to no name"),
+    pytest.param("topic", SUBSCRIBE, subscribe(""), id="subscribe to no name"),
+    *(pytest.param("topic", CREATE, create(f"a{c}b"), id=f"{c!r}") for c in "\0\n\x1f\x7f\x80\x9f"),
+    pytest.param("topic", CREATE, create("$topic"), id="a name of the broker's"),
+    pytest.param("settings", CREATE, create("t", [(TTL, 1), (TTL, 1)]), id="a setting twice"),
+    pytest.param("settings", CREATE, create("t", {TTL: HUNDRED_YEARS_MS + 1}), id="ttl"),
+    pytest.param("settings", CREATE, create("t", {TTL: FOREVER - 1}), id="ttl just below forever"),
+    pytest.param("settings", CREATE, create("t", {WINDOW: HUNDRED_YEARS_MS + 1}), id="window"),
+    pytest.param("settings", CREATE, create("t", {CAPACITY: 0}), id="capacity"),
+    pytest.param("settings", CREATE, create("t", {MAX_BYTES: 0}), id="max_bytes"),
+    pytest.param("settings", CREATE, create("t", {MAX_KEYS: 0}), id="max_keys"),
+    pytest.param("start", SUBSCRIBE, subscribe("t", start=4), id="start"),
+    pytest.param("credit", SUBSCRIBE, subscribe("t", credit=0), id="credit"),
+    pytest.param("credit_bytes", SUBSCRIBE, subscribe("t", credit_bytes=0), id="credit_bytes"),
+]
+
+
+@pytest.mark.parametrize(("field", "kind", "body"), INVALID_FIELDS)
+async def test_value_out_of_range_is_an_invalid_field(client, field, kind, body):
+    await client.refused(INVALID_FIELD, kind, body, field=field)
+    await client.ping()
+
+
+def columns(count, key_offsets, payload_offsets, data=b""):
+    return struct.pack(f"<I{len(key_offsets)}i{len(payload_offsets)}i", count, *key_offsets, *payload_offsets) + data
+
+
+BAD_BATCHES = [
+    pytest.param(b"", id="nothing"),
+    pytest.param(b"\x01\0\0", id="half a count"),
+    pytest.param(columns(0, [], []), id="no messages, no offsets"),
+    pytest.param(columns(0, [0], [0]), id="no messages"),
+    pytest.param(columns(1, [0, 0], [0]), id="an offset too few"),
+    pytest.param(columns(100, [0, 0], [0, 1], b"x"), id="count too high"),
+    pytest.param(columns(2**32 - 1, [0, 0], [0, 1], b"x"), id="count far too high"),
+    pytest.param(columns(1, [1, 1], [0, 1], b"kx"), id="keys do not begin at 0"),
+    pytest.param(columns(1, [0, 0], [1, 2], b"ax"), id="payloads do not begin at 0"),
+    pytest.param(columns(2, [0, 1, 0], [0, 1, 2], b"xy"), id="keys decrease"),
+    pytest.param(columns(2, [0, 0, 0], [0, 2, 1], b"x"), id="payloads decrease"),
+    pytest.param(columns(3, [0, 2, 1, 2], [0, 0, 0, 0], b"kk"), id="keys decrease in the middle"),
+    pytest.param(columns(3, [0, 0, 0, 0], [0, 3, 1, 3], b"xyz"), id="payloads decrease in the middle"),
+    pytest.param(columns(1, [0, -1], [0, 1], b"x"), id="a negative key offset"),
+    pytest.param(columns(1, [0, 0], [0, -1]), id="a negative payload offset"),
+    pytest.param(columns(1, [0, 0], [0, 2], b"x"), id="a byte too few"),
+    pytest.param(columns(1, [0, 0], [0, 1], b"xy"), id="a byte too many"),
+    pytest.param(columns(1, [0, 0], [0, 2**31 - 1], b"xy"), id="bytes that are not there"),
+    pytest.param(batch([(b"k" * 1025, b"x")]), id="a key of 1,025 bytes"),
+    pytest.param(batch([b"x", (b"k" * 1025, b"x")]), id="a second key of 1,025 bytes"),
+]
+
+
+@pytest.mark.parametrize("bad", BAD_BATCHES)
+async def test_bad_batch_is_an_invalid_field_and_stores_nothing(client, bad):
+    await client.create("t", KEEP)
+    await client.refused(INVALID_FIELD, PUBLISH, publish("t", bad), field="batch")
+    assert (await client.publish("t", b"good")).first_offset == 0
+
+
+async def test_earlier_rule_wins(connect):
+    """Of two faults the one that is judged first is told."""
+    client = await connect()
+    await client.refused(UNSUPPORTED, PING, b"short", flags=0x10, field="flags")
+    await client.refused(UNSUPPORTED, 0x7E, b"", flags=0xFF)
+    await client.refused(UNSUPPORTED, CREATE, create(""), flags=0x10, field="flags")
+    for data in (
+        frame(0x7E, 7, zero=1),  # zero before type
+        frame(PING, 7, ping(), flags=0x10, zero=1),  # zero before flags
+        frame(CREATE, 7, create(b"\xff") + b"\0"),  # the body's end before what is inside
+        frame(SUBSCRIBE, 7, subscribe(b"\xff", start=9)[:-1]),
+        frame(SUBSCRIBE, 0, subscribe("t")[:-1]),  # the body's end before id 0
+    ):
+        await (await connect()).refused_for_good(MALFORMED, data)
+
+
+async def test_zero_is_judged_before_hello_is_asked_for(dial):
+    await (await dial()).refused_for_good(MALFORMED, frame(PING, 7, ping(), zero=1))
+    await (await dial()).refused_for_good(HELLO_REQUIRED, frame(PING, 7, ping(), flags=0xFF))
+    await (await dial()).refused_for_good(HELLO_REQUIRED, frame(PING, 7, b"short"))
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        frame(PUBLISH, 3, publish("t", [b"bad"]), zero=1),
+        frame(COMMIT, 3, commit(1, 1) + b"\0"),
+        struct.pack("<I", 2**32 - 1),
+        struct.pack("<I", 0),
+    ],
+    ids=["zero", "body", "too large", "too small"],
+)
+async def test_bad_frame_ends_what_it_is_part_of_and_no_more(client, connect, bad):
+    """What came before is answered, what is bad or comes after is not carried out, nobody else notices.
+
+    However much comes after it, the client can read the error and the end of the stream.
+    """
+    reader, late = await connect(), await connect()
+    reading = await reader.subscribe("t", start=LATEST)
+    after = frame(PUBLISH, 4, publish("t", [b"after"])) * 3000
+    await client.send(frame(PING, 1, ping()), frame(PUBLISH, 2, publish("t", [b"before"])), bad + after)
+    assert (await client.reply(1)).kind == PONG
+    assert (await client.reply(2)).first_offset == 0
+    answer = await client.read()
+    assert answer.kind == ERROR
+    assert answer.code in {MALFORMED, FRAME_TOO_LARGE}
+    await client.ends()
+    assert await reader.messages(reading.id, 0) == [b"before"]
+    assert (await late.publish("t", b"late")).first_offset == 1
+    assert await reader.messages(reading.id, 1) == [b"late"]
+    await reader.nothing_arrives()
+
+
+# ------------------------------------------------------------------------------------------- ids, vectors
+
+
+async def test_id_0_asks_for_silence(client):
+    """Success is not answered, but what was asked for is done."""
+    await client.send(
+        frame(CREATE, 0, create("t", KEEP)),
+        frame(PING, 0, ping()),
+        frame(SUBSCRIBE, 5, subscribe("t", credit=1)),
+        frame(PUBLISH, 0, publish("t", [b"a", b"b"])),
+        frame(PUBLISH, 6, publish("t", [b"c"])),
+    )
+    assert (await client.reply(5)).start == 0
+    assert (await client.reply(6)).first_offset == 2
+    assert await client.messages(5, 0) == [b"a"]
+    await client.send(frame(COMMIT, 0, commit(5, 1)))
+    assert await client.messages(5, 1) == [b"b"]
+    await client.send(frame(UNSUBSCRIBE, 0, unsubscribe(5)), frame(PING, 7, ping(7)))
+    assert (await client.reply(7)).value == 7
+    assert (await client.publish("t", b"d")).subscribers == 0
+    await client.nothing_arrives()
+
+
+async def test_id_0_does_not_silence_errors(client):
+    for code, kind, body in [
+        (UNSUPPORTED, 0x7E, b""),
+        (INVALID_FIELD, CREATE, create("")),
+        (INVALID_FIELD, PUBLISH, publish("t", b"")),
+        (NO_SUCH_SUBSCRIPTION, COMMIT, commit(9, 1)),
+        (NO_SUCH_SUBSCRIPTION, UNSUBSCRIBE, unsubscribe(9)),
+    ]:
+        await client.refused(code, kind, body, request_id=0)
+    await client.refused_for_good(MALFORMED, frame(PING, 0), request_id=0, request_type=PING)
+
+
+async def test_close_with_id_0_ends_in_silence(client):
+    await client.send(frame(PING, 3, ping(4)), frame(CLOSE, 0))
+    assert (await client.reply(3)).value == 4
+    await client.ends()
+
+
+async def test_replies_come_in_the_order_of_the_requests(client):
+    """Successes and errors alike, whatever their ids."""
+    requests = [(9, PING), (2, 0x7E), (2, PING), (2**32 - 1, COMMIT), (9, PING), (1, 0x7E)] * 50
+    bodies = {PING: ping(1), COMMIT: commit(1, 1), 0x7E: b""}
+    await client.send(*(frame(kind, i, bodies[kind]) for i, kind in requests))
+    for i, kind in requests:
+        answer = await client.reply(i)
+        assert answer.kind == (PONG if kind == PING else ERROR)
+        assert kind == PING or answer.request_type == kind
+
+
+async def test_ids_of_subscribes_must_increase(client):
+    """Neither 0 nor what an earlier Subscribe had or passed; other requests' ids do not count."""
+    body = subscribe("t")
+    await client.refused(INVALID_FIELD, SUBSCRIBE, body, request_id=0, field="id")
+    await client.ok(PING, ping(), request_id=1000)
+    await client.ok(SUBSCRIBE, body, request_id=5)
+    await client.refused(INVALID_FIELD, SUBSCRIBE, body, request_id=5, field="id")
+    await client.refused(INVALID_FIELD, SUBSCRIBE, body, request_id=4, field="id")
+    await client.ok(SUBSCRIBE, body, request_id=7)
+    await client.ok(UNSUBSCRIBE, unsubscribe(7), request_id=7)
+    await client.refused(INVALID_FIELD, SUBSCRIBE, body, request_id=7, field="id")
+    await client.ok(SUBSCRIBE, body, request_id=2**32 - 1)
+    assert (await client.publish("t", b"x")).subscribers == 2
+
+
+async def test_ids_of_subscribes_are_each_connections_own(client, connect):
+    other = await connect()
+    for each in (client, other):
+        await each.ok(SUBSCRIBE, subscribe("t", start=LATEST), request_id=3)
+    assert (await client.publish("t", b"x")).subscribers == 2
+    for each in (client, other):
+        assert await each.messages(3, 0) == [b"x"]
+
+
+VECTORS = {vector["name"]: vector for vector in json.loads((ROOT / "protocol/vectors/frames.json").read_text())}
+REQUESTS = [name for name, vector in VECTORS.items() if 1 <= bytes.fromhex(vector["hex"])[4] <= DESCRIBE]
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+async def test_requests_of_the_vectors_are_understood(dial, name):
+    """Each is answered with success, or with the error that a broker without that option owes it."""
+    data, fields = bytes.fromhex(VECTORS[name]["hex"]), VECTORS[name]["fields"]
+    kind, client = data[4], await dial()
+    if kind != HELLO:
+        await client.hello()
+    await client.send(data)
+    if fields["id"] == 0 and kind == PUBLISH:
+        await client.ping()
+        assert await client.next_offset("t") == 1
+        return
+    answer = await client.reply(fields["id"])
+    if answer.kind == ERROR:
+        may_lack = {"name"} if fields.get("name") else {"producer"} if fields.get("producer") else set()
+        allowed = {COMMIT: NO_SUCH_SUBSCRIPTION, UNSUBSCRIBE: NO_SUCH_SUBSCRIPTION}.get(kind, UNSUPPORTED)
+        check_error(answer, allowed, request_type=kind)
+        assert allowed == NO_SUCH_SUBSCRIPTION or kind == DESCRIBE or answer.field in may_lack, answer
+    else:
+        assert answer.kind == kind | 0x80
+
+
+INVALID = json.loads((ROOT / "protocol/vectors/invalid.json").read_text())
+INVALID = {vector["name"]: vector for vector in INVALID if vector["receiver"] == "broker"}
+CODES = {
+    "MALFORMED": MALFORMED,
+    "FRAME_TOO_LARGE": FRAME_TOO_LARGE,
+    "HELLO_REQUIRED": HELLO_REQUIRED,
+    "INVALID_FIELD": INVALID_FIELD,
+    "UNSUPPORTED": UNSUPPORTED,
+}
+
+
+@pytest.mark.parametrize("name", INVALID)
+async def test_invalid_vectors_are_refused(dial, name):
+    """With the error they name; the connection goes on or ends as that error says.
+
+    The text binds a broker to a `field` only in INVALID_FIELD and for flags.
+    """
+    vector, client = INVALID[name], await dial()
+    data, code = bytes.fromhex(vector["hex"]), CODES[vector["code"]]
+    if vector["hello_done"]:
+        await client.hello()
+    await client.send(data)
+    answer = await client.read()
+    if data[4:5] == bytes([DESCRIBE]) and answer.code == UNSUPPORTED:
+        return  # a broker that does not know Describe does not look into it
+    fatal = code < INVALID_FIELD or not vector["hello_done"]
+    named = code == INVALID_FIELD or vector["field"] == "flags"
+    check_error(answer, code, field=vector["field"] if named else None, fatal=fatal)
+    if fatal:
+        await client.ends()
+    else:
+        await client.ping()
+
+
+# ------------------------------------------------------------------------------------------------ topics
+
+
+async def test_topic_is_created_once(client, broker):
+    """Again with the same settings, some of them, or none, it is there already."""
+    first = await client.create("t", KEEP)
+    assert (first.created, first.epoch, first.settings) == (1, broker.now_us, KEEP)
+    assert list(first.settings) == sorted(first.settings)
+    broker.advance(1)
+    for settings in (KEEP, {}, {CAPACITY: 10_000}, dict(reversed(KEEP.items()))):
+        again = await client.create("t", settings)
+        assert (again.created, again.epoch, again.settings) == (0, first.epoch, KEEP)
+
+
+async def test_settings_not_named_are_not_compared(client):
+    """Nor are they reset to their defaults; one that is named and differs is enough to fail."""
+    settings = (await client.create("t", {TTL: 5000, CAPACITY: 7})).settings
+    assert (settings[TTL], settings[CAPACITY]) == (5000, 7)
+    assert (await client.create("t")).settings == settings
+    for number, value in settings.items():
+        assert (await client.create("t", {number: value})).settings == settings
+        await client.refused(TOPIC_EXISTS, CREATE, create("t", {number: value + 5}))
+        await client.refused(TOPIC_EXISTS, CREATE, create("t", settings | {number: value + 5}))
+    assert (await client.create("t")).settings == settings
+
+
+async def test_unknown_setting_is_unsupported(client):
+    for number in (0, 6, 255):
+        await client.refused(UNSUPPORTED, CREATE, create("t", {number: 1}), field="settings")
+    assert (await client.create("t")).created == 1
+
+
+async def test_settings_may_take_their_extreme_values(client):
+    extremes = {TTL: HUNDRED_YEARS_MS, WINDOW: HUNDRED_YEARS_MS, CAPACITY: 1, MAX_BYTES: 1, MAX_KEYS: 1}
+    assert (await client.create("small", extremes)).settings == extremes
+    forever = {TTL: FOREVER, WINDOW: FOREVER}
+    assert (await client.create("forever", forever)).settings.items() >= forever.items()
+
+
+@pytest.mark.parametrize("name", ["x", "é" * 100, " ", "a$", "\u00a0", "🐇", "/a/b.c"], ids=ascii)
+async def test_names_may_be_what_they_like(client, name):
+    """Two hundred bytes of anything but control characters."""
+    assert (await client.create(name)).created == 1
+    reading = await client.subscribe(name)
+    assert (await client.publish(name, b"x")).subscribers == 1
+    assert await client.messages(reading.id, 0) == [b"x"]
+
+
+async def test_names_are_compared_byte_by_byte(client):
+    for name in ("É", "é", "e\u0301", "t", "T", "t "):
+        assert (await client.create(name)).created == 1
+
+
+async def test_topic_made_by_a_subscribe_takes_the_settings_named_first(client, connect, broker):
+    """Who subscribed before goes on reading; who comes with other settings after is too late."""
+    reader = await connect()
+    reading = await reader.subscribe("t")
+    defaults = (await client.create("defaults")).settings
+    broker.advance(1)
+    adopted = await client.create("t", {TTL: 77, CAPACITY: 3})
+    assert (adopted.created, adopted.epoch) == (0, reading.epoch)
+    assert adopted.settings == defaults | {TTL: 77, CAPACITY: 3}
+    assert (await client.create("t", {TTL: 77})).settings == adopted.settings
+    await client.refused(TOPIC_EXISTS, CREATE, create("t", {TTL: 78}))
+    await client.refused(BATCH_TOO_LARGE, PUBLISH, publish("t", [b"x"] * 4))
+    assert (await client.publish("t", b"x")).subscribers == 1
+    assert await reader.messages(reading.id, 0) == [b"x"]
+
+
+async def test_topic_in_which_something_was_stored_keeps_its_settings(client):
+    await client.publish("t", b"x")
+    defaults = (await client.create("t")).settings
+    await client.refused(TOPIC_EXISTS, CREATE, create("t", {CAPACITY: defaults[CAPACITY] - 1}))
+    assert (await client.create("t", defaults)).created == 0
+
+
+async def test_many_creators_make_one_topic(connect):
+    """Exactly one of twenty made it; who subscribed in the midst of it receives."""
+    clients = [await connect() for _ in range(20)]
+    answers, reader = [], await connect()
+
+    async def make(client):
+        answers.append(await client.create("t", KEEP))
+
+    async with anyio.create_task_group() as tasks:
+        for client in clients[:10]:
+            tasks.start_soon(make, client)
+    async with anyio.create_task_group() as tasks:
+        for client in clients[10:15]:
+            tasks.start_soon(make, client)
+        reading = await reader.subscribe("t", start=LATEST)
+        for client in clients[15:]:
+            tasks.start_soon(make, client)
+    assert sum(answer.created for answer in answers) == 1
+    assert {answer.epoch for answer in answers} == {reading.epoch}
+    for offset, client in enumerate(clients):
+        assert (await client.publish("t", b"x")).first_offset == offset
+    await reader.messages(reading.id, *range(20))
+
+
+async def test_many_subscribers_make_one_topic(connect):
+    clients = [await connect() for _ in range(20)]
+    readings = {}
+
+    async def start(client):
+        readings[client] = await client.subscribe("t")
+
+    async with anyio.create_task_group() as tasks:
+        for client in clients:
+            tasks.start_soon(start, client)
+    assert (await clients[0].publish("t", b"x")).subscribers == 20
+    for client in clients:
+        assert await client.messages(readings[client].id, 0) == [b"x"]
+        await client.nothing_arrives()
+
+
+# ----------------------------------------------------------------------------------------------- publish
+
+
+async def test_publisher_gets_back_what_it_published(client):
+    """Subscribed, Published and Messages come in the order the text promises; messages in their order."""
+    requests = [frame(SUBSCRIBE, 1, subscribe("t"))]
+    requests += [frame(PUBLISH, 10 + i, publish("t", [b"%d" % i])) for i in range(100)]
+    await client.send(*requests)
+    await client.reply(1)
+    for i in range(100):
+        answer = await client.reply(10 + i)
+        assert (answer.first_offset, answer.stored, answer.compacted) == (i, 1, 0)
+    assert await client.messages(1, *range(100)) == [b"%d" % i for i in range(100)]
+    assert client.log[1].kind == SUBSCRIBED  # after Welcome
+    published = set()
+    for received in client.log:
+        if received.kind == PUBLISHED:
+            published.add(received.first_offset)
+        if received.kind == MESSAGES:
+            assert published.issuperset(offset for offset, _, _ in received.messages)
+
+
+async def test_offsets_are_dense_in_each_topic(client, connect):
+    """Whoever publishes, and however many at once."""
+    other, expected = await connect(), {"a": 0, "b": 0}
+    for i in range(30):
+        publisher, topic, size = (client, other)[i % 2], "ab"[i % 3 == 0], i % 4 + 1
+        answer = await publisher.publish(topic, *[b"x"] * size)
+        assert (answer.first_offset, answer.stored) == (expected[topic], size)
+        expected[topic] += size
+    for topic, following in expected.items():
+        assert await other.next_offset(topic) == following
+
+
+async def test_published_counts_the_topics_subscriptions(client, connect, broker):
+    """On all connections, with credit or without, until they end."""
+    other = await connect()
+    assert (await client.publish("t", b"x")).subscribers == 0
+    first = await other.subscribe("t", credit=1)
+    await other.subscribe("t", credit=1)
+    await other.subscribe("another")
+    await client.subscribe("t", start=LATEST)
+    assert [(await client.publish("t", b"x")).subscribers for _ in range(3)] == [3] * 3
+    await other.unsubscribe(first.id)
+    assert (await client.publish("t", b"x")).subscribers == 2
+    await other.ok(CLOSE)
+    assert (await client.publish("t", b"x")).subscribers == 1
+
+
+async def test_batch_arrives_as_it_was_sent(client, broker):
+    """Keys, empty keys, empty payloads and bytes of every value, and the time at which it was accepted."""
+    reading = await client.subscribe("t")
+    every = bytes(range(256))
+    messages = [(b"", b""), (b"k", b""), (b"", b"x"), (every * 4, every), (b"k", b"y"), (b"\0", b"\0")]
+    broker.advance(0.25)
+    assert (await client.publish("t", *messages)).stored == len(messages)
+    got = []
+    while len(got) < len(messages):
+        event = await client.event(MESSAGES, reading.id)
+        assert event.accepted_us == START_US + 250_000
+        got += event.messages
+    assert got == [(offset, *message) for offset, message in enumerate(messages)]
+
+
+async def test_pieces_never_mix_batches(client, broker):
+    """What a frame holds was accepted at one time, even if all of it waited."""
+    await client.create("t", KEEP)
+    for size in (3, 1, 4):
+        await client.publish("t", *[b"x"] * size)
+        broker.advance(1)
+    reading = await client.subscribe("t")
+    batch_of = [0, 0, 0, 1, 2, 2, 2, 2]
+    got = []
+    while len(got) < len(batch_of):
+        event = await client.event(MESSAGES, reading.id)
+        offsets = [offset for offset, _, _ in event.messages]
+        assert {batch_of[offset] for offset in offsets} == {batch_of[offsets[0]]}
+        assert event.accepted_us == START_US + 1_000_000 * batch_of[offsets[0]]
+        got += offsets
+    assert got == list(range(len(batch_of)))
+
+
+async def test_largest_batches_are_accepted_and_larger_ones_are_not(client):
+    welcome = client.welcome
+    await client.create("t", KEEP | {CAPACITY: welcome.max_batch})
+    room = welcome.max_frame - 8 - len(publish("t", b""))
+
+    async def refused(code, messages):
+        columns = batch(messages)
+        if len(columns) <= room:
+            await client.refused(code, PUBLISH, publish("t", columns))
+
+    await refused(MESSAGE_TOO_LARGE, [b"x" * (welcome.max_message + 1)])
+    await refused(MESSAGE_TOO_LARGE, [(b"k", b"x" * welcome.max_message)])
+    await refused(BATCH_TOO_LARGE, [b"x" * welcome.max_message, b"y"])
+    await refused(BATCH_TOO_LARGE, [b"x" * (welcome.max_message + 1), b"y"])
+    await refused(BATCH_TOO_LARGE, [b""] * (welcome.max_batch + 1))
+    assert await client.next_offset("t") == 0
+    largest = [(b"k", b"x" * (welcome.max_message - 2)), b"y"]
+    for messages in ([largest[0][1] + b"xx"], largest, [b""] * welcome.max_batch):
+        if len(batch(messages)) <= room:
+            assert (await client.publish("t", *messages)).stored == len(messages)
+
+
+async def test_key_may_have_1024_bytes(client):
+    assert (await client.publish("t", (b"k" * 1024, b""))).stored == 1
+
+
+async def test_batch_beyond_the_ring_is_too_large(client):
+    """More messages than the capacity, or more bytes than max_bytes: nothing is stored, no window opens."""
+    await client.create("few", KEEP | {CAPACITY: 2, WINDOW: 1000})
+    await client.refused(BATCH_TOO_LARGE, PUBLISH, publish("few", [(b"k", b"x")] * 3))
+    answer = await client.publish("few", (b"k", b"x"), b"y")
+    assert (answer.first_offset, answer.stored) == (0, 2)
+    size = len(batch([b"x" * 100]))
+    await client.create("small", KEEP | {MAX_BYTES: size})
+    await client.refused(BATCH_TOO_LARGE, PUBLISH, publish("small", [b"x" * 101]))
+    assert (await client.publish("small", b"x" * 100)).first_offset == 0
+
+
+async def test_numbered_publish_is_carried_out_or_unsupported(client):
+    answer = await client.request(PUBLISH, publish("t", [b"x"], producer=5, sequence=0))
+    if answer.kind == PUBLISHED:
+        assert answer.first_offset == 0
+    else:
+        check_error(answer, UNSUPPORTED, field="producer", request_type=PUBLISH)
+        assert (await client.publish("t", b"x")).first_offset == 0
+
+
+# -------------------------------------------------------------------------------------------- compaction
+
+
+async def test_window_is_half_open(client, broker):
+    """It closes exactly its length after the message that opened it; what it kept out does not prolong it."""
+    await client.create("t", KEEP | {WINDOW: 8000})
+    kept, out = (1, 0), (0, 1)
+
+    async def outcome():
+        answer = await client.publish("t", (b"k", b"x"))
+        return answer.stored, answer.compacted
+
+    assert await outcome() == kept
+    assert await outcome() == out  # at the same time
+    broker.advance(4)
+    assert await outcome() == out
+    broker.advance(3.999999)
+    assert await outcome() == out  # the last microsecond
+    broker.advance(0.000001)
+    assert await outcome() == kept  # opens the next window
+    broker.advance(7.999999)
+    assert await outcome() == out
+    broker.advance(0.000001)
+    assert await outcome() == kept
+    reading = await client.subscribe("t")
+    times = [(await client.event(MESSAGES, reading.id)).accepted_us for _ in range(3)]
+    assert times == [START_US, START_US + 8_000_000, START_US + 16_000_000]
+
+
+async def test_first_message_of_a_key_wins_within_a_batch(client):
+    """The bitmap tells which messages were dropped; those without a key never are."""
+    await client.create("t", KEEP | {WINDOW: 1000})
+    reading = await client.subscribe("t")
+    messages = [
+        (b"a", b"0"),
+        (b"b", b"1"),
+        (b"a", b"2"),  # dropped
+        b"3",
+        (b"b", b"4"),  # dropped
+        (b"A", b"5"),
+        (b"a\0", b"6"),
+        b"7",
+        (b"a", b"8"),  # dropped
+        (b"c", b"9"),
+    ]
+    answer = await client.publish("t", *messages)
+    assert (answer.first_offset, answer.stored, answer.compacted) == (0, 7, 3)
+    assert answer.dropped == bytes([0b00010100, 0b01])
+    got = await client.messages(reading.id, *range(7))
+    assert got == [b"0", b"1", b"3", b"5", b"6", b"7", b"9"]
+
+
+async def test_batch_of_which_nothing_is_stored(client):
+    """`first_offset` is the next offset to come; readers get nothing; no bits are sent if none is dropped."""
+    await client.create("t", KEEP | {WINDOW: 1000})
+    reading = await client.subscribe("t")
+    assert (await client.publish("t", (b"k", b"x"), b"y")).dropped == b""
+    answer = await client.publish("t", *[(b"k", b"x")] * 9)
+    assert (answer.first_offset, answer.stored, answer.compacted) == (2, 0, 9)
+    assert answer.dropped == b"\xff\x01"
+    await client.messages(reading.id, 0, 1)
+    await client.nothing_arrives()
+    assert (await client.publish("t", b"z")).first_offset == 2
+    assert await client.messages(reading.id, 2) == [b"z"]
+
+
+async def test_window_outlives_its_message(client, broker):
+    """Neither eviction, nor expiry, nor freeing lets a later message of the key in."""
+    await client.create("evicts", {TTL: FOREVER, WINDOW: FOREVER, CAPACITY: 1})
+    await client.create("expires", {TTL: 1000, WINDOW: FOREVER})
+    await client.create("frees", {TTL: 0, WINDOW: FOREVER})
+    for topic in ("evicts", "expires", "frees"):
+        assert (await client.publish(topic, (b"k", b"x"))).stored == 1
+        assert (await client.publish(topic, b"y")).stored == 1
+    broker.advance(1e9)
+    await broker.sweep()
+    for topic in ("evicts", "expires", "frees"):
+        answer = await client.publish(topic, (b"k", b"x"))
+        assert (answer.first_offset, answer.stored) == (2, 0)
+
+
+async def test_windows_of_different_keys_are_their_own(client, broker):
+    await client.create("t", KEEP | {WINDOW: 2000})
+    await client.publish("t", (b"a", b""))
+    broker.advance(1)
+    await client.publish("t", (b"b", b""))
+    broker.advance(1)
+    answer = await client.publish("t", (b"b", b""), (b"a", b""))
+    assert (answer.stored, answer.dropped) == (1, b"\x01")
+
+
+async def test_without_a_window_everything_is_kept(client):
+    await client.create("t", KEEP | {WINDOW: 0})
+    assert (await client.publish("t", *[(b"k", b"x")] * 5)).stored == 5
+
+
+# --------------------------------------------------------------------------------------------- retention
+
+
+async def test_message_expires_exactly_after_its_retention(client, broker):
+    """It is there for the last microsecond, and is gone at the next, for everybody."""
+    await client.create("t", KEEP | {TTL: 10_000})
+    await client.publish("t", b"old")
+    broker.advance(9.999999)
+    reading = await client.subscribe("t", start=EARLIEST)
+    assert (reading.start, reading.live) == (0, 1)
+    assert await client.messages(reading.id, 0) == [b"old"]
+    broker.advance(0.000001)
+    late = await client.subscribe("t", start=EARLIEST)
+    assert (late.start, late.live) == (1, 1)
+    precise = await client.subscribe("t", start=OFFSET, value=0)
+    await client.lagged(precise.id, 0, 1)
+    await client.nothing_arrives()
+
+
+async def test_expiry_is_told_to_who_was_not_in_time(client, broker):
+    """A reader without credit hears of it when it commits, even if no message follows, and goes on."""
+    await client.create("t", KEEP | {TTL: 10_000})
+    slow = await client.subscribe("t", credit=1)
+    await client.publish("t", b"0", b"1", b"2")
+    await client.messages(slow.id, 0)
+    broker.advance(5)
+    await client.publish("t", b"3")
+    broker.advance(5)
+    await broker.sweep()
+    await client.nothing_arrives()
+    assert await client.commit(slow.id, 1) == 1
+    await client.lagged(slow.id, 1, 3)
+    assert await client.messages(slow.id, 3) == [b"3"]
+    await client.publish("t", b"4", b"5")
+    broker.advance(10)
+    await client.nothing_arrives()
+    assert await client.commit(slow.id, 4) == 4
+    await client.lagged(slow.id, 4, 6)  # and no message follows
+    await client.nothing_arrives()
+    await client.publish("t", b"6")
+    assert await client.messages(slow.id, 6) == [b"6"]
+
+
+async def test_retention_forever_keeps_what_the_ring_holds(client, broker):
+    await client.create("t", KEEP | {TTL: FOREVER})
+    await client.publish("t", b"x", b"y")
+    broker.advance(1e9)
+    await broker.sweep()
+    reading = await client.subscribe("t", start=EARLIEST)
+    assert await client.messages(reading.id, 0, 1) == [b"x", b"y"]
+
+
+async def test_retention_0_gives_latecomers_nothing_old(client, broker):
+    """`earliest` means `latest`; but who was there when it was published gets it, however late."""
+    await client.create("t", {TTL: 0})
+    early = await client.subscribe("t", credit=1)
+    await client.publish("t", b"0", b"1", b"2")
+    late = await client.subscribe("t", start=EARLIEST)
+    assert (late.start, late.live) == (3, 3)
+    precise = await client.subscribe("t", start=OFFSET, value=1)  # kept for the early one
+    assert await client.messages(early.id, 0) == [b"0"]
+    assert await client.messages(precise.id, 1, 2) == [b"1", b"2"]
+    broker.advance(1e6)
+    await broker.sweep()
+    await client.nothing_arrives()
+    await client.commit(early.id, 1)
+    assert await client.messages(early.id, 1) == [b"1"]
+    await client.commit(early.id, 2)
+    assert await client.messages(early.id, 2) == [b"2"]
+
+
+async def test_retention_0_frees_what_everybody_has_settled(client, broker):
+    """Below the position of every subscription; all of it if there is none."""
+    await client.create("t", {TTL: 0})
+    reading = await client.subscribe("t", credit=2)
+    await client.publish("t", b"0", b"1", b"2", b"3")
+    await client.messages(reading.id, 0, 1)
+    await client.commit(reading.id, 2)
+    await client.messages(reading.id, 2, 3)
+    broker.advance(1)
+    await broker.sweep()
+    curious = await client.subscribe("t", start=OFFSET, value=0)
+    lag = await client.event(LAGGED, curious.id)
+    assert lag.from_offset == 0
+    assert lag.to_offset in {2, 4}  # below what is settled, or below what is delivered
+    await client.unsubscribe(curious.id)
+    client.events.clear()
+    await client.unsubscribe(reading.id)
+    broker.advance(1)
+    await broker.sweep()
+    curious = await client.subscribe("t", start=OFFSET, value=0)
+    await client.lagged(curious.id, 0, 4)
+    assert (await client.publish("t", b"4")).first_offset == 4
+    assert await client.messages(curious.id, 4) == [b"4"]
+
+
+# ------------------------------------------------------------------------------------------------ starts
+
+
+async def test_subscription_starts_where_it_asks_to(client, broker):
+    """At the head, the next offset, an offset, or the first message accepted at or after a time."""
+    await client.create("t", KEEP)
+    for _ in range(3):  # at 0, 1 and 2 seconds: offsets 0-1, 2-3 and 4-5
+        await client.publish("t", b"x", b"y")
+        broker.advance(1)
+    second = START_US + 1_000_000
+    for start, value, expected in [
+        (EARLIEST, 0, 0),
+        (LATEST, 0, 6),
+        (OFFSET, 0, 0),
+        (OFFSET, 5, 5),
+        (OFFSET, 6, 6),
+        (TIME, 0, 0),
+        (TIME, second - 1, 2),
+        (TIME, second, 2),
+        (TIME, second + 1, 4),
+        (TIME, second + 1_000_000, 4),
+        (TIME, second + 1_000_001, 6),
+        (TIME, 2**64 - 1, 6),
+    ]:
+        reading = await client.subscribe("t", start=start, value=value)
+        assert (reading.start, reading.committed, reading.live) == (expected, expected, 6)
+        await client.messages(reading.id, *range(expected, 6))
+        await client.nothing_arrives()
+        await client.unsubscribe(reading.id)
+
+
+async def test_start_beyond_the_end_is_refused(client):
+    await client.publish("t", b"x")
+    for value in (2, 2**64 - 1):
+        await client.refused(OFFSET_AHEAD, SUBSCRIBE, subscribe("t", start=OFFSET, value=value))
+    assert (await client.publish("t", b"x")).subscribers == 0
+
+
+async def test_start_below_the_head_is_told_at_once(client):
+    """By one Lagged, after which it goes on at the head."""
+    await client.create("t", KEEP | {CAPACITY: 3})
+    for i in range(10):
+        await client.publish("t", b"%d" % i)
+    earliest = await client.subscribe("t", start=EARLIEST)
+    assert earliest.start == 7
+    assert await client.messages(earliest.id, 7, 8, 9) == [b"7", b"8", b"9"]
+    below = await client.subscribe("t", start=OFFSET, value=2)
+    await client.lagged(below.id, 2, 7)
+    assert await client.messages(below.id, 7, 8, 9) == [b"7", b"8", b"9"]
+    by_time = await client.subscribe("t", start=TIME, value=0)
+    assert by_time.start == 7
+    await client.messages(by_time.id, 7, 8, 9)
+    await client.nothing_arrives()
+
+
+async def test_epoch_must_be_the_topics_or_0(client, broker):
+    broker.advance(5)
+    epoch = (await client.create("t")).epoch
+    assert epoch == broker.now_us
+    broker.advance(5)
+    assert (await client.subscribe("t", epoch=epoch)).epoch == epoch
+    await client.refused(EPOCH_CHANGED, SUBSCRIBE, subscribe("t", epoch=epoch + 1))
+    assert (await client.publish("t", b"x")).subscribers == 1
+
+
+async def test_name_is_taken_or_unsupported(client):
+    answer = await client.request(SUBSCRIBE, subscribe("t", name="worker"))
+    if answer.kind == SUBSCRIBED:
+        assert answer.flags == 0x01
+    else:
+        check_error(answer, UNSUPPORTED, field="name", request_type=SUBSCRIBE)
+        assert (await client.publish("t", b"x")).subscribers == 0
+
+
+async def test_credit_may_be_max_credit_and_no_more(client):
+    most = client.welcome.max_credit
+    await client.subscribe("t", credit=most, credit_bytes=2**32 - 1)
+    if most < 2**32 - 1:
+        await client.refused(INVALID_FIELD, SUBSCRIBE, subscribe("t", credit=most + 1), field="credit")
+
+
+# --------------------------------------------------------------------------------------- credit, commits
+
+
+async def test_no_more_than_credit_is_in_flight(client):
+    """A batch is cut to fit; each commit lets as many in as it settles."""
+    await client.create("t", KEEP)
+    reading = await client.subscribe("t", credit=2)
+    await client.publish("t", *[b"%d" % i for i in range(5)])
+    await client.publish("t", b"5")
+    await client.messages(reading.id, 0, 1)
+    await client.nothing_arrives()
+    assert await client.commit(reading.id, 1) == 1
+    await client.messages(reading.id, 2)
+    await client.nothing_arrives()
+    assert await client.commit(reading.id, 3) == 3
+    await client.messages(reading.id, 3, 4)
+    await client.nothing_arrives()
+    assert await client.commit(reading.id, 5) == 5
+    assert await client.messages(reading.id, 5) == [b"5"]
+    await client.nothing_arrives()
+
+
+async def test_commit_settles_everything_below(client):
+    """What is settled already stays so; what was not delivered cannot be settled; neither gives credit."""
+    await client.create("t", KEEP)
+    reading = await client.subscribe("t", credit=3)
+    await client.publish("t", *[b"%d" % i for i in range(10)])
+    await client.messages(reading.id, 0, 1, 2)
+    await client.refused(NOT_IN_FLIGHT, COMMIT, commit(reading.id, 4))
+    await client.refused(NOT_IN_FLIGHT, COMMIT, commit(reading.id, 2**64 - 1))
+    assert await client.commit(reading.id, 0) == 0
+    await client.nothing_arrives()
+    assert await client.commit(reading.id, 2) == 2
+    await client.messages(reading.id, 3, 4)
+    for following in (2, 1, 0):
+        assert await client.commit(reading.id, following) == 2
+    await client.nothing_arrives()
+    await client.refused(NOT_IN_FLIGHT, COMMIT, commit(reading.id, 6), request_id=0)
+    assert await client.commit(reading.id, 5) == 5
+    await client.messages(reading.id, 5, 6, 7)
+    await client.nothing_arrives()
+
+
+async def test_commit_with_nothing_in_flight_gives_no_credit(client):
+    await client.create("t", KEEP)
+    await client.publish("t", b"0", b"1")
+    reading = await client.subscribe("t", start=LATEST, credit=1)
+    for following in (2, 1, 0, 2):
+        assert await client.commit(reading.id, following) == 2
+    await client.refused(NOT_IN_FLIGHT, COMMIT, commit(reading.id, 3))
+    await client.publish("t", b"2", b"3", b"4")
+    await client.messages(reading.id, 2)
+    await client.nothing_arrives()
+
+
+async def test_commit_never_reaches_a_later_subscription(client):
+    """To unsubscribe and subscribe again around a commit gives no message more than credit."""
+    await client.create("t", KEEP)
+    first = await client.subscribe("t", credit=1)
+    await client.publish("t", b"0", b"1", b"2")
+    await client.messages(first.id, 0)
+    leave, again, settle = (next(client.ids) for _ in range(3))
+    await client.send(
+        frame(UNSUBSCRIBE, leave, unsubscribe(first.id)),
+        frame(SUBSCRIBE, again, subscribe("t", start=OFFSET, value=1, credit=1)),
+        frame(COMMIT, settle, commit(first.id, 1)),
+    )
+    await client.reply(leave)
+    assert (await client.reply(again)).start == 1
+    check_error(await client.reply(settle), NO_SUCH_SUBSCRIPTION, request_type=COMMIT)
+    await client.messages(again, 1)
+    await client.nothing_arrives()
+
+
+async def test_commit_of_a_strangers_subscription_is_refused(client, connect):
+    other = await connect()
+    reading = await client.subscribe("t", credit=1)
+    await other.publish("t", b"0", b"1")
+    await client.messages(reading.id, 0)
+    for following in (0, 1):
+        await other.refused(NO_SUCH_SUBSCRIPTION, COMMIT, commit(reading.id, following))
+    await other.refused(NO_SUCH_SUBSCRIPTION, UNSUBSCRIBE, unsubscribe(reading.id))
+    await client.nothing_arrives()
+
+
+@pytest.mark.parametrize(("credit_bytes", "fit"), [(1, 1), (10, 1), (19, 1), (20, 2), (29, 2), (30, 3), (31, 3)])
+async def test_no_more_than_credit_bytes_are_in_flight(client, credit_bytes, fit):
+    """Keys and payloads count, and are settled when all of the frame that brought them is."""
+    await client.create("t", KEEP)
+    reading = await client.subscribe("t", credit_bytes=credit_bytes)
+    await client.publish("t", *[(b"key", b"payload")] * 12)
+    frames, following = [], 0  # of each frame in flight, the offset that follows it and its messages
+
+    async def receive(count):
+        nonlocal following
+        while count:
+            event = await client.event(MESSAGES, reading.id)
+            assert event.base == following
+            following += len(event.messages)
+            count -= len(event.messages)
+            assert count >= 0
+            frames.append((following, len(event.messages)))
+        await client.nothing_arrives()
+
+    await receive(fit)
+    for settled in range(1, 13):
+        await client.commit(reading.id, settled)
+        frames = [(end, size) for end, size in frames if end > settled]
+        await receive(min(fit - sum(size for _, size in frames), 12 - following))
+    assert following == 12
+
+
+async def test_one_message_of_any_size_may_be_in_flight(client):
+    """However small credit_bytes is, a reader never waits for ever; empty messages cost nothing."""
+    await client.create("t", KEEP)
+    reading = await client.subscribe("t", credit_bytes=1)
+    await client.publish("t", b"x" * 100, b"y" * 1000, b"", b"", b"z", b"w")
+    assert await client.messages(reading.id, 0) == [b"x" * 100]
+    await client.nothing_arrives()
+    await client.commit(reading.id, 1)
+    assert await client.messages(reading.id, 1) == [b"y" * 1000]
+    await client.nothing_arrives()
+    await client.commit(reading.id, 2)
+    assert await client.messages(reading.id, 2, 3, 4) == [b"", b"", b"z"]
+    await client.nothing_arrives()
+    await client.commit(reading.id, 5)
+    assert await client.messages(reading.id, 5) == [b"w"]
+
+
+# -------------------------------------------------------------------------------------------------- lag
+
+
+async def test_reader_without_credit_hears_of_its_lag_when_it_commits(client):
+    """Exactly what is missing, then the head, and so on: it never goes silent."""
+    await client.create("t", KEEP | {CAPACITY: 3})
+    reading = await client.subscribe("t", credit=1)
+    for i in range(10):
+        await client.publish("t", b"%d" % i)
+        if not i:
+            await client.messages(reading.id, 0)
+    await client.nothing_arrives()
+    await client.commit(reading.id, 1)
+    await client.lagged(reading.id, 1, 7)
+    assert await client.messages(reading.id, 7) == [b"7"]
+    await client.nothing_arrives()
+    for i in range(8, 30):
+        await client.commit(reading.id, i)
+        assert await client.messages(reading.id, i) == [b"%d" % i]
+        await client.publish("t", b"%d" % (i + 2))
+    await client.nothing_arrives()
+    for _ in range(5):
+        await client.publish("t", *[b"x"] * 3)
+    await client.commit(reading.id, 30)
+    await client.lagged(reading.id, 30, 44)
+    await client.messages(reading.id, 44)
+
+
+async def test_lag_costs_no_credit_and_can_be_committed(client):
+    """A commit may name the end of a lag, which is the next offset to be delivered, but not beyond."""
+    await client.create("t", KEEP | {CAPACITY: 2})
+    await client.publish("t", b"0", b"1")
+    await client.publish("t", b"2", b"3")
+    reading = await client.subscribe("t", start=OFFSET, value=0, credit=1)
+    await client.lagged(reading.id, 0, 2)
+    await client.messages(reading.id, 2)
+    await client.refused(NOT_IN_FLIGHT, COMMIT, commit(reading.id, 4))
+    assert await client.commit(reading.id, 2) == 2
+    await client.nothing_arrives()
+    assert await client.commit(reading.id, 3) == 3
+    await client.messages(reading.id, 3)
+
+
+async def test_oldest_batches_leave_when_bytes_are_short(client):
+    """What counts is the whole batch field, and a batch leaves whole."""
+    one, two = len(batch([b"x" * 100])), len(batch([b"x" * 100] * 2))
+    for topic, room, head in [("exact", one + two, 2), ("short", one + two - 1, 4), ("roomy", one + 2 * two, 0)]:
+        await client.create(topic, KEEP | {MAX_BYTES: room})
+        for size in (2, 2, 1):
+            await client.publish(topic, *[b"x" * 100] * size)
+        reading = await client.subscribe(topic, start=EARLIEST)
+        assert reading.start == head
+        await client.messages(reading.id, *range(head, 5))
+
+
+async def test_capacity_cuts_into_batches(client):
+    """The oldest messages go, not the oldest batches."""
+    await client.create("t", KEEP | {CAPACITY: 5})
+    await client.publish("t", *[b"%d" % i for i in range(4)])
+    await client.publish("t", *[b"%d" % i for i in range(4, 7)])
+    reading = await client.subscribe("t", start=EARLIEST)
+    assert reading.start == 2
+    assert await client.messages(reading.id, *range(2, 7)) == [b"2", b"3", b"4", b"5", b"6"]
+
+
+# ------------------------------------------------------------------------------------ until, unsubscribe
+
+
+async def test_subscription_ends_at_until_by_delivery(client):
+    """Without needing credit; commits are answered until it is unsubscribed."""
+    await client.create("t", KEEP)
+    reading = await client.subscribe("t", credit=2, until=2)
+    await client.publish("t", *[b"x"] * 5)
+    await client.messages(reading.id, 0, 1)
+    await client.ended(reading.id, 2)
+    await client.nothing_arrives()
+    assert await client.commit(reading.id, 1) == 1
+    assert await client.commit(reading.id, 2) == 2
+    await client.refused(NOT_IN_FLIGHT, COMMIT, commit(reading.id, 3))
+    await client.publish("t", b"x")
+    await client.nothing_arrives()
+    await client.unsubscribe(reading.id)
+    await client.refused(NO_SUCH_SUBSCRIPTION, COMMIT, commit(reading.id, 2))
+
+
+async def test_subscription_ends_at_until_by_lag(client):
+    """A Lagged does not go beyond it."""
+    await client.create("t", KEEP | {CAPACITY: 2})
+    waiting = await client.subscribe("t", credit=1, until=5)
+    await client.publish("t", b"0")
+    await client.messages(waiting.id, 0)
+    for _ in range(9):
+        await client.publish("t", b"x")
+    await client.nothing_arrives()
+    await client.commit(waiting.id, 1)
+    await client.lagged(waiting.id, 1, 5)
+    await client.ended(waiting.id, 5)
+    late = await client.subscribe("t", start=OFFSET, value=3, until=8)
+    await client.lagged(late.id, 3, 8)
+    await client.ended(late.id, 8)
+    partly = await client.subscribe("t", start=OFFSET, value=3, until=9)
+    await client.lagged(partly.id, 3, 8)
+    await client.messages(partly.id, 8)
+    await client.ended(partly.id, 9)
+    await client.nothing_arrives()
+
+
+async def test_until_at_or_below_the_start_ends_at_once(client):
+    await client.create("t", KEEP)
+    await client.publish("t", b"0", b"1", b"2")
+    for start, value, until in [(LATEST, 0, 3), (LATEST, 0, 0), (EARLIEST, 0, 0), (OFFSET, 2, 1)]:
+        reading = await client.subscribe("t", start=start, value=value, until=until)
+        await client.ended(reading.id, reading.start)
+        await client.unsubscribe(reading.id)
+    await client.nothing_arrives()
+
+
+async def test_nothing_follows_unsubscribed(client, connect):
+    """However much was on its way; and the id is then unknown."""
+    other = await connect()
+    for _ in range(10):
+        reading = await client.subscribe("t")
+        await other.send(*[frame(PUBLISH, 0, publish("t", [b"x"]))] * 50)
+        await client.unsubscribe(reading.id)
+        client.events.clear()
+        await other.ping()
+        await client.nothing_arrives()
+        await client.refused(NO_SUCH_SUBSCRIPTION, UNSUBSCRIBE, unsubscribe(reading.id))
+        await client.refused(NO_SUCH_SUBSCRIPTION, COMMIT, commit(reading.id, 0))
+
+
+async def test_forget_changes_nothing_for_an_anonymous_subscription(client):
+    reading = await client.subscribe("t")
+    await client.ok(UNSUBSCRIBE, unsubscribe(reading.id), flags=0x01)
+    assert (await client.publish("t", b"x")).subscribers == 0
+
+
+async def test_two_subscriptions_to_one_topic_are_independent(client):
+    """Each has its own start, credit and commits, and may end without the other."""
+    await client.create("t", KEEP)
+    await client.publish("t", b"0", b"1", b"2")
+    slow = await client.subscribe("t", credit=1)
+    await client.messages(slow.id, 0)
+    fast = await client.subscribe("t", start=OFFSET, value=1)
+    await client.messages(fast.id, 1, 2)
+    assert await client.commit(fast.id, 3) == 3
+    await client.nothing_arrives()
+    assert await client.commit(slow.id, 1) == 1
+    await client.messages(slow.id, 1)
+    assert (await client.publish("t", b"3")).subscribers == 2
+    await client.messages(fast.id, 3)
+    await client.unsubscribe(fast.id)
+    await client.commit(slow.id, 2)
+    await client.messages(slow.id, 2)
+    await client.commit(slow.id, 3)
+    assert await client.messages(slow.id, 3) == [b"3"]
+
+
+async def test_many_subscriptions_of_one_connection_all_get_everything(client):
+    readings = [(await client.subscribe(f"t{i % 3}", start=LATEST)).id for i in range(30)]
+    for i in range(3):
+        assert (await client.publish(f"t{i}", b"x", b"y")).subscribers == 10
+    got = {reading: [] for reading in readings}
+    while sum(map(len, got.values())) < 60:
+        event = client.events.popleft() if client.events else await client.read()
+        got[event.id] += [offset for offset, _, _ in event.messages]
+    assert list(got.values()) == [[0, 1]] * 30
+
+
+# ------------------------------------------------------------------------------------------------- ends
+
+
+async def test_close_answers_everything_and_closed_is_last(client, connect):
+    other = await connect()
+    await client.send(
+        frame(SUBSCRIBE, 1, subscribe("t", start=LATEST)),
+        *(frame(PUBLISH, 2 + i, publish("t", [b"x"])) for i in range(50)),
+        frame(CLOSE, 100),
+    )
+    assert (await client.reply(1)).kind == SUBSCRIBED
+    assert [(await client.reply(2 + i)).first_offset for i in range(50)] == list(range(50))
+    assert (await client.reply(100)).kind == CLOSED
+    client.events.clear()
+    await client.ends()
+    answer = await other.publish("t", b"x")
+    assert (answer.first_offset, answer.subscribers) == (50, 0)
+
+
+async def test_frames_after_close_are_ignored(client, connect):
+    """Whether they are good, bad, or no frames at all."""
+    other = await connect()
+    await client.send(
+        frame(CLOSE, 1),
+        frame(PUBLISH, 2, publish("t", [b"x"])),
+        frame(PING, 3, zero=1),
+        b"\xff" * 100_000,
+    )
+    assert (await client.reply(1)).kind == CLOSED
+    await client.ends()
+    assert (await other.publish("t", b"x")).first_offset == 0
+
+
+async def test_end_of_stream_is_a_close_without_closed(client, connect):
+    """Everything received before is carried out and answered."""
+    other = await connect()
+    await client.send(
+        frame(SUBSCRIBE, 1, subscribe("t")),
+        frame(PUBLISH, 2, publish("t", [b"x"])),
+        frame(PING, 3, ping()),
+    )
+    await client.end()
+    replies = [received for received in await client.rest() if not received.is_event]
+    assert [(reply.id, reply.kind) for reply in replies] == [(1, SUBSCRIBED), (2, PUBLISHED), (3, PONG)]
+    answer = await other.publish("t", b"x")
+    assert (answer.first_offset, answer.subscribers) == (1, 0)
+
+
+async def test_half_a_frame_at_the_end_is_not_carried_out(client, connect):
+    """The text does not say whether it is answered."""
+    other = await connect()
+    await client.send(frame(PING, 1, ping()), frame(PUBLISH, 2, publish("t", [b"half"]))[:-1])
+    await client.end()
+    kinds = [received.kind for received in await client.rest()]
+    assert kinds in ([PONG], [PONG, ERROR])
+    assert (await other.publish("t", b"x")).first_offset == 0
+
+
+async def test_connection_that_breaks_off_takes_its_subscriptions_along(client, connect):
+    leaving = await connect()
+    await leaving.subscribe("t", credit=1)
+    await leaving.aclose()
+    with anyio.fail_after(5):
+        while (await client.publish("t", b"x")).subscribers:
+            pass
+
+
+async def test_empty_connections_harm_nobody(client, dial):
+    """Who connects and leaves, with or without a few bytes, is not noticed."""
+    for data in (b"", b"\x21", frame(HELLO, 1, hello())[:-1]):
+        visitor = await dial()
+        await visitor.send(data)
+        await visitor.aclose()
+        await client.ping()
+
+
+# ---------------------------------------------------------------------------------------------- pressure
+
+
+@pytest.mark.parametrize("capacity", [1000, 50, 1])
+async def test_who_publishes_to_itself_without_reading_is_not_stuck(client, capacity):
+    """Four hundred large messages are sent before the first reply is read; each arrives or is told as lost."""
+    count, size = 400, min(65_536, client.welcome.max_message)
+    await client.create("t", KEEP | {CAPACITY: capacity})
+    reading = await client.subscribe("t", credit=count, credit_bytes=2**32 - 1)
+    with anyio.fail_after(30):
+        for i in range(count):
+            payload = struct.pack("<I", i) + bytes(size - 4)
+            await client.stream.send(frame(PUBLISH, 1000 + i, publish("t", [payload])))
+    following, published = 0, 0
+    while following < count or published < count:
+        received = await client.read()
+        if received.kind == PUBLISHED:
+            assert (received.id, received.first_offset) == (1000 + published, published)
+            published += 1
+        elif received.kind == LAGGED:
+            assert received.id == reading.id
+            assert received.from_offset == following < received.to_offset < count
+            following = received.to_offset
+        else:
+            assert (received.kind, received.id) == (MESSAGES, reading.id)
+            assert received.base == following < published
+            for _, _, payload in received.messages:
+                assert payload == struct.pack("<I", following) + bytes(size - 4)
+                following += 1
+    assert following == published == count
+    await client.nothing_arrives()
+
+
+async def test_nobody_notices_a_reader_that_does_not_read(client, connect):
+    """The others publish and receive as if it were not there."""
+    stuck, reader = await connect(), await connect()
+    size = min(65_536, client.welcome.max_message)
+    await client.create("t", KEEP)
+    for each in (stuck, reader):
+        reading = await each.subscribe("t", credit_bytes=2**32 - 1)
+    for i in range(300):
+        assert (await client.publish("t", bytes(size))).subscribers == 2
+        await reader.messages(reading.id, i)
+
+
+async def test_two_publishers_and_a_reader_agree_on_the_order(client, connect):
+    """Each publisher's messages arrive in its order, under the offsets it was told."""
+    reading = await client.subscribe("t", credit=2000 if client.welcome.max_credit >= 2000 else 1000)
+    told = {}
+
+    async def talk(name):
+        talker = await connect()
+        await talker.send(*(frame(PUBLISH, i, publish("t", [b"%s%d" % (name, i)] * 2)) for i in range(1, 101)))
+        for i in range(1, 101):
+            told[(await talker.reply(i)).first_offset] = b"%s%d" % (name, i)
+
+    async with anyio.create_task_group() as tasks:
+        for name in (b"a", b"b"):
+            tasks.start_soon(talk, name)
+    assert sorted(told) == list(range(0, 400, 2))
+    got = await client.messages(reading.id, *range(400))
+    assert got == [told[offset // 2 * 2] for offset in range(400)]
