@@ -269,6 +269,7 @@ def test_after_hello_longer_frames_may_come():
 
 def test_after_hello_the_new_limit_holds():
     decoder = FrameDecoder.for_broker()
+    decoder.greeted(8)
     assert all_frames(fed(encode(Close(1)), decoder)) == [Close(1)]
     assert outcome(fed(encode(Ping(1)), decoder).next_frame)[0] is ErrorCode.FRAME_TOO_LARGE
 

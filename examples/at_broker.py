@@ -1,0 +1,49 @@
+"""How an example comes to a broker: it starts one of its own, or takes a running one with `--connect HOST:PORT`."""
+
+import argparse
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import zaichik
+
+Address = tuple[str, int]
+
+
+def arguments(lesson: str | None) -> argparse.ArgumentParser:
+    """The command line that all examples share; `lesson` is the example's docstring, shown by `--help`."""
+    parser = argparse.ArgumentParser(description=lesson, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--connect", type=_address, metavar="HOST:PORT", help="use this broker (default: start one just for the lesson)"
+    )
+    return parser
+
+
+@asynccontextmanager
+async def at_broker(address: Address | None, clock: zaichik.Clock | None = None) -> AsyncIterator[zaichik.Client]:
+    """A client at the broker of that address; if there is none, at a new broker that lives as long as the block.
+
+    `clock` is what the new broker goes by. A running broker has a clock already, and nobody else can move it.
+    """
+    if address is not None:
+        async with zaichik.connect(*address) as client:
+            yield client
+    else:
+        async with zaichik.running_broker(clock=clock) as broker, zaichik.connect(port=broker.port) as client:
+            yield client
+
+
+def fresh(name: str) -> str:
+    """A topic name that nobody has used, "echo-5f3a09c1".
+
+    Topics stay until their broker stops. Under a fixed name, an example that runs for the second time would
+    meet what its first run has left.
+    """
+    return f"{name}-{secrets.token_hex(4)}"
+
+
+def _address(text: str) -> Address:
+    host, colon, port = text.rpartition(":")
+    if not (colon and host and port.isdecimal()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT, as in 127.0.0.1:8889")
+    return host.strip("[]"), int(port)

