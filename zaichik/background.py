@@ -31,8 +31,16 @@ class BackgroundTasks:
     ) -> bool | None:
         """Cancel the tasks and wait for them."""
         self.group.cancel_scope.cancel()
-        if isinstance(error, Exception):
-            # Hidden from the group, which would wrap it; raised again by `async with`, since we return None.
-            await self.group.__aexit__(None, None, None)
-            return None
-        return await self.group.__aexit__(kind, error, traceback)
+        if error is None or _is_cancellation(error):
+            return await self.group.__aexit__(kind, error, traceback)
+        # Hidden from the group, which would wrap it; raised again by `async with`, since we return None.
+        await self.group.__aexit__(None, None, None)
+        return None
+
+
+def _is_cancellation(error: BaseException) -> bool:
+    """Whether the group must see it: it may be its own, or that of a scope around it."""
+    cancelled = anyio.get_cancelled_exc_class()
+    return isinstance(error, cancelled) or (
+        isinstance(error, BaseExceptionGroup) and error.subgroup(cancelled) is not None
+    )

@@ -12,7 +12,7 @@ import anyio
 from anyio.abc import ByteStream
 
 from zaichik.broker.broker import Broker
-from zaichik_protocol import NEED_DATA, ErrorCode, FrameDecoder, ProtocolError, Refused
+from zaichik_protocol import NEED_DATA, ErrorCode, FrameDecoder, Hello, ProtocolError, Refused
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +44,9 @@ class Connection:
         self._output.set()
 
     def go_away(self) -> None:
-        """Begin to end: the client is told, and what was answered is still sent (CLO-2)."""
+        """Begin to end: what was read is still answered, then the client is told (CLO-2)."""
+        while self._apply_next():
+            pass
         self._manager.go_away()
 
     async def run(self) -> None:
@@ -63,42 +65,43 @@ class Connection:
     # -- reading ---------------------------------------------------------------------------------------------
 
     async def _read(self) -> None:
-        manager = self._manager
+        manager, settings = self._manager, self._broker.settings
         try:
             while True:
                 data = await self._stream.receive(RECEIVE_BYTES)
                 # After a Close or a fatal error the client is read and not heard. Closing a socket that holds
                 # unread bytes resets it, and a reset can take our last frames away from the peer.
-                if not manager.closing:
-                    self._decoder.receive_data(data)
-                    await self._apply_all()
+                self._decoder.receive_data(b"" if manager.closing else data)
+                while self._apply_next():
+                    while manager.reply_bytes > settings.max_replies:
+                        self._room = anyio.Event()
+                        await self._room.wait()
         except (anyio.EndOfStream, anyio.BrokenResourceError):
             manager.close()
         finally:
             self._read_all.set()
 
-    async def _apply_all(self) -> None:
-        """Apply every frame that is there whole."""
-        manager, decoder, clock = self._manager, self._decoder, self._broker.clock
-        while not manager.closing:
-            try:
-                frame = decoder.next_frame()
-            except ProtocolError as error:
-                manager.refuse(error, error.request_id, error.request_type)
-                continue
-            if frame is NEED_DATA:
-                return
-            try:
-                manager.apply(frame, clock.now_us())
-            except Exception:
-                logger.exception("%s: a bug in carrying out %s", self._peer, type(frame).__name__)
-                bug = Refused(ErrorCode.INTERNAL, "the broker has a bug; its log tells more")
-                manager.refuse(bug, frame.id, frame.TYPE)
-            if manager.greeted:
-                decoder.greeted(self._broker.settings.max_frame)
-            while manager.reply_bytes > self._broker.settings.max_replies:
-                self._room = anyio.Event()
-                await self._room.wait()
+    def _apply_next(self) -> bool:
+        """Apply the next frame, if it is there whole."""
+        manager = self._manager
+        if manager.closing:
+            return False
+        try:
+            frame = self._decoder.next_frame()
+        except ProtocolError as error:
+            manager.refuse(error, error.request_id, error.request_type)
+            return True
+        if frame is NEED_DATA:
+            return False
+        try:
+            manager.apply(frame, self._broker.clock.now_us())
+        except Exception:
+            logger.exception("%s: a bug in carrying out %s", self._peer, type(frame).__name__)
+            bug = Refused(ErrorCode.INTERNAL, "the broker has a bug; its log tells more")
+            manager.refuse(bug, frame.id, frame.TYPE)
+        if isinstance(frame, Hello) and manager.greeted:
+            self._decoder.greeted(self._broker.settings.max_frame)
+        return True
 
     # -- writing ---------------------------------------------------------------------------------------------
 
@@ -118,11 +121,11 @@ class Connection:
                     self._output = anyio.Event()
                     await self._output.wait()
             await self._stream.send_eof()
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError) as error:
-            return f"the peer is gone ({type(error).__name__})"
-        except TimeoutError:
+        except TimeoutError:  # before OSError, of which it is one
             # Part of a frame may be on its way: nothing that could be said now would be understood.
             return f"{ErrorCode.SLOW_CONSUMER.name}: it read nothing for {self._broker.settings.write_timeout:g} s"
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError) as error:
+            return f"the peer is gone ({type(error).__name__})"
         with anyio.move_on_after(LINGER_SECONDS):
             await self._read_all.wait()
         return "closed"

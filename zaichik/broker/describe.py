@@ -5,9 +5,8 @@ bug of the broker, and this is where it would show.
 """
 
 import json
-from collections.abc import Iterable, Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from zaichik.broker.subscription import Subscription
 from zaichik.broker.topic_controller import TopicController
@@ -15,8 +14,10 @@ from zaichik_protocol import FOREVER, Describe, ErrorCode, Kind, Refused
 
 if TYPE_CHECKING:
     from zaichik.broker.broker import Broker
+    from zaichik.broker.subscription_manager import SubscriptionManager
 
 State = dict[str, Any]
+Named = TypeVar("Named")
 
 MAX_PAGE = 500  # entries; with the longest names that is well inside one frame
 
@@ -33,22 +34,21 @@ def describe(broker: "Broker", request: Describe) -> tuple[bool, bytes]:
         case Kind.BROKER:
             more, state = False, _broker(broker)
         case Kind.TOPICS:
-            more, topics = _page(map(_topic, broker.registry), request)
-            state = {"topics": topics}
+            more, topics = _page({topic.name: topic for topic in broker.registry}, request)
+            state = {"topics": [_topic(topic) for topic in topics]}
         case Kind.SUBSCRIPTIONS:
-            more, subscriptions = _page(_subscriptions(broker), request)
-            state = {"subscriptions": subscriptions}
+            more, readers = _page(_readers(broker), request)
+            state = {"subscriptions": [_reader(*reader) for reader in readers]}
         case _:
             raise Refused(ErrorCode.INVALID_FIELD, f"kind is {request.kind}; it must be 0 to 2", "kind")
     return more, json.dumps(state, ensure_ascii=False).encode()
 
 
-def _page(states: Iterable[State], request: Describe) -> tuple[bool, list[State]]:
-    """The states asked for, in the order of their names, and whether more of them follow."""
-    wanted = [state for state in states if state["name"].startswith(request.prefix) and state["name"] > request.after]
-    wanted.sort(key=lambda state: state["name"])
+def _page(named: dict[str, Named], request: Describe) -> tuple[bool, list[Named]]:
+    """Those asked for, in the order of their names, and whether more of them follow."""
+    names = sorted(name for name in named if name.startswith(request.prefix) and name > request.after)
     limit = min(request.limit, MAX_PAGE)
-    return len(wanted) > limit, wanted[:limit]
+    return len(names) > limit, [named[name] for name in names[:limit]]
 
 
 def _broker(broker: "Broker") -> State:
@@ -82,8 +82,8 @@ def _topic(topic: TopicController) -> State:
         "resident": resident,
         "expired": ring.expired,
         "evicted": ring.evicted,
-        "open_windows": len(topic.window) if topic.window else 0,
-        "forgotten_windows": topic.window.forgotten if topic.window else 0,
+        "open_windows": 0 if topic.window is None else len(topic.window),
+        "forgotten_windows": 0 if topic.window is None else topic.window.forgotten,
         "left_over": {
             "published - stored - compacted": topic.published - stored - topic.compacted,
             "stored - resident - expired - evicted": stored - resident - ring.expired - ring.evicted,
@@ -91,23 +91,23 @@ def _topic(topic: TopicController) -> State:
     }
 
 
-def _subscriptions(broker: "Broker") -> Iterator[State]:
+def _readers(broker: "Broker") -> dict[str, tuple[str, "SubscriptionManager", Subscription]]:
+    # Topic first, so that a prefix finds a topic's readers; the numbers padded, so that names sort.
+    readers = {}
     for manager in broker.managers.values():
         for subscription in manager.subscriptions.values():
-            # Topic first, so that a prefix finds a topic's readers; the numbers padded, so that names sort.
-            name = f"{subscription.topic.name}#{manager.number:08}.{subscription.id:08}"
-            yield {
-                "name": name,
-                "connection": manager.number,
-                "client": manager.client,
-                **_subscription(subscription),
-            }
+            name = f"{subscription.topic.name}#{manager.number:08}.{subscription.id:010}"
+            readers[name] = name, manager, subscription
+    return readers
 
 
-def _subscription(subscription: Subscription) -> State:
+def _reader(name: str, manager: "SubscriptionManager", subscription: Subscription) -> State:
     since_start = subscription.topic.ring.next_offset - subscription.start
     delivered, skipped, ahead = subscription.delivered, subscription.skipped, subscription.ahead
     return {
+        "name": name,
+        "connection": manager.number,
+        "client": manager.client,
         "id": subscription.id,
         "topic": subscription.topic.name,
         "start": subscription.start,
@@ -130,7 +130,8 @@ def _waiting_for(subscription: Subscription) -> str:
     """Why the next message did not come yet: the first question of whoever misses one (CMT-5)."""
     if subscription.ended:
         return "nothing: it has ended"
-    if not subscription.has_credit:
+    # Not ready although there is more: it has credit left, but not the bytes that the next message needs.
+    if not subscription.has_credit or (subscription.ahead and not subscription.is_ready):
         return f"commit: offsets {subscription.committed} to {subscription.cursor - 1} are in flight"
     if subscription.ahead:
         return "the connection: its turn comes when the client has read what was sent before"

@@ -103,7 +103,7 @@ class BroadcastRing:
             self._drop_below(self._at(self._first).end)
         self.evicted += self.head - before
 
-    def expire_accepted_before(self, limit_us: int) -> None:
+    def expire_accepted_until(self, limit_us: int) -> None:
         """Drop every message accepted at or before `limit_us`, as expired."""
         while self.head < self.next_offset:
             entry = self._at(self._first)

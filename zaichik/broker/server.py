@@ -38,8 +38,9 @@ class Server:
 
     def __init__(self, broker: Broker, listener: MultiListener[SocketStream]) -> None:
         self.broker = broker
-        self.host: str = listener.listeners[0].extra(SocketAttribute.raw_socket).getsockname()[0]
-        self.port = listener.extra(SocketAttribute.local_port)
+        self.host: str
+        self.port: int
+        self.host, self.port, *_ = listener.listeners[0].extra(SocketAttribute.raw_socket).getsockname()
         self._listener = listener
         self._stopping = anyio.Event()
         self._connections: set[Connection] = set()
@@ -81,9 +82,9 @@ class Server:
 
     async def _serve_connections(self) -> None:
         """Accept until stopping, then drain."""
-        async with self._listener, anyio.create_task_group() as connections:
+        async with anyio.create_task_group() as connections:
             connections.cancel_scope.shield = True
-            async with BackgroundTasks() as accepting:
+            async with self._listener, BackgroundTasks() as accepting:
                 accepting.group.start_soon(self._listener.serve, self._serve_one, connections)
                 await self._stopping.wait()
             for connection in self._connections:

@@ -46,6 +46,7 @@ class Subscription:
         delivered: messages sent.
         skipped: offsets told as lag.
         in_flight: messages sent and not settled.
+        is_ready: whether it has asked for a turn and not had its last one.
         ended: whether `SubscriptionEnded` was sent: nothing follows it, but commits are still accepted.
     """
 
@@ -66,10 +67,10 @@ class Subscription:
         self.skipped = 0
         self.in_flight = 0
         self.in_flight_bytes = 0
+        self.is_ready = False
         self.ended = False
         self._frames: deque[tuple[int, int, int]] = deque()  # in flight: first offset, end, bytes
         self._on_ready = on_ready
-        self._is_ready = False
 
     @property
     def ahead(self) -> int:
@@ -83,8 +84,8 @@ class Subscription:
 
     def make_ready(self) -> None:
         """Ask for a turn, once, until `take` comes back with nothing."""
-        if not self._is_ready:
-            self._is_ready = True
+        if not self.is_ready:
+            self.is_ready = True
             self._on_ready(self)
 
     def take(self, now_us: int) -> Frame | None:
@@ -95,7 +96,7 @@ class Subscription:
         self.topic.expire(now_us)
         frame = None if self.ended else self._next_frame()
         if frame is None:
-            self._is_ready = False
+            self.is_ready = False
             if self.ahead == 0 and self.has_credit and not self.ended:
                 self.topic.ring.wait(self, self.make_ready)
         return frame

@@ -50,6 +50,8 @@ from zaichik_protocol import (
 if TYPE_CHECKING:
     from zaichik.broker.broker import Broker
 
+MAX_CLIENT_NAME = 100  # letters of it that are kept, for the log and `describe`
+
 
 class SubscriptionManager:
     """The state of one connection, apart from its socket.
@@ -156,7 +158,7 @@ class SubscriptionManager:
         if request.auth > 2:
             raise Refused(ErrorCode.INVALID_FIELD, f"auth is {request.auth}; it must be 0 to 2", "auth")
         self.greeted = True
-        self.client = request.client
+        self.client = request.client[:MAX_CLIENT_NAME]
         limits = self._settings
         return Welcome(
             request.id,

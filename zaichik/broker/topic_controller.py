@@ -123,7 +123,7 @@ class TopicController:
         """Drop what may no longer be read: readable while accepted ≤ now < accepted + ttl (RET-1, RET-5)."""
         ttl_ms = self.settings.retention_ttl_ms
         if ttl_ms not in (0, FOREVER):
-            self.ring.expire_accepted_before(now_us - ttl_ms * MICROSECONDS_PER_MS)
+            self.ring.expire_accepted_until(now_us - ttl_ms * MICROSECONDS_PER_MS)
 
     def sweep(self, now_us: int) -> None:
         """Free what time has freed; called once a second, so that an idle topic lets go by itself (RET-7).

@@ -8,8 +8,8 @@ from typing import Any, Literal, overload
 import anyio
 
 from zaichik.background import BackgroundTasks
-from zaichik.client.connection import Connection
-from zaichik.client.errors import BrokerError, ZaichikError
+from zaichik.client.connection import CLOSE_SECONDS, Connection
+from zaichik.client.errors import BrokerError
 from zaichik.client.messages import (
     BatchResult,
     Duration,
@@ -21,6 +21,7 @@ from zaichik.client.messages import (
     Topic,
     key_bytes,
     milliseconds,
+    payload_bytes,
     start_at,
 )
 from zaichik.client.producer import Producer
@@ -31,6 +32,8 @@ from zaichik_protocol import (
     CreateTopic,
     Describe,
     Described,
+    Error,
+    ErrorCode,
     Kind,
     Ping,
     Pong,
@@ -164,7 +167,7 @@ class Client:
         Raises:
             MessageTooLarge: more bytes than `welcome.max_message`.
         """
-        result = await self.publish_batch(topic, Batch.of_columns([key_bytes(key)], [payload]))
+        result = await self.publish_batch(topic, Batch.of_columns([key_bytes(key)], [payload_bytes(payload)]))
         offset = result.first_offset if result.stored else None
         return PublishResult(offset, bool(result.compacted), result.subscribers)
 
@@ -176,7 +179,8 @@ class Client:
                 topic's ring holds. Nothing of it was stored.
         """
         if not isinstance(batch, Batch):
-            batch = Batch.of((key_bytes(key), payload) for key, payload in batch)
+            batch = Batch.of((key_bytes(key), payload_bytes(payload)) for key, payload in batch)
+        _check_size(batch, self.welcome)
         reply = await self._connection.request(Publish(self._connection.next_id(), topic, batch), Published)
         bits = int.from_bytes(reply.dropped, "little")
         dropped = tuple(index for index in range(batch.count) if bits >> index & 1) if bits else ()
@@ -186,20 +190,22 @@ class Client:
     async def producer(
         self, topic: str, *, max_batch: int = 1000, max_bytes: int = 64 * 1024
     ) -> AsyncIterator[Producer]:
-        """A producer for the topic, flushed when the block ends.
+        """A producer for the topic, flushed when the block ends, unless by being cancelled.
 
         Args:
             topic: where to.
             max_batch: messages sent in one piece at most.
             max_bytes: likewise in bytes; one message may have more.
         """
-        producer = Producer(self, topic, min(max_batch, self.welcome.max_batch), max_bytes)
+        limits = self.welcome
+        producer = Producer(self, topic, min(max_batch, limits.max_batch), min(max_bytes, limits.max_message))
         async with BackgroundTasks() as tasks:
             tasks.group.start_soon(producer.run)
             try:
                 yield producer
             except Exception:
-                with suppress(ZaichikError):  # the block's own failure is the one to tell
+                # The block's own failure is the one to tell, and a broker that hangs must not keep it back.
+                with suppress(Exception), anyio.move_on_after(CLOSE_SECONDS):
                     await producer.flush()
                 raise
             await producer.flush()
@@ -261,7 +267,7 @@ class Client:
         """
         where, value = start_at(start)
         request = Subscribe(
-            id=self._connection.next_id(),
+            id=self._connection.next_subscription_id(),
             topic=topic,
             start=where,
             value=value,
@@ -274,9 +280,7 @@ class Client:
         with connection.inbox(request.id) as inbox:
             try:
                 reply = await connection.request(request, Subscribed)
-            except BrokerError:
-                raise
-            except BaseException:
+            except anyio.get_cancelled_exc_class():
                 connection.send(Unsubscribe(0, request.id))  # it may have been made all the same
                 raise
             subscription: Subscription[Any] = Subscription(connection, request, reply, inbox, events=events)
@@ -294,3 +298,14 @@ class Client:
             await anyio.sleep(COMMIT_SECONDS)
             for subscription in self._subscriptions:
                 subscription.commit_settled()
+
+
+def _check_size(batch: Batch, limits: Welcome) -> None:
+    """Refuse what the broker would refuse: it may close the connection over a frame that is too large for it."""
+    if batch.size > limits.max_message or batch.count > limits.max_batch:
+        code = ErrorCode.MESSAGE_TOO_LARGE if batch.count == 1 else ErrorCode.BATCH_TOO_LARGE
+        message = (
+            f"a batch of {batch.count} messages, {batch.size} bytes; at most {limits.max_batch} messages and "
+            f"{limits.max_message} bytes are accepted. Send it in pieces."
+        )
+        raise BrokerError.of(Error(0, code, Publish.TYPE, "batch", 0, message))

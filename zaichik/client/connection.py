@@ -38,6 +38,8 @@ from zaichik_protocol import (
 logger = logging.getLogger(__name__)
 
 RECEIVE_BYTES = 256 * 1024
+_FIRST_REQUEST = 2**31
+
 CLOSE_SECONDS = 1.0  # how long leaving in order may take before we just leave
 
 Event = Messages | Lagged | SubscriptionEnded
@@ -69,18 +71,18 @@ class Inbox:
         self.lost = lost
         self._arrived.set()
 
-    async def get(self) -> Event:
-        """The next event.
+    async def wait(self) -> None:
+        """Wait for an event, without taking it: of several tasks that wait, any may be the first to do so.
 
         Raises:
             ZaichikError: there is none, and no more will come.
         """
-        while not self.events:
+        if not self.events:
             if self.lost is not None:
                 raise self.lost()
-            self._arrived = anyio.Event()
+            if self._arrived.is_set():
+                self._arrived = anyio.Event()  # else another task waits for this one already
             await self._arrived.wait()
-        return self.events.popleft()
 
 
 class _Pending:
@@ -108,13 +110,17 @@ class Connection:
     def __init__(self, stream: ByteStream, peer: str) -> None:
         self._stream = stream
         self._peer = peer
+        self._lost_text = f"the connection to {peer} was lost"
         self._decoder = FrameDecoder.for_client()
-        self._last_id = 0
+        self._requests = 0
+        self._last_subscription = 0
         self._pending: dict[int, _Pending] = {}
         self._inboxes: dict[int, Inbox] = {}
         self._outbox: list[bytes] = []
         self._output = anyio.Event()
+        self._goodbye = ""  # why the broker is about to close, if it said so
         self._lost: Lost | None = None
+        self._tasks = anyio.CancelScope(shield=True)
 
     @classmethod
     @asynccontextmanager
@@ -125,23 +131,25 @@ class Connection:
             ConnectFailed: no broker there, or none that answered within `timeout` seconds.
         """
         peer = f"{host}:{port}"
+        deadline = anyio.current_time() + timeout
         try:
             with anyio.fail_after(timeout):
                 stream = await anyio.connect_tcp(host, port)
-        except (OSError, TimeoutError) as error:
+        except OSError as error:  # TimeoutError is one
             raise ConnectFailed(
                 f"no broker answers at {peer} ({str(error) or 'it took too long'}). Start one with: zaichik serve"
             ) from error
         connection = cls(stream, peer)
-        async with stream, BackgroundTasks() as tasks:
-            tasks.group.start_soon(connection._read)
-            tasks.group.start_soon(connection._write)
+        async with stream, connection._running():
             hello = Hello(connection.next_id(), client=name or f"zaichik-python {version('zaichik')}")
             try:
-                with anyio.fail_after(timeout):
+                with anyio.fail_after(deadline - anyio.current_time()):
                     connection.welcome = await connection.request(hello, Welcome)
-            except TimeoutError:
-                raise ConnectFailed(f"{peer} accepts connections but does not answer as a zaichik broker") from None
+            except (TimeoutError, ConnectionLost) as error:
+                raise ConnectFailed(
+                    f"{peer} accepts connections but does not answer as a zaichik broker "
+                    f"({str(error) or 'it took too long'})"
+                ) from error
             try:
                 yield connection
             finally:
@@ -150,9 +158,14 @@ class Connection:
     # -- requests --------------------------------------------------------------------------------------------
 
     def next_id(self) -> int:
-        """A number for a request."""
-        self._last_id += 1
-        return self._last_id
+        """A number for a request: from the upper half of all numbers, around and around."""
+        self._requests += 1
+        return _FIRST_REQUEST + self._requests % _FIRST_REQUEST
+
+    def next_subscription_id(self) -> int:
+        """A number for a Subscribe: these must rise for as long as the connection lasts."""
+        self._last_subscription += 1
+        return self._last_subscription
 
     def send(self, frame: Frame) -> None:
         """Send a frame soon, without waiting. On a lost connection it goes nowhere."""
@@ -173,7 +186,7 @@ class Connection:
             self.send(frame)
             outcome = await pending.wait()
         finally:
-            del self._pending[frame.id]
+            self._pending.pop(frame.id, None)  # still there if cancelled
         match outcome:
             case Error():
                 raise BrokerError.of(outcome)
@@ -188,14 +201,28 @@ class Connection:
     def inbox(self, subscription_id: int) -> Iterator[Inbox]:
         """Where the events of a subscription go, as long as the block lasts."""
         inbox = self._inboxes[subscription_id] = Inbox()
-        if self._lost is not None:
-            inbox.close(self._lost)
         try:
             yield inbox
         finally:
             del self._inboxes[subscription_id]
 
     # -- the two tasks ---------------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def _running(self) -> AsyncIterator[None]:
+        """Read and write as long as the block lasts, also while it is being cancelled: `_close` needs both."""
+        async with BackgroundTasks() as background:
+            background.group.start_soon(self._read_and_write)
+            try:
+                yield
+            finally:
+                self._tasks.cancel()
+
+    async def _read_and_write(self) -> None:
+        with self._tasks:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._read)
+                tasks.start_soon(self._write)
 
     async def _write(self) -> None:
         try:
@@ -221,22 +248,22 @@ class Connection:
             reason = "it was reset"
         except ProtocolError as error:
             reason = f"what came is not zaichik's protocol: {error}"
-        self._lose(partial(ConnectionLost, f"the connection to {self._peer} was lost: {reason}"))
+        self._lose(partial(ConnectionLost, f"{self._lost_text}: {self._goodbye or reason}"))
 
     def _dispatch(self, frame: Frame) -> None:
         match frame:
             case Messages() | Lagged() | SubscriptionEnded():
                 if inbox := self._inboxes.get(frame.id):  # else it is on its way from before an Unsubscribe
                     inbox.put(frame)
-            case GoAway():
-                self._lose(partial(ConnectionLost, f"the connection to {self._peer} was lost: {frame.text}"))
-            case Error(fatal=True) if frame.id not in self._pending:
-                self._lose(partial(BrokerError.of, frame))
-            case Error(id=0):
+            case GoAway():  # what was sent before is still answered, then the broker closes
+                self._goodbye = frame.text
+            case Error(id=0, fatal=False):
                 logger.warning("%s refused a request that wanted no answer: %s", self._peer, frame.message)
             case _:
-                if pending := self._pending.get(frame.id):  # else whoever asked was cancelled
+                if pending := self._pending.pop(frame.id, None):  # else whoever asked was cancelled
                     pending.settle(frame)
+                if isinstance(frame, Error) and frame.fatal:  # for all others the connection is lost
+                    self._lose(partial(ConnectionLost, f"{self._lost_text}: {frame.message}"))
 
     def _lose(self, lost: Lost) -> None:
         """The connection is of no more use; the first reason is the one that counts."""
@@ -248,9 +275,8 @@ class Connection:
 
     async def _close(self) -> None:
         """Let the broker finish what it was sent, also when cancelled, but not for long."""
-        if self._lost is None:
-            with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSE_SECONDS):
-                try:
-                    await self.request(Close(self.next_id()), Closed)
-                except ZaichikError:
-                    logger.debug("%s went away before saying goodbye", self._peer)
+        with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSE_SECONDS):
+            try:
+                await self.request(Close(self.next_id()), Closed)
+            except ZaichikError:
+                logger.debug("%s went away before saying goodbye", self._peer)

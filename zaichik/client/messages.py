@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import count, repeat
+from math import ceil
 from typing import Literal, NamedTuple
 
 from zaichik_protocol import FOREVER, Messages, Start
@@ -110,27 +111,46 @@ def key_bytes(key: Key) -> bytes:
 
     Raises:
         ValueError: an empty key, which the wire cannot tell from none.
+        TypeError: it is neither str nor bytes.
     """
     if key is None:
         return b""
     if not key:
         raise ValueError('an empty key means "no key" on the wire; leave the key out, or give it a byte')
-    return key.encode() if isinstance(key, str) else bytes(key)
+    return key.encode() if isinstance(key, str) else _as_bytes("key", key)
+
+
+def payload_bytes(payload: bytes) -> bytes:
+    """A payload as the wire has it.
+
+    Raises:
+        TypeError: it is not bytes.
+    """
+    return _as_bytes("payload", payload)
+
+
+def _as_bytes(what: str, value: object) -> bytes:
+    """The value if it is bytes, a copy if it could still change."""
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, bytearray | memoryview):
+        return bytes(value)
+    raise TypeError(f"a {what} is bytes, not {type(value).__name__}; a text becomes bytes with .encode()")
 
 
 def milliseconds(duration: Duration) -> int:
     """A duration as the wire has it.
 
     Raises:
-        ValueError: it is negative, or a word other than "forever".
+        ValueError: it is negative or infinite, or a word other than "forever".
     """
     match duration:
         case "forever":
             return FOREVER
-        case timedelta() if duration >= timedelta(0):
-            return round(duration.total_seconds() * 1000)
-        case int() | float() if duration >= 0:
-            return round(duration * 1000)
+        case timedelta():
+            return milliseconds(duration.total_seconds())
+        case int() | float() if 0 <= duration < float("inf"):
+            return ceil(round(duration * 1000, 3))  # up: less than a millisecond must not become 0, which means off
         case _:
             raise ValueError(f'a duration is seconds, a timedelta or "forever", and not negative; not {duration!r}')
 

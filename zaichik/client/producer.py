@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from zaichik.client.errors import BatchTooLarge, ZaichikError
-from zaichik.client.messages import BatchResult, Key, key_bytes
+from zaichik.client.errors import BatchTooLarge
+from zaichik.client.messages import BatchResult, Key, key_bytes, payload_bytes
 from zaichik_protocol import Batch
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ class Producer:
         self._keys: list[bytes] = []
         self._payloads: list[bytes] = []
         self._bytes = 0
-        self._failure: ZaichikError | None = None
-        self._is_sending = False
+        self._queued = 0  # messages, ever
+        self._failure: Exception | None = None
         self._work = anyio.Event()
         self._progress = anyio.Event()
 
@@ -45,9 +45,10 @@ class Producer:
         The broker's word on it comes later: see `flush`.
 
         Raises:
-            ZaichikError: an earlier batch could not be stored; nothing more will be sent.
+            Exception: why an earlier batch could not be stored, in most cases a `ZaichikError`; nothing more will
+                be sent.
         """
-        name = key_bytes(key)
+        name, payload = key_bytes(key), payload_bytes(payload)
         size = len(name) + len(payload)
         while self._payloads and (len(self._payloads) >= self._max_batch or self._bytes + size > self._max_bytes):
             await self._wait_for_progress()
@@ -56,23 +57,28 @@ class Producer:
         self._keys.append(name)
         self._payloads.append(payload)
         self._bytes += size
+        self._queued += 1
         self._work.set()
 
     async def flush(self) -> None:
-        """Wait until everything queued is stored.
+        """Wait until everything queued so far is stored.
 
         Raises:
-            ZaichikError: it could not be.
+            Exception: why it could not be, in most cases a `ZaichikError`.
         """
-        while self._payloads or self._is_sending:
+        goal = self._queued
+        while self.stored + self.compacted < goal:
             await self._wait_for_progress()
-        if self._failure is not None:
-            raise self._failure
 
     async def _wait_for_progress(self) -> None:
         if self._failure is not None:
             raise self._failure
         await self._progress.wait()
+
+    def _made_progress(self) -> None:
+        """There is room again, or an outcome: whoever waits now is woken, the next wait is for the next time."""
+        self._progress.set()
+        self._progress = anyio.Event()
 
     async def run(self) -> None:
         """Send what is queued, for ever, or until it fails."""
@@ -80,18 +86,14 @@ class Producer:
             if not self._payloads:
                 self._work = anyio.Event()
                 await self._work.wait()
-            batch = Batch.of_columns(self._keys, self._payloads)
+            keys, payloads = self._keys, self._payloads
             self._keys, self._payloads, self._bytes = [], [], 0
-            self._is_sending = True
+            self._made_progress()
             try:
-                await self._publish(batch)
-            except ZaichikError as error:
+                await self._publish(Batch.of_columns(keys, payloads))
+            except Exception as error:  # raised again where somebody waits for the outcome
                 self._failure = error
-            finally:
-                self._is_sending = False
-                # One event for each batch: whoever waits for it now is woken, the next wait is for the next one.
-                self._progress.set()
-                self._progress = anyio.Event()
+            self._made_progress()
 
     async def _publish(self, batch: Batch) -> None:
         """Store a batch, in halves if the topic's ring is too small for it."""

@@ -61,10 +61,9 @@ class Subscription(Generic[Item]):
         self._frame_bytes = 0  # of the frame in hand
         self._stepped_bytes = 0  # of frames stepped past since the last commit
         self._next = self._settled = self._committed = reply.committed
-        self._ended = False
 
     def __aiter__(self) -> Self:
-        """Itself: two loops over one subscription share its messages."""
+        """Itself: two loops over one subscription share its messages, and each step settles what both were given."""
         return self
 
     async def __anext__(self) -> Item:
@@ -79,50 +78,52 @@ class Subscription(Generic[Item]):
         if self._settled - self._committed >= self._half_credit:
             self.commit_settled()
             await anyio.lowlevel.checkpoint()  # let the writer send it while there is still work in hand
-        message = next(self._messages, None)
-        if message is None:
-            return cast("Item", await self._advance())
+        while (message := next(self._messages, None)) is None:
+            lagged = await self._advance()
+            if lagged is not None and self._events:
+                return cast("Item", lagged)
         self._next = message.offset + 1
         return cast("Item", message)
 
-    async def _advance(self) -> Message | Lagged:
-        """The first item of the next frame that has one to give."""
-        while not self._ended:
-            self._stepped_bytes += self._frame_bytes
-            self._frame_bytes = 0
-            if not self._inbox.events or self._stepped_bytes >= self._half_credit_bytes:
-                self.commit_settled()
-            event = await self._inbox.get()
-            match event:
-                case wire.Messages():
-                    self._messages = messages_of(event, self.topic)
-                    self._frame_bytes = event.batch.size
-                    message = next(self._messages)
-                    self._next = message.offset + 1
-                    return message
-                case wire.Lagged():
-                    lagged = Lagged(self.topic, event.from_offset, event.to_offset)
-                    self.lagged += lagged.count
-                    self._next = lagged.end
-                    logger.warning(
-                        "%s: %d messages were gone before they could be read (offsets %d to %d)",
-                        self.topic, lagged.count, lagged.start, lagged.end - 1,
-                    )  # fmt: skip
-                    if self._events:
-                        return lagged
-                case wire.SubscriptionEnded(code=wire.EndCode.UNTIL):
-                    self._ended = True
-                case wire.SubscriptionEnded():
-                    self._ended = True
-                    raise SubscriptionLost(f"the subscription to {self.topic} was ended: {event.text}")
-        raise StopAsyncIteration
+    async def _advance(self) -> Lagged | None:
+        """Look at the next event, or wait for one. Messages are put in hand, lag is returned."""
+        self._stepped_bytes += self._frame_bytes
+        self._frame_bytes = 0
+        if not self._inbox.events or self._stepped_bytes >= self._half_credit_bytes:
+            self.commit_settled()
+        if not self._inbox.events:
+            await self._inbox.wait()
+            return None  # and nothing taken: of two loops over one subscription the other may have been quicker
+        match self._inbox.events[0]:
+            case wire.SubscriptionEnded(code=wire.EndCode.UNTIL):  # it stays in the inbox, for all loops to see
+                raise StopAsyncIteration
+            case wire.SubscriptionEnded() as end:
+                raise SubscriptionLost(f"the subscription to {self.topic} was ended: {end.text}")
+            case wire.Messages() as frame:
+                self._inbox.events.popleft()
+                self._messages = messages_of(frame, self.topic)
+                self._frame_bytes = frame.batch.size
+                return None
+            case wire.Lagged() as event:
+                self._inbox.events.popleft()
+                lagged = Lagged(self.topic, event.from_offset, event.to_offset)
+                self.lagged += lagged.count
+                self._next = lagged.end
+                logger.warning(
+                    "%s: %d messages were gone before they could be read (offsets %d to %d)",
+                    self.topic, lagged.count, lagged.start, lagged.end - 1,
+                )  # fmt: skip
+                return lagged
 
     async def commit(self, message: Message) -> None:
         """Settle this message and all before it, and wait until the broker has agreed.
 
         Raises:
-            NotInFlight: the message is not one of this subscription's.
+            NotInFlight: it was not delivered yet.
+            ValueError: it is another topic's.
         """
+        if message.topic != self.topic:
+            raise ValueError(f"a message of {message.topic!r} cannot be committed to {self.topic!r}")
         next_offset = message.offset + 1
         request = wire.Commit(self._connection.next_id(), self._id, next_offset)
         await self._connection.request(request, wire.Committed)

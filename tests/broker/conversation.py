@@ -1,0 +1,51 @@
+"""A client without a socket: requests in, the frames that a connection would send out."""
+
+from zaichik.broker.broker import Broker
+from zaichik.broker.clock import ManualClock
+from zaichik.broker.settings import BrokerSettings
+from zaichik_protocol import Batch, FrameDecoder, Hello
+
+
+def batch(*messages):
+    """A batch of payloads and (key, payload) pairs."""
+    return Batch.of([message if isinstance(message, tuple) else (b"", message) for message in messages])
+
+
+def broker_with(**settings):
+    return Broker(BrokerSettings(**settings), ManualClock(1_000))
+
+
+class Conversation:
+    def __init__(self, broker, *, greeted=True):
+        self.broker = broker
+        self.outputs = 0
+        self.manager = broker.connect(self._on_output)
+        self._decoder = FrameDecoder.for_client()
+        if greeted:
+            self.ask(Hello(1, client="somebody"))
+
+    def _on_output(self):
+        self.outputs += 1
+
+    def tell(self, *requests):
+        for request in requests:
+            self.manager.apply(request, self.broker.clock.now_us())
+
+    def turn(self):
+        """The frames of one turn."""
+        frames = []
+        for data in self.manager.turn(self.broker.clock.now_us()):
+            self._decoder.receive_data(data)
+            frames.append(self._decoder.next_frame())
+        return frames
+
+    def heard(self):
+        """The frames of all turns there are."""
+        frames = []
+        while more := self.turn():
+            frames += more
+        return frames
+
+    def ask(self, *requests):
+        self.tell(*requests)
+        return self.heard()

@@ -1,0 +1,115 @@
+"""The other end of a connection: a stream in memory whose reader may be slow, and a client on it."""
+
+from collections import deque
+
+import anyio
+from anyio.abc import ByteStream
+
+from zaichik_protocol import FrameDecoder, Hello, NeedData, encode
+
+GUARD = 10  # seconds after which a test that waits in vain fails; nothing ever waits for it to pass
+
+
+class MemoryStream(ByteStream):
+    """One end, for the broker. `room` is how many bytes may be sent before somebody reads."""
+
+    def __init__(self, room=2**60):
+        self.incoming = deque()
+        self.sent = bytearray()
+        self.room = room
+        self.is_ended = False  # the broker ended its side
+        self.is_closed = False
+        self.failure = None  # raised by whatever is done next
+        self._changed = anyio.Event()
+
+    def change(self):
+        """Wake whoever waits for a change of this stream."""
+        self._changed.set()
+        self._changed = anyio.Event()
+
+    async def until(self, condition):
+        while not condition():
+            await self._changed.wait()
+
+    async def receive(self, max_bytes=65536):
+        await anyio.lowlevel.checkpoint()
+        await self.until(lambda: self.incoming or self.failure)
+        if self.failure:
+            raise self.failure
+        data = self.incoming.popleft()
+        if not data:
+            self.incoming.append(data)
+            raise anyio.EndOfStream
+        if len(data) > max_bytes:
+            self.incoming.appendleft(data[max_bytes:])
+        return data[:max_bytes]
+
+    async def send(self, item):
+        await anyio.lowlevel.checkpoint()
+        await self.until(lambda: self.room > 0 or self.failure)
+        if self.failure:
+            raise self.failure
+        self.room -= len(item)
+        self.sent += item
+        self.change()
+
+    async def send_eof(self):
+        await anyio.lowlevel.checkpoint()
+        if self.failure:
+            raise self.failure
+        self.is_ended = True
+        self.change()
+
+    async def aclose(self):
+        self.is_closed = True
+        self.change()
+        await anyio.lowlevel.checkpoint()
+
+
+class Peer:
+    """A client at the far end of a `MemoryStream`."""
+
+    def __init__(self, room=2**60):
+        self.stream = MemoryStream(room)
+        self.decoder = FrameDecoder.for_client()
+        self.send(Hello(1, client="peer"))
+
+    def send(self, *frames):
+        """Send as one piece."""
+        self.send_bytes(b"".join(map(encode, frames)))
+
+    def send_bytes(self, data):
+        self.stream.incoming.append(data)
+        self.stream.change()
+
+    def end(self):
+        """A FIN: nothing more comes from this side."""
+        self.send_bytes(b"")
+
+    def reset(self):
+        self.stream.failure = anyio.BrokenResourceError()
+        self.stream.change()
+
+    def read_on(self):
+        """Begin to take what is sent."""
+        self.stream.room = 2**60
+        self.stream.change()
+
+    async def receive(self):
+        """The next frame; None if the broker ended the stream."""
+        stream = self.stream
+        with anyio.fail_after(GUARD):
+            while isinstance(frame := self.decoder.next_frame(), NeedData):
+                await stream.until(lambda: stream.sent or stream.is_ended or stream.is_closed)
+                if not stream.sent:
+                    return None
+                self.decoder.receive_data(bytes(stream.sent))
+                stream.sent.clear()
+            return frame
+
+    async def rest(self):
+        """All frames up to the end."""
+        frames = []
+        while (frame := await self.receive()) is not None:
+            frames.append(frame)
+        return frames

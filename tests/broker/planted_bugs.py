@@ -1,0 +1,517 @@
+"""Bugs for the model to find: each a wrong line in the real core, as small as the slip that would cause it.
+
+A bug is a function that takes pytest's `monkeypatch` and plants it. Where a method is given as a whole, the
+line that differs from the real one has a comment.
+"""
+
+from bisect import bisect_right
+from collections import deque
+from unittest.mock import patch
+
+from zaichik.broker import compaction, ring, subscription, subscription_manager, topic_controller, topic_registry
+from zaichik_protocol import FOREVER, Lagged, Messages
+
+BroadcastRing = ring.BroadcastRing
+CompactionWindow = compaction.CompactionWindow
+Subscription = subscription.Subscription
+SubscriptionManager = subscription_manager.SubscriptionManager
+TopicController = topic_controller.TopicController
+TopicRegistry = topic_registry.TopicRegistry
+
+BUGS = {}
+
+
+def bug(plant):
+    BUGS[plant.__name__] = plant
+    return plant
+
+
+# -- the compaction window -------------------------------------------------------------------------------------
+
+
+@bug
+def window_is_closed_at_both_ends(monkeypatch):
+    real = CompactionWindow.close
+
+    def close(self, now_us):
+        real(self, now_us - 1)  # now <= t0 + window
+
+    monkeypatch.setattr(CompactionWindow, "close", close)
+
+
+@bug
+def repeats_prolong_the_window(monkeypatch):
+    real = CompactionWindow.admit
+
+    def admit(self, keys, now_us):
+        kept = real(self, keys, now_us)
+        for index, key in enumerate(keys):
+            if key and index not in kept and key in self._opened_us:
+                del self._opened_us[key]
+                self._opened_us[key] = now_us
+        return kept
+
+    monkeypatch.setattr(CompactionWindow, "admit", admit)
+
+
+@bug
+def messages_without_a_key_are_compacted(monkeypatch):
+    real = CompactionWindow.admit
+
+    def admit(self, keys, now_us):
+        return real(self, [key or b"none" for key in keys], now_us)
+
+    monkeypatch.setattr(CompactionWindow, "admit", admit)
+
+
+@bug
+def newest_window_is_forgotten_first(monkeypatch):
+    real = CompactionWindow.admit
+
+    def admit(self, keys, now_us):
+        max_keys, self._max_keys = self._max_keys, 2**63
+        kept = real(self, keys, now_us)
+        self._max_keys = max_keys
+        while len(self._opened_us) > max_keys:
+            self._opened_us.popitem()
+            self.forgotten += 1
+        return kept
+
+    monkeypatch.setattr(CompactionWindow, "admit", admit)
+
+
+@bug
+def dropped_bits_are_highest_first(monkeypatch):
+    def bitmap(count, kept):
+        bits = bytearray((count + 7) // 8)
+        for index in set(range(count)).difference(kept):
+            bits[index >> 3] |= 0x80 >> (index & 7)
+        return bytes(bits)
+
+    monkeypatch.setattr(topic_controller, "_bitmap", bitmap)
+
+
+# -- the ring --------------------------------------------------------------------------------------------------
+
+
+def _evict_with(monkeypatch, more):
+    real = BroadcastRing.evict
+
+    def evict(self):
+        self.capacity -= more
+        real(self)
+        self.capacity += more
+
+    monkeypatch.setattr(BroadcastRing, "evict", evict)
+
+
+@bug
+def one_message_too_many_is_evicted(monkeypatch):
+    _evict_with(monkeypatch, 1)
+
+
+@bug
+def one_message_too_few_is_evicted(monkeypatch):
+    _evict_with(monkeypatch, -1)
+
+
+@bug
+def bytes_are_not_bounded(monkeypatch):
+    def evict(self):
+        before = self.head
+        self._drop_below(max(self.head, self.next_offset - self.capacity))
+        self.evicted += self.head - before
+
+    monkeypatch.setattr(BroadcastRing, "evict", evict)
+
+
+@bug
+def expired_messages_count_as_evicted(monkeypatch):
+    def expire_below(self, offset):
+        if offset > self.head:
+            self.evicted += offset - self.head
+            self._drop_below(offset)
+
+    monkeypatch.setattr(BroadcastRing, "expire_below", expire_below)
+
+
+@bug
+def a_wake_is_lost(monkeypatch):
+    real = BroadcastRing.append
+
+    def append(self, batch, accepted_us):
+        if self._waiting:
+            self._waiting.popitem()
+        return real(self, batch, accepted_us)
+
+    monkeypatch.setattr(BroadcastRing, "append", append)
+
+
+@bug
+def a_time_start_is_exclusive(monkeypatch):
+    real = BroadcastRing.first_accepted_since
+    monkeypatch.setattr(BroadcastRing, "first_accepted_since", lambda self, time_us: real(self, time_us + 1))
+
+
+@bug
+def a_time_start_forgets_the_head(monkeypatch):
+    def first_accepted_since(self, time_us):
+        index = bisect_right(self._entries, time_us - 1, lo=self._first, key=lambda entry: entry.accepted_us)
+        return self._bases[index] if index < len(self._bases) else self.next_offset  # the head may be inside it
+
+    monkeypatch.setattr(BroadcastRing, "first_accepted_since", first_accepted_since)
+
+
+# -- retention -------------------------------------------------------------------------------------------------
+
+
+def _expire_at(monkeypatch, offset_us):
+    real = TopicController.expire
+    monkeypatch.setattr(TopicController, "expire", lambda self, now_us: real(self, now_us + offset_us))
+
+
+@bug
+def a_message_lives_a_microsecond_too_long(monkeypatch):
+    _expire_at(monkeypatch, -1)
+
+
+@bug
+def a_message_lives_a_microsecond_too_short(monkeypatch):
+    _expire_at(monkeypatch, 1)
+
+
+@bug
+def expired_messages_are_delivered_until_the_next_sweep(monkeypatch):
+    def take(self, now_us):
+        with patch.object(self.topic, "expire", lambda now_us: None):
+            return real(self, now_us)
+
+    real = Subscription.take
+    monkeypatch.setattr(Subscription, "take", take)
+
+
+@bug
+def the_sweep_without_retention_ignores_cursors(monkeypatch):
+    real = TopicController.sweep
+
+    def sweep(self, now_us):
+        readers, self.readers = self.readers, {}
+        real(self, now_us)
+        self.readers = readers
+
+    monkeypatch.setattr(TopicController, "sweep", sweep)
+
+
+@bug
+def earliest_replays_what_the_sweep_has_not_reached(monkeypatch):
+    real = TopicController.position
+
+    def position(self, start, value, now_us):
+        return self.ring.head if start == 0 else real(self, start, value, now_us)  # also where ttl is 0
+
+    monkeypatch.setattr(TopicController, "position", position)
+
+
+# -- topics ----------------------------------------------------------------------------------------------------
+
+
+@bug
+def the_second_creator_replaces_the_topic(monkeypatch):
+    def create(self, name, pairs, now_us):
+        return self._add(name, pairs, now_us, explicit=True), True
+
+    monkeypatch.setattr(TopicRegistry, "create", create)
+
+
+@bug
+def an_explicit_create_changes_a_topic_in_use(monkeypatch):
+    real = TopicController.create_again
+
+    def create_again(self, pairs):
+        if not self.explicit:
+            self._apply(self.settings.merged(pairs), explicit=True)
+        real(self, pairs)
+
+    monkeypatch.setattr(TopicController, "create_again", create_again)
+
+
+@bug
+def settings_not_named_are_compared_too(monkeypatch):
+    real = TopicController.create_again
+
+    def create_again(self, pairs):
+        defaults = dict(type(self.settings)().pairs())
+        real(self, tuple({**defaults, **dict(pairs)}.items()))
+
+    monkeypatch.setattr(TopicController, "create_again", create_again)
+
+
+@bug
+def an_unsubscribed_reader_stays_at_the_topic(monkeypatch):
+    monkeypatch.setattr(TopicController, "detach", lambda self, reader: self.ring.stop_waiting(reader))
+
+
+@bug
+def an_unsubscribed_reader_stays_in_the_waiting_list(monkeypatch):
+    monkeypatch.setattr(TopicController, "detach", lambda self, reader: self.readers.pop(reader, None))
+
+
+# -- credit ----------------------------------------------------------------------------------------------------
+
+
+def _before_commit(monkeypatch, do):
+    real = Subscription.commit
+
+    def commit(self, next_offset):
+        do(self, next_offset)
+        return real(self, next_offset)
+
+    monkeypatch.setattr(Subscription, "commit", commit)
+
+
+@bug
+def a_commit_adds_credit(monkeypatch):
+    def do(self, next_offset):
+        if self.committed < next_offset <= self.cursor:
+            self.credit += 1
+
+    _before_commit(monkeypatch, do)
+
+
+@bug
+def a_commit_of_nothing_grants_a_message(monkeypatch):
+    def do(self, next_offset):
+        if next_offset <= self.committed:
+            self.credit += 1
+
+    _before_commit(monkeypatch, do)
+
+
+@bug
+def a_commit_beyond_the_cursor_is_accepted(monkeypatch):
+    real = Subscription.commit
+    monkeypatch.setattr(Subscription, "commit", lambda self, next_offset: real(self, min(next_offset, self.cursor)))
+
+
+@bug
+def a_commit_moves_backwards(monkeypatch):
+    real = Subscription.commit
+
+    def commit(self, next_offset):
+        real(self, next_offset)
+        self.committed = next_offset
+        return next_offset
+
+    monkeypatch.setattr(Subscription, "commit", commit)
+
+
+@bug
+def a_commit_wakes_nobody(monkeypatch):
+    real = Subscription.commit
+
+    def commit(self, next_offset):
+        with patch.object(self, "make_ready", lambda: None):
+            return real(self, next_offset)
+
+    monkeypatch.setattr(Subscription, "commit", commit)
+
+
+@bug
+def bytes_are_settled_with_the_first_message_of_a_frame(monkeypatch):
+    real = Subscription.commit
+
+    def commit(self, next_offset):
+        committed = real(self, next_offset)
+        if self._frames and self._frames[0][0] == next_offset:
+            first, end, size = self._frames[0]
+            self.in_flight_bytes -= size
+            self._frames[0] = (first, end, 0)
+        return committed
+
+    monkeypatch.setattr(Subscription, "commit", commit)
+
+
+@bug
+def byte_credit_is_not_looked_at(monkeypatch):
+    real = Subscription._deliver
+
+    def deliver(self):
+        credit_bytes, self.credit_bytes = self.credit_bytes, 2**40
+        frame = real(self)
+        self.credit_bytes = credit_bytes
+        return frame
+
+    monkeypatch.setattr(Subscription, "_deliver", deliver)
+
+
+# -- lag, pieces, the end --------------------------------------------------------------------------------------
+
+
+@bug
+def lag_is_swallowed(monkeypatch):
+    real = Subscription._skip
+
+    def skip(self, to_offset):
+        real(self, to_offset)
+        return self._next_frame()
+
+    monkeypatch.setattr(Subscription, "_skip", skip)
+
+
+@bug
+def lag_without_a_message_is_not_told(monkeypatch):
+    real = Subscription._next_frame
+
+    def next_frame(self):
+        ring = self.topic.ring
+        if self.cursor < ring.head == ring.next_offset and self.cursor < self.until:
+            return None
+        return real(self)
+
+    monkeypatch.setattr(Subscription, "_next_frame", next_frame)
+
+
+@bug
+def lag_goes_beyond_until(monkeypatch):
+    real = Subscription._skip
+    monkeypatch.setattr(Subscription, "_skip", lambda self, to_offset: real(self, self.topic.ring.head))
+
+
+@bug
+def skipped_offsets_are_one_off(monkeypatch):
+    def skip(self, to_offset):
+        lagged = Lagged(self.id, self.cursor, to_offset)
+        self.skipped += to_offset - self.cursor - 1
+        self.cursor = to_offset
+        return lagged
+
+    monkeypatch.setattr(Subscription, "_skip", skip)
+
+
+@bug
+def the_base_of_a_piece_is_that_of_its_entry(monkeypatch):
+    real = Subscription._deliver
+
+    def deliver(self):
+        base = self.topic.ring.entry(self.cursor).base
+        frame = real(self)
+        return frame and Messages(frame.id, base, frame.accepted_us, frame.batch)
+
+    monkeypatch.setattr(Subscription, "_deliver", deliver)
+
+
+@bug
+def an_entry_is_delivered_from_its_first_message(monkeypatch):
+    """Also where the head stands inside it, or a part of it was delivered before."""
+    real = Subscription._deliver
+
+    def deliver(self):
+        frame = real(self)
+        if frame is not None:
+            batch = self.topic.ring.entry(frame.base).batch.cut(0, frame.batch.count)
+            frame = Messages(frame.id, frame.base, frame.accepted_us, batch)
+        return frame
+
+    monkeypatch.setattr(Subscription, "_deliver", deliver)
+
+
+@bug
+def until_is_inclusive(monkeypatch):
+    real = Subscription.__init__
+
+    def init(self, *args):
+        real(self, *args)
+        self.until += self.until < FOREVER
+
+    monkeypatch.setattr(Subscription, "__init__", init)
+
+
+@bug
+def the_end_waits_for_credit(monkeypatch):
+    real = Subscription._next_frame
+    monkeypatch.setattr(Subscription, "_next_frame", lambda self: real(self) if self.has_credit else None)
+
+
+@bug
+def an_ended_reader_stays_at_the_topic(monkeypatch):
+    real = Subscription._next_frame
+
+    def next_frame(self):
+        with patch.object(self.topic, "detach", lambda reader: None):
+            return real(self)
+
+    monkeypatch.setattr(Subscription, "_next_frame", next_frame)
+
+
+@bug
+def the_end_is_told_again_after_a_commit(monkeypatch):
+    def do(self, next_offset):
+        self.ended = False
+
+    _before_commit(monkeypatch, do)
+
+
+# -- the conversation ------------------------------------------------------------------------------------------
+
+
+@bug
+def turns_are_not_fair(monkeypatch):
+    """Whoever had a turn is the next to have one."""
+
+    class LastFirst(deque):
+        append = deque.appendleft
+
+    monkeypatch.setattr(subscription_manager, "deque", LastFirst)
+
+
+@bug
+def an_error_with_id_0_is_silent(monkeypatch):
+    real = SubscriptionManager.refuse
+
+    def refuse(self, refusal, request_id, request_type):
+        if request_id:
+            real(self, refusal, request_id, request_type)
+
+    monkeypatch.setattr(SubscriptionManager, "refuse", refuse)
+
+
+@bug
+def events_overtake_replies(monkeypatch):
+    def turn(self, now_us):
+        out, self._out = self._out, []
+        return real(self, now_us) + out
+
+    real = SubscriptionManager.turn
+    monkeypatch.setattr(SubscriptionManager, "turn", turn)
+
+
+@bug
+def the_soft_mark_is_not_looked_at(monkeypatch):
+    def turn(self, now_us):
+        frames = real(self, now_us)
+        while more := self._ready and real(self, now_us):
+            frames += more
+        return frames
+
+    real = SubscriptionManager.turn
+    monkeypatch.setattr(SubscriptionManager, "turn", turn)
+
+
+@bug
+def unsubscribe_leaves_a_frame_on_its_way(monkeypatch):
+    def drop(self, dropped):
+        if dropped.ahead and (frame := dropped.take(self._broker.clock.now_us())):
+            self._send(frame)
+        real(self, dropped)
+
+    real = SubscriptionManager._drop
+    monkeypatch.setattr(SubscriptionManager, "_drop", drop)
+
+
+@bug
+def close_forgets_the_subscriptions(monkeypatch):
+    def close(self):
+        self.closing = True
+        self._on_output()
+
+    monkeypatch.setattr(SubscriptionManager, "close", close)

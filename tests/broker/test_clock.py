@@ -1,0 +1,43 @@
+"""The clocks."""
+
+import time
+
+import pytest
+
+from zaichik.broker.clock import ManualClock, SystemClock
+
+
+def test_system_clock_tells_microseconds_since_1970():
+    before = time.time_ns() // 1000
+    now = SystemClock().now_us()
+    assert abs(now - before) < 60_000_000
+    assert isinstance(now, int)
+
+
+def test_setting_the_machines_clock_changes_nothing(monkeypatch):
+    """RET-8: times never decrease."""
+    clock = SystemClock()
+    before = clock.now_us()
+    monkeypatch.setattr(time, "time_ns", lambda: 0)
+    assert before <= clock.now_us() < before + 60_000_000
+
+
+def test_manual_clock_moves_only_when_told():
+    clock = ManualClock(5)
+    assert (clock.now_us(), clock.now_us()) == (5, 5)
+    clock.advance(0.000_001)
+    assert clock.now_us() == 6
+    clock.advance(1.5)
+    assert clock.now_us() == 1_500_006
+    clock.move_to(1_500_006)
+    clock.move_to(2_000_000)
+    assert clock.now_us() == 2_000_000
+
+
+def test_manual_clock_does_not_go_back():
+    clock = ManualClock(10)
+    with pytest.raises(ValueError, match="cannot go back to 9"):
+        clock.move_to(9)
+    with pytest.raises(ValueError, match="cannot go back"):
+        clock.advance(-1)
+    assert clock.now_us() == 10

@@ -1,0 +1,98 @@
+"""The compaction window."""
+
+from zaichik.broker.compaction import CompactionWindow
+from zaichik_protocol import FOREVER
+
+
+def arrivals(window, times, key=b"k"):
+    """The times, of these, at which a message of the key is kept."""
+    return [time for time in times if window.admit([key], time)]
+
+
+def test_the_first_message_of_a_window_is_kept_and_repeats_do_not_prolong_it():
+    """COM-1: with a window of 10, arrivals at 0 4 8 12 30 keep 0 12 30."""
+    assert arrivals(CompactionWindow(10, 100), [0, 4, 8, 12, 30]) == [0, 12, 30]
+
+
+def test_a_window_is_closed_at_its_end():
+    """COM-1: it covers [t0, t0 + window)."""
+    assert arrivals(CompactionWindow(10, 100), [5, 14, 15, 24, 25]) == [5, 15, 25]
+
+
+def test_a_key_that_is_never_silent_gets_through_once_a_window():
+    """COM-1."""
+    assert arrivals(CompactionWindow(10, 100), range(35)) == [0, 10, 20, 30]
+
+
+def test_a_window_that_is_forever_never_closes():
+    """COM-1."""
+    window = CompactionWindow(FOREVER, 100)
+    assert arrivals(window, [0, 2**62]) == [0]
+    window.close(2**63)
+    assert len(window) == 1
+
+
+def test_messages_of_one_batch_are_judged_in_order():
+    """COM-2."""
+    window = CompactionWindow(10, 100)
+    assert window.admit([b"a", b"b", b"a", b"c", b"b"], 0) == [0, 1, 3]
+    assert window.admit([b"c", b"a", b"d"], 9) == [2]
+    assert window.admit([b"a", b"d"], 10) == [0]
+
+
+def test_without_a_key_there_is_no_compaction():
+    """COM-5."""
+    window = CompactionWindow(10, 100)
+    assert window.admit([b"", b"", b"a", b""], 0) == [0, 1, 2, 3]
+    assert window.admit([b"", b"a"], 1) == [0]
+    assert len(window) == 1
+
+
+def test_keys_are_compared_as_bytes():
+    """COM-5."""
+    window = CompactionWindow(10, 100)
+    assert window.admit([b"a", b"A", b"a\x00", b"\xff", "ä".encode()], 0) == [0, 1, 2, 3, 4]
+
+
+def test_windows_that_are_over_are_forgotten_in_passing():
+    """COM-6."""
+    window = CompactionWindow(10, 100)
+    window.admit([b"a", b"b"], 0)
+    window.admit([b"c"], 5)
+    assert len(window) == 3
+    window.close(9)
+    assert len(window) == 3
+    window.close(10)
+    assert len(window) == 1
+    window.admit([b""], 15)
+    assert len(window) == 0
+    assert window.forgotten == 0
+
+
+def test_the_oldest_window_is_forgotten_for_want_of_room():
+    """COM-6: tested at one key less than the limit, at the limit, and beyond."""
+    window = CompactionWindow(10, 3)
+    window.admit([b"a", b"b"], 0)
+    window.admit([b"c"], 1)
+    assert (len(window), window.forgotten) == (3, 0)
+    window.admit([b"d"], 2)
+    assert (len(window), window.forgotten) == (3, 1)
+    assert window.admit([b"b", b"c", b"d"], 3) == []
+    assert window.admit([b"a"], 3) == [0]
+
+
+def test_within_a_batch_no_window_is_forgotten():
+    """COM-2 before COM-6: the first of a batch wins also where there is room for fewer keys."""
+    window = CompactionWindow(10, 1)
+    assert window.admit([b"a", b"b", b"a"], 0) == [0, 1]
+    assert (len(window), window.forgotten) == (1, 1)
+
+
+def test_a_window_that_opens_again_is_the_youngest():
+    window = CompactionWindow(10, 2)
+    window.admit([b"a"], 0)
+    window.admit([b"b"], 8)
+    window.admit([b"a"], 10)
+    window.admit([b"c"], 11)  # b is the oldest now
+    assert window.admit([b"a", b"c"], 12) == []
+    assert window.admit([b"b"], 12) == [0]

@@ -1,0 +1,345 @@
+"""One client's socket: what is read, what is written, and how it ends. The sockets are in memory."""
+
+import logging
+from contextlib import asynccontextmanager
+
+import anyio
+import pytest
+from conversation import batch, broker_with
+from peer import GUARD, Peer
+
+from zaichik.background import BackgroundTasks
+from zaichik.broker import connection as connection_module
+from zaichik.broker.connection import Connection
+from zaichik.broker.subscription_manager import SubscriptionManager
+from zaichik_protocol import (
+    Close,
+    Closed,
+    Error,
+    ErrorCode,
+    GoAway,
+    Messages,
+    Ping,
+    Pong,
+    Publish,
+    Published,
+    Subscribe,
+    Subscribed,
+    Welcome,
+    encode,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+@asynccontextmanager
+async def connected(*peers, **settings):
+    """A broker serving these peers; what comes out is the broker and the connections."""
+    broker = broker_with(**settings)
+    connections = [Connection(peer.stream, broker, f"peer {number}") for number, peer in enumerate(peers)]
+    with anyio.fail_after(GUARD):
+        async with BackgroundTasks() as tasks:
+            for connection in connections:
+                tasks.group.start_soon(connection.run)
+            yield broker, connections
+
+
+def assert_nothing_is_left(broker):
+    """CLO-3: no cursor and no waiter outlives its connection."""
+    assert not broker.managers
+    for topic in broker.registry:
+        assert not topic.readers
+        assert not topic.ring._waiting
+
+
+def reasons(caplog):
+    return [record.getMessage().split("disconnected: ")[1] for record in caplog.records if "disc" in record.msg]
+
+
+async def test_a_conversation(caplog):
+    """CLO-1: Close is answered, the broker ends its side, and closes when the peer has ended its own."""
+    caplog.set_level(logging.INFO)
+    peer = Peer()
+    async with connected(peer) as (broker, _):
+        peer.send(Subscribe(2, "t", credit=5), Publish(3, "t", batch(b"hello")))
+        assert isinstance(await peer.receive(), Welcome)
+        assert [type(await peer.receive()) for _ in range(3)] == [Subscribed, Published, Messages]
+        peer.send(Close(4), Ping(5))
+        assert await peer.rest() == [Closed(4)]
+        assert not peer.stream.is_closed
+        peer.end()
+        await peer.stream.until(lambda: peer.stream.is_closed)
+        await anyio.wait_all_tasks_blocked()
+        assert_nothing_is_left(broker)
+    assert reasons(caplog) == ["closed"]
+
+
+async def test_frames_in_any_pieces():
+    peer = Peer()
+    async with connected(peer):
+        for byte in encode(Ping(2, 7)) + encode(Ping(3, 8)):
+            peer.send_bytes(bytes([byte]))
+        peer.end()
+        assert (await peer.rest())[1:] == [Pong(2, 7), Pong(3, 8)]
+
+
+async def test_the_end_of_the_stream_is_a_close_without_a_reply():
+    """CLO-1: what came before it is answered; half a frame is dropped."""
+    peer = Peer()
+    async with connected(peer) as (broker, _):
+        peer.send(Publish(2, "t", batch(b"")), Ping(3))
+        peer.send_bytes(encode(Ping(4))[:-1])
+        peer.end()
+        assert [type(frame) for frame in await peer.rest()] == [Welcome, Published, Pong]
+        await peer.stream.until(lambda: peer.stream.is_closed)
+        await anyio.wait_all_tasks_blocked()
+        assert_nothing_is_left(broker)
+
+
+async def test_after_a_close_the_peer_is_read_and_not_heard():
+    """Unread bytes would turn the close into a reset, which could take the last frames away."""
+    peer = Peer()
+    async with connected(peer):
+        peer.send(Close(2))
+        assert [type(frame) for frame in await peer.rest()] == [Welcome, Closed]
+        peer.send(Ping(3))
+        peer.send_bytes(b"\xff" * 100)
+        await anyio.wait_all_tasks_blocked()
+        assert not peer.stream.incoming
+        assert not peer.stream.sent
+
+
+async def test_a_peer_that_never_ends_its_side_is_left(monkeypatch):
+    monkeypatch.setattr(connection_module, "LINGER_SECONDS", 0.01)
+    peer = Peer()
+    async with connected(peer) as (broker, _):
+        peer.send(Close(2))
+        await peer.stream.until(lambda: peer.stream.is_closed)
+        await anyio.wait_all_tasks_blocked()
+        assert_nothing_is_left(broker)
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        (b"\x07\x00\x00\x00", ErrorCode.MALFORMED),
+        (b"\xff\xff\xff\xff", ErrorCode.FRAME_TOO_LARGE),
+        (encode(Ping(2))[:-1] + b"\0\0", ErrorCode.MALFORMED),
+    ],
+)
+async def test_bytes_that_are_no_frame_end_the_connection_after_what_came_before(data, code):
+    peer = Peer()
+    async with connected(peer):
+        peer.send_bytes(encode(Publish(2, "t", batch(b""))) + (data if len(data) < 8 else malformed()))
+        welcome, published, error = await peer.rest()
+        assert (type(welcome), type(published)) == (Welcome, Published)
+        assert (error.code, error.fatal) == (code, True)
+
+
+def malformed():
+    """A Ping whose header announces one byte too many, and has it."""
+    data = bytearray(encode(Ping(2)) + b"\0")
+    data[0] += 1
+    return bytes(data)
+
+
+async def test_the_first_frame_must_be_a_hello():
+    peer = Peer()
+    peer.stream.incoming.clear()
+    async with connected(peer):
+        peer.send(Ping(2), Ping(3))
+        (error,) = await peer.rest()
+        assert (error.code, error.id, error.fatal) == (ErrorCode.HELLO_REQUIRED, 2, True)
+
+
+async def test_before_the_hello_little_is_accepted_and_after_it_the_limit():
+    """One below the limit, at the limit, beyond."""
+    for length, fits in ((5_999, True), (6_000, True), (6_001, False)):
+        peer = Peer()
+        async with connected(peer, max_frame=6_000):
+            frame = Publish(2, "t", batch(b"p" * (length - 8 - 16 - 3 - 20)))
+            assert len(encode(frame)) == length + 4
+            peer.send(frame)
+            await peer.receive()
+            reply = await peer.receive()
+            assert isinstance(reply, Published if fits else Error)
+    peer = Peer()
+    peer.stream.incoming.clear()
+    async with connected(peer, max_frame=6_000):
+        peer.send_bytes((4_097).to_bytes(4, "little"))
+        assert (await peer.receive()).code == ErrorCode.FRAME_TOO_LARGE
+
+
+async def test_an_error_inside_a_field_is_answered_and_the_connection_goes_on():
+    peer = Peer()
+    async with connected(peer):
+        bad = bytearray(encode(Publish(2, "t", batch(b""))))
+        bad[30] = 0xFF  # the topic's one letter is no UTF-8 any more
+        peer.send_bytes(bytes(bad) + encode(Ping(3)))
+        await peer.receive()
+        error = await peer.receive()
+        assert (error.id, error.code, error.field) == (2, ErrorCode.INVALID_FIELD, "topic")
+        assert await peer.receive() == Pong(3, 0)
+
+
+# -- bugs of ours ----------------------------------------------------------------------------------------------
+
+
+async def test_a_bug_in_a_request_ends_that_connection_and_no_other(monkeypatch, caplog):
+    """P5: INTERNAL for the one, one traceback for the log, nothing for the others."""
+    real = SubscriptionManager._carry_out
+
+    def carry_out(self, request, now_us):
+        if isinstance(request, Ping) and request.value == 13:
+            raise ZeroDivisionError
+        return real(self, request, now_us)
+
+    monkeypatch.setattr(SubscriptionManager, "_carry_out", carry_out)
+    victim, other = Peer(), Peer()
+    async with connected(victim, other) as (broker, _):
+        victim.send(Ping(2, 1), Ping(3, 13), Ping(4, 2))
+        welcome, pong, error = await victim.rest()
+        assert (type(welcome), pong) == (Welcome, Pong(2, 1))
+        assert (error.id, error.request_type, error.code, error.fatal) == (3, Ping.TYPE, ErrorCode.INTERNAL, True)
+        other.send(Ping(5, 5))
+        await other.receive()
+        assert await other.receive() == Pong(5, 5)
+        victim.end()
+        await victim.stream.until(lambda: victim.stream.is_closed)
+        await anyio.wait_all_tasks_blocked()
+        assert len(broker.managers) == 1
+    assert [record.exc_info[0] for record in caplog.records if record.exc_info] == [ZeroDivisionError]
+
+
+async def test_a_peer_that_resets_leaves_nothing(caplog):
+    """CLO-3: in the original a failed send left the connection's tasks behind."""
+    caplog.set_level(logging.INFO)
+    peer, other = Peer(), Peer()
+    async with connected(peer, other) as (broker, _):
+        peer.send(Subscribe(2, "t", credit=100))
+        other.send(Subscribe(2, "t", credit=100))
+        assert [type(await peer.receive()) for _ in range(2)] == [Welcome, Subscribed]
+        assert [type(await other.receive()) for _ in range(2)] == [Welcome, Subscribed]
+        peer.reset()
+        await peer.stream.until(lambda: peer.stream.is_closed)
+        await anyio.wait_all_tasks_blocked()
+        assert len(broker.managers) == 1
+        other.send(Publish(3, "t", batch(b"")))
+        assert (await other.receive()).subscribers == 1
+    assert "the peer is gone (BrokenResourceError)" in reasons(caplog)
+
+
+async def test_a_send_that_fails_ends_the_connection():
+    """CLO-3: also while messages are on their way."""
+    peer = Peer(room=1)
+    async with connected(peer, write_timeout=GUARD) as (broker, _):
+        peer.send(Subscribe(2, "t", credit=1000), *[Publish(0, "t", batch(b"p" * 1000))] * 100)
+        await anyio.wait_all_tasks_blocked()
+        assert len(broker.managers) == 1
+        peer.reset()
+        await peer.stream.until(lambda: peer.stream.is_closed)
+        await anyio.wait_all_tasks_blocked()
+        assert_nothing_is_left(broker)
+
+
+# -- peers that do not read ------------------------------------------------------------------------------------
+
+
+async def test_a_peer_that_reads_nothing_is_cut_off(caplog):
+    """LAG-3, P7: nothing moved for the write timeout, and the log has the reason."""
+    caplog.set_level(logging.INFO)
+    peer, other = Peer(room=0), Peer()
+    async with connected(peer, other, write_timeout=0.02) as (broker, _):
+        peer.send(Ping(2))
+        await peer.stream.until(lambda: peer.stream.is_closed)
+        await anyio.wait_all_tasks_blocked()
+        assert len(broker.managers) == 1
+        other.send(Ping(3))
+        assert isinstance(await other.receive(), Welcome)
+        assert await other.receive() == Pong(3, 0)
+    assert reasons(caplog)[0] == "SLOW_CONSUMER: it read nothing for 0.02 s"
+
+
+async def test_requests_are_not_read_while_replies_pile_up():
+    """LAG-3: and are, one after the other and none forgotten, when the peer reads."""
+    peer = Peer(room=1)
+    async with connected(peer, max_replies=100) as (broker, _):
+        await anyio.wait_all_tasks_blocked()  # the Welcome took the room there was
+        peer.send(*[Ping(2 + number, number) for number in range(50)])
+        await anyio.wait_all_tasks_blocked()
+        peer.send(Publish(0, "t", batch(b"")))
+        await anyio.wait_all_tasks_blocked()
+        (manager,) = broker.managers.values()
+        assert manager.reply_bytes <= 2 * 120
+        assert len(peer.stream.incoming) == 1
+        assert len(broker.registry) == 0
+        peer.read_on()
+        assert isinstance(await peer.receive(), Welcome)
+        assert [await peer.receive() for _ in range(50)] == [Pong(2 + number, number) for number in range(50)]
+        await anyio.wait_all_tasks_blocked()
+        assert len(broker.registry) == 1
+
+
+async def test_the_end_comes_also_while_replies_pile_up():
+    """CLO-1."""
+    peer = Peer(room=1)
+    async with connected(peer, max_replies=100):
+        await anyio.wait_all_tasks_blocked()
+        peer.send(*[Ping(2)] * 50, Close(3))
+        peer.end()
+        await anyio.wait_all_tasks_blocked()
+        peer.read_on()
+        frames = await peer.rest()
+        assert len(frames) == 52
+        assert frames[-1] == Closed(3)
+
+
+async def test_publishing_much_to_a_topic_one_subscribes_to_and_does_not_read():
+    """LAG-3: in the original both sides waited for each other for ever. 400 batches of 64 KiB; little of it waits."""
+    peer = Peer(room=1)
+    big = Publish(0, "t", batch(b"p" * 64 * 1024))
+    async with connected(peer) as (broker, _):
+        peer.send(Subscribe(2, "t", credit=1000, credit_bytes=2**30))
+        for _ in range(400):
+            peer.send(big)
+        await anyio.wait_all_tasks_blocked()
+        topic = broker.registry.get_or_create("t", 0)
+        assert topic.ring.next_offset == 400
+        (subscription,) = topic.readers
+        assert subscription.delivered <= 6
+        peer.read_on()
+        frames = [await peer.receive() for _ in range(402)]
+        assert [type(frame) for frame in frames[:2]] == [Welcome, Subscribed]
+        assert [frame.base for frame in frames[2:]] == list(range(400))
+
+
+# -- GoAway ----------------------------------------------------------------------------------------------------
+
+
+async def test_go_away_is_sent_after_what_was_answered():
+    """CLO-2."""
+    peer = Peer()
+    async with connected(peer) as (broker, (connection,)):
+        peer.send(Ping(2))
+        await anyio.wait_all_tasks_blocked()
+        connection.go_away()
+        frames = await peer.rest()
+        assert [type(frame) for frame in frames] == [Welcome, Pong, GoAway]
+        peer.end()
+        await peer.stream.until(lambda: peer.stream.is_closed)
+        await anyio.wait_all_tasks_blocked()
+        assert_nothing_is_left(broker)
+
+
+async def test_go_away_answers_what_was_read_also_while_replies_pile_up():
+    """CLO-2."""
+    peer = Peer(room=1)
+    async with connected(peer, max_replies=100) as (_, (connection,)):
+        await anyio.wait_all_tasks_blocked()
+        peer.send(*[Ping(2)] * 50)
+        await anyio.wait_all_tasks_blocked()
+        connection.go_away()
+        peer.read_on()
+        frames = await peer.rest()
+        assert [type(frame) for frame in frames] == [Welcome, *[Pong] * 50, GoAway]
+        peer.end()

@@ -1,0 +1,149 @@
+"""What the broker tells of itself."""
+
+import json
+
+import pytest
+from conversation import Conversation, batch, broker_with
+
+from zaichik.broker.describe import describe
+from zaichik_protocol import FOREVER, Commit, CreateTopic, Describe, Error, ErrorCode, Kind, Publish, Subscribe
+
+
+@pytest.fixture
+def client():
+    return Conversation(broker_with())
+
+
+def described(client, kind, **request):
+    (reply,) = client.ask(Describe(900, kind, **request))
+    return bool(reply.more), json.loads(reply.json)
+
+
+def test_the_broker_tells_its_counts_and_limits(client):
+    client.ask(Subscribe(2, "t"), Subscribe(3, "u"))
+    Conversation(client.broker).ask(Subscribe(2, "t"))
+    more, state = described(client, Kind.BROKER)
+    assert not more
+    assert (state["connections"], state["subscriptions"], state["topics"]) == (2, 3, 2)
+    assert (state["boot"], state["name"], state["now_us"]) == (client.broker.boot, client.broker.name, 1_000)
+    assert state["limits"] == client.broker.settings.limits()
+    assert state["topic_defaults"]["capacity"] == 10_000
+
+
+def test_a_topic_tells_where_every_message_is(client):
+    """P2: the conservation laws, reported as what is left over."""
+    client.ask(CreateTopic(2, "t", ((1, 1), (2, 5), (3, 2), (5, 1))))
+    client.ask(Publish(0, "t", batch((b"k", b""), (b"k", b""))), Publish(0, "t", batch(b"", (b"l", b""))))
+    client.broker.clock.advance(0.001)
+    client.broker.sweep()
+    client.ask(Publish(0, "t", batch(b"p")), Subscribe(3, "t"))
+    _, state = described(client, Kind.TOPICS)
+    (topic,) = state["topics"]
+    assert topic == {
+        "name": "t", "epoch": 1_000, "explicit": True,
+        "settings": {
+            "retention_ttl_ms": 1, "compaction_window_ms": 5, "capacity": 2, "max_bytes": 67_108_864, "max_keys": 1,
+        },
+        "head": 3, "next_offset": 4, "bytes": len(batch(b"p").data), "subscriptions": 1,
+        "published": 5, "stored": 4, "compacted": 1, "resident": 1, "expired": 2, "evicted": 1,
+        "open_windows": 1, "forgotten_windows": 1,
+        "left_over": {"published - stored - compacted": 0, "stored - resident - expired - evicted": 0},
+    }  # fmt: skip
+
+
+def test_forgotten_windows_are_told_also_when_none_is_open(client):
+    """COM-6."""
+    client.ask(CreateTopic(2, "t", ((2, 1), (5, 1))), Publish(0, "t", batch((b"k", b""), (b"l", b""))))
+    client.broker.clock.advance(1)
+    client.broker.sweep()
+    topic = described(client, Kind.TOPICS)[1]["topics"][0]
+    assert (topic["open_windows"], topic["forgotten_windows"]) == (0, 1)
+
+
+def test_without_compaction_there_are_no_windows(client):
+    client.ask(Publish(0, "t", batch((b"k", b""))))
+    topic = described(client, Kind.TOPICS)[1]["topics"][0]
+    assert (topic["open_windows"], topic["forgotten_windows"], topic["explicit"]) == (0, 0, False)
+
+
+def test_a_subscription_tells_where_it_stands(client):
+    """P2, CMT-5."""
+    client.ask(CreateTopic(2, "t", ((1, FOREVER), (3, 3))), Publish(0, "t", batch(b"0", b"1")))
+    client.ask(Publish(0, "t", batch(b"22", b"3")), Subscribe(7, "t", start=2, value=0, credit=1, until=9))
+    _, state = described(client, Kind.SUBSCRIPTIONS)
+    (subscription,) = state["subscriptions"]
+    assert subscription == {
+        "name": "t#00000001.0000000007", "connection": 1, "client": "somebody", "id": 7, "topic": "t",
+        "start": 0, "committed": 0, "cursor": 2, "until": 9,
+        "waiting_for": "commit: offsets 0 to 1 are in flight",
+        "credit": 1, "credit_bytes": 8 * 1024 * 1024, "in_flight": 1, "in_flight_bytes": 1,
+        "delivered": 1, "skipped": 1, "ahead": 2,
+        "left_over": {"next_offset - start - delivered - skipped - ahead": 0},
+    }  # fmt: skip
+
+
+def test_why_the_next_message_did_not_come_yet():
+    """CMT-5: four answers."""
+    client = Conversation(broker_with(soft_output=1))
+    client.ask(Subscribe(2, "ended", until=0), Subscribe(3, "commit"), Subscribe(4, "connection"), Subscribe(5, "up"))
+    client.ask(Publish(0, "commit", batch(b"")))
+    client.tell(Publish(0, "connection", batch(b"")))
+    state = json.loads(describe(client.broker, Describe(1, Kind.SUBSCRIPTIONS))[1])
+    told = {subscription["topic"]: subscription["waiting_for"] for subscription in state["subscriptions"]}
+    assert {topic: text.split(":")[0] for topic, text in told.items()} == {
+        "ended": "nothing", "commit": "commit", "connection": "the connection", "up": "messages",
+    }  # fmt: skip
+
+
+def test_a_reader_waiting_for_room_for_one_message_is_waiting_for_a_commit(client):
+    """CMT-5: it has credit left, but not enough of it."""
+    client.ask(Subscribe(2, "t", credit=9, credit_bytes=10))
+    client.ask(Publish(0, "t", batch(b"p" * 9)), Publish(0, "t", batch(b"p" * 9)))
+    (subscription,) = described(client, Kind.SUBSCRIPTIONS)[1]["subscriptions"]
+    assert subscription["waiting_for"] == "commit: offsets 0 to 0 are in flight"
+    client.ask(Commit(0, 2, 1))
+    (subscription,) = described(client, Kind.SUBSCRIPTIONS)[1]["subscriptions"]
+    assert subscription["cursor"] == 2
+
+
+def test_pages_are_in_order_and_complete(client):
+    client.ask(*[CreateTopic(0, name) for name in ("b2", "c", "b1", "a", "b3")])
+
+    def names(**request):
+        more, state = described(client, Kind.TOPICS, **request)
+        return [topic["name"] for topic in state["topics"]], more
+
+    assert names() == (["a", "b1", "b2", "b3", "c"], False)
+    assert names(limit=2) == (["a", "b1"], True)
+    assert names(limit=2, after="b1") == (["b2", "b3"], True)
+    assert names(limit=2, after="b3") == (["c"], False)
+    assert names(prefix="b", limit=3) == (["b1", "b2", "b3"], False)
+    assert names(prefix="b", after="b2") == (["b3"], False)
+    assert names(prefix="x") == ([], False)
+    assert names(limit=5) == (["a", "b1", "b2", "b3", "c"], False)
+
+
+@pytest.mark.parametrize(("topics", "first"), [(499, 499), (500, 500), (501, 500)])
+def test_a_page_has_at_most_500_entries(client, topics, first):
+    client.ask(*[CreateTopic(0, f"{number:04}") for number in range(topics)])
+    more, state = described(client, Kind.TOPICS, limit=65_535)
+    assert (len(state["topics"]), more) == (first, topics > first)
+
+
+def test_a_prefix_finds_a_topics_readers(client):
+    client.ask(Subscribe(2, "t"), Subscribe(3, "other"), Subscribe(10, "t"))
+    Conversation(client.broker).ask(Subscribe(2, "t"))
+    _, state = described(client, Kind.SUBSCRIPTIONS, prefix="t#")
+    assert [(item["connection"], item["id"]) for item in state["subscriptions"]] == [(1, 2), (1, 10), (2, 2)]
+
+
+@pytest.mark.parametrize(("request_", "field"), [(Describe(5, 0, limit=0), "limit"), (Describe(5, 3), "kind")])
+def test_what_cannot_be_described_is_refused(client, request_, field):
+    (error,) = client.ask(request_)
+    assert isinstance(error, Error)
+    assert (error.code, error.field) == (ErrorCode.INVALID_FIELD, field)
+
+
+def test_names_are_told_as_they_are(client):
+    client.ask(CreateTopic(0, 'ä "quoted" ❄'))
+    assert described(client, Kind.TOPICS)[1]["topics"][0]["name"] == 'ä "quoted" ❄'

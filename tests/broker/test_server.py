@@ -1,0 +1,365 @@
+"""The listener, the sweeper and the orderly end, over real sockets on loopback."""
+
+import logging
+import socket
+import struct
+from contextlib import asynccontextmanager
+
+import anyio
+import pytest
+from anyio.abc import SocketAttribute
+from anyio.streams.stapled import MultiListener
+from conversation import batch
+from peer import GUARD
+
+from zaichik.broker import connection as connection_module
+from zaichik.broker import server as server_module
+from zaichik.broker.broker import Broker
+from zaichik.broker.clock import ManualClock
+from zaichik.broker.server import Server, running_broker, serve
+from zaichik.broker.settings import BrokerSettings
+from zaichik.broker.subscription_manager import SubscriptionManager
+from zaichik_protocol import (
+    CreateTopic,
+    ErrorCode,
+    FrameDecoder,
+    GoAway,
+    Hello,
+    NeedData,
+    Ping,
+    Pong,
+    Publish,
+    Published,
+    Subscribe,
+    TopicCreated,
+    Welcome,
+    encode,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+class Client:
+    def __init__(self, stream):
+        self.stream = stream
+        self._decoder = FrameDecoder.for_client()
+
+    async def send(self, *frames):
+        await self.stream.send(b"".join(map(encode, frames)))
+
+    async def receive(self):
+        """The next frame; None at the end of the stream."""
+        with anyio.fail_after(GUARD):
+            while isinstance(frame := self._decoder.next_frame(), NeedData):
+                try:
+                    self._decoder.receive_data(await self.stream.receive())
+                except anyio.EndOfStream:
+                    return None
+            return frame
+
+    async def ask(self, request):
+        await self.send(request)
+        return await self.receive()
+
+
+@asynccontextmanager
+async def client_of(server):
+    async with await anyio.connect_tcp(server.host, server.port) as stream:
+        client = Client(stream)
+        assert isinstance(await client.ask(Hello(1)), Welcome)
+        yield client
+
+
+@asynccontextmanager
+async def run(server):
+    """A server running in the background; whoever stops it waits for its end here."""
+    with anyio.fail_after(GUARD):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(server.run)
+            yield server
+
+
+class Watch:
+    """Wakes whoever waits when a connection comes or goes."""
+
+    def __init__(self, monkeypatch):
+        self._changed = anyio.Event()
+        for name in ("connect", "disconnect"):
+            self._wrap(monkeypatch, name)
+
+    def _wrap(self, monkeypatch, name):
+        real = getattr(Broker, name)
+
+        def wrapped(broker, *arguments):
+            result = real(broker, *arguments)
+            self._changed.set()
+            self._changed = anyio.Event()
+            return result
+
+        monkeypatch.setattr(Broker, name, wrapped)
+
+    async def until(self, condition):
+        with anyio.fail_after(GUARD):
+            while not condition():
+                await self._changed.wait()
+
+
+@pytest.fixture
+def watch(monkeypatch):
+    return Watch(monkeypatch)
+
+
+# -- serving ---------------------------------------------------------------------------------------------------
+
+
+async def test_a_free_port_is_taken_and_told():
+    async with running_broker() as server:
+        assert server.host == "127.0.0.1"
+        assert server.port > 0
+        async with client_of(server) as client:
+            assert await client.ask(Ping(2, 5)) == Pong(2, 5)
+
+
+async def test_settings_and_clock_are_the_brokers():
+    clock = ManualClock(7)
+    async with running_broker(settings=BrokerSettings(max_topics=1), clock=clock) as server:
+        assert server.clock is clock
+        async with client_of(server) as client:
+            assert (await client.ask(CreateTopic(2, "a"))).epoch == 7
+            assert (await client.ask(CreateTopic(3, "b"))).code == ErrorCode.TOO_MANY_TOPICS
+
+
+async def test_a_port_in_use_is_an_os_error():
+    async with running_broker() as server:
+        with pytest.raises(OSError, match=r".+"):
+            await serve("127.0.0.1", server.port)
+        with pytest.raises(OSError, match=r".+"):
+            async with running_broker(port=server.port):
+                pytest.fail("two brokers on one port")
+
+
+async def test_two_brokers_take_two_ports_and_share_nothing():
+    async with running_broker() as one, running_broker() as two:
+        assert one.port != two.port
+        async with client_of(one) as first, client_of(two) as second:
+            assert (await first.ask(CreateTopic(2, "t"))).created == 1
+            assert (await second.ask(CreateTopic(2, "t"))).created == 1
+
+
+async def test_several_listeners_serve_one_broker():
+    """A name such as localhost may stand for several addresses."""
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
+    other = await anyio.create_tcp_listener(local_host="127.0.0.2")
+    server = Server(Broker(), MultiListener([listener, other]))
+    ports = [item.extra(SocketAttribute.local_port) for item in server._listener.listeners]
+    assert (server.host, server.port) == ("127.0.0.1", ports[0])
+    async with run(server):
+        for host, port, created in (("127.0.0.1", ports[0], 1), ("127.0.0.2", ports[1], 0)):
+            async with await anyio.connect_tcp(host, port) as stream:
+                client = Client(stream)
+                await client.ask(Hello(1))
+                assert (await client.ask(CreateTopic(2, "t"))).created == created
+        server.stop()
+
+
+async def test_a_hundred_creators_make_one_topic():
+    """TOP-1."""
+    created = []
+
+    async def create(server):
+        async with client_of(server) as client:
+            reply = await client.ask(CreateTopic(2, "t"))
+            assert isinstance(reply, TopicCreated)
+            created.append(reply.created)
+
+    async with running_broker() as server, anyio.create_task_group() as tasks:
+        for _ in range(100):
+            tasks.start_soon(create, server)
+    assert sorted(created) == [0] * 99 + [1]
+
+
+async def test_a_connection_that_is_gone_leaves_nothing(watch):
+    """CLO-3: ended, closed or reset."""
+    async with running_broker() as server:
+        for linger in (None, struct.pack("ii", 1, 0)):  # the second closes with a reset
+            async with client_of(server) as client:
+                await client.ask(Subscribe(2, "t"))
+                if linger:
+                    raw = client.stream.extra(SocketAttribute.raw_socket)
+                    raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            await watch.until(lambda: not server.broker.managers)
+        await anyio.wait_all_tasks_blocked()
+        assert not server._connections
+        (topic,) = server.broker.registry
+        assert not topic.readers
+        assert not topic.ring._waiting
+
+
+async def test_a_bug_in_a_turn_ends_only_that_connection(monkeypatch, caplog, watch):
+    """P5: one traceback for the log, nothing for the others."""
+    real = SubscriptionManager.turn
+
+    def turn(self, now_us):
+        if self.client == "victim":
+            raise ZeroDivisionError
+        return real(self, now_us)
+
+    monkeypatch.setattr(SubscriptionManager, "turn", turn)
+    async with running_broker() as server, client_of(server) as other:
+        async with await anyio.connect_tcp(server.host, server.port) as stream:
+            victim = Client(stream)
+            await victim.send(Hello(1, client="victim"))
+            with anyio.fail_after(GUARD):
+                with pytest.raises((anyio.EndOfStream, anyio.BrokenResourceError)):
+                    await stream.receive()
+        await watch.until(lambda: len(server.broker.managers) == 1)
+        assert await other.ask(Ping(2)) == Pong(2, 0)
+        await anyio.wait_all_tasks_blocked()
+        assert len(server._connections) == 1
+    (record,) = [record for record in caplog.records if record.levelno >= logging.ERROR]
+    assert "a bug ended this connection" in record.message
+
+
+async def test_a_peer_that_is_gone_before_it_was_looked_at_is_closed(monkeypatch):
+    """It was accepted, but has no address any more."""
+
+    def peer(stream):
+        raise OSError
+
+    closed = anyio.Event()
+
+    class Stream:
+        async def aclose(self):
+            closed.set()
+
+    monkeypatch.setattr(server_module, "_peer", peer)
+    async with running_broker() as server:
+        await server._serve_one(Stream())
+        assert closed.is_set()
+        assert not server.broker.managers
+
+
+# -- the sweeper -----------------------------------------------------------------------------------------------
+
+
+async def test_time_frees_memory_by_itself(monkeypatch):
+    """RET-7: of a topic nobody uses."""
+    monkeypatch.setattr(server_module, "SWEEP_SECONDS", 0.001)
+    swept = anyio.Event()
+    clock = ManualClock()
+    async with running_broker(clock=clock) as server:
+        async with client_of(server) as client:
+            await client.ask(CreateTopic(2, "t", ((1, 1),)))
+            await client.ask(Publish(3, "t", batch(b"p" * 1000)))
+        (topic,) = server.broker.registry
+        assert topic.ring.bytes > 1000
+        real = topic.ring.expire_below
+        monkeypatch.setattr(topic.ring, "expire_below", lambda offset: (real(offset), swept.set()))
+        clock.advance(1)
+        with anyio.fail_after(GUARD):
+            await swept.wait()
+        assert topic.ring.bytes == 0
+
+
+# -- the orderly end -------------------------------------------------------------------------------------------
+
+
+async def test_stop_tells_everybody_and_waits_for_what_is_on_its_way():
+    """CLO-2: what was read is answered, then comes GoAway, then the end."""
+    server = await Server.listening("127.0.0.1", 0)
+    async with run(server), client_of(server) as one, client_of(server) as two:
+        assert (await two.ask(Subscribe(2, "t", credit=9))).start == 0
+        assert isinstance(await one.ask(Publish(2, "t", batch(b""))), Published)
+        server.stop()
+        assert isinstance(await one.receive(), GoAway)
+        assert await one.receive() is None
+        assert (await two.receive()).base == 0
+        assert isinstance(await two.receive(), GoAway)
+        assert await two.receive() is None
+    assert not server.broker.managers
+
+
+async def test_stopped_brokers_take_no_connections(monkeypatch):
+    """CLO-2: from the first moment, also while others are still there."""
+    server = await Server.listening("127.0.0.1", 0)
+    async with run(server), client_of(server) as client:
+        server.stop()
+        assert isinstance(await client.receive(), GoAway)
+        with pytest.raises(OSError, match=r".+"):
+            await anyio.connect_tcp(server.host, server.port)
+
+
+async def test_stop_before_run_is_an_end_at_once():
+    server = await Server.listening("127.0.0.1", 0)
+    server.stop()
+    with anyio.fail_after(GUARD):
+        await server.run()
+    with pytest.raises(OSError, match=r".+"):
+        await anyio.connect_tcp(server.host, server.port)
+
+
+async def test_a_stuck_peer_delays_the_end_by_the_drain_timeout_at_most(watch):
+    """CLO-2: it holds unread messages, more than all buffers take."""
+    settings = BrokerSettings(drain_timeout=0.1, write_timeout=2 * GUARD)
+    server = await Server.listening("127.0.0.1", 0, settings)
+    async with run(server), await anyio.connect_tcp(server.host, server.port) as stream:
+        stuck = Client(stream)
+        await stuck.send(Hello(1), Subscribe(2, "t", credit=10_000, credit_bytes=2**30))
+        async with client_of(server) as client:
+            for _ in range(32):
+                await client.ask(Publish(2, "t", batch(b"p" * 2**20)))
+        await watch.until(lambda: len(server.broker.managers) == 1)
+        await anyio.wait_all_tasks_blocked()
+        (subscription,) = next(iter(server.broker.registry)).readers
+        assert subscription.ahead > 0
+        server.stop()
+        await watch.until(lambda: not server.broker.managers)
+    assert not server._connections
+
+
+async def test_a_cancelled_server_ends_in_order_too():
+    """CLO-2."""
+    server = await Server.listening("127.0.0.1", 0)
+    with anyio.fail_after(GUARD):
+        async with anyio.create_task_group() as tasks:
+            scope = anyio.CancelScope()
+
+            async def serve_until_cancelled():
+                with scope:
+                    await server.run()
+
+            tasks.start_soon(serve_until_cancelled)
+            async with client_of(server) as client:
+                await client.send(Ping(2))
+                assert await client.receive() == Pong(2, 0)
+                scope.cancel()
+                assert isinstance(await client.receive(), GoAway)
+                assert await client.receive() is None
+    assert scope.cancelled_caught
+    assert not server.broker.managers
+
+
+async def test_a_cancelled_server_closes_all_its_listeners():
+    one = await anyio.create_tcp_listener(local_host="127.0.0.1")
+    two = await anyio.create_tcp_listener(local_host="127.0.0.1")
+    server = Server(Broker(), MultiListener([one, two]))
+    raw = [item.extra(SocketAttribute.raw_socket) for item in server._listener.listeners]
+    with anyio.fail_after(GUARD):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(server.run)
+            await anyio.wait_all_tasks_blocked()
+            tasks.cancel_scope.cancel()
+    assert [item.fileno() for item in raw] == [-1, -1]
+
+
+async def test_the_block_of_a_running_broker_raises_what_it_raises(monkeypatch):
+    monkeypatch.setattr(connection_module, "LINGER_SECONDS", 0.01)
+    with pytest.raises(ZeroDivisionError):
+        async with running_broker() as server, client_of(server):
+            raise ZeroDivisionError
+
+
+async def test_serve_runs_until_cancelled():
+    with anyio.move_on_after(0.05) as scope:
+        await serve(port=0)
+    assert scope.cancelled_caught

@@ -1,0 +1,85 @@
+"""What settings may be, and what a request lays over them."""
+
+import pytest
+
+from zaichik.broker.settings import MIB, BrokerSettings, TopicSettings
+from zaichik_protocol import FOREVER, ErrorCode, Refused, Setting
+
+CENTURY_MS = 3_155_760_000_000
+RANGES = {
+    Setting.RETENTION_TTL_MS: (0, CENTURY_MS),
+    Setting.COMPACTION_WINDOW_MS: (0, CENTURY_MS),
+    Setting.CAPACITY: (1, 100_000_000),
+    Setting.MAX_BYTES: (1, 2**40),
+    Setting.MAX_KEYS: (1, 10_000_000),
+}
+
+
+def merged(*pairs):
+    return TopicSettings().merged(pairs)
+
+
+def test_pairs_are_in_the_order_of_their_numbers():
+    assert TopicSettings(1, 2, 3, 4, 5).pairs() == ((1, 1), (2, 2), (3, 3), (4, 4), (5, 5))
+
+
+def test_defaults_are_those_of_the_protocols_table():
+    assert TopicSettings().pairs() == ((1, 0), (2, 0), (3, 10_000), (4, 67_108_864), (5, 100_000))
+
+
+def test_what_is_not_named_stays():
+    assert TopicSettings(capacity=7).merged(((1, 5),)) == TopicSettings(retention_ttl_ms=5, capacity=7)
+    assert merged() == TopicSettings()
+
+
+@pytest.mark.parametrize("setting", Setting)
+def test_a_value_may_be_anything_in_its_range(setting):
+    low, high = RANGES[setting]
+    for value in {low, low + 1, high - 1, high}:
+        assert dict(merged((setting, value)).pairs())[setting] == value
+
+
+@pytest.mark.parametrize("setting", Setting)
+def test_a_value_outside_its_range_is_refused(setting):
+    low, high = RANGES[setting]
+    for value in {low - 1, high + 1, FOREVER - 1}:
+        with pytest.raises(Refused, match=f"{setting.name.lower()} is {value}; it must be {low} to {high}") as error:
+            merged((setting, value))
+        assert (error.value.code, error.value.field) == (ErrorCode.INVALID_FIELD, "settings")
+
+
+@pytest.mark.parametrize("setting", Setting)
+def test_only_durations_may_be_forever(setting):
+    if setting.name.endswith("_MS"):
+        assert dict(merged((setting, FOREVER)).pairs())[setting] == FOREVER
+    else:
+        with pytest.raises(Refused):
+            merged((setting, FOREVER))
+
+
+@pytest.mark.parametrize("number", [0, 6, 255])
+def test_an_unknown_setting_is_unsupported(number):
+    with pytest.raises(Refused) as error:
+        merged((number, 1))
+    assert (error.value.code, error.value.field) == (ErrorCode.UNSUPPORTED, "settings")
+
+
+def test_a_setting_named_twice_is_refused_also_with_equal_values():
+    with pytest.raises(Refused, match="capacity is named twice") as error:
+        merged((3, 5), (1, 0), (3, 5))
+    assert (error.value.code, error.value.field) == (ErrorCode.INVALID_FIELD, "settings")
+
+
+def test_limits_name_every_number_but_the_topic_defaults():
+    limits = BrokerSettings(max_topics=3).limits()
+    assert limits["max_topics"] == 3
+    assert limits["auto_create"] is True
+    assert "topic" not in limits
+
+
+def test_the_largest_batch_fits_a_frame():
+    """All that a Publish adds to the bytes of its messages: offsets, the longest name, the header."""
+    settings = BrokerSettings()
+    offsets = 4 + 2 * 4 * (settings.max_batch + 1)
+    assert settings.max_message == MIB
+    assert 8 + 16 + 2 + 200 + offsets + settings.max_message <= settings.max_frame

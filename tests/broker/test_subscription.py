@@ -1,0 +1,356 @@
+"""One reader's place: credit, lag, pieces, the end."""
+
+import pytest
+from conversation import batch
+
+from zaichik.broker.settings import TopicSettings
+from zaichik.broker.subscription import Subscription
+from zaichik.broker.topic_controller import TopicController
+from zaichik_protocol import FOREVER, EndCode, ErrorCode, Lagged, Messages, Refused, Subscribe, SubscriptionEnded
+
+
+class Reading:
+    """A topic and a subscription to it; `wakes` counts how often it asked for a turn."""
+
+    def __init__(self, *, start=0, settings=None, **request):
+        self.topic = TopicController("t", TopicSettings(**(settings or {})), 1, explicit=True)
+        self.wakes = 0
+        self.subscription = Subscription(Subscribe(7, "t", **request), self.topic, start, self._ready)
+        self.topic.attach(self.subscription)
+
+    def _ready(self, subscription):
+        assert subscription is self.subscription
+        self.wakes += 1
+
+    def publish(self, *payloads, at=0):
+        self.topic.publish(batch(*payloads), at)
+
+    def take(self, at=0):
+        return self.subscription.take(at)
+
+    def offsets(self, at=0):
+        """What comes until nothing more does: (first, count) of messages, "lag", "end"."""
+        seen = []
+        while (frame := self.take(at)) is not None:
+            match frame:
+                case Messages():
+                    seen.append((frame.base, frame.batch.count))
+                case Lagged():
+                    seen.append(f"lag {frame.from_offset} to {frame.to_offset}")
+                case SubscriptionEnded():
+                    seen.append(f"end {frame.next}")
+        return seen
+
+
+# -- delivery and credit ---------------------------------------------------------------------------------------
+
+
+def test_a_whole_batch_is_delivered_as_the_bytes_that_were_stored():
+    reading = Reading(credit=10)
+    stored = batch(b"a", b"b")
+    reading.topic.publish(stored, 5)
+    frame = reading.take()
+    assert frame == Messages(7, 0, 5, stored)
+    assert frame.batch.data is stored.data
+    assert reading.take() is None
+
+
+def test_messages_of_two_batches_never_share_a_frame():
+    reading = Reading(credit=10)
+    reading.publish(b"a", b"b", at=1)
+    reading.publish(b"c", at=1)
+    assert reading.offsets() == [(0, 2), (2, 1)]
+
+
+@pytest.mark.parametrize(("credit", "first"), [(1, (0, 1)), (2, (0, 2)), (3, (0, 3)), (4, (0, 3))])
+def test_credit_cuts_a_batch_into_pieces(credit, first):
+    """CMT-1."""
+    reading = Reading(credit=credit)
+    reading.publish(b"0", b"1", b"2")
+    assert reading.offsets() == [first]
+    assert reading.subscription.in_flight == first[1]
+
+
+def test_a_piece_has_the_offsets_and_payloads_of_its_messages():
+    reading = Reading(credit=2)
+    reading.publish(b"0", b"1", b"2", at=9)
+    assert reading.take() == Messages(7, 0, 9, batch(b"0", b"1"))
+    assert reading.take() is None
+    assert reading.subscription.commit(1) == 1
+    assert reading.take() == Messages(7, 2, 9, batch(b"2"))
+
+
+@pytest.mark.parametrize(("credit_bytes", "count"), [(19, 1), (20, 2), (21, 2), (29, 2), (30, 3)])
+def test_bytes_cut_a_batch_into_pieces(credit_bytes, count):
+    """CMT-1: one below, at, and above what two messages have."""
+    reading = Reading(credit=10, credit_bytes=credit_bytes)
+    reading.publish(*[b"p" * 10] * 3)
+    assert reading.offsets() == [(0, count)]
+    assert reading.subscription.in_flight_bytes == 10 * count
+
+
+def test_one_message_of_any_size_is_allowed_while_nothing_is_in_flight():
+    """CMT-1."""
+    reading = Reading(credit=10, credit_bytes=1)
+    reading.publish(b"p" * 1000, b"q")
+    assert reading.offsets() == [(0, 1)]
+    reading.subscription.commit(1)
+    assert reading.offsets() == [(1, 1)]
+
+
+def test_a_message_that_does_not_fit_waits_for_a_commit():
+    """CMT-1: there is credit, but not enough of it."""
+    reading = Reading(credit=10, credit_bytes=10)
+    reading.publish(b"pppp")
+    reading.publish(b"q" * 7)
+    assert reading.offsets() == [(0, 1)]
+    assert reading.subscription.has_credit
+    reading.subscription.commit(1)
+    assert reading.wakes == 1
+    assert reading.offsets() == [(1, 1)]
+
+
+def test_messages_without_bytes_need_byte_credit_too():
+    """CMT-1: delivery needs both."""
+    reading = Reading(credit=10, credit_bytes=4)
+    reading.publish(b"pppp")
+    reading.publish(b"")
+    assert reading.offsets() == [(0, 1)]
+
+
+def test_bytes_are_in_flight_until_the_last_message_of_their_frame_is_settled():
+    """CMT-1."""
+    reading = Reading(credit=3, credit_bytes=30)
+    reading.publish(*[b"p" * 10] * 3)
+    assert reading.offsets() == [(0, 3)]
+    for settled, in_flight, in_flight_bytes in ((1, 2, 30), (2, 1, 30), (3, 0, 0)):
+        reading.subscription.commit(settled)
+        assert (reading.subscription.in_flight, reading.subscription.in_flight_bytes) == (in_flight, in_flight_bytes)
+
+
+# -- commit ----------------------------------------------------------------------------------------------------
+
+
+def test_a_commit_settles_everything_below():
+    """CMT-2."""
+    reading = Reading(credit=10)
+    reading.publish(b"", b"")
+    reading.publish(b"", b"", b"")
+    assert reading.offsets() == [(0, 2), (2, 3)]
+    assert reading.subscription.commit(3) == 3
+    assert reading.subscription.in_flight == 2
+
+
+def test_a_commit_of_what_is_settled_changes_nothing():
+    """CMT-2."""
+    reading = Reading(credit=2)
+    reading.publish(*[b""] * 9)
+    assert reading.offsets() == [(0, 2)]
+    assert reading.subscription.commit(2) == 2
+    for again in (2, 1, 0):
+        assert reading.subscription.commit(again) == 2
+    assert reading.offsets() == [(2, 2)]
+
+
+def test_a_commit_with_nothing_outstanding_grants_nothing():
+    """CMT-2: in the original it granted a message."""
+    reading = Reading(credit=1)
+    for _ in range(5):
+        assert reading.subscription.commit(0) == 0
+    reading.publish(*[b""] * 9)
+    assert reading.offsets() == [(0, 1)]
+    for _ in range(5):
+        reading.subscription.commit(0)
+        assert reading.offsets() == []
+
+
+@pytest.mark.parametrize(("next_offset", "accepted"), [(1, True), (2, True), (3, False), (FOREVER, False)])
+def test_a_commit_may_reach_the_cursor_and_not_beyond(next_offset, accepted):
+    """CMT-2."""
+    reading = Reading(credit=2)
+    reading.publish(*[b""] * 5)
+    reading.offsets()
+    if accepted:
+        assert reading.subscription.commit(next_offset) == next_offset
+    else:
+        with pytest.raises(Refused, match="the next to be delivered is 2") as error:
+            reading.subscription.commit(next_offset)
+        assert (error.value.code, error.value.field) == (ErrorCode.NOT_IN_FLIGHT, "next")
+        assert (reading.subscription.committed, reading.subscription.in_flight) == (0, 2)
+
+
+def test_a_commit_settles_gaps():
+    """CMT-2: skipped offsets are settled with those around them, and never count as in flight (CMT-1)."""
+    reading = Reading(credit=2, settings={"capacity": 2})
+    reading.publish(b"0")
+    assert reading.offsets() == [(0, 1)]
+    for payload in (b"1", b"2", b"3", b"4"):
+        reading.publish(payload)
+    assert reading.offsets() == ["lag 1 to 3", (3, 1)]
+    assert reading.subscription.in_flight == 2
+    assert reading.subscription.commit(2) == 2
+    assert reading.subscription.in_flight == 1
+    assert reading.offsets() == [(4, 1)]
+
+
+# -- lag -------------------------------------------------------------------------------------------------------
+
+
+def test_lag_is_told_also_if_nothing_follows():
+    """LAG-1, RET-5: in the original, whoever lagged into silence was told nothing."""
+    reading = Reading(settings={"retention_ttl_ms": 1})
+    reading.publish(b"", b"", at=0)
+    assert reading.take(1_000) == Lagged(7, 0, 2)
+    assert reading.take(1_000) is None
+    reading.publish(b"", at=1_000)
+    assert reading.wakes == 1
+    assert reading.take(1_000).base == 2
+
+
+def test_lag_uses_no_credit():
+    """LAG-1."""
+    reading = Reading(credit=1, settings={"capacity": 1})
+    reading.publish(b"")
+    reading.publish(b"")
+    assert reading.offsets() == ["lag 0 to 1", (1, 1)]
+
+
+def test_a_reader_without_credit_is_told_of_lag_after_its_commit():
+    """LAG-1: all of it at once, and exactly."""
+    reading = Reading(credit=1, settings={"capacity": 1})
+    reading.publish(b"0")
+    assert reading.offsets() == [(0, 1)]
+    for _ in range(5):
+        reading.publish(b"x")
+        assert reading.take() is None
+    assert reading.wakes == 0
+    reading.subscription.commit(1)
+    assert reading.wakes == 1
+    assert reading.offsets() == ["lag 1 to 5", (5, 1)]
+    assert (reading.subscription.delivered, reading.subscription.skipped) == (2, 4)
+
+
+def test_a_head_inside_a_batch_is_where_the_reader_goes_on():
+    """LAG-1, RET-6: nothing below the head is delivered, nothing above it twice."""
+    reading = Reading(credit=10, settings={"capacity": 4})
+    reading.publish(b"0", b"1", b"2")
+    reading.publish(b"3", b"4", b"5")
+    assert reading.take() == Lagged(7, 0, 2)
+    assert reading.take() == Messages(7, 2, 0, batch(b"2"))
+    assert reading.take() == Messages(7, 3, 0, batch(b"3", b"4", b"5"))
+
+
+def test_a_message_expires_at_its_readers_turn():
+    """RET-5: delivered a microsecond before its end, skipped at it."""
+    for now, seen in ((999, [(0, 1)]), (1_000, ["lag 0 to 1"])):
+        reading = Reading(settings={"retention_ttl_ms": 1})
+        reading.publish(b"", at=0)
+        assert reading.offsets(now) == seen
+
+
+def test_a_start_below_the_head_is_lag():
+    """RET-4."""
+    reading = Reading(credit=9, settings={"capacity": 1})
+    reading.publish(b"")
+    reading.publish(b"")
+    assert reading.subscription.start == 0
+    assert reading.offsets() == ["lag 0 to 1", (1, 1)]
+
+
+def test_lag_of_one_reader_is_nothing_to_another():
+    """LAG-2."""
+    quick = Reading(credit=100, settings={"capacity": 1})
+    slow = Subscription(Subscribe(8, "t"), quick.topic, 0, lambda _: None)
+    for number in range(5):
+        quick.publish(b"")
+        assert quick.offsets() == [(number, 1)]
+    assert slow.take(0) == Lagged(8, 0, 4)
+
+
+# -- until -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("until", "seen"), [(0, ["end 0"]), (1, [(0, 1), "end 1"]), (2, [(0, 2), "end 2"]), (3, [(0, 2)])]
+)
+def test_until_is_exclusive(until, seen):
+    """RET-4."""
+    reading = Reading(credit=10, until=until)
+    reading.publish(b"", b"")
+    assert reading.offsets() == seen
+
+
+def test_the_end_needs_no_credit_and_comes_once():
+    """RET-4: commits are accepted after it, and bring nothing."""
+    reading = Reading(credit=1, until=1)
+    reading.publish(b"", b"")
+    assert reading.take().base == 0
+    assert reading.take() == SubscriptionEnded(7, EndCode.UNTIL, 1, "it reached offset 1")
+    assert reading.take() is None
+    assert not reading.topic.readers
+    assert reading.subscription.commit(1) == 1
+    reading.publish(b"")
+    assert reading.offsets() == []
+
+
+def test_until_can_be_reached_by_lag_which_does_not_go_beyond_it():
+    """RET-4."""
+    reading = Reading(until=3, settings={"capacity": 1})
+    for _ in range(6):
+        reading.publish(b"")
+    assert reading.offsets() == ["lag 0 to 3", "end 3"]
+    assert reading.subscription.ahead == 3
+
+
+def test_an_until_below_the_start_ends_at_once_where_the_reader_stands():
+    """RET-4."""
+    reading = Reading(start=2, until=1)
+    reading.publish(b"", b"", b"")
+    assert reading.offsets() == ["end 2"]
+
+
+# -- waiting ---------------------------------------------------------------------------------------------------
+
+
+def test_a_reader_that_is_caught_up_is_woken_by_the_next_message():
+    """PUB-1."""
+    reading = Reading(credit=9)
+    assert reading.take() is None
+    reading.publish(b"")
+    assert reading.wakes == 1
+    reading.publish(b"")
+    assert reading.wakes == 1  # it has its turn already
+    assert reading.offsets() == [(0, 1), (1, 1)]
+
+
+def test_a_reader_without_credit_is_not_woken_by_messages():
+    """CMT-1: it costs a publisher nothing."""
+    reading = Reading(credit=1)
+    reading.publish(b"")
+    assert reading.offsets() == [(0, 1)]
+    reading.publish(b"")
+    assert reading.wakes == 0
+
+
+def test_asking_for_a_turn_twice_is_asking_once():
+    reading = Reading()
+    reading.subscription.make_ready()
+    reading.subscription.make_ready()
+    assert reading.wakes == 1
+    assert reading.take() is None
+    reading.subscription.make_ready()
+    assert reading.wakes == 2
+
+
+def test_nothing_is_lost_in_silence():
+    """P2: offsets since its start = delivered + skipped + ahead."""
+    reading = Reading(credit=3, settings={"capacity": 4, "retention_ttl_ms": 1})
+    subscription = reading.subscription
+    for now in range(0, 50_000, 300):
+        reading.publish(*[b""] * (1 + now % 4), at=now)
+        if now % 7 == 0:
+            reading.take(now)
+        if now % 5 == 0:
+            subscription.commit(subscription.cursor)
+        since_start = reading.topic.ring.next_offset - subscription.start
+        assert since_start == subscription.delivered + subscription.skipped + subscription.ahead

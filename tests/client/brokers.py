@@ -1,0 +1,151 @@
+"""The two brokers the client is tested against: a real one, and one that does as a test tells it."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import anyio
+from anyio.abc import SocketAttribute, SocketStream
+
+import zaichik
+from zaichik.background import BackgroundTasks
+from zaichik_protocol import (
+    NEED_DATA,
+    Batch,
+    Close,
+    Closed,
+    Commit,
+    Committed,
+    Frame,
+    FrameDecoder,
+    Hello,
+    Messages,
+    Ping,
+    Pong,
+    Publish,
+    Published,
+    Subscribe,
+    Subscribed,
+    Welcome,
+    encode,
+)
+
+GUARD = 20  # seconds after which a test that waits in vain fails; nothing ever waits for it to pass
+START_US = 1_000_000_000  # where the real broker's clock stands
+
+HANG_UP = object()  # an answer that ends the broker's side of the connection
+
+Answer = Frame | bytes | list | None
+
+
+@asynccontextmanager
+async def real_broker(**settings) -> AsyncIterator[zaichik.Server]:
+    """A real one whose clock stands still."""
+    clock = zaichik.ManualClock(START_US)
+    with anyio.fail_after(GUARD):
+        async with zaichik.running_broker(clock=clock, settings=zaichik.BrokerSettings(**settings)) as broker:
+            yield broker
+
+
+@asynccontextmanager
+async def real_client(**settings) -> AsyncIterator[zaichik.Client]:
+    """A client of a real one."""
+    async with real_broker(**settings) as broker, zaichik.connect(port=broker.port) as client:
+        yield client
+
+
+class FakeBroker:
+    """Answers as told, writes down what it receives, and sends what no real broker would.
+
+    Attributes:
+        port: where it listens.
+        received: every frame so far.
+        answers: what to answer to a type of frame: a frame, bytes, several of those, `HANG_UP`, or None: silence.
+    """
+
+    def __init__(self, port: int, answers: dict[type[Frame], Callable[..., Answer]]) -> None:
+        self.port = port
+        self.received: list[Frame] = []
+        self.answers: dict[type[Frame], Callable[..., Answer]] = {
+            Hello: lambda frame: Welcome(frame.id, 1, 0, 7, 2**21, 8192, 2**20, 10**6, 0, "fake"),
+            Ping: lambda frame: Pong(frame.id, frame.value),
+            Publish: lambda frame: Published(frame.id, 0, frame.batch.count, 0, 0),
+            Subscribe: lambda frame: Subscribed(frame.id, 1, 0, 0, 0),
+            Commit: lambda frame: Committed(frame.id, frame.next) if frame.id else None,
+            Close: lambda frame: Closed(frame.id),
+            **answers,
+        }
+        self._news = anyio.Event()
+        self._sending = anyio.Lock()
+        self._stream: SocketStream | None = None
+
+    async def send(self, *frames: Frame | bytes) -> None:
+        """Send these, in one piece."""
+        async with self._sending:
+            await self._stream.send(b"".join(frame if isinstance(frame, bytes) else encode(frame) for frame in frames))
+
+    async def messages(self, base: int, *payloads: bytes, subscription: int = 1) -> None:
+        """Deliver a frame of messages; the first subscription has the id 1."""
+        await self.send(messages(base, *payloads, subscription=subscription))
+
+    async def hang_up(self) -> None:
+        """Send no more."""
+        await self._stream.send_eof()
+
+    def of(self, kind: type[Frame]) -> list:
+        """What it has received of one type."""
+        return [frame for frame in self.received if isinstance(frame, kind)]
+
+    @property
+    def commits(self) -> list[int]:
+        """Up to where the client has committed, each time it did."""
+        return [frame.next for frame in self.of(Commit)]
+
+    async def has_received(self, kind: type[Frame], count: int = 1) -> Frame:
+        """The last of that many frames of a type, when they have come."""
+        while len(self.of(kind)) < count:
+            self._news = anyio.Event()
+            await self._news.wait()
+        return self.of(kind)[count - 1]
+
+    async def serve(self, stream: SocketStream) -> None:
+        """One client."""
+        self._stream = stream
+        decoder = FrameDecoder.for_broker()
+        async with stream:
+            try:
+                while True:
+                    decoder.receive_data(await stream.receive())
+                    while (frame := decoder.next_frame()) is not NEED_DATA:
+                        decoder.greeted(2**21)
+                        self.received.append(frame)
+                        self._news.set()
+                        answer = self.answers.get(type(frame), lambda _: None)(frame)
+                        for part in answer if isinstance(answer, list) else [answer]:
+                            if part is HANG_UP:
+                                await self.hang_up()
+                            elif part is not None:
+                                await self.send(part)
+            except (anyio.EndOfStream, anyio.BrokenResourceError):
+                pass
+
+
+def messages(base: int, *payloads: bytes, subscription: int = 1) -> Messages:
+    """A frame of messages without keys."""
+    return Messages(id=subscription, base=base, accepted_us=START_US, batch=Batch.of((b"", p) for p in payloads))
+
+
+@asynccontextmanager
+async def fake_broker(answers: dict[type[Frame], Callable[..., Answer]] | None = None) -> AsyncIterator[FakeBroker]:
+    """A fake one, ready for a client."""
+    with anyio.fail_after(GUARD):
+        async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener, BackgroundTasks() as tasks:
+            broker = FakeBroker(listener.extra(SocketAttribute.local_port), answers or {})
+            tasks.group.start_soon(listener.serve, broker.serve)
+            yield broker
+
+
+@asynccontextmanager
+async def fake_client(answers: dict[type[Frame], Callable[..., Answer]] | None = None):
+    """A fake broker and a client of it."""
+    async with fake_broker(answers) as broker, zaichik.connect(port=broker.port) as client:
+        yield broker, client

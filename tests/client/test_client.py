@@ -1,0 +1,396 @@
+import logging
+from datetime import timedelta
+
+import anyio
+import pytest
+from brokers import GUARD, START_US, fake_client, real_broker, real_client
+
+import zaichik
+from zaichik import BatchResult, PublishResult
+from zaichik.client import client as client_module
+from zaichik_protocol import (
+    FOREVER,
+    Batch,
+    Error,
+    ErrorCode,
+    Ping,
+    Publish,
+    Published,
+    Subscribe,
+    Unsubscribe,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+# -- topics --------------------------------------------------------------------------------------------------
+
+
+async def test_a_topic_is_made_with_the_settings_named():
+    """TOP-2: those not named take the broker's defaults."""
+    async with real_client() as client:
+        topic = await client.create_topic(
+            "t", retention_ttl="forever", compaction_window=timedelta(seconds=2), capacity=5
+        )
+    assert (topic.name, topic.created, topic.epoch) == ("t", True, START_US)
+    assert topic.settings == {
+        "retention_ttl_ms": FOREVER,
+        "compaction_window_ms": 2000,
+        "capacity": 5,
+        "max_bytes": 64 * 2**20,
+        "max_keys": 100_000,
+    }
+
+
+async def test_making_a_topic_again_with_the_same_settings_succeeds():
+    """TOP-2."""
+    async with real_client() as client:
+        first = await client.create_topic("t", max_bytes=1000, max_keys=7)
+        again = await client.create_topic("t", max_keys=7)
+    assert (first.created, again.created) == (True, False)
+    assert first.settings == again.settings
+
+
+async def test_making_a_topic_again_with_other_settings_fails():
+    """TOP-2."""
+    async with real_client() as client:
+        await client.create_topic("t", retention_ttl=0)
+        with pytest.raises(zaichik.TopicExists, match="retention_ttl_ms"):
+            await client.create_topic("t", retention_ttl=1.5)
+
+
+async def test_of_many_that_make_a_topic_one_has_made_it():
+    """TOP-1."""
+    async with real_client() as client:
+        created = []
+
+        async def create():
+            created.append((await client.create_topic("t")).created)
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(100):
+                tasks.start_soon(create)
+    assert sorted(created) == [False] * 99 + [True]
+
+
+@pytest.mark.parametrize("topic", ["", "$own", "a\nb", "x" * 201])
+async def test_a_name_the_broker_does_not_take_is_an_invalid_field(topic):
+    """TOP-4."""
+    async with real_client() as client:
+        for use in (client.create_topic(topic), client.publish(topic, b"")):
+            with pytest.raises(zaichik.InvalidField) as caught:
+                await use
+            assert caught.value.field == "topic"
+
+
+async def test_what_does_not_fit_the_wire_is_refused_here_and_the_connection_goes_on(caplog):
+    async with real_client() as client:
+        with pytest.raises(ValueError, match="CreateTopic"):
+            await client.create_topic("t", capacity=-1)
+        with pytest.raises(ValueError, match="Subscribe"):
+            async with client.subscribe("t", credit=-1):
+                pass
+        with pytest.raises(ValueError, match="Publish"):
+            await client.publish("x" * 70_000, b"")
+        await client.ping()
+    assert caplog.records == []
+
+
+async def test_the_broker_describes_itself():
+    async with real_client(max_topics=77) as client:
+        state = await client.describe()
+    assert (state["connections"], state["limits"]["max_topics"]) == (1, 77)
+
+
+async def test_topics_are_told_in_the_order_of_their_names():
+    async with real_client() as client:
+        for name in ("b2", "a", "b1"):
+            await client.publish(name, b"")
+        assert [topic["name"] for topic in await client.topics()] == ["a", "b1", "b2"]
+        assert [topic["name"] for topic in await client.topics("b")] == ["b1", "b2"]
+        assert await client.topics("c") == []
+
+
+async def test_more_topics_than_a_page_holds_are_all_told(monkeypatch):
+    monkeypatch.setattr(client_module, "DESCRIBE_PAGE", 3)
+    names = [f"t{number}" for number in range(7)]
+    async with real_client() as client:
+        for name in names:
+            await client.publish(name, b"")
+        assert [topic["name"] for topic in await client.topics()] == names
+
+
+async def test_subscriptions_are_told_by_the_topics_they_read():
+    """CMT-5."""
+    async with real_client() as client, client.subscribe("a", credit=7), client.subscribe("b"):
+        (state,) = await client.subscriptions("a")
+        assert len(await client.subscriptions()) == 2
+    assert (state["topic"], state["credit"]) == ("a", 7)
+
+
+# -- publishing ----------------------------------------------------------------------------------------------
+
+
+async def test_a_message_published_is_stored():
+    """PUB-1, PUB-3."""
+    async with real_client() as client, client.subscribe("t") as subscription:
+        assert await client.publish("t", b"a") == PublishResult(offset=0, compacted=False, subscribers=1)
+        assert await client.publish("t", b"b", key="k") == PublishResult(offset=1, compacted=False, subscribers=1)
+        assert await anext(subscription) == zaichik.Message("t", 0, START_US / 1e6, None, b"a")
+        assert await anext(subscription) == zaichik.Message("t", 1, START_US / 1e6, b"k", b"b")
+
+
+async def test_a_message_compacted_away_has_no_offset():
+    """COM-2."""
+    async with real_client() as client:
+        await client.create_topic("t", compaction_window=10)
+        await client.publish("t", b"a", key="k")
+        assert await client.publish("t", b"b", key=b"k") == PublishResult(offset=None, compacted=True, subscribers=0)
+
+
+@pytest.mark.parametrize("as_batch", [False, True])
+async def test_a_batch_is_told_which_of_its_messages_were_dropped(as_batch):
+    """COM-2."""
+    messages = [("a", b"1"), ("b", b"2"), ("a", b"3"), (None, b"4"), (b"b", b"5")]
+    if as_batch:
+        messages = Batch.of(
+            (b"" if key is None else key if isinstance(key, bytes) else key.encode(), payload)
+            for key, payload in messages
+        )
+    async with real_client() as client:
+        await client.create_topic("t", compaction_window="forever")
+        await client.publish("t", b"0")
+        result = await client.publish_batch("t", messages)
+    assert result == BatchResult(first_offset=1, stored=3, compacted=2, dropped=(2, 4), subscribers=0)
+
+
+async def test_the_dropped_of_a_long_batch_are_read_from_the_bitmap():
+    async with real_client() as client:
+        await client.create_topic("t", compaction_window="forever")
+        result = await client.publish_batch("t", ((str(number % 10), b"") for number in range(1000)))
+    assert result.dropped == tuple(range(10, 1000))
+
+
+async def test_an_empty_key_is_refused_before_it_is_sent():
+    """COM-5."""
+    async with fake_client() as (broker, client):
+        for use in (client.publish("t", b"", key=""), client.publish_batch("t", [(b"", b"")])):
+            with pytest.raises(ValueError, match="empty key"):
+                await use
+        await client.ping()
+        assert broker.of(Publish) == []
+
+
+async def test_an_empty_batch_is_refused_before_it_is_sent():
+    async with real_client() as client:
+        with pytest.raises(ValueError, match="a batch needs"):
+            await client.publish_batch("t", [])
+
+
+@pytest.mark.parametrize("size", [2**20 + 1, 3 * 2**20])
+async def test_a_message_larger_than_the_broker_accepts_costs_nobody_the_connection(size):
+    async with real_client() as client:
+        with pytest.raises(zaichik.MessageTooLarge, match=f"{size} bytes; at most"):
+            await client.publish("t", b"x" * size)
+        await client.publish("t", b"x" * 2**20)
+
+
+@pytest.mark.parametrize("messages", [[(None, b"x" * 2**20)] * 2, [(None, b"")] * 8193, [(None, b"")] * 200_000])
+async def test_a_batch_larger_than_the_broker_accepts_costs_nobody_the_connection(messages):
+    async with real_client() as client:
+        with pytest.raises(zaichik.BatchTooLarge, match="Send it in pieces"):
+            await client.publish_batch("t", messages)
+        await client.publish_batch("t", [(None, b"")] * 8192)
+
+
+async def test_a_batch_larger_than_the_ring_is_refused_whole():
+    """RET-6, PUB-2."""
+    async with real_client() as client:
+        await client.create_topic("t", capacity=2)
+        with pytest.raises(zaichik.BatchTooLarge):
+            await client.publish_batch("t", [(None, b"")] * 3)
+        assert (await client.publish("t", b"")).offset == 0
+
+
+async def test_many_tasks_publishing_at_once_get_their_own_results():
+    async with real_client() as client:
+        offsets = {}
+
+        async def publish(payload):
+            offsets[(await client.publish("t", payload)).offset] = payload
+
+        async with anyio.create_task_group() as tasks:
+            for number in range(200):
+                tasks.start_soon(publish, str(number).encode())
+        async with client.subscribe("t", start=0, until=200) as subscription:
+            stored = {message.offset: message.payload async for message in subscription}
+    assert len(offsets) == 200
+    assert offsets == stored
+
+
+async def test_publishing_much_to_a_topic_one_reads_does_not_jam():
+    """LAG-3: neither side waits for the other, though nobody reads for now."""
+    async with real_client() as client, client.subscribe("t", credit_bytes=2**30) as subscription:
+        for number in range(400):
+            await client.publish("t", number.to_bytes(2, "big") * 32 * 1024)
+        for number in range(400):
+            assert (await anext(subscription)).payload[:2] == number.to_bytes(2, "big")
+
+
+async def test_many_batches_on_their_way_at_once_do_not_jam():
+    async with real_client() as client, client.subscribe("t", credit_bytes=2**30) as subscription:
+        async with anyio.create_task_group() as tasks:
+            for _ in range(400):
+                tasks.start_soon(client.publish, "t", b"x" * 64 * 1024)
+        for offset in range(400):
+            assert (await anext(subscription)).offset == offset
+
+
+# -- what comes out of the blocks ----------------------------------------------------------------------------
+
+
+class Own(Exception):
+    pass
+
+
+@pytest.mark.parametrize("kind", [Own, zaichik.TopicExists, SystemExit, KeyboardInterrupt])
+async def test_what_a_block_raises_comes_out_of_all_blocks_bare(kind):
+    error = kind(Error(1, 67, 2, "", 0, "own")) if kind is zaichik.TopicExists else kind()
+    with pytest.raises(kind) as caught:
+        async with (
+            zaichik.running_broker() as broker,
+            zaichik.connect(port=broker.port) as client,
+            client.subscribe("t"),
+            client.producer("t"),
+        ):
+            raise error
+    assert caught.value is error
+
+
+@pytest.mark.parametrize("block", ["broker", "client", "subscription", "producer"])
+async def test_what_one_block_raises_comes_out_of_it_bare(block):
+    def within(broker, client):
+        match block:
+            case "broker":
+                return zaichik.running_broker()
+            case "client":
+                return zaichik.connect(port=broker.port)
+            case "subscription":
+                return client.subscribe("t")
+            case "producer":
+                return client.producer("t")
+
+    async with real_broker() as broker, zaichik.connect(port=broker.port) as client:
+        with pytest.raises(Own):
+            async with within(broker, client):
+                raise Own
+        await client.ping()
+
+
+async def test_cancelling_passes_through_all_blocks():
+    after = []
+    with anyio.fail_after(GUARD), anyio.CancelScope() as scope:
+        async with (
+            zaichik.running_broker() as broker,
+            zaichik.connect(port=broker.port) as client,
+            client.subscribe("t") as subscription,
+            client.producer("t") as producer,
+        ):
+            await producer.send(b"a")
+            scope.cancel()
+            async for _ in subscription:
+                pass
+        after.append("went on")
+    assert scope.cancelled_caught
+    assert after == []
+
+
+async def test_a_scope_inside_the_blocks_ends_only_what_is_inside():
+    async with real_client() as client, client.subscribe("t") as subscription:
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await anext(subscription)
+        await client.publish("t", b"a")
+        assert (await anext(subscription)).payload == b"a"
+
+
+async def test_a_failure_behind_a_client_ends_its_block(monkeypatch):
+    async def fail(_client):
+        raise Own
+
+    monkeypatch.setattr(zaichik.Client, "commit_regularly", fail)
+    async with real_broker() as broker:
+        with pytest.raises(ExceptionGroup) as caught:
+            async with zaichik.connect(port=broker.port):
+                await anyio.sleep_forever()
+    assert isinstance(caught.value.exceptions[0], Own)
+
+
+async def test_a_generator_of_messages_may_be_abandoned():
+    async def payloads(port):
+        async with zaichik.connect(port=port) as client, client.subscribe("t", start=0) as subscription:
+            async for message in subscription:
+                yield message.payload
+
+    async with real_broker() as broker, zaichik.connect(port=broker.port) as client:
+        await client.publish("t", b"a")
+        generator = payloads(broker.port)
+        assert await anext(generator) == b"a"
+        await generator.aclose()
+        assert await client.subscriptions() == []
+
+
+# -- subscribing, as far as the client does it -----------------------------------------------------------------
+
+
+async def test_a_refused_subscription_leaves_nothing_behind(caplog):
+    async with fake_client({Subscribe: lambda f: Error(f.id, ErrorCode.EPOCH_CHANGED, 4, "epoch", 0, "no")}) as (
+        broker,
+        client,
+    ):
+        with pytest.raises(zaichik.EpochChanged):
+            async with client.subscribe("t", epoch=5):
+                pass
+        await client.ping()
+        assert broker.of(Unsubscribe) == []
+        assert client._connection._inboxes == {}
+    assert caplog.records == []
+
+
+async def test_subscribing_that_is_cancelled_is_taken_back():
+    async with fake_client({Subscribe: lambda _: None}) as (broker, client):
+        async with anyio.create_task_group() as tasks:
+
+            async def subscribe():
+                async with client.subscribe("t"):
+                    pass
+
+            tasks.start_soon(subscribe)
+            request = await broker.has_received(Subscribe)
+            tasks.cancel_scope.cancel()
+        await client.ping()
+        assert [frame.subscription for frame in broker.of(Unsubscribe)] == [request.id]
+
+
+async def test_ids_rise_so_that_late_subscriptions_are_accepted():
+    async with real_client() as client:
+        for _ in range(3):
+            await client.publish("t", b"")
+            async with client.subscribe("t"):
+                pass
+
+
+async def test_a_bitmap_of_nothing_is_no_dropped_message():
+    async with fake_client({Publish: lambda f: Published(f.id, 3, 2, 0, 9)}) as (_, client):
+        result = await client.publish_batch("t", [("a", b""), ("b", b"")])
+    assert result == BatchResult(first_offset=3, stored=2, compacted=0, dropped=(), subscribers=9)
+
+
+async def test_ping_is_answered_after_everything_before_it(caplog):
+    caplog.set_level(logging.DEBUG)
+    async with fake_client() as (broker, client):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(client.publish, "t", b"")
+            await broker.has_received(Publish)
+            await client.ping()
+        assert [type(frame) for frame in broker.received[1:]] == [Publish, Ping]

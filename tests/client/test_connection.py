@@ -1,0 +1,454 @@
+import logging
+import socket
+import struct
+from importlib.metadata import version
+
+import anyio
+import pytest
+from brokers import GUARD, HANG_UP, fake_broker, fake_client, messages, real_broker
+
+import zaichik
+from zaichik.client import connection as connection_module
+from zaichik_protocol import (
+    Close,
+    CreateTopic,
+    Describe,
+    Error,
+    ErrorCode,
+    GoAway,
+    Hello,
+    Ping,
+    Pong,
+    Publish,
+    Published,
+    Subscribe,
+    Unsubscribe,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+def silent(_frame):
+    return None
+
+
+def fatal(request_id, code=ErrorCode.INTERNAL):
+    return Error(request_id, code, Ping.TYPE, "", 0, code.meaning, retryable=code.retryable, fatal=True)
+
+
+# -- connecting ----------------------------------------------------------------------------------------------
+
+
+async def test_the_broker_learns_the_clients_name():
+    async with (
+        real_broker() as broker,
+        zaichik.connect(port=broker.port, name="me") as client,
+        client.subscribe("t"),
+    ):
+        (state,) = await client.subscriptions()
+    assert state["client"] == "me"
+
+
+async def test_a_client_without_a_name_gives_its_version():
+    async with fake_client() as (broker, _):
+        hello = await broker.has_received(Hello)
+    assert hello.client == f"zaichik-python {version('zaichik')}"
+
+
+async def test_the_brokers_greeting_is_kept():
+    async with fake_client() as (_, client):
+        assert (client.welcome.broker, client.welcome.boot, client.welcome.max_batch) == ("fake", 7, 8192)
+
+
+async def test_no_broker_there_is_told_with_the_next_step():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    with pytest.raises(zaichik.ConnectFailed, match=f"127.0.0.1:{port}.*zaichik serve"):
+        async with zaichik.connect(port=port):
+            pass
+
+
+async def test_an_address_that_does_not_accept_in_time_is_no_broker(monkeypatch):
+    async def never(*_):
+        await anyio.sleep_forever()
+
+    monkeypatch.setattr(anyio, "connect_tcp", never)
+    with pytest.raises(zaichik.ConnectFailed, match="took too long"):
+        async with zaichik.connect(timeout=0.001):
+            pass
+
+
+async def test_no_answer_to_hello_in_time_is_no_broker():
+    async with fake_broker({Hello: silent}) as broker:
+        with pytest.raises(zaichik.ConnectFailed, match="does not answer as a zaichik broker"):
+            async with zaichik.connect(port=broker.port, timeout=0.2):
+                pass
+
+
+async def test_the_timeout_is_for_connecting_and_greeting_together(monkeypatch):
+    connect_tcp, fail_after, began, given = anyio.connect_tcp, anyio.fail_after, anyio.current_time(), []
+
+    async def takes_20_seconds(*address):
+        monkeypatch.setattr(anyio, "current_time", lambda: began + 20)
+        return await connect_tcp(*address)
+
+    def recorded(seconds):
+        given.append(seconds)
+        return fail_after(seconds)
+
+    async with fake_broker() as broker:
+        monkeypatch.setattr(anyio, "connect_tcp", takes_20_seconds)
+        monkeypatch.setattr(anyio, "fail_after", recorded)
+        async with zaichik.connect(port=broker.port, timeout=30):
+            pass
+    assert given == [30, pytest.approx(10, abs=1)]
+
+
+@pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\x00" * 12, b""])
+async def test_what_answers_otherwise_is_no_broker(answer):
+    async with fake_broker({Hello: lambda _: [answer, HANG_UP]}) as broker:
+        with pytest.raises(zaichik.ConnectFailed, match="does not answer as a zaichik broker"):
+            async with zaichik.connect(port=broker.port):
+                pass
+
+
+async def test_a_broker_that_is_stopping_cannot_be_connected_to():
+    async with fake_broker({Hello: lambda _: [GoAway(0, 1, "the broker is stopping"), HANG_UP]}) as broker:
+        with pytest.raises(zaichik.ConnectFailed, match="the broker is stopping"):
+            async with zaichik.connect(port=broker.port):
+                pass
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (ErrorCode.UNSUPPORTED_VERSION, zaichik.UnsupportedVersion),
+        (ErrorCode.TOO_MANY_CONNECTIONS, zaichik.TooManyConnections),
+        (ErrorCode.AUTH_FAILED, zaichik.AuthFailed),
+    ],
+)
+async def test_a_refused_hello_raises_the_refusal(code, kind):
+    async with fake_broker({Hello: lambda frame: fatal(frame.id, code)}) as broker:
+        with pytest.raises(kind):
+            async with zaichik.connect(port=broker.port):
+                pass
+
+
+async def test_a_hello_answered_with_something_else_is_an_error():
+    async with fake_broker({Hello: lambda frame: Pong(frame.id, 0)}) as broker:
+        with pytest.raises(zaichik.ZaichikError, match="answered Hello with Pong"):
+            async with zaichik.connect(port=broker.port):
+                pass
+
+
+async def test_cancelling_while_connecting_leaves_nothing_behind():
+    async with fake_broker({Hello: silent}) as broker, anyio.create_task_group() as tasks:
+
+        async def connect():
+            async with zaichik.connect(port=broker.port):
+                pass
+
+        tasks.start_soon(connect)
+        await broker.has_received(Hello)
+        tasks.cancel_scope.cancel()
+
+
+# -- requests and replies ------------------------------------------------------------------------------------
+
+
+async def test_a_reply_of_another_type_is_an_error_and_the_connection_goes_on():
+    async with fake_client({CreateTopic: lambda frame: Pong(frame.id, 0)}) as (_, client):
+        with pytest.raises(zaichik.ZaichikError, match="answered CreateTopic with Pong"):
+            await client.create_topic("t")
+        await client.ping()
+
+
+async def test_late_replies_to_cancelled_requests_confuse_nobody():
+    async with fake_client({Ping: silent}) as (broker, client):
+        with anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(client.ping)
+                tasks.start_soon(client.ping)
+                await broker.has_received(Ping, 2)
+                scope.cancel()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(client.publish, "t", b"")
+            await broker.has_received(Publish)
+            await broker.send(*(Pong(ping.id, 0) for ping in broker.of(Ping)))
+        assert scope.cancelled_caught
+        assert client._connection._pending == {}
+
+
+async def test_replies_go_to_the_requests_they_answer_in_whatever_order_they_come():
+    async with fake_client({Publish: silent}) as (broker, client):
+        results = {}
+
+        async def publish(payload):
+            results[payload] = await client.publish("t", payload)
+
+        async with anyio.create_task_group() as tasks:
+            for payload in (b"a", b"b", b"c"):
+                tasks.start_soon(publish, payload)
+            await broker.has_received(Publish, 3)
+            requests = {frame.id: frame.batch.payloads()[0] for frame in broker.of(Publish)}
+            for request_id in sorted(requests, reverse=True):
+                await broker.send(Published(request_id, ord(requests[request_id]), 1, 0, 0))
+        assert {payload: result.offset for payload, result in results.items()} == {b"a": 97, b"b": 98, b"c": 99}
+
+
+async def test_a_refusal_of_what_wanted_no_answer_is_logged(caplog):
+    async with fake_client() as (broker, client):
+        await broker.send(Error(0, ErrorCode.NOT_IN_FLIGHT, 6, "next", 0, "too far"))
+        await client.ping()
+    (record,) = caplog.records
+    assert record.levelno == logging.WARNING
+    assert "too far" in record.getMessage()
+
+
+async def test_events_for_nobody_are_dropped():
+    async with fake_client() as (broker, client):
+        await broker.messages(0, b"late", subscription=99)
+        await client.ping()
+
+
+# -- loss ----------------------------------------------------------------------------------------------------
+
+
+async def waiting_tasks_are_woken(broker, client, expected, cause):
+    """A request and two readers of one subscription wait; `cause` is done; all are told `expected`."""
+    errors = []
+
+    async def told(function):
+        with pytest.raises(expected) as caught:
+            await function()
+        errors.append(caught.value)
+
+    async with client.subscribe("t") as subscription, anyio.create_task_group() as tasks:
+        tasks.start_soon(told, client.ping)
+        tasks.start_soon(told, client.ping)
+        tasks.start_soon(told, subscription.__anext__)
+        tasks.start_soon(told, subscription.__anext__)
+        await broker.has_received(Ping, 2)
+        await anyio.wait_all_tasks_blocked()
+        await cause()
+    assert len({id(error) for error in errors}) == 4, "everyone gets an exception of their own"
+    with pytest.raises(expected):
+        await client.ping()
+    with pytest.raises(expected):
+        async with client.subscribe("t"):
+            pass
+    return [str(error) for error in errors]
+
+
+async def test_a_lost_connection_wakes_everyone_with_the_reason():
+    async with fake_client({Ping: silent}) as (broker, client):
+        texts = await waiting_tasks_are_woken(broker, client, zaichik.ConnectionLost, broker.hang_up)
+        assert set(texts) == {f"the connection to 127.0.0.1:{broker.port} was lost: the broker closed it"}
+
+
+async def test_bytes_that_are_no_frame_end_the_connection():
+    async with fake_client({Ping: silent}) as (broker, client):
+        texts = await waiting_tasks_are_woken(broker, client, zaichik.ConnectionLost, lambda: broker.send(b"\x00" * 12))
+        assert all("not zaichik's protocol" in text for text in texts)
+
+
+async def test_a_frame_that_does_not_add_up_ends_the_connection():
+    async with fake_client({Ping: silent}) as (broker, client):
+        pong_without_a_value = struct.pack("<IBBHI", 8, Pong.TYPE, 0, 0, 2)
+        texts = await waiting_tasks_are_woken(
+            broker, client, zaichik.ConnectionLost, lambda: broker.send(pong_without_a_value)
+        )
+        assert all("Pong" in text for text in texts)
+
+
+async def test_a_broker_that_says_goodbye_gives_the_reason():
+    """CLO-2."""
+    async with fake_client({Ping: silent}) as (broker, client):
+
+        async def go():
+            await broker.send(GoAway(0, 1, "off to bed"))
+            await broker.hang_up()
+
+        texts = await waiting_tasks_are_woken(broker, client, zaichik.ConnectionLost, go)
+        assert all(text.endswith("was lost: off to bed") for text in texts)
+
+
+async def test_what_was_sent_before_a_goodbye_is_still_answered():
+    """CLO-2: a broker that stops sends GoAway, answers what it has received, and closes."""
+    async with (
+        fake_client({Publish: silent}) as (broker, client),
+        client.subscribe("t") as subscription,
+        anyio.create_task_group() as tasks,
+    ):
+
+        async def publish():
+            assert (await client.publish("t", b"a")).offset == 5
+
+        tasks.start_soon(publish)
+        request = await broker.has_received(Publish)
+        await broker.send(GoAway(0, 1, "off to bed"))
+        await broker.send(Published(request.id, 5, 1, 0, 0), messages(0, b"a"))
+        await broker.hang_up()
+        assert (await anext(subscription)).payload == b"a"
+        with pytest.raises(zaichik.ConnectionLost, match="off to bed"):
+            await anext(subscription)
+
+
+async def test_a_real_broker_that_stops_is_told_as_such():
+    """CLO-2."""
+    async with (
+        real_broker() as broker,
+        zaichik.connect(port=broker.port) as client,
+        client.subscribe("t") as subscription,
+    ):
+        broker.stop()
+        with pytest.raises(zaichik.ConnectionLost, match="the broker is stopping"):
+            await anext(subscription)
+
+
+async def test_a_reply_that_came_counts_whatever_comes_with_it():
+    async with fake_client({Publish: silent}) as (broker, client), anyio.create_task_group() as tasks:
+
+        async def publish():
+            assert (await client.publish("t", b"a")).offset == 5
+
+        tasks.start_soon(publish)
+        request = await broker.has_received(Publish)
+        await broker.send(Published(request.id, 5, 1, 0, 0), fatal(0), GoAway(0, 1, "off to bed"))
+
+
+async def test_a_fatal_error_of_nobodys_request_is_everybodys():
+    async with fake_client({Ping: silent}) as (broker, client):
+
+        async def give_up():
+            await broker.send(fatal(0, ErrorCode.SLOW_CONSUMER))
+            await broker.hang_up()
+
+        await waiting_tasks_are_woken(broker, client, zaichik.ConnectionLost, give_up)
+        await anyio.wait_all_tasks_blocked()
+        with pytest.raises(zaichik.ConnectionLost, match="did not read"):  # the first reason is the one that counts
+            await client.ping()
+
+
+async def test_a_fatal_error_of_one_request_is_for_all_others_the_loss_of_the_connection():
+    async with fake_client({Ping: silent, Describe: silent}) as (broker, client), anyio.create_task_group() as tasks:
+
+        async def told(expected, function):
+            with pytest.raises(expected):
+                await function()
+
+        tasks.start_soon(told, zaichik.Internal, client.ping)
+        tasks.start_soon(told, zaichik.ConnectionLost, client.describe)
+        request = await broker.has_received(Ping)
+        await broker.has_received(Describe)
+        await broker.send(fatal(request.id))
+
+
+async def test_what_came_before_the_loss_is_still_given_out():
+    async with fake_client() as (broker, client), client.subscribe("t") as subscription:
+        await broker.messages(0, b"a", b"b")
+        await broker.messages(2, b"c")
+        await broker.hang_up()
+        assert [(await anext(subscription)).payload for _ in range(3)] == [b"a", b"b", b"c"]
+        with pytest.raises(zaichik.ConnectionLost):
+            await anext(subscription)
+
+
+def greet_and_reset(server: socket.socket) -> None:
+    """A broker of blocking sockets that resets its client at the second request."""
+    stream, _ = server.accept()
+    hello = stream.recv(4096)
+    request_id = hello[8:12]
+    body = struct.pack("<HQQIIIII", 1, 0, 7, 2**21, 8192, 2**20, 10**6, 0) + b"\x04\x00fake"
+    stream.sendall(struct.pack("<IBBH", 8 + len(body), 0x81, 0, 0) + request_id + body)
+    stream.recv(4096)
+    stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    stream.close()
+
+
+async def test_a_reset_wakes_whoever_waits():
+    with socket.create_server(("127.0.0.1", 0)) as server, anyio.fail_after(GUARD):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(anyio.to_thread.run_sync, greet_and_reset, server)
+            async with zaichik.connect(port=server.getsockname()[1]) as client:
+                with pytest.raises(zaichik.ConnectionLost, match="it was reset"):
+                    await client.ping()
+                with pytest.raises(zaichik.ConnectionLost, match="it was reset"):
+                    await client.publish("t", b"a")
+
+
+class BrokenStream:
+    """A stream that takes nothing, and tells why only to who reads."""
+
+    def __init__(self):
+        self.broken = anyio.Event()
+
+    async def send(self, _data):
+        self.broken.set()
+        raise anyio.BrokenResourceError
+
+    async def receive(self, _size):
+        await self.broken.wait()
+        raise anyio.EndOfStream
+
+
+async def test_a_failed_send_leaves_the_reason_to_the_reader():
+    connection = connection_module.Connection(BrokenStream(), "peer")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(connection._read)
+        tasks.start_soon(connection._write)
+        with pytest.raises(zaichik.ConnectionLost, match="the broker closed it"):
+            await connection.request(Ping(1), Pong)
+
+
+# -- leaving -------------------------------------------------------------------------------------------------
+
+
+async def test_leaving_says_close_after_everything_else():
+    """CLO-1."""
+    async with fake_broker() as broker:
+        async with zaichik.connect(port=broker.port) as client, client.subscribe("t"):
+            pass
+        assert [type(frame) for frame in broker.received] == [Hello, Subscribe, Unsubscribe, Close]
+
+
+async def test_leaving_after_the_loss_does_not_wait():
+    async with fake_broker() as broker:
+        async with zaichik.connect(port=broker.port) as client, client.subscribe("t") as subscription:
+            await broker.hang_up()
+            with pytest.raises(zaichik.ConnectionLost):
+                await anext(subscription)
+        assert broker.of(Close) == []
+
+
+async def test_leaving_is_possible_when_the_broker_hangs_up_on_close(caplog):
+    caplog.set_level(logging.DEBUG)
+    async with fake_broker({Close: lambda _: HANG_UP}) as broker, zaichik.connect(port=broker.port):
+        pass
+    assert "went away before saying goodbye" in caplog.text
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+async def test_leaving_a_broker_that_hangs_takes_close_seconds_at_most(monkeypatch, cancelled):
+    monkeypatch.setattr(connection_module, "CLOSE_SECONDS", 0.01)
+    async with fake_broker({Close: silent}) as broker:
+        with anyio.fail_after(GUARD), anyio.CancelScope() as scope:
+            async with zaichik.connect(port=broker.port):
+                if cancelled:
+                    scope.cancel()
+        assert scope.cancelled_caught is cancelled
+
+
+async def test_a_cancelled_block_still_lets_the_broker_finish():
+    """CLO-1: also what was only just sent is carried out."""
+    async with real_broker() as broker:
+        with anyio.CancelScope() as scope:
+            async with zaichik.connect(port=broker.port) as client, anyio.create_task_group() as tasks:
+                for _ in range(100):
+                    tasks.start_soon(client.publish, "t", b"x" * 10_000)
+                await anyio.lowlevel.checkpoint()
+                scope.cancel()
+        async with zaichik.connect(port=broker.port) as client:
+            (topic,) = await client.topics()
+    assert scope.cancelled_caught
+    assert topic["stored"] == 100

@@ -1,0 +1,89 @@
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from zaichik import Lagged, Message
+from zaichik.client.messages import key_bytes, messages_of, milliseconds, start_at
+from zaichik_protocol import FOREVER, Batch, Messages, Start
+
+
+def test_a_message_has_its_offset_time_key_and_payload():
+    frame = Messages(id=1, base=40, accepted_us=1_500_000, batch=Batch.of([(b"k", b"a"), (b"", b"b")]))
+    assert list(messages_of(frame, "t")) == [Message("t", 40, 1.5, b"k", b"a"), Message("t", 41, 1.5, None, b"b")]
+
+
+def test_offsets_skip_holes():
+    batch = Batch.of([(b"", b"a"), (b"", b"b"), (b"", b"c")])
+    frame = Messages(id=1, base=40, accepted_us=0, batch=batch, deltas=(0, 3, 7), holes=True)
+    assert [message.offset for message in messages_of(frame, "t")] == [40, 43, 47]
+
+
+def test_a_timestamp_of_today_keeps_its_microseconds():
+    now_us = 1_763_700_000_123_457
+    frame = Messages(id=1, base=0, accepted_us=now_us, batch=Batch.of([(b"", b"a")]))
+    (message,) = messages_of(frame, "t")
+    assert round(message.timestamp * 1e6) == now_us
+
+
+def test_lag_counts_from_its_start_to_before_its_end():
+    """LAG-1: `to - from` is exact."""
+    assert Lagged("t", 3, 10).count == 7
+
+
+@pytest.mark.parametrize(
+    ("key", "wire"),
+    [(None, b""), ("käse", "käse".encode()), (b"\x00", b"\x00"), (bytearray(b"ab"), b"ab")],
+)
+def test_a_key_is_bytes_on_the_wire(key, wire):
+    assert key_bytes(key) == wire
+
+
+@pytest.mark.parametrize("key", ["", b""])
+def test_an_empty_key_is_refused(key):
+    """COM-5: an empty key would mean no key."""
+    with pytest.raises(ValueError, match="empty key"):
+        key_bytes(key)
+
+
+@pytest.mark.parametrize(
+    ("duration", "wire"),
+    [
+        (0, 0),
+        (10, 10_000),
+        (0.25, 250),
+        (timedelta(minutes=1, milliseconds=5), 60_005),
+        (timedelta(0), 0),
+        ("forever", FOREVER),
+    ],
+)
+def test_a_duration_is_milliseconds_on_the_wire(duration, wire):
+    assert milliseconds(duration) == wire
+
+
+@pytest.mark.parametrize("duration", [-1, -0.001, timedelta(seconds=-1), "always", None, float("nan")])
+def test_what_is_no_duration_is_refused(duration):
+    with pytest.raises(ValueError, match="a duration is"):
+        milliseconds(duration)
+
+
+@pytest.mark.parametrize(
+    ("start", "wire"),
+    [
+        ("earliest", (Start.EARLIEST, 0)),
+        ("latest", (Start.LATEST, 0)),
+        (0, (Start.OFFSET, 0)),
+        (7, (Start.OFFSET, 7)),
+        (datetime(1970, 1, 1, 0, 0, 1, 5, tzinfo=UTC), (Start.TIME, 1_000_005)),
+        (datetime(1970, 1, 1, 1, tzinfo=timezone(timedelta(hours=1))), (Start.TIME, 0)),
+        (datetime(1960, 1, 1, tzinfo=UTC), (Start.TIME, 0)),
+    ],
+)
+def test_a_start_is_a_kind_and_a_value_on_the_wire(start, wire):
+    """RET-4."""
+    assert start_at(start) == wire
+
+
+@pytest.mark.parametrize("start", [-1, "first", None, 1.5])
+def test_what_is_no_start_is_refused(start):
+    with pytest.raises(ValueError, match="a start is"):
+        start_at(start)

@@ -1,0 +1,595 @@
+import logging
+from datetime import UTC, datetime, timedelta
+
+import anyio
+import pytest
+from brokers import START_US, fake_broker, fake_client, real_broker, real_client
+from trio.testing import MockClock
+
+import zaichik
+from zaichik import Lagged
+from zaichik.client import client as client_module
+from zaichik_protocol import (
+    Batch,
+    Close,
+    Commit,
+    EndCode,
+    Error,
+    ErrorCode,
+    Hello,
+    Messages,
+    Subscribe,
+    Subscribed,
+    SubscriptionEnded,
+    Unsubscribe,
+)
+from zaichik_protocol import Lagged as WireLagged
+
+pytestmark = pytest.mark.anyio
+
+SUBSCRIPTION = 1  # the id of a fake broker's first: the Hello was 1
+
+
+class Own(Exception):
+    pass
+
+
+@pytest.fixture(autouse=True)
+def no_regular_commits(monkeypatch, request):
+    """Commits come from the loop alone, except where the regular ones are what is tested."""
+    if "regular" not in request.node.name:
+        monkeypatch.setattr(client_module, "COMMIT_SECONDS", 3600)
+
+
+async def publish(client, count, topic="t", first=0):
+    await client.publish_batch(topic, [(None, b"%d" % number) for number in range(first, first + count)])
+
+
+async def settled(client, topic="t"):
+    """Up to where the broker knows a topic's only subscription to have committed."""
+    (state,) = await client.subscriptions(topic)
+    return state["committed"]
+
+
+async def offsets(subscription):
+    return [message.offset async for message in subscription]
+
+
+def ended(code=EndCode.UNTIL, text="it reached its end"):
+    return SubscriptionEnded(SUBSCRIPTION, code, 0, text)
+
+
+# -- where it starts and ends --------------------------------------------------------------------------------
+
+
+async def test_it_reads_what_was_kept_and_what_comes():
+    """RET-2."""
+    async with real_client() as client:
+        await client.create_topic("t", retention_ttl="forever")
+        await publish(client, 3)
+        async with client.subscribe("t") as subscription:
+            assert (subscription.topic, subscription.start, subscription.live) == ("t", 0, 3)
+            assert subscription.epoch == START_US
+            await publish(client, 3, first=3)
+            assert [(await anext(subscription)).payload for _ in range(6)] == [b"%d" % n for n in range(6)]
+
+
+@pytest.mark.parametrize(
+    ("start", "first"),
+    [
+        ("earliest", 0),
+        ("latest", 4),
+        (3, 3),
+        (4, 4),
+        (datetime.fromtimestamp(START_US / 1e6, UTC), 0),
+        (datetime.fromtimestamp(START_US / 1e6 + 1, UTC), 2),
+        (datetime.fromtimestamp(START_US / 1e6 + 1e-6, UTC), 2),
+        (datetime.fromtimestamp(START_US / 1e6, UTC) + timedelta(days=1), 4),
+    ],
+)
+async def test_it_starts_where_it_is_told_to(start, first):
+    """RET-4, RET-3."""
+    async with real_broker() as broker, zaichik.connect(port=broker.port) as client:
+        await client.create_topic("t", retention_ttl="forever")
+        await publish(client, 2)
+        broker.clock.advance(1)
+        await publish(client, 2, first=2)
+        async with client.subscribe("t", start=start) as subscription:
+            assert (subscription.start, subscription.live) == (first, 4)
+            await publish(client, 1, first=4)
+            assert (await anext(subscription)).offset == first
+
+
+async def test_a_start_beyond_the_end_is_ahead():
+    """RET-4."""
+    async with real_client() as client:
+        with pytest.raises(zaichik.OffsetAhead):
+            async with client.subscribe("t", start=1):
+                pass
+
+
+async def test_a_start_that_is_none_is_refused_before_it_is_sent():
+    async with fake_client() as (broker, client):
+        with pytest.raises(ValueError, match="a start is"):
+            async with client.subscribe("t", start="newest"):
+                pass
+        await client.ping()
+        assert broker.of(Subscribe) == []
+
+
+async def test_another_epoch_than_the_one_known_is_told():
+    """TOP-5."""
+    async with real_client() as client:
+        topic = await client.create_topic("t")
+        async with client.subscribe("t", epoch=topic.epoch):
+            pass
+        with pytest.raises(zaichik.EpochChanged):
+            async with client.subscribe("t", epoch=topic.epoch + 1):
+                pass
+
+
+async def test_until_ends_the_loop_before_that_offset():
+    """RET-4."""
+    async with real_client() as client:
+        async with client.subscribe("t", until=3) as subscription:
+            await publish(client, 5)
+            assert await offsets(subscription) == [0, 1, 2]
+            assert await offsets(subscription) == [], "it stays ended"
+            subscription.commit_settled()
+            assert await settled(client) == 3, "commits are accepted until it is left"
+        assert await client.subscriptions() == []
+
+
+async def test_until_below_the_start_gives_nothing():
+    async with real_client() as client:
+        await publish(client, 5)
+        async with client.subscribe("t", start=4, until=2) as subscription:
+            assert await offsets(subscription) == []
+
+
+async def test_holes_are_stepped_over():
+    async with fake_broker() as broker:
+        async with zaichik.connect(port=broker.port) as client, client.subscribe("t") as subscription:
+            batch = Batch.of([(b"", b"a"), (b"", b"b")])
+            await broker.send(Messages(SUBSCRIPTION, 5, 0, batch, deltas=(0, 7), holes=True), ended())
+            assert await offsets(subscription) == [5, 12]
+        assert broker.commits == [13]
+
+
+async def test_a_subscription_the_broker_ends_is_lost():
+    """CMT-3: raised instead of fighting."""
+    async with fake_client() as (broker, client), client.subscribe("t") as subscription:
+        await broker.messages(0, b"a")
+        await broker.send(ended(EndCode.TAKEN_OVER, "another took over"))
+        assert (await anext(subscription)).payload == b"a"
+        for _ in range(2):
+            with pytest.raises(zaichik.SubscriptionLost, match="t was ended: another took over"):
+                await anext(subscription)
+
+
+async def test_two_subscriptions_are_independent():
+    """UNS-3."""
+    async with real_client() as client, client.subscribe("t", until=3) as one, client.subscribe("t", until=3) as two:
+        await publish(client, 3)
+        assert await offsets(one) == [0, 1, 2]
+        assert await offsets(two) == [0, 1, 2]
+
+
+async def test_leaving_unsubscribes():
+    """CLO-3."""
+    async with real_client() as client:
+        async with client.subscribe("t"):
+            assert len(await client.subscriptions()) == 1
+        assert await client.subscriptions() == []
+        assert client._subscriptions == set()
+
+
+# -- lag -----------------------------------------------------------------------------------------------------
+
+
+async def lagging(client, **options):
+    await client.create_topic("t", capacity=5)
+    await publish(client, 5)
+    await publish(client, 5, first=5)
+    return client.subscribe("t", start=2, until=10, **options)
+
+
+async def test_lag_is_counted_and_logged(caplog):
+    """LAG-1."""
+    async with real_client() as client, await lagging(client) as subscription:
+        assert await offsets(subscription) == [5, 6, 7, 8, 9]
+        assert subscription.lagged == 3
+    (record,) = caplog.records
+    assert (record.levelno, record.name) == (logging.WARNING, "zaichik.client.subscription")
+    assert record.getMessage() == "t: 3 messages were gone before they could be read (offsets 2 to 4)"
+
+
+async def test_with_events_lag_is_also_yielded(caplog):
+    """LAG-1."""
+    async with real_client() as client, await lagging(client, events=True) as subscription:
+        items = [item async for item in subscription]
+        assert items[0] == Lagged("t", 2, 5)
+        assert [message.offset for message in items[1:]] == [5, 6, 7, 8, 9]
+        assert subscription.lagged == 3
+    assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize("events", [False, True])
+async def test_lag_may_be_the_last_that_comes(events):
+    async with fake_client() as (broker, client), client.subscribe("t", events=events) as subscription:
+        await broker.send(WireLagged(SUBSCRIPTION, 0, 4), WireLagged(SUBSCRIPTION, 4, 9), ended())
+        assert [item async for item in subscription] == ([Lagged("t", 0, 4), Lagged("t", 4, 9)] if events else [])
+        assert subscription.lagged == 9
+        await client.ping()
+
+
+async def test_a_step_past_lag_settles_it():
+    async with fake_client() as (broker, client), client.subscribe("t", events=True) as subscription:
+        await broker.send(WireLagged(SUBSCRIPTION, 0, 4), ended())
+        async for _ in subscription:
+            assert broker.commits == []
+        subscription.commit_settled()
+        await client.ping()
+        assert broker.commits == [4]
+
+
+# -- the step settles the one before -------------------------------------------------------------------------
+
+
+async def test_a_step_settles_the_message_before_never_the_one_in_hand():
+    """CMT-2."""
+    async with real_client() as client, client.subscribe("t", credit=1, until=20) as subscription:
+        await publish(client, 20)
+        async for message in subscription:
+            assert await settled(client) == message.offset
+        assert await settled(client) == 20
+
+
+async def leave_after_three(subscription, how):
+    async for message in subscription:
+        if message.offset == 3:
+            match how:
+                case "break":
+                    break
+                case "exception":
+                    raise Own
+                case "cancelled":
+                    with anyio.CancelScope() as scope:
+                        scope.cancel()
+                        await anyio.sleep_forever()
+                    break
+
+
+@pytest.mark.parametrize("how", ["break", "exception", "cancelled"])
+async def test_leaving_settles_what_was_stepped_past_and_not_the_message_in_hand(how):
+    async with fake_broker() as broker:
+        try:
+            async with zaichik.connect(port=broker.port) as client, client.subscribe("t") as subscription:
+                await broker.messages(0, b"0", b"1", b"2", b"3", b"4", b"5")
+                await leave_after_three(subscription, how)
+        except Own:
+            pass
+        assert broker.commits == [3]
+        assert [type(frame) for frame in broker.received] == [Hello, Subscribe, Commit, Unsubscribe, Close]
+
+
+async def test_a_cancelled_program_settles_what_it_stepped_past():
+    async with fake_broker() as broker:
+        with anyio.CancelScope() as scope:
+            async with zaichik.connect(port=broker.port) as client, client.subscribe("t") as subscription:
+                await broker.messages(0, b"0", b"1", b"2")
+                async for message in subscription:
+                    if message.offset == 2:
+                        scope.cancel()
+                        await anyio.sleep_forever()
+        assert scope.cancelled_caught
+        assert broker.commits == [2]
+
+
+async def test_leaving_at_the_normal_end_settles_everything():
+    async with fake_broker() as broker:
+        async with zaichik.connect(port=broker.port) as client, client.subscribe("t") as subscription:
+            await broker.messages(0, b"0", b"1", b"2")
+            await broker.send(ended())
+            await offsets(subscription)
+        assert broker.commits == [3]
+
+
+async def test_leaving_without_a_step_settles_nothing():
+    async with fake_broker() as broker:
+        async with zaichik.connect(port=broker.port) as client, client.subscribe("t") as subscription:
+            await broker.messages(0, b"0", b"1")
+            await anext(subscription)
+        assert broker.commits == []
+
+
+async def test_commit_settles_the_message_in_hand():
+    """CMT-2."""
+    async with real_client() as client, client.subscribe("t") as subscription:
+        await publish(client, 3)
+        await anext(subscription)
+        message = await anext(subscription)
+        await subscription.commit(message)
+        assert await settled(client) == message.offset + 1
+
+
+async def test_what_commit_has_settled_is_not_sent_again():
+    async with fake_broker() as broker:
+        async with zaichik.connect(port=broker.port) as client, client.subscribe("t") as subscription:
+            await broker.messages(0, b"0", b"1", b"2")
+            first = await anext(subscription)
+            second = await anext(subscription)
+            await subscription.commit(second)
+            await subscription.commit(first)
+            assert (await anext(subscription)).offset == 2
+        assert broker.commits == [2, 1]
+
+
+async def test_commit_of_what_was_not_delivered_is_not_in_flight():
+    """CMT-2."""
+    async with real_client() as client, client.subscribe("t") as subscription:
+        await publish(client, 1)
+        message = await anext(subscription)
+        with pytest.raises(zaichik.NotInFlight):
+            await subscription.commit(message._replace(offset=5))
+        assert await settled(client) == 0
+        await subscription.commit(message)
+
+
+async def test_a_refused_commit_changes_nothing():
+    async with fake_broker(
+        {Commit: lambda f: Error(f.id, ErrorCode.NOT_IN_FLIGHT, 6, "", 0, "") if f.id else None}
+    ) as broker:
+        async with zaichik.connect(port=broker.port) as client, client.subscribe("t") as subscription:
+            await broker.messages(0, b"0", b"1")
+            await anext(subscription)
+            with pytest.raises(zaichik.NotInFlight):
+                await subscription.commit(await anext(subscription))
+        assert broker.commits == [2, 1]
+
+
+# -- when commits travel -------------------------------------------------------------------------------------
+
+
+async def test_a_commit_is_sent_before_waiting_for_more():
+    async with fake_client() as (broker, client), client.subscribe("t") as subscription:
+        await broker.messages(0, b"0", b"1", b"2")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(offsets, subscription)
+            assert (await broker.has_received(Commit)).next == 3
+            tasks.cancel_scope.cancel()
+        assert broker.commits == [3], "and once only"
+
+
+@pytest.mark.parametrize(("credit", "every"), [(1, 1), (2, 1), (3, 1), (10, 5), (11, 5)])
+async def test_a_commit_is_sent_when_half_the_credit_is_settled(credit, every):
+    """CMT-1."""
+    async with fake_client() as (broker, client), client.subscribe("t", credit=credit) as subscription:
+        await broker.messages(0, *[b"x"] * 40)
+        async for message in subscription:
+            await client.ping()
+            assert broker.commits == list(range(every, message.offset + 1, every))
+            if message.offset == 39:
+                break
+
+
+async def test_a_commit_is_sent_when_half_the_bytes_are_settled():
+    """CMT-1: bytes are settled with the last message of their frame."""
+    async with fake_client() as (broker, client), client.subscribe("t", credit_bytes=1000) as subscription:
+        for base in range(0, 20, 2):
+            await broker.messages(base, b"x" * 50, b"x" * 50)
+        await client.ping()
+        async for message in subscription:
+            await client.ping()
+            assert broker.commits == list(range(10, message.offset + 1, 10))
+            if message.offset == 19:
+                break
+
+
+async def test_commits_are_sent_while_there_is_work_in_hand():
+    """Not only when the loop comes to wait: the broker can send on before the reader runs dry."""
+    async with real_client() as client, client.subscribe("t", credit=10) as subscription:
+        await publish(client, 1000)
+        async for message in subscription:
+            if message.offset == 500:
+                break
+        (state,) = await client.subscriptions()
+        assert state["committed"] == 500
+        assert state["delivered"] > 501
+
+
+async def test_a_busy_loop_lets_its_commits_go():
+    """A loop that awaits nothing and always finds work must not keep them to itself."""
+    async with fake_client() as (broker, client), client.subscribe("t", credit=10) as subscription:
+        await broker.messages(0, *[b"x"] * 40)
+        async for message in subscription:
+            assert len(client._connection._outbox) <= 1
+            if message.offset == 39:
+                break
+
+
+async def test_a_slow_program_commits_regularly(monkeypatch):
+    monkeypatch.setattr(client_module, "COMMIT_SECONDS", 0.001)
+    async with fake_client() as (broker, client), client.subscribe("t") as subscription:
+        await broker.messages(0, b"0", b"1", b"2")
+        await anext(subscription)
+        await anext(subscription)
+        assert (await broker.has_received(Commit)).next == 1
+        await anext(subscription)
+        assert (await broker.has_received(Commit, 2)).next == 2
+        await client.ping()
+        assert broker.commits == [1, 2], "nothing is sent without news"
+
+
+@pytest.mark.parametrize("anyio_backend", [("trio", {"clock": MockClock(autojump_threshold=0.05)})], ids=["trio"])
+async def test_the_regular_commit_comes_ten_times_a_second():
+    """By trio's clock for tests, which jumps when everybody waits."""
+    async with fake_client() as (broker, client), client.subscribe("t") as subscription:
+        await broker.messages(0, b"0", b"1")
+        await anext(subscription)
+        began = anyio.current_time()
+        await anext(subscription)
+        await broker.has_received(Commit)
+        assert anyio.current_time() - began <= 0.1
+
+
+async def test_an_ended_subscription_still_gets_regular_commits(monkeypatch):
+    monkeypatch.setattr(client_module, "COMMIT_SECONDS", 0.001)
+    async with fake_client() as (broker, client), client.subscribe("t") as subscription:
+        await broker.messages(0, b"0", b"1")
+        await broker.send(ended())
+        await offsets(subscription)
+        assert (await broker.has_received(Commit)).next == 2
+
+
+async def test_regular_commits_are_each_subscriptions_own(monkeypatch):
+    monkeypatch.setattr(client_module, "COMMIT_SECONDS", 0.001)
+    async with fake_client() as (broker, client), client.subscribe("a") as a, client.subscribe("b") as b:
+        await broker.messages(0, b"0", b"1", subscription=1)
+        await broker.messages(5, b"0", b"1", subscription=2)
+        for subscription in (a, b):
+            await anext(subscription)
+            await anext(subscription)
+        await broker.has_received(Commit, 2)
+        assert {(frame.subscription, frame.next) for frame in broker.of(Commit)} == {(1, 1), (2, 6)}
+
+
+# -- several loops -------------------------------------------------------------------------------------------
+
+
+async def test_two_loops_over_one_subscription_share_its_messages():
+    """Each message is given once, also when both wait and several frames come at once."""
+    async with fake_client() as (broker, client), client.subscribe("t") as subscription:
+        got = []
+
+        async def loop():
+            async for message in subscription:
+                got.append(message.offset)
+                await anyio.lowlevel.checkpoint()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(loop)
+            tasks.start_soon(loop)
+            for base in range(0, 27, 9):
+                await anyio.wait_all_tasks_blocked()
+                await broker.send(*(frame_of_three(base + more) for more in (0, 3, 6)))
+            await anyio.wait_all_tasks_blocked()
+            await broker.send(ended())
+        assert sorted(got) == list(range(27))
+
+
+def frame_of_three(base):
+    return Messages(SUBSCRIPTION, base, 0, Batch.of([(b"", b"x")] * 3))
+
+
+async def test_all_loops_over_a_subscription_are_told_of_its_end():
+    async with (
+        fake_client() as (broker, client),
+        client.subscribe("t") as subscription,
+        anyio.create_task_group() as tasks,
+    ):
+        for _ in range(3):
+            tasks.start_soon(offsets, subscription)
+        await anyio.wait_all_tasks_blocked()
+        await broker.send(ended())
+
+
+async def test_all_loops_over_a_subscription_are_told_of_its_loss():
+    async with fake_client() as (broker, client), client.subscribe("t") as subscription:
+
+        async def lost():
+            with pytest.raises(zaichik.SubscriptionLost):
+                await offsets(subscription)
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(3):
+                tasks.start_soon(lost)
+            await anyio.wait_all_tasks_blocked()
+            await broker.send(ended(EndCode.FORBIDDEN, "no more"))
+
+
+async def test_a_cancelled_step_loses_nothing():
+    async with fake_client() as (broker, client), client.subscribe("t") as subscription:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(subscription.__anext__)
+            await anyio.wait_all_tasks_blocked()
+            await broker.messages(0, b"0", b"1")
+            tasks.cancel_scope.cancel()
+        await client.ping()
+        first = await anext(subscription)
+        assert first.offset in (0, 1), "unless it was just given out"
+        assert broker.commits in ([], [1])
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            for _ in range(3):
+                await anext(subscription)
+        assert scope.cancelled_caught
+
+
+# -- a slow handler ------------------------------------------------------------------------------------------
+
+
+async def test_what_waits_here_is_never_more_than_the_credit():
+    """CMT-1: delivered - settled <= credit, at every step, whatever has been published."""
+    async with real_client() as client, client.subscribe("t", credit=7, until=100) as subscription:
+        await publish(client, 100)
+        async for message in subscription:
+            (state,) = await client.subscriptions()
+            assert state["delivered"] - state["committed"] <= 7
+            assert state["committed"] <= message.offset
+            waiting = sum(frame.batch.count for frame in subscription._inbox.events if isinstance(frame, Messages))
+            assert waiting <= 7
+        assert subscription.lagged == 0
+
+
+async def test_a_slow_handler_is_not_a_slow_consumer():
+    """LAG-3: the socket is read at all times, so the broker's write timeout does not come."""
+    async with (
+        real_broker(write_timeout=0.5) as broker,
+        zaichik.connect(port=broker.port) as client,
+        zaichik.connect(port=broker.port) as other,
+        client.subscribe("t", credit_bytes=2**30, until=400) as subscription,
+    ):
+        for _ in range(400):
+            await other.publish("t", b"x" * 64 * 1024)
+        async for message in subscription:
+            if message.offset == 0:  # the handler does not come back until all 25 MiB have left the broker
+                delivered = 0
+                while delivered < 400:
+                    (state,) = await other.subscriptions()
+                    delivered = state["delivered"]
+        assert message.offset == 399
+
+
+async def test_requests_are_answered_while_a_handler_is_slow():
+    async with real_client() as client, client.subscribe("t", until=50) as subscription:
+        await publish(client, 50)
+        async for message in subscription:
+            result = await client.publish("other", message.payload)
+            assert result.offset == message.offset
+
+
+async def test_the_credit_asked_for_is_the_credit_told():
+    async with fake_client() as (broker, client):
+        async with client.subscribe("t", credit=17, credit_bytes=1234):
+            pass
+        async with client.subscribe("t"):
+            pass
+        one, two = broker.of(Subscribe)
+    assert (one.credit, one.credit_bytes) == (17, 1234)
+    assert (two.credit, two.credit_bytes) == (1000, 8 * 2**20)
+
+
+async def test_a_tiny_byte_credit_still_moves():
+    """CMT-1: one message is always allowed when nothing is in flight."""
+    async with real_client() as client, client.subscribe("t", credit_bytes=1, until=20) as subscription:
+        await publish(client, 20)
+        assert await offsets(subscription) == list(range(20))
+
+
+async def test_it_takes_up_where_the_broker_says_it_has_committed():
+    answers = {Subscribe: lambda frame: Subscribed(frame.id, 1, 40, 50, 40)}
+    async with fake_broker(answers) as broker:
+        async with zaichik.connect(port=broker.port) as client, client.subscribe("t") as subscription:
+            assert (subscription.start, subscription.live) == (40, 50)
+        assert broker.commits == []

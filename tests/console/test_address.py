@@ -1,0 +1,48 @@
+"""HOST:PORT."""
+
+import argparse
+
+import pytest
+
+from zaichik.console.address import Address, address, port
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "number"),
+    [("127.0.0.1:8889", "127.0.0.1", 8889), ("broker.example:1", "broker.example", 1), ("[::1]:8889", "::1", 8889)],
+)
+def test_an_address_is_a_host_and_a_port(text, host, number):
+    assert address(text) == (host, number)
+    assert str(address(text)) == text
+
+
+@pytest.mark.parametrize("text", ["", "localhost", ":8889", "::1:8889", "8889", "host:"])
+def test_other_texts_are_none(text):
+    with pytest.raises(argparse.ArgumentTypeError, match=r"is no (address|port)"):
+        address(text)
+
+
+@pytest.mark.parametrize("text", ["65536", "-1", "http", "²"])
+def test_a_port_is_a_number_up_to_65535(text):
+    with pytest.raises(argparse.ArgumentTypeError, match="is no port; it must be 0 to 65535"):
+        port(text)
+
+
+def test_loopback_is_what_only_this_machine_can_reach():
+    assert Address("127.0.0.1", 1).is_loopback
+    assert Address("::1", 1).is_loopback
+    assert not Address("0.0.0.0", 1).is_loopback  # noqa: S104
+    assert not Address("fe80::1%eth0", 1).is_loopback
+
+
+def test_the_environment_names_the_broker_and_the_option_goes_first(zaichik, broker, monkeypatch):
+    monkeypatch.setenv("ZAICHIK_CONNECT", "127.0.0.1:1")
+    assert "no broker answers at 127.0.0.1:1" in zaichik("topics").err
+    assert zaichik("topics", "--connect", broker).code == 0
+
+
+def test_a_wrong_environment_is_wrong_usage(zaichik, monkeypatch):
+    monkeypatch.setenv("ZAICHIK_CONNECT", "nowhere")
+    result = zaichik("topics")
+    assert result.code == 2
+    assert "argument --connect: 'nowhere' is no address; write HOST:PORT" in result.err

@@ -1,0 +1,74 @@
+"""`zaichik create`."""
+
+import pytest
+
+pytestmark = pytest.mark.usefixtures("connected")
+
+SETTINGS = [
+    "--retention",
+    "1.5h",
+    "--compaction-window",
+    "10s",
+    "--capacity",
+    "5",
+    "--max-bytes",
+    "1MiB",
+    "--max-keys",
+    "9",
+]
+
+
+def test_a_topic_is_created_once(zaichik, topic):
+    first, second = zaichik("create", topic, *SETTINGS), zaichik("create", topic, "--capacity", "5")
+    assert (first.code, second.code) == (0, 0)
+    assert first.out.splitlines() == [
+        f"{topic}: created",
+        "retention_ttl      90m",
+        "compaction_window  10s",
+        "capacity           5",
+        "max_bytes          1 MiB",
+        "max_keys           9",
+    ]
+    assert second.out.splitlines()[0] == f"{topic}: exists with these settings"
+    assert second.out.splitlines()[1:] == first.out.splitlines()[1:]
+
+
+def test_json(zaichik, topic):
+    told = zaichik("create", topic, *SETTINGS, "--json").json
+    assert told.pop("epoch") > 0
+    settings = {"retention_ttl_ms": 5_400_000, "compaction_window_ms": 10_000}
+    settings |= {"capacity": 5, "max_bytes": 1024**2, "max_keys": 9}
+    assert told == {"name": topic, "created": True, "settings": settings}
+    assert zaichik("create", topic, "--json").json["created"] is False
+
+
+def test_other_settings_are_a_conflict(zaichik, topic):
+    zaichik("create", topic, "--capacity", "5")
+    result = zaichik("create", topic, "--capacity", "6")
+    assert (result.code, result.out, result.err.count("\n")) == (1, "", 1)
+    assert f"zaichik: topic '{topic}' exists with other settings" in result.err
+
+
+@pytest.mark.parametrize("name", ["", "$system", "x" * 201, "tab\there"])
+def test_wrong_names(zaichik, name):
+    result = zaichik("create", name)
+    assert (result.code, result.err.count("\n")) == (1, 1)
+    assert result.err.startswith("zaichik: topic")
+
+
+@pytest.mark.parametrize(
+    ("option", "text"),
+    [
+        ("--retention=5x", "'5x' is no duration"),
+        ("--compaction-window=-1s", "'-1s' is no duration"),
+        ("--capacity=0", "at least 1"),
+        ("--max-bytes=64M", "'64M' is no size"),
+        ("--max-keys=many", "'many' is no whole number"),
+    ],
+)
+def test_wrong_settings(zaichik, option, text):
+    result = zaichik("create", "t", option)
+    assert result.code == 2
+    assert f"zaichik: argument {option.partition('=')[0]}: " in result.err
+    assert text in result.err
+    assert result.err.endswith("(see: zaichik create --help)\n")

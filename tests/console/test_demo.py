@@ -1,0 +1,111 @@
+"""The demo shows what it says, in any surroundings, and its exit code is the truth."""
+
+import argparse
+import io
+import os
+import re
+import sys
+
+import pytest
+from rich.console import Console
+
+from zaichik.client.client import Client
+from zaichik.console import demo, meter
+
+pytestmark = pytest.mark.anyio
+
+CONTROL_CHARACTER = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+
+
+async def shown(*words, **settings):
+    """The demo's exit code and everything it printed."""
+    parser = argparse.ArgumentParser()
+    demo.add_arguments(parser)
+    console = Console(file=io.StringIO(), width=100, **settings)
+    code = await demo.run(parser.parse_args(words), console)
+    return code, console.file.getvalue()
+
+
+async def test_each_step_shows_its_code_and_what_came_back():
+    code, text = await shown("--no-flights")
+    assert code == 0
+    for expected in (
+        '    await client.publish("echo", b"hello")\n',
+        "=> b'hello' at offset 0",
+        "the first latecomer got b'it rains', b'it pours'",
+        "60 seconds later the second one got nothing",
+        "of 101 rings 2 stored, 99 compacted",
+        "890 messages are gone, offsets 10 to 899",
+        "110 received + 890 lagged = 1000 published",
+    ):
+        assert expected in text
+    assert "def " not in text
+    assert '"""' not in text
+    assert "Flights" not in text
+
+
+async def test_the_account_is_closed_in_numbers():
+    _, text = await shown("--no-flights")
+    assert "published = stored + compacted: 1,205 = 1,007 + 198" in text
+    assert "stored = resident + expired + evicted: 1,007 = 100 + 7 + 900" in text
+    assert "It adds up" in text
+
+
+async def test_flights_without_a_terminal_are_told_in_a_few_lines():
+    code, text = await shown("--days", "2")
+    assert code == 0
+    assert "1,785 departures: 1,631 stored, 154 compacted" in text
+    assert len(re.findall(r"Jan 2013: .* published, .* messages/s", text)) == meter.LINES_WITHOUT_TERMINAL
+    assert not CONTROL_CHARACTER.search(text)
+
+
+async def test_flights_on_a_terminal_have_a_bar():
+    code, text = await shown("--days", "1", force_terminal=True, color_system="truecolor", legacy_windows=False)
+    assert code == 0
+    assert "━" in text
+    assert "100%" in text
+    assert "published, " not in text
+
+
+async def test_without_the_data_the_step_is_left_out(monkeypatch):
+    def not_installed(days):
+        raise ModuleNotFoundError("it is not installed: pip install 'zaichik[flights]'")
+
+    monkeypatch.setattr(demo, "read_departures", not_installed)
+    code, text = await shown()
+    assert code == 0
+    assert "This step is left out: it is not installed: pip install 'zaichik[flights]'" in text
+    assert "It adds up" in text
+
+
+@pytest.mark.parametrize("lost", ["published", "expired"])
+async def test_an_account_that_does_not_add_up_makes_it_fail(monkeypatch, lost):
+    true_topics = Client.topics
+
+    async def topics(self):
+        return [state | {lost: state[lost] + (state["name"] == "news")} for state in await true_topics(self)]
+
+    monkeypatch.setattr(Client, "topics", topics)
+    code, text = await shown("--no-flights")
+    assert code == 1
+    assert "news does not add up, which is a bug of the broker" in text
+    assert "echo does not" not in text
+    assert "It adds up" not in text
+
+
+async def test_pause_waits_for_enter_after_each_step(monkeypatch):
+    keyboard, terminal = os.openpty()
+    with os.fdopen(terminal) as stdin:
+        os.write(keyboard, b"\n" * 5)
+        monkeypatch.setattr(sys, "stdin", stdin)
+        code, text = await shown("--pause", "--days", "1")
+    os.close(keyboard)
+    assert code == 0
+    assert text.count("Enter goes on") == 5
+
+
+async def test_without_a_keyboard_nothing_waits(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    code, text = await shown("--pause", "--no-flights")
+    assert code == 0
+    assert "Enter" not in text

@@ -1,0 +1,52 @@
+"""`zaichik describe`."""
+
+import pytest
+
+pytestmark = pytest.mark.usefixtures("connected")
+
+
+def test_the_broker_tells_its_state_and_limits(zaichik):
+    result = zaichik("describe")
+    assert result.code == 0
+    lines = result.out.splitlines()
+    assert lines[0] == "zaichik 0.1.0"
+    assert any(line.split() == ["connections", "1"] for line in lines)
+    assert any(line.startswith("max_frame          1.125 MiB") for line in lines)
+    told = zaichik("describe", "--json").json
+    assert told["limits"]["max_batch"] == 8192
+
+
+def test_a_topic_adds_up(zaichik, topic):
+    zaichik("create", topic, "--compaction-window", "1h", "--capacity", "5")
+    zaichik("publish", topic, *map(str, range(100)), "--key-regex", "[0-7]$")
+    lines = {line.partition("  ")[0]: line for line in zaichik("describe", topic).out.splitlines()}
+    assert "100 = stored 28 + compacted 72" in lines["published"]
+    assert "28 = resident 5 + expired 0 + evicted 23" in lines["stored"]
+    assert "offsets 23 to 27" in lines["holds"]
+    assert "5" in lines["capacity"]
+
+
+def test_an_empty_topic(zaichik, topic):
+    zaichik("create", topic)
+    assert "holds              nothing now" in zaichik("describe", topic).out
+
+
+def test_a_reader_is_described_with_what_it_waits_for(zaichik, start, topic):
+    zaichik("publish", topic, "1", "2", "3")
+    reader = start("subscribe", topic, "--until", "9")
+    for _ in range(3):
+        reader.stdout.readline()
+    text = zaichik("describe", topic).out
+    assert ": zaichik subscribe" in text
+    assert "messages: it is caught up" in text
+    assert "until 9" in text
+    assert "3 = delivered 3 + skipped 0 + ahead 0" in text
+    told = zaichik("describe", topic, "--json").json
+    assert told["topic"]["name"] == topic
+    assert [state["waiting_for"] for state in told["subscriptions"]] == ["messages: it is caught up"]
+
+
+def test_a_topic_is_not_taken_for_one_that_begins_like_it(zaichik, topic):
+    zaichik("create", f"{topic}.eu")
+    result = zaichik("describe", topic)
+    assert (result.code, result.err) == (1, f"zaichik: there is no topic {topic}; see: zaichik topics\n")

@@ -1,0 +1,96 @@
+"""`zaichik dissect`."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from zaichik_protocol import Hello, encode
+
+VECTORS = Path(__file__).parents[2] / "protocol" / "vectors" / "frames.json"
+PING = bytes.fromhex("10000000 07 00 0000 08000000 0102000000000000")
+
+
+@pytest.fixture
+def file(tmp_path):
+    """A file of these bytes."""
+
+    def write(data):
+        path = tmp_path / "bytes"
+        path.write_bytes(data)
+        return str(path)
+
+    return write
+
+
+def test_every_field_is_explained(zaichik, file):
+    result = zaichik("dissect", file(PING + PING))
+    assert result.code == 0
+    lines = result.out.splitlines()
+    assert [line for line in lines if not line.startswith(" ")] == [
+        "Ping: 20 bytes from 0 on",
+        "Ping: 20 bytes from 20 on",
+    ]
+    assert lines[1].split(maxsplit=6)[:6] == ["0", "10", "00", "00", "00", "length"]
+    assert lines[6].split() == ["12", "01", "02", "00", "00", "00", "00", "00", "00", "value", "513", "anything"]
+
+
+def test_json(zaichik, file):
+    fields = zaichik("dissect", file(PING), "--json").json_lines
+    assert [field["name"] for field in fields] == ["length", "type", "flags", "zero", "id", "value"]
+    assert fields[-1] == {
+        "offset": 12, "bytes": "0102000000000000", "frame": "Ping", "name": "value", "value": 513,
+        "meaning": "anything", "problem": "",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("data", [PING.hex().encode(), PING.hex(" ").upper().encode() + b"\n", b"\n"])
+def test_hexadecimal_digits_are_recognised(zaichik, file, data):
+    assert zaichik("dissect", file(data)).code == (0 if data.strip() else 1)
+    assert zaichik("dissect", file(data), "--hex").code == (0 if data.strip() else 1)
+
+
+@pytest.mark.parametrize("data", [b"xyz", b"123", b"\xff"])
+def test_no_hexadecimal_digits(zaichik, file, data):
+    result = zaichik("dissect", file(data), "--hex")
+    assert (result.code, result.err) == (1, "zaichik: these are not hexadecimal digits, two for each byte\n")
+
+
+def test_a_cut_frame_is_explained_up_to_the_cut(zaichik, file):
+    result = zaichik("dissect", file(encode(Hello(1, client="me"))[:-6]))
+    assert result.code == 1
+    marked = [line for line in result.out.splitlines() if "!!" in line]
+    assert marked[-1].endswith("the frame is cut here: 6 bytes are missing")
+    fields = zaichik("dissect", file(PING[:15]), "--json").json_lines
+    assert [bool(field["problem"]) for field in fields] == [False] * 5 + [True, True]
+
+
+def test_no_bytes(zaichik, file):
+    assert zaichik("dissect", file(b"")).err == "zaichik: there are no bytes to explain\n"
+
+
+def test_no_file(zaichik):
+    assert zaichik("dissect", "/nowhere").err == "zaichik: /nowhere: No such file or directory\n"
+
+
+def test_all_golden_frames(zaichik, file):
+    frames = b"".join(bytes.fromhex(case["hex"]) for case in json.loads(VECTORS.read_text(encoding="utf-8")))
+    result = zaichik("dissect", file(frames))
+    assert result.code == 0
+    assert "[(1, 10000), (2, 18446744073709551615), (3, 100…" in result.out
+    assert "'client é'" in result.out
+    assert zaichik("dissect", file(frames), "--json").code == 0
+
+
+def test_standard_input(start):
+    process = start("dissect", "-")
+    out, _ = process.communicate("10000000 07 00 0000 08000000 0100000000000000\n")
+    assert process.returncode == 0
+    assert out.startswith("Ping: 20 bytes from 0 on\n")
+
+
+def test_a_terminal_is_told_that_it_is_read(on_terminal):
+    code, text = on_terminal("dissect", "-", keys=PING.hex().encode() + b"\n\x04")
+    assert code == 0
+    assert "reading the terminal, Ctrl-D ends" in text
+    assert "\x1b[1mPing" in text

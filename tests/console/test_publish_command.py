@@ -1,0 +1,144 @@
+"""`zaichik publish`."""
+
+import pytest
+
+pytestmark = pytest.mark.usefixtures("connected")
+
+
+@pytest.fixture
+def messages(zaichik, topic):
+    """Everything in the topic, as (key, payload)."""
+
+    def read(count):
+        lines = zaichik("subscribe", topic, "--count", str(count), "--json").json_lines
+        return [(line["key"], line["payload"]) for line in lines]
+
+    return read
+
+
+def test_messages_from_arguments(zaichik, topic, messages):
+    result = zaichik("publish", topic, "--key", "k", "one", "two words")
+    assert (result.code, result.out) == (0, "")
+    assert result.err.startswith(f"{topic}: published 2 = stored 2 + compacted 0 in ")
+    assert messages(2) == [("k", "one"), ("k", "two words")]
+
+
+def test_messages_that_look_like_options(zaichik, topic, messages):
+    assert zaichik("publish", topic, "--", "-x", "--json").code == 0
+    assert messages(2) == [(None, "-x"), (None, "--json")]
+
+
+def test_the_summary_as_json(zaichik, topic):
+    zaichik("create", topic, "--compaction-window", "1h")
+    result = zaichik("publish", topic, "a", "b", "c", "--key", "k", "--json")
+    summary = result.json
+    assert (summary["topic"], summary["published"], summary["stored"], summary["compacted"]) == (topic, 3, 1, 2)
+    assert summary["seconds"] > 0
+    assert summary["messages_per_second"] > 0
+    assert result.err == ""
+
+
+def test_lines_from_a_file(zaichik, topic, messages, tmp_path):
+    path = tmp_path / "lines"
+    path.write_bytes(b"one\r\n\nthree\n\xff\nno end")
+    assert zaichik("publish", topic, "--file", str(path)).code == 0
+    assert messages(5) == [(None, "one"), (None, ""), (None, "three"), (None, {"base64": "/w=="}), (None, "no end")]
+
+
+def test_lines_from_standard_input_leave_at_once(start, topic):
+    process, reader = start("publish", topic), start("subscribe", topic)
+    for line in ("one\n", "two\n"):
+        process.stdin.write(line)
+        process.stdin.flush()
+        assert reader.stdout.readline() == line
+    process.stdin.close()
+    assert process.wait() == 0
+    assert "published 2" in process.stderr.read()
+
+
+def test_many_lines_are_all_published(zaichik, topic, tmp_path):
+    path = tmp_path / "lines"
+    path.write_text("".join(f"{number} {'x' * 40}\n" for number in range(5000)))
+    assert zaichik("publish", topic, "--file", str(path), "--json").json["stored"] == 5000
+
+
+def test_nothing_to_publish_is_fine(zaichik, topic):
+    result = zaichik("publish", topic, "--file", "/dev/null")
+    assert result.code == 0
+    assert "published 0" in result.err
+
+
+def test_keys_by_regular_expression(zaichik, topic, messages):
+    zaichik("publish", topic, "--key-regex", r"^(\w+) ", "é 1", "nokey", "b 2")
+    zaichik("publish", topic, "--key-regex", r"\d|^$", "a7", "")
+    assert messages(5) == [("é", "é 1"), (None, "nokey"), ("b", "b 2"), ("7", "a7"), (None, "")]
+
+
+def test_keys_by_json_field(zaichik, topic, messages):
+    lines = ['{"id": "a"}', '{"id": 7}', '{"id": null}', "{}", '{"id": ""}']
+    zaichik("publish", topic, "--key-json", "id", *lines)
+    assert [key for key, _ in messages(5)] == ["a", "7", None, None, None]
+
+
+@pytest.mark.parametrize(
+    ("bad", "text"), [("{", "message 2 is not JSON: "), ("[]", "message 2 is JSON, but no object")]
+)
+def test_a_bad_line_is_named_and_those_before_it_are_published(zaichik, topic, bad, text):
+    result = zaichik("publish", topic, "--key-json", "id", '{"id": 1}', bad)
+    assert result.code == 1
+    summary, error = result.err.splitlines()
+    assert "published 1 = stored 1" in summary
+    assert error.startswith(f"zaichik: {text}")
+
+
+def test_a_line_that_is_too_long_is_named(zaichik, topic, tmp_path):
+    path = tmp_path / "lines"
+    path.write_bytes(b"short\n" + b"x" * 2_000_000)
+    result = zaichik("publish", topic, "--file", str(path))
+    assert result.code == 1
+    assert "zaichik: line 2 has more than 1,048,576 bytes, the broker's max_message" in result.err
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "text"),
+    [
+        (["--key", ""], 2, "an empty key"),
+        (["--key-regex", "("], 2, "'(' is no regular expression"),
+        (["--key", "a", "--key-json", "b"], 2, "not allowed with argument"),
+        (["--file", "x"], 2, "MESSAGE and --file exclude each other"),
+        (["--key", "k" * 2000], 1, "key"),
+    ],
+)
+def test_what_is_refused(zaichik, topic, words, code, text):
+    result = zaichik("publish", topic, "message", *words)
+    assert result.code == code
+    assert text in result.err
+    assert result.err.count("\n") == 1
+
+
+def test_a_file_that_is_not_there(zaichik, topic):
+    result = zaichik("publish", topic, "--file", "/nowhere/at all")
+    assert (result.code, result.err) == (1, "zaichik: /nowhere/at all: No such file or directory\n")
+
+
+@pytest.mark.parametrize("name", ["", "$system", "x" * 300, "a\nb"])
+def test_a_wrong_topic_name_is_one_sentence(zaichik, name):
+    result = zaichik("publish", name, "x")
+    assert (result.code, result.err.count("\n")) == (1, 1)
+    assert result.err.startswith("zaichik: topic")
+
+
+def test_a_terminal_is_told_what_is_going_on(on_terminal, topic):
+    code, text = on_terminal("publish", topic, keys=b"typed\n\x04")
+    assert code == 0
+    assert "reading lines from the terminal, Ctrl-D ends" in text
+    assert "published 1 = stored 1" in text
+
+
+def test_a_file_has_a_progress_bar_on_a_terminal(on_terminal, topic, tmp_path):
+    path = tmp_path / "lines"
+    path.write_text("line\n" * 20_000)
+    code, text = on_terminal("publish", topic, "--file", str(path))
+    assert code == 0
+    assert "20,000 messages" in text
+    assert "published 20,000 = stored 20,000" in text

@@ -1,0 +1,65 @@
+"""Values as they are shown."""
+
+import io
+import logging
+import sys
+
+import anyio
+import pytest
+from rich.console import Console
+
+from zaichik.console import screen
+
+
+def test_bytes_are_text_in_json_if_they_can_be():
+    assert screen.json_bytes("naïve".encode()) == "naïve"
+    assert screen.json_bytes(b"\xff") == {"base64": "/w=="}
+
+
+def test_limits_are_shown_in_their_units():
+    shown = [
+        screen.setting("max_frame", 2048),
+        screen.setting("retention_ttl_ms", 5000),
+        screen.setting("write_timeout", 2.5),
+        screen.setting("auto_create", False),
+        screen.setting("max_topics", 10000),
+    ]
+    assert shown == ["2 KiB", "5s", "2.5s", "no", "10,000"]
+    assert screen.number(None) == "-"
+
+
+def test_a_table_that_nobody_looks_at_is_not_cut(monkeypatch):
+    file = io.StringIO()
+    screen.print_table(Console(file=file, width=20), screen.rows([("name", "x" * 100)]))
+    assert file.getvalue() == f"name  {'x' * 100}\n"
+
+
+def test_json_for_a_screen_without_unicode_is_escaped(monkeypatch):
+    file = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", file)
+    screen.print_json("é")
+    assert file.buffer.getvalue() == b'"\\u00e9"\n'
+
+
+def test_logging_is_as_it_was_afterwards():
+    logger = logging.getLogger("zaichik")
+    before = logger.handlers, logger.level
+    with screen.logging_to_stderr(logging.DEBUG):
+        assert logger.level == logging.DEBUG
+    assert (logger.handlers, logger.level) == before
+
+
+def test_a_closed_pipe_is_left_to_main():
+    with pytest.raises(BrokenPipeError):
+        screen.on_stdout().on_broken_pipe()
+
+
+@pytest.mark.anyio
+async def test_where_output_is_no_pipe_its_reader_is_never_gone(monkeypatch, tmp_path):
+    with (tmp_path / "out").open("wb") as file:
+        monkeypatch.setattr(screen, "_STDOUT", file.fileno())
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(screen.reader_gone)
+            await anyio.wait_all_tasks_blocked()
+            tasks.cancel_scope.cancel()
+    assert tasks.cancel_scope.cancelled_caught

@@ -1,0 +1,129 @@
+"""`zaichik serve`."""
+
+import json
+import signal
+import socket
+
+import pytest
+
+from zaichik import BrokerSettings
+
+
+def ready(process):
+    return json.loads(process.stdout.readline())
+
+
+def test_json_tells_the_address_and_every_limit(start, zaichik):
+    process = start("serve", "--port", "0", "--json", "--retention", "1h", "--capacity", "7", "--no-auto-create")
+    told = ready(process)
+    assert told["pid"] == process.pid
+    assert told["limits"] == BrokerSettings(auto_create=False).limits()
+    assert (told["topic_defaults"]["retention_ttl_ms"], told["topic_defaults"]["capacity"]) == (3_600_000, 7)
+    result = zaichik("publish", "t", "x", "--connect", f"127.0.0.1:{told['port']}")
+    assert result.code == 1
+    assert result.err.startswith("zaichik: ")
+
+
+def test_plainly_it_prints_address_pid_and_limits(start):
+    process = start("serve", "0")
+    line = process.stdout.readline()
+    assert line.startswith("zaichik 0.1.0 serves at 127.0.0.1:")
+    assert line.endswith(f", pid {process.pid}\n")
+    limits = [process.stdout.readline() for _ in range(13)]
+    assert any(text.startswith("max_frame          1.125 MiB") for text in limits)
+    process.terminate()
+    out, err = process.communicate()
+    assert (out, process.returncode) == ("", 0)
+    assert "INFO zaichik.console.serve: SIGTERM: stopping" in err
+
+
+def test_sigterm_ends_it_in_order_and_clients_are_told(start):
+    process = start("serve", "--port", "0", "--json")
+    address = f"127.0.0.1:{ready(process)['port']}"
+    start("publish", "t", "hello", "--connect", address).wait()
+    start("create", "u", "--retention", "forever", "--connect", address).wait()
+    reader = start("subscribe", "u", "--connect", address)
+    start("publish", "u", "hello", "--connect", address).wait()
+    assert reader.stdout.readline() == "hello\n"
+    process.send_signal(signal.SIGTERM)
+    assert process.wait() == 0
+    assert reader.wait() == 1
+    err = reader.stderr.read()
+    assert err.startswith(f"zaichik: the connection to {address} was lost: ")
+    assert "stopping" in err
+    assert err.count("\n") == 1
+
+
+def test_ctrl_c_ends_it_in_order_too(start):
+    process = start("serve", "--port", "0", "--json", "--log-level", "warning")
+    ready(process)
+    process.send_signal(signal.SIGINT)
+    assert process.communicate()[1] == ""
+    assert process.returncode == 130
+
+
+def test_a_second_signal_does_not_wait(start):
+    process = start("serve", "--port", "0", "--json")
+    silent = socket.create_connection(("127.0.0.1", ready(process)["port"]))  # reads nothing, ends nothing
+    with silent:
+        assert "connected" in process.stderr.readline()
+        process.terminate()
+        assert "again: at once" in process.stderr.readline()
+        process.terminate()
+        assert process.wait() in (0, 143)  # 0 if the first one was done already
+
+
+def test_a_taken_port_is_one_sentence(zaichik, broker):
+    port = broker.rpartition(":")[2]
+    result = zaichik("serve", port)
+    assert (result.code, result.out) == (1, "")
+    assert result.err.startswith(f"zaichik: port {port} at 127.0.0.1 is taken")
+    assert result.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [(PermissionError(13, "Permission denied"), "port 80 is not for everyone"), (OSError(99, "Nowhere"), "Nowhere")],
+)
+def test_an_address_that_cannot_be_had_is_one_sentence(zaichik, monkeypatch, error, text):
+    async def listening(*_):
+        raise error
+
+    monkeypatch.setattr("zaichik.broker.server.Server.listening", listening)
+    result = zaichik("serve", "80")
+    assert result.code == 1
+    assert text in result.err
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["1", "--port", "2"], "PORT is 1 and --port 2; give one of them"),
+        (["70000"], "'70000' is no port"),
+        (["--retention", "5x"], "argument --retention: '5x' is no duration"),
+        (["--log-level", "loud"], "argument --log-level: invalid choice: 'loud'"),
+    ],
+)
+def test_wrong_usage(zaichik, words, text):
+    result = zaichik("serve", *words)
+    assert (result.code, result.out) == (2, "")
+    assert text in result.err
+
+
+def test_a_default_out_of_range_is_refused_as_a_client_would_be(zaichik):
+    result = zaichik("serve", "--compaction-window", "99999999d")
+    assert result.code == 1
+    assert "compaction_window_ms is" in result.err
+
+
+def test_an_open_address_comes_with_a_warning(start):
+    process = start("serve", "--port", "0", "--host", "0.0.0.0", "--json")  # noqa: S104
+    ready(process)
+    assert process.stderr.readline().startswith("warning: there is no authentication, and 0.0.0.0:")
+
+
+def test_on_a_terminal_the_log_is_coloured(on_terminal):
+    code, text = on_terminal("serve", "--port", "0", interrupt_at=b"auto_create")
+    assert code == 130
+    assert "\x1b[34mINFO" in text
+    assert "Traceback" not in text

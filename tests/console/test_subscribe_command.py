@@ -1,0 +1,145 @@
+"""`zaichik subscribe`."""
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.usefixtures("connected")
+
+
+@pytest.fixture
+def ten(zaichik, topic):
+    """A topic with the messages 0 to 9, key "k"."""
+    zaichik("publish", topic, "--key", "k", *map(str, range(10)))
+    return topic
+
+
+@pytest.fixture
+def lagging(zaichik, topic):
+    """A topic whose ring has only offsets 6 to 9."""
+    zaichik("create", topic, "--capacity", "4", "--retention", "forever")
+    zaichik("publish", topic, *map(str, range(10)))
+    return topic
+
+
+def test_into_a_pipe_goes_the_payload_alone(zaichik, ten):
+    result = zaichik("subscribe", ten, "--until", "3")
+    assert (result.code, result.out, result.err) == (0, "0\n1\n2\n", "")
+
+
+def test_json_has_everything(zaichik, ten):
+    (line,) = zaichik("subscribe", ten, "--from", "4", "--count", "1", "--json").json_lines
+    assert line.pop("timestamp") > 1_700_000_000
+    assert line == {"topic": ten, "offset": 4, "key": "k", "payload": "4"}
+
+
+def test_verbose_has_offset_time_and_key(zaichik, ten):
+    offset, date, clock, key, payload = zaichik("subscribe", ten, "--from", "7", "--count", "1", "-v").out.split()
+    assert (offset, key, payload) == ("7", "k", "7")
+    assert (len(date), len(clock)) == (10, 12)
+
+
+@pytest.mark.parametrize(
+    ("where", "first"), [("earliest", "0"), ("6", "6"), ("2001-02-03T04:05:06Z", "0"), ("2001-02-03", "0")]
+)
+def test_where_to_begin(zaichik, ten, where, first):
+    assert zaichik("subscribe", ten, "--from", where, "--count", "1").out == f"{first}\n"
+
+
+def test_latest_begins_with_what_comes(zaichik, ten):
+    assert zaichik("subscribe", ten, "--from", "latest", "--until", "10").out == ""
+
+
+@pytest.mark.parametrize("word", ["yesterday", "-1", "2001-02-30"])
+def test_no_place_to_begin(zaichik, ten, word):
+    result = zaichik("subscribe", ten, f"--from={word}")
+    assert result.code == 2
+    assert f"argument --from: '{word}' is no start" in result.err
+
+
+def test_an_offset_that_is_not_there_yet_is_refused(zaichik, ten):
+    result = zaichik("subscribe", ten, "--from", "11")
+    assert (result.code, result.err.count("\n")) == (1, 1)
+    assert result.err.startswith("zaichik: ")
+
+
+def test_bytes_that_are_not_utf_8(zaichik, topic, tmp_path):
+    (tmp_path / "lines").write_bytes(b"a\xffb\n")
+    zaichik("publish", topic, "--file", str(tmp_path / "lines"))
+    assert zaichik("subscribe", topic, "--count", "1").out == "a\\xffb\n"
+    assert zaichik("subscribe", topic, "--count", "1", "--json").json["payload"] == {"base64": "Yf9i"}
+
+
+def test_lag_is_told_exactly(zaichik, lagging):
+    result = zaichik("subscribe", lagging, "--from", "0", "--until", "10", "--events")
+    assert result.out == "6\n7\n8\n9\n"
+    assert result.err == "lag: 6 messages, offsets 0 to 5, were gone\n"
+    result = zaichik("subscribe", lagging, "--from", "5", "--count", "1", "--events")
+    assert result.err == "lag: 1 message, offset 5, was gone\n"
+
+
+def test_lag_in_json(zaichik, lagging):
+    lines = zaichik("subscribe", lagging, "--from", "0", "--until", "10", "--events", "--json").json_lines
+    assert lines[0] == {"lagged": {"topic": lagging, "start": 0, "end": 6, "count": 6}}
+    assert [line["offset"] for line in lines[1:]] == [6, 7, 8, 9]
+
+
+def test_lag_is_warned_of_also_by_itself(zaichik, lagging):
+    result = zaichik("subscribe", lagging, "--from", "0", "--until", "10")
+    assert result.out == "6\n7\n8\n9\n"
+    assert result.err.startswith(f"zaichik: {lagging}: 6 messages were gone before they could be read")
+
+
+def test_ctrl_c_ends_it_with_a_summary(start, ten):
+    process = start("subscribe", ten)
+    assert [process.stdout.readline() for _ in range(10)] == [f"{n}\n" for n in range(10)]
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate()
+    assert (process.returncode, out) == (130, "")
+    assert err.startswith(f"{ten}: 10 messages, ")
+    assert err.count("\n") == 1
+
+
+def test_ctrl_c_tells_of_lag_as_well(start, lagging):
+    process = start("subscribe", lagging, "--from", "0", "--events")
+    assert process.stdout.readline() == "6\n"
+    process.send_signal(signal.SIGINT)
+    assert ", 6 were gone, " in process.communicate()[1]
+
+
+def test_head_ends_it_though_nothing_more_comes(ten):
+    """It must not wait for the next message to find out that nobody reads it."""
+    command = f"{sys.executable} -m zaichik subscribe {ten} | head -n 2; echo ${{PIPESTATUS[0]}}"
+    result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=20, check=True)
+    assert (result.stdout, result.stderr) == ("0\n1\n0\n", "")
+
+
+def test_head_ends_it_while_it_writes(zaichik, topic, tmp_path):
+    (tmp_path / "lines").write_text(f"{'x' * 100}\n" * 9000)  # more than a pipe holds
+    zaichik("publish", topic, "--file", str(tmp_path / "lines"))
+    command = f"{sys.executable} -m zaichik subscribe {topic} --json | head -n 2; echo ${{PIPESTATUS[0]}}"
+    result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=20, check=True)
+    assert result.stdout.splitlines()[2:] == ["0"]
+    assert result.stderr == ""
+
+
+def test_on_a_terminal_control_characters_are_harmless(zaichik, on_terminal, topic):
+    zaichik("publish", topic, "--key", "k\x07", "red \x1b[31m alert")
+    code, text = on_terminal("subscribe", topic, "--count", "1")
+    assert code == 0
+    assert f"{topic}: from offset 0; Ctrl-C ends" in text
+    assert "red \\x1b[31m alert" in text
+    assert "k\\x07" in text
+
+
+@pytest.mark.parametrize("option", ["--count=0", "--until=x", "--credit=-1"])
+def test_wrong_numbers(zaichik, option):
+    assert zaichik("subscribe", "t", option).code == 2
+
+
+def test_more_credit_than_the_broker_grants(zaichik, topic):
+    result = zaichik("subscribe", topic, "--credit", "2000000")
+    assert (result.code, result.err.count("\n")) == (1, 1)
+    assert "credit" in result.err

@@ -1,0 +1,44 @@
+"""`zaichik create`: a topic with settings of its own."""
+
+import argparse
+
+from rich.console import Console
+
+from zaichik.console import address, screen, topic_settings
+
+DESCRIPTION = """\
+Make a topic. Settings that are not named are the broker's choice. Topics also come into being when something
+is published or subscribed to; this is for those that need other settings. To create a topic a second time with
+the same settings is fine and changes nothing; with other settings it is refused.
+"""
+
+EPILOG = """\
+examples:
+  zaichik create orders --retention 1h --capacity 100000
+  zaichik create prices --compaction-window 10s      # one message a key every ten seconds
+  zaichik create audit --retention forever --max-bytes 1GiB
+  zaichik create orders --json                       # the settings in force, in milliseconds and bytes
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `zaichik create`."""
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.add_argument("topic", metavar="TOPIC", help='its name: 1 to 200 bytes of UTF-8, not beginning with "$"')
+    topic_settings.add_options(parser)
+    address.add_option(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON object: name, created, epoch, settings")
+
+
+async def run(arguments: argparse.Namespace, console: Console) -> int:
+    """Create it, and tell the settings in force."""
+    async with address.connected(arguments, "create") as client:
+        topic = await client.create_topic(arguments.topic, **topic_settings.chosen(arguments))
+    if arguments.json:
+        screen.print_json(
+            {"name": topic.name, "created": topic.created, "epoch": topic.epoch, "settings": topic.settings}
+        )
+    else:
+        verb = "created" if topic.created else "exists with these settings"
+        screen.print_rows(console, f"{topic.name}: {verb}", topic_settings.rows(topic.settings))
+    return 0

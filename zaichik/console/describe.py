@@ -1,0 +1,113 @@
+"""`zaichik describe`: everything the broker tells of itself, or of one topic and its readers."""
+
+import argparse
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from zaichik.console import address, limits, screen, topic_settings
+from zaichik.console.failure import Failure
+from zaichik.console.quantities import show_size
+from zaichik.console.topics import imbalance
+
+DESCRIPTION = """\
+Without TOPIC: the broker's state and limits. With TOPIC: its settings, where all its messages went, as sums that
+must come out even, and for each of its subscriptions where it stands and what it is waiting for, which is the
+first thing to look at when messages do not arrive.
+"""
+
+EPILOG = """\
+examples:
+  zaichik describe
+  zaichik describe orders
+  zaichik describe orders --json | jq -r '.subscriptions[].waiting_for'
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `zaichik describe`."""
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.add_argument("topic", metavar="TOPIC", nargs="?", help="which topic; left out: the broker itself")
+    address.add_option(parser)
+    parser.add_argument(
+        "--json", action="store_true", help='print one JSON object; for a topic {"topic": ..., "subscriptions": [...]}'
+    )
+
+
+async def run(arguments: argparse.Namespace, console: Console) -> int:
+    """Ask and show."""
+    wanted = arguments.topic
+    async with address.connected(arguments, "describe") as client:
+        if wanted is None:
+            broker = await client.describe()
+        else:
+            # Both are asked for by prefix, so "orders" also brings "orders.eu".
+            topics = [state for state in await client.topics(wanted) if state["name"] == wanted]
+            readers = [state for state in await client.subscriptions(f"{wanted}#") if state["topic"] == wanted]
+    if wanted is not None and not topics:
+        raise Failure(f"there is no topic {wanted}; see: zaichik topics")
+    if arguments.json:
+        screen.print_json(broker if wanted is None else {"topic": topics[0], "subscriptions": readers})
+    elif wanted is None:
+        _show_broker(console, broker)
+    else:
+        _show_topic(console, topics[0])
+        for reader in readers:
+            _show_subscription(console, reader)
+    return 0
+
+
+def _show_broker(console: Console, state: dict[str, Any]) -> None:
+    names = ("connections", "subscriptions", "topics")
+    pairs: list[screen.Row] = [("boot", str(state["boot"])), ("time", _time(state["now_us"]))]
+    screen.print_rows(console, state["name"], pairs + [(name, state[name]) for name in names])
+    console.print()
+    screen.print_table(console, limits.table(state["limits"], state["topic_defaults"]))
+
+
+def _show_topic(console: Console, state: dict[str, Any]) -> None:
+    n = {name: f"{value:,}" for name, value in state.items() if isinstance(value, int)}
+    held = f"offsets {n['head']} to {state['next_offset'] - 1:,}, {show_size(state['bytes'])}"
+    pairs: list[screen.Row] = [
+        ("created", f"{_time(state['epoch'])}, {'by name' if state['explicit'] else 'by first use'}"),
+        ("holds", held if state["resident"] else "nothing now"),
+        ("next offset", state["next_offset"]),
+        ("published", f"{n['published']} = stored {n['stored']} + compacted {n['compacted']}"),
+        ("stored", f"{n['stored']} = resident {n['resident']} + expired {n['expired']} + evicted {n['evicted']}"),
+        ("open windows", f"{n['open_windows']}, forgotten {n['forgotten_windows']}"),
+        ("subscriptions", state["subscriptions"]),
+    ]
+    screen.print_rows(console, f"topic {state['name']}", pairs + topic_settings.rows(state["settings"]))
+    _show_imbalance(console, state)
+
+
+def _show_subscription(console: Console, state: dict[str, Any]) -> None:
+    n = {name: f"{value:,}" for name, value in state.items() if isinstance(value, int)}
+    due = state["delivered"] + state["skipped"] + state["ahead"]
+    sizes = f"{show_size(state['in_flight_bytes'])} of {show_size(state['credit_bytes'])}"
+    pairs: list[screen.Row] = [
+        ("waiting for", state["waiting_for"]),
+        ("stands at", f"committed {n['committed']}, cursor {n['cursor']}, until {screen.number(state['until'])}"),
+        ("in flight", f"{n['in_flight']} of {n['credit']} messages, {sizes}"),
+        (
+            f"since {n['start']}",
+            f"{due:,} = delivered {n['delivered']} + skipped {n['skipped']} + ahead {n['ahead']}",
+        ),
+    ]
+    console.print()
+    who = state["client"] or "a client without a name"
+    title = f"subscription {state['id']} of connection {state['connection']}: {who}"
+    screen.print_rows(console, title, pairs)
+    _show_imbalance(console, state)
+
+
+def _show_imbalance(console: Console, state: dict[str, Any]) -> None:
+    if sentence := imbalance(state):
+        console.print(Text(f"!! {sentence}", "bold red"), soft_wrap=True)
+
+
+def _time(microseconds: int) -> str:
+    moment = datetime.fromtimestamp(microseconds / 1e6, UTC).astimezone()
+    return moment.isoformat(" ", "milliseconds")

@@ -1,0 +1,25 @@
+"""What goes wrong, in one sentence: the border between exceptions and people."""
+
+from zaichik.client.errors import ZaichikError
+from zaichik_protocol import Refused
+
+
+class Failure(Exception):
+    """A command cannot do what it was asked to; the text is the sentence to show."""
+
+
+def sentence(error: BaseException) -> str | None:
+    """What to tell of an exception in one line; None if it is a bug rather than a failure."""
+    match error:
+        case BaseExceptionGroup():
+            # Several tasks failed together: one cause, seen from several sides.
+            return next(filter(None, map(sentence, error.exceptions)), None)
+        case OSError(filename=str(name), strerror=str(reason)):
+            text = f"{name}: {reason}"
+        case OSError(strerror=str(reason)):
+            text = reason
+        case Failure() | ZaichikError() | Refused() | OSError():
+            text = str(error)
+        case _:
+            return None
+    return " ".join(text.split()) or type(error).__name__

@@ -1,0 +1,97 @@
+"""The lines of a file, a pipe or a terminal, a chunk at a time, while the rest of the program goes on.
+
+A thread for each read would be the usual way, but a thread that waits for a terminal cannot be ended: Ctrl-C
+would have to be pressed twice. So we wait until there is something to read, which can be cancelled, and then
+read what is there, which takes no time.
+"""
+
+import os
+import stat
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager, suppress
+
+import anyio
+import anyio.lowlevel
+
+from zaichik.console.failure import Failure
+
+CHUNK = 64 * 1024  # a pipe's worth on Linux
+STDIN = 0
+
+
+class Lines:
+    """Lines without their ends, in lists: one list for each read. `reading` makes one.
+
+    Args:
+        descriptor: of the open file.
+        longest: bytes that a line may have.
+
+    Attributes:
+        size: bytes of the file; None if only reading on will tell.
+        is_terminal: whether a person types them.
+        bytes_read: so far.
+        count: lines given so far.
+    """
+
+    def __init__(self, descriptor: int, longest: int) -> None:
+        status = os.fstat(descriptor)
+        self.is_terminal = os.isatty(descriptor)
+        self.size = status.st_size if stat.S_ISREG(status.st_mode) else None
+        self.bytes_read = 0
+        self.count = 0
+        self._descriptor = descriptor
+        self._longest = longest
+
+    async def __aiter__(self) -> AsyncIterator[list[bytes]]:
+        """Every line, the last one also if it has no end.
+
+        Raises:
+            Failure: a line is longer than allowed.
+        """
+        rest = b""
+        while chunk := await self._read():
+            *lines, rest = (rest + chunk).split(b"\n")
+            if len(rest) > self._longest:
+                number = self.count + len(lines) + 1
+                raise Failure(f"line {number} has more than {self._longest:,} bytes, the broker's max_message")
+            self.count += len(lines)
+            yield [line.removesuffix(b"\r") for line in lines]
+        if rest:
+            self.count += 1
+            yield [rest]
+
+    async def _read(self) -> bytes:
+        if self.size is None:
+            with suppress(PermissionError):  # /dev/null and its like cannot be waited for, and need not be
+                await anyio.wait_readable(self._descriptor)
+        await anyio.lowlevel.checkpoint()
+        chunk = os.read(self._descriptor, CHUNK)
+        self.bytes_read += len(chunk)
+        return chunk
+
+
+@contextmanager
+def reading(path: str, longest: int) -> Iterator[Lines]:
+    """The lines of the file, or of standard input if the path is "-"; open as long as the block lasts.
+
+    Raises:
+        OSError: it cannot be opened.
+    """
+    if path == "-":
+        yield Lines(STDIN, longest)
+        return
+    with open(path, "rb") as file:  # noqa: PTH123 (what the user wrote is opened as it is)
+        yield Lines(file.fileno(), longest)
+
+
+def everything(path: str) -> bytes:
+    """All bytes of the file, or of standard input if the path is "-".
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with open(STDIN if path == "-" else path, "rb", closefd=path != "-") as file:
+        if file.isatty():
+            sys.stderr.write("reading the terminal, Ctrl-D ends\n")
+        return file.read()

@@ -1,0 +1,142 @@
+"""From an argument list to an exit code.
+
+The first word names the command, and only that command's file is imported: `zaichik --help` answers at once,
+and no command pays for what another one needs.
+"""
+
+import argparse
+import difflib
+import os
+import sys
+from importlib import import_module
+from importlib.metadata import version
+from io import TextIOWrapper
+from typing import TYPE_CHECKING, NoReturn, Protocol, cast
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+# A command is the file of its name beside this one.
+COMMANDS = {
+    "serve": "run a broker",
+    "publish": "send messages, from arguments, a file or standard input",
+    "subscribe": "print a topic's messages as they come",
+    "create": "make a topic with settings of its own",
+    "topics": "list topics: what they hold, what became of the rest",
+    "describe": "tell everything about the broker, or one topic and its readers",
+    "dissect": "explain the bytes of the wire protocol, field by field",
+    "demo": "watch a broker at work",
+}
+
+OK, FAILED, INTERRUPTED = 0, 1, 130  # 2, wrong usage, is argparse's; 130 is what shells make of Ctrl-C
+
+DESCRIPTION = """\
+zaichik is a tiny message broker: topics, retention, compaction windows, commits.
+"""
+
+EPILOG = """\
+commands:
+{commands}
+
+examples:
+  zaichik serve                       # a broker at 127.0.0.1:8889
+  zaichik publish greetings hello     # elsewhere: send it a message
+  zaichik subscribe greetings         # and read what comes
+  zaichik publish --help              # more about one command
+
+environment:
+  ZAICHIK_CONNECT   the broker's HOST:PORT where --connect is not given
+  NO_COLOR          if set, nothing is coloured
+
+exit codes:
+  0    done; also a broker that was ended with SIGTERM, and a reader such as head that has seen enough
+  1    the broker refused, or there is none, or the data is bad
+  2    wrong usage
+  130  ended with Ctrl-C
+"""
+
+
+class Command(Protocol):
+    """What the file of a command offers."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Tell the parser the command's arguments, description and examples."""
+
+    async def run(self, arguments: argparse.Namespace, console: "Console") -> int:
+        """Carry it out, with `console` for standard output. Returns the exit code."""
+
+
+class OneLineParser(argparse.ArgumentParser):
+    """A parser that says what is wrong in one line and does not repeat the usage above it."""
+
+    def __init__(self, prog: str, description: str = "", epilog: str = "") -> None:
+        # No abbreviations: a script that says --ret must not break when another option begins so, too.
+        super().__init__(
+            prog,
+            description=description,
+            epilog=epilog,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+
+    def error(self, message: str) -> NoReturn:
+        """Exit for wrong usage."""
+        self.exit(2, f"zaichik: {message} (see: {self.prog} --help)\n")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command that the arguments name. Returns the exit code."""
+    words = sys.argv[1:] if argv is None else argv
+    try:
+        if words and not words[0].startswith("-"):
+            return _run(words[0], words[1:])
+        parser = _main_parser()
+        parser.parse_args(words)
+        parser.print_help()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # `zaichik subscribe t | head` is no failure. What is still buffered can go nowhere; without this the
+        # interpreter would try once more at its end, and complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return OK
+
+
+def _main_parser() -> OneLineParser:
+    commands = "\n".join(f"  {name:10} {summary}" for name, summary in COMMANDS.items())
+    parser = OneLineParser("zaichik", DESCRIPTION, EPILOG.format(commands=commands))
+    parser.usage = "zaichik [--help] [--version] COMMAND ..."
+    parser.add_argument("--version", action="version", version=f"zaichik {version('zaichik')}")
+    return parser
+
+
+def _run(name: str, words: list[str]) -> int:
+    """Import and run one command; its failures become a sentence and an exit code."""
+    if name not in COMMANDS:
+        similar = difflib.get_close_matches(name, COMMANDS, 1)
+        _main_parser().error(f"there is no command {name}" + (f"; did you mean {similar[0]}?" if similar else ""))
+    command = cast("Command", import_module(f"zaichik.console.{name}"))
+    parser = OneLineParser(f"zaichik {name}")
+    command.add_arguments(parser)
+    # Intermixed, so that `publish TOPIC --key k MESSAGE` finds its MESSAGE behind an option.
+    arguments = parser.parse_intermixed_args(words)
+
+    import anyio
+
+    from zaichik.console import failure, screen
+
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that lacks a letter still gets the line
+    try:
+        with screen.logging_to_stderr():
+            return anyio.run(command.run, arguments, screen.on_stdout())
+    except argparse.ArgumentTypeError as error:
+        parser.error(str(error))
+    except (KeyboardInterrupt, BrokenPipeError):
+        raise
+    except Exception as error:
+        sentence = failure.sentence(error)
+        if sentence is None:
+            raise  # a bug, and its traceback is what helps
+        screen.complain(sentence)
+        return FAILED

@@ -1,0 +1,81 @@
+"""Durations and sizes as people write them: 500ms, 10s, 7d, forever; 4096, 10MB, 64MiB. And back."""
+
+import argparse
+import re
+from typing import Literal
+
+from zaichik_protocol import FOREVER
+
+_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_BYTES = {"b": 1}
+_BYTES |= {f"{letter}b": 1000**power for power, letter in enumerate("kmgt", 1)}
+_BYTES |= {f"{letter}ib": 1024**power for power, letter in enumerate("kmgt", 1)}
+_QUANTITY = re.compile(r"(?P<number>\d+(\.\d+)?) ?(?P<unit>[a-z]*)", re.ASCII)
+
+
+def duration(text: str) -> float | Literal["forever"]:
+    """The seconds that a text such as 10s means, or "forever". A bare number is seconds.
+
+    Raises:
+        argparse.ArgumentTypeError: it means none.
+    """
+    if text == "forever":
+        return "forever"
+    match = _QUANTITY.fullmatch(text)
+    unit = _MS.get(match["unit"] or "s") if match else None
+    if not match or not unit:
+        raise argparse.ArgumentTypeError(f"{text!r} is no duration; write 500ms, 10s, 5m, 6h, 7d, forever or seconds")
+    return float(match["number"]) * unit / 1000
+
+
+def size(text: str) -> int:
+    """The bytes that a text such as 64MiB means. A bare number is bytes.
+
+    Raises:
+        argparse.ArgumentTypeError: it means none.
+    """
+    match = _QUANTITY.fullmatch(text.lower())
+    unit = _BYTES.get(match["unit"] or "b") if match else None
+    if not match or not unit:
+        raise argparse.ArgumentTypeError(f"{text!r} is no size; write 4096, 10kB, 10MB, 64KiB, 64MiB or 1GiB")
+    number = match["number"]
+    return round(float(number) * unit) if "." in number else int(number) * unit
+
+
+def natural(text: str) -> int:
+    """A whole number, 0 or more.
+
+    Raises:
+        argparse.ArgumentTypeError: it is none.
+    """
+    if not re.fullmatch(r"\d+", text, re.ASCII):
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number")
+    return int(text)
+
+
+def positive(text: str) -> int:
+    """A whole number, 1 or more.
+
+    Raises:
+        argparse.ArgumentTypeError: it is none.
+    """
+    number = natural(text)
+    if not number:
+        raise argparse.ArgumentTypeError("0 is too little; it must be at least 1")
+    return number
+
+
+def show_duration(ms: int) -> str:
+    """Milliseconds in the largest unit that makes a whole number: what `duration` reads."""
+    if ms == FOREVER:
+        return "forever"
+    name = next((name for name, unit in reversed(_MS.items()) if ms and ms % unit == 0), "s")
+    return f"{ms // _MS[name]}{name}"
+
+
+def show_size(count: int) -> str:
+    """Bytes in the largest unit there is one of, with four digits at most."""
+    for power, letter in ((4, "T"), (3, "G"), (2, "M"), (1, "K")):
+        if count >= 1024**power:
+            return f"{count / 1024**power:.4g} {letter}iB"
+    return f"{count} B"

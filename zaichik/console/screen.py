@@ -1,0 +1,180 @@
+"""How things are shown: coloured on a terminal, plain for other programs, as JSON on demand.
+
+Results go to standard output, everything about them (progress, summaries, warnings) to standard error, so
+that a pipe never carries both.
+"""
+
+import json
+import logging
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import anyio
+from rich.console import Console
+from rich.logging import RichHandler
+from rich.table import Table
+from rich.text import Text
+
+from zaichik.console import quantities
+
+PLAIN_WIDTH = 1000  # where nobody looks at the lines, a table is as wide as it likes
+
+_STDOUT = 1
+
+Row = tuple[str, Any]
+
+
+class Screen(Console):
+    """A rich console that leaves a closed pipe to `main`, which knows that it is no failure."""
+
+    def on_broken_pipe(self) -> None:
+        """Called by rich while it handles the error."""
+        raise BrokenPipeError
+
+
+def on_stdout() -> Console:
+    """The console for results."""
+    return Screen(file=sys.stdout, highlight=False)
+
+
+def on_stderr() -> Console:
+    """The console for what is told about the results."""
+    return Screen(file=sys.stderr, highlight=False)
+
+
+def complain(sentence: str) -> None:
+    """Say what went wrong."""
+    console = on_stderr()
+    console.print(Text.assemble(("zaichik: ", "bold red"), sentence), soft_wrap=not console.is_terminal)
+
+
+def remark(sentence: str, style: str = "dim") -> None:
+    """Say something beside the results."""
+    console = on_stderr()
+    console.print(Text(sentence, style), soft_wrap=not console.is_terminal)
+
+
+def print_json(value: Any) -> None:
+    """A value as one line of JSON, at once, also into a pipe."""
+    is_unicode = (sys.stdout.encoding or "").lower().startswith("utf")
+    sys.stdout.write(json.dumps(value, ensure_ascii=not is_unicode) + "\n")
+    sys.stdout.flush()
+
+
+def json_bytes(data: bytes) -> str | dict[str, str]:
+    """Bytes as JSON has them: text if they are UTF-8, else {"base64": ...}."""
+    import base64
+
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data).decode()}
+
+
+async def reader_gone() -> None:
+    """Returns when nobody reads our output any more; never if there is no telling.
+
+    A program that only notices when it writes would stay, in `zaichik subscribe t | head`, until the next message.
+    """
+    if not stat.S_ISFIFO(os.fstat(_STDOUT).st_mode):
+        await anyio.sleep_forever()
+    await anyio.wait_readable(_STDOUT)  # of a pipe's writing end only its breaking can be read
+
+
+def print_table(console: Console, table: Table) -> None:
+    """A table: fitted to the terminal; elsewhere nothing but columns, none of them cut."""
+    if console.is_terminal:
+        console.print(table)
+        return
+    table.box = None
+    table.pad_edge = False
+    wide = Console(file=console.file, width=PLAIN_WIDTH, highlight=False)
+    with wide.capture() as captured:
+        wide.print(table)
+    for line in captured.get().splitlines():
+        console.print(Text(line.rstrip()), soft_wrap=True)
+
+
+def print_rows(console: Console, title: str, pairs: list[Row]) -> None:
+    """A heading, and below it names and values."""
+    console.print(Text(title, "bold"), soft_wrap=True)
+    print_table(console, rows(pairs))
+
+
+def rows(pairs: list[Row]) -> Table:
+    """Names and values in two columns."""
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="cyan", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in pairs:
+        table.add_row(name, Text(number(value)))
+    return table
+
+
+def number(value: Any) -> str:
+    """A value with thousands kept apart if it is a number."""
+    match value:
+        case bool():
+            return "yes" if value else "no"
+        case None:
+            return "-"
+        case int():
+            return f"{value:,}"
+        case _:
+            return str(value)
+
+
+def setting(name: str, value: Any) -> str:
+    """The value of a limit or setting, in the unit its name tells or is known for."""
+    if name in _BYTES:
+        return quantities.show_size(value)
+    if name.endswith("_ms"):
+        return quantities.show_duration(value)
+    if name.endswith("_timeout"):
+        return f"{value:g}s"
+    return number(value)
+
+
+_BYTES = {"max_message", "max_frame", "max_key", "soft_output", "max_replies", "max_bytes"}
+
+
+@contextmanager
+def logging_to_stderr(level: int = logging.WARNING) -> Iterator[None]:
+    """Show zaichik's log on standard error as long as the block lasts.
+
+    Warnings alone, as the clients want them, look like any other remark. A broker's log has times.
+    """
+    handler: logging.Handler
+    if level >= logging.WARNING:
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(logging.Formatter("zaichik: %(message)s"))
+    elif sys.stderr.isatty():
+        handler = RichHandler(console=on_stderr(), show_path=False, omit_repeated_times=False, log_time_format="%X")
+    else:
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logger = logging.getLogger("zaichik")
+    before = logger.handlers, logger.level
+    logger.handlers = [handler]
+    logger.setLevel(level)
+    try:
+        yield
+    finally:
+        logger.handlers = before[0]
+        logger.setLevel(before[1])
+
+
+@contextmanager
+def without_warnings() -> Iterator[None]:
+    """Show only the client's errors as long as the block lasts: its warnings are told in another way."""
+    logger = logging.getLogger("zaichik.client")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)

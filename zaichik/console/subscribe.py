@@ -1,0 +1,195 @@
+"""`zaichik subscribe`: a topic's messages, printed as they come."""
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from datetime import datetime
+
+import anyio
+from rich.console import Console
+from rich.text import Text
+
+from zaichik.background import BackgroundTasks
+from zaichik.client.messages import Lagged, Message, StartAt
+from zaichik.client.subscription import Subscription
+from zaichik.console import address, quantities, screen
+from zaichik.console.quantities import positive
+
+DESCRIPTION = """\
+Print a topic's messages, first what retention has kept, then what comes, until Ctrl-C. On a terminal each line
+begins with offset, time and key, and control characters are shown as escapes; into a pipe or file goes only the
+payload. Bytes that are not UTF-8 are shown as \\xff. Where it matters which messages were there exactly, use
+--json: one object a line with topic, offset, timestamp (seconds since 1970), key (null: none) and payload; key
+and payload are strings, or {"base64": "..."} if they are not UTF-8.
+"""
+
+EPILOG = """\
+examples:
+  zaichik subscribe orders                           # all there is, then all that comes
+  zaichik subscribe orders --from latest             # only what comes
+  zaichik subscribe orders --from 1000 --until 2000  # these offsets, then end
+  zaichik subscribe orders --from 2026-01-31T08:00   # accepted since then, local time
+  zaichik subscribe orders --count 1 --json | jq .payload
+  zaichik subscribe orders --events                  # also tell when messages were gone
+
+A reader that cannot keep up, such as a pager, holds nobody up: when the topic's ring is full, messages it has
+not read are dropped, and it is told exactly how many. With --json --events that is a line of its own:
+{"lagged": {"topic": "orders", "start": 10, "end": 35, "count": 25}}
+"""
+
+# In flight at most, in bytes. While a reader of our output keeps us waiting, so does the broker; what it has sent
+# by then must fit into the sockets' buffers, or it would take us for dead.
+CREDIT_BYTES = 512 * 1024
+CREDIT = 1000
+
+# Of other people's messages only tabs and line ends may reach a terminal as they are.
+_ESCAPES = {code: f"\\x{code:02x}" for code in (*range(0x20), 0x7F, *range(0x80, 0xA0)) if chr(code) not in "\t\n"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `zaichik subscribe`."""
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.add_argument("topic", metavar="TOPIC", help="what to read; made if it is not there")
+    parser.add_argument(
+        "--from",
+        dest="start",
+        metavar="WHERE",
+        type=_start,
+        default="earliest",
+        help="earliest (the default), latest, an offset, or an ISO 8601 time",
+    )
+    parser.add_argument("--until", metavar="OFFSET", type=quantities.natural, help="end before this offset")
+    parser.add_argument("--count", metavar="N", type=positive, help="end after this many messages")
+    parser.add_argument("--events", action="store_true", help="also tell of messages that were gone")
+    parser.add_argument("--json", action="store_true", help="print one JSON object a line")
+    parser.add_argument("-v", "--verbose", action="store_true", help="offset, time and key also into a pipe")
+    parser.add_argument(
+        "--credit", metavar="N", type=positive, default=CREDIT, help="messages in flight at most (default: %(default)s)"
+    )
+    address.add_option(parser)
+
+
+def _start(text: str) -> StartAt:
+    match text:
+        case "earliest" | "latest":
+            return text
+        case _ if text.isascii() and text.isdigit():
+            return int(text)
+    try:
+        return datetime.fromisoformat(text).astimezone()
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no start; write earliest, latest, an offset, or a time such as 2026-01-31T08:00"
+        ) from None
+
+
+async def run(arguments: argparse.Namespace, console: Console) -> int:
+    """Print until something ends it."""
+    began = time.perf_counter()
+    seen = _Seen()
+    # The client warns of lag by itself; with --events it is told here, and not twice.
+    quiet = screen.without_warnings() if arguments.events else nullcontext()
+    async with (
+        address.connected(arguments, "subscribe") as client,
+        client.subscribe(
+            arguments.topic,
+            start=arguments.start,
+            until=arguments.until,
+            credit=arguments.credit,
+            credit_bytes=CREDIT_BYTES,
+            events=True,
+        ) as subscription,
+    ):
+        if console.is_terminal and not arguments.json:
+            screen.remark(f"{subscription.topic}: from offset {subscription.start:,}; Ctrl-C ends")
+        try:
+            with quiet, anyio.CancelScope() as scope:
+                async with BackgroundTasks() as background:
+                    background.group.start_soon(_end_with_the_reader, scope)
+                    await _print_all(subscription, arguments, _printer(arguments, console), seen)
+        except anyio.get_cancelled_exc_class():
+            lag = f", {subscription.lagged:,} were gone" if subscription.lagged else ""
+            screen.remark(f"{arguments.topic}: {seen.count:,} messages{lag}, {time.perf_counter() - began:.3g} s")
+            raise
+    return 0
+
+
+async def _end_with_the_reader(scope: anyio.CancelScope) -> None:
+    await screen.reader_gone()
+    scope.cancel()
+
+
+class _Seen:
+    """How many messages were printed."""
+
+    count = 0
+
+
+async def _print_all(
+    subscription: Subscription[Message | Lagged],
+    arguments: argparse.Namespace,
+    show: Callable[[Message], None],
+    seen: _Seen,
+) -> None:
+    async for item in subscription:
+        match item:
+            case Message():
+                show(item)
+                seen.count += 1
+                if seen.count == arguments.count:
+                    return
+            case Lagged() if arguments.events:
+                _show_lag(item, as_json=arguments.json)
+
+
+def _printer(arguments: argparse.Namespace, console: Console) -> Callable[[Message], None]:
+    """What is done with a message."""
+    if arguments.json:
+        return _print_json
+    if console.is_terminal:
+        return lambda message: console.print(_line(message, escape=True), soft_wrap=True)
+    if arguments.verbose:
+        return lambda message: _write(_line(message, escape=False).plain)
+    return lambda message: _write(message.payload.decode("utf-8", "backslashreplace"))
+
+
+def _print_json(message: Message) -> None:
+    topic, offset, timestamp, key, payload = message
+    screen.print_json(
+        {
+            "topic": topic,
+            "offset": offset,
+            "timestamp": timestamp,
+            "key": None if key is None else screen.json_bytes(key),
+            "payload": screen.json_bytes(payload),
+        }
+    )
+
+
+def _write(line: str) -> None:
+    """A line, at once: whoever reads the pipe waits for it. rich would take ten times as long."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def _line(message: Message, *, escape: bool) -> Text:
+    """Offset, time and key in faint letters, then the payload."""
+    payload, key = (part.decode("utf-8", "backslashreplace") for part in (message.payload, message.key or b""))
+    if escape:
+        payload, key = payload.translate(_ESCAPES), key.translate(_ESCAPES)
+    moment = datetime.fromtimestamp(message.timestamp).astimezone()
+    prefix = f"{message.offset:>8}  {moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03}  "
+    return Text.assemble((prefix, "dim"), (f"{key}  " if key else "", "cyan"), payload)
+
+
+def _show_lag(lagged: Lagged, *, as_json: bool) -> None:
+    if as_json:
+        gone = {"topic": lagged.topic, "start": lagged.start, "end": lagged.end, "count": lagged.count}
+        screen.print_json({"lagged": gone})
+    else:
+        messages = "message" if lagged.count == 1 else "messages"
+        offsets = f"offset {lagged.start}" if lagged.count == 1 else f"offsets {lagged.start} to {lagged.end - 1}"
+        were = "was" if lagged.count == 1 else "were"
+        screen.remark(f"lag: {lagged.count:,} {messages}, {offsets}, {were} gone", "yellow")

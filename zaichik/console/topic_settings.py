@@ -1,0 +1,45 @@
+"""A topic's settings as options of a command: `serve` takes them as defaults, `create` for one topic."""
+
+import argparse
+from typing import Any
+
+from zaichik.console import quantities, screen
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Give a command the five settings. An option that is not given is None: somebody else's default holds."""
+    group = parser.add_argument_group("settings of topics")
+    group.add_argument(
+        "--retention",
+        metavar="DUR",
+        type=quantities.duration,
+        help="how long messages stay readable for those who come later: 500ms, 10s, 5m, 6h, 7d, forever, or seconds",
+    )
+    group.add_argument(
+        "--compaction-window",
+        metavar="DUR",
+        type=quantities.duration,
+        help="how long a key's first message keeps later ones of that key out; 0 is off",
+    )
+    group.add_argument(
+        "--capacity", metavar="N", type=quantities.positive, help="messages kept at most; the oldest go first"
+    )
+    group.add_argument("--max-bytes", metavar="SIZE", type=quantities.size, help="the same in bytes: 4096, 10MB, 64MiB")
+    group.add_argument("--max-keys", metavar="N", type=quantities.positive, help="keys whose windows are remembered")
+
+
+def chosen(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The settings that were given, as arguments of `Client.create_topic`."""
+    settings = {
+        "retention_ttl": arguments.retention,
+        "compaction_window": arguments.compaction_window,
+        "capacity": arguments.capacity,
+        "max_bytes": arguments.max_bytes,
+        "max_keys": arguments.max_keys,
+    }
+    return {name: value for name, value in settings.items() if value is not None}
+
+
+def rows(settings: dict[str, int]) -> list[screen.Row]:
+    """The settings in force, to be shown."""
+    return [(name.removesuffix("_ms"), screen.setting(name, value)) for name, value in settings.items()]
