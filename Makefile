@@ -33,6 +33,7 @@ check: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy examples/*.py tutorial/tiny_broker.py benchmarks/*.py
 
 test: check
 	$(BIN)/coverage erase

@@ -14,7 +14,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import anyio
 
@@ -95,7 +95,11 @@ def run(messages: int, size: int, batch: int, credit: int) -> float:
 
 def main(arguments: Sequence[str]) -> None:
     """Measure and print a table, or play one of the three roles."""
-    roles = {"broker": broker, "publisher": publisher, "subscriber": subscriber}
+    roles: dict[str, Callable[..., Awaitable[None]]] = {
+        "broker": broker,
+        "publisher": publisher,
+        "subscriber": subscriber,
+    }
     if arguments and arguments[0] in roles:
         anyio.run(roles[arguments[0]], *map(int, arguments[1:]))
         return
