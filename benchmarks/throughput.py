@@ -3,8 +3,8 @@
     python benchmarks/throughput.py                  # 100-byte messages, batches of 1 and of 1000
     python benchmarks/throughput.py --runs 5 --bytes 1024
 
-Each run starts its own broker on a free loopback port. The clock runs, in the subscriber, from the moment the
-publisher is told to go until the last message is there; all messages are counted. The batch sizes take turns
+Each run starts its own broker on a free loopback port. The clock runs from the moment the publisher is told to go
+until the subscriber has the last message; all messages are counted. The batch sizes take turns
 (A B A B …), so that a machine that slows down slows down both. Machines differ: compare figures of one run.
 """
 
@@ -112,7 +112,8 @@ def main(arguments: Sequence[str]) -> None:
     rates: dict[int, list[float]] = {1: [], 1000: []}
     for number in range(options.runs):
         for batch, results in rates.items():
-            messages = options.messages if batch > 1 else options.messages // 10
+            wanted = options.messages if batch > 1 else options.messages // 10
+            messages = max(1, wanted // batch) * batch
             results.append(run(messages, options.bytes, batch, options.credit))
             print(f"run {number + 1}, batches of {batch}: {results[-1]:,.0f} messages/s", file=sys.stderr, flush=True)
     print(

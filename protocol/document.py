@@ -1,7 +1,7 @@
 """The generated parts of `protocol/README.md`: byte drawings, field tables, hexdumps, error tables.
 
 `make docs` runs it through cog, which keeps the output inside the document; a test checks that it is current.
-Everything here is derived: drawings and tables from `zaichik_protocol.layout`, hexdumps from `vectors/`.
+Everything here is derived: drawings and tables from `zaichik_protocol.frames`, hexdumps from `vectors/`.
 """
 
 import json

@@ -3,7 +3,7 @@ import struct
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from wire_examples import GOLDEN, INVALID, PROPERTY, by_name, damaged, streams
+from wire_examples import ALL_FRAMES, GOLDEN, INVALID, PROPERTY, by_name, damaged, streams
 
 from zaichik.dissect import dissect
 from zaichik_protocol import Batch, Close, Commit, Ping, Publish, Unsubscribe, encode
@@ -142,3 +142,11 @@ def test_any_bytes_can_be_dissected(data):
         end += len(field.data)
         assert data[field.offset : end] == field.data
     assert end <= len(data)
+
+
+@pytest.mark.parametrize("case", [case for case in INVALID if case.hello_done], ids=by_name)
+def test_what_a_codec_refuses_is_never_shown_as_right(case):
+    """But for what is only wrong for the one who receives it: a type it does not take, a length beyond its limit."""
+    known = case.data[4:5] and case.data[4] in {cls.TYPE for cls in ALL_FRAMES}
+    only_here = known and (case.field == "type" or case.code in {"FRAME_TOO_LARGE", "HELLO_REQUIRED"})
+    assert problems(case.data) or only_here

@@ -11,7 +11,9 @@ from typing import Any
 
 from construct import Construct, ConstructError, Struct
 
-from zaichik_protocol.frames import EVENTS, REPLIES, REQUESTS
+from zaichik_protocol.codec import FrameDecoder
+from zaichik_protocol.errors import ProtocolError
+from zaichik_protocol.frames import EVENTS, REPLIES, REQUESTS, Frame
 from zaichik_protocol.layout import BATCH_COLUMNS, HEADER, HEADER_SIZE, LENGTH_SIZE, reason
 
 _TYPES = {cls.TYPE: cls for cls in REQUESTS + REPLIES + EVENTS}
@@ -61,16 +63,32 @@ def dissect(data: bytes) -> Iterator[Field]:
         if end < body_at:
             yield Field(body_at, b"", name, "body", None, "", f"length {values['length']} is less than a header's 8")
             return
+        problems = False
         if cls is None:
             yield Field(body_at, body, name, "body", None, "", f"no frame has type 0x{values['type']:02x}")
         else:
             flags = {flag: bool(values["flags"] & bit) for flag, bit in cls.FLAGS.items()}
             fields = _body(cls.BODY, body, body_at, name, flags)
-            yield from (field for field in fields if field.data or field.problem)
+            for field in fields:
+                problems = problems or bool(field.problem)
+                if field.data or field.problem:
+                    yield field
+        if end <= len(data) and cls is not None and not problems:
+            yield from _misread(data[offset:end], cls, end)
         if end > len(data):
             missing = end - len(data)
             yield Field(len(data), b"", name, "cut", None, "", f"the frame is cut here: {missing} bytes are missing")
         offset = end
+
+
+def _misread(frame: bytes, cls: type[Frame], offset: int) -> Iterator[Field]:
+    """What the codec has against a frame whose lengths are right: bad flags, bad UTF-8, a bad batch."""
+    decoder = FrameDecoder((cls,), max_frame=len(frame))
+    decoder.receive_data(frame)
+    try:
+        decoder.next_frame()
+    except ProtocolError as error:
+        yield Field(offset, b"", cls.__name__, error.field or "frame", None, "", error.message)
 
 
 def _body(layout: Struct, data: bytes, offset: int, frame: str, flags: dict[str, bool]) -> Iterator[Field]:

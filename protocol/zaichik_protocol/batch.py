@@ -130,10 +130,11 @@ class Batch:
             return self
         if not 0 <= start < stop <= self.count:
             raise ValueError(f"cannot cut {start} to {stop} out of {self.count} messages")
-        keys = self.key_offsets[start : stop + 1]
-        payloads = self.payload_offsets[start : stop + 1]
+        row = f"<{stop - start + 1}i"  # the piece's offsets alone: a small piece of a large batch must be cheap
+        keys = unpack_from(row, self.data, _COUNT.size + start * _OFFSET_SIZE)
+        payloads = unpack_from(row, self.data, _COUNT.size + (self.count + 1 + start) * _OFFSET_SIZE)
         keys_at = self._body_at
-        payloads_at = len(self.data) - self.payload_offsets[-1]
+        payloads_at = keys_at + self.key_size
         offsets = [offset - keys[0] for offset in keys] + [offset - payloads[0] for offset in payloads]
         return Batch(
             pack(f"<I{len(offsets)}i", stop - start, *offsets)

@@ -153,7 +153,10 @@ class FrameDecoder:
             problem = f"a frame of length {length}: at least {MIN_LENGTH} are needed. Is this zaichik's protocol?"
             raise ProtocolError(ErrorCode.MALFORMED, problem)
         if length > self._max_frame:
-            problem = f"a frame of length {length}; at most {self._max_frame} are accepted. Send smaller batches."
+            problem = (
+                f"a frame of length {length}; at most {self._max_frame} are accepted. "
+                "Send smaller batches, if this is zaichik's protocol at all."
+            )
             raise ProtocolError(ErrorCode.FRAME_TOO_LARGE, problem)
         size = LENGTH_SIZE + length
         if len(self._buffer) < size:

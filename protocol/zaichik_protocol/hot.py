@@ -1,8 +1,9 @@
 """Plain `struct` twins of the frames that messages travel in.
 
-construct reads a field at a time through several Python calls: 50 to 150 µs a frame, which is more than the
-broker's whole remaining work. So the few frames that come once a batch have a second, plain reading and
-writing here, 10 to 20 times as fast. The declaration in `layout` stays the reference:
+construct reads a field at a time through several Python calls, which takes longer than all the rest of the
+broker's work on a frame. So the few frames that come once a batch have a second, plain reading and writing
+here, many times as fast (`python benchmarks/core.py` tells how many). The declaration in `frames` stays the
+reference:
 
 * A twin knows the well-formed case only. Whatever it stumbles over (it raises `struct.error` or `ValueError`)
   is read again by the declaration, which finds the right error. So both accept and reject alike.

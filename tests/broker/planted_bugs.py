@@ -95,14 +95,14 @@ def dropped_bits_are_highest_first(monkeypatch):
 
 
 def _evict_with(monkeypatch, more):
-    real = BroadcastRing.evict
+    real = BroadcastRing._evict
 
     def evict(self):
         self.capacity -= more
         real(self)
         self.capacity += more
 
-    monkeypatch.setattr(BroadcastRing, "evict", evict)
+    monkeypatch.setattr(BroadcastRing, "_evict", evict)
 
 
 @bug
@@ -122,7 +122,7 @@ def bytes_are_not_bounded(monkeypatch):
         self._drop_below(max(self.head, self.next_offset - self.capacity))
         self.evicted += self.head - before
 
-    monkeypatch.setattr(BroadcastRing, "evict", evict)
+    monkeypatch.setattr(BroadcastRing, "_evict", evict)
 
 
 @bug

@@ -396,7 +396,7 @@ class BrokerBesideModel(RuleBasedStateMachine):
             assert client.manager.reply_bytes == sum(map(len, client.manager._out))
 
     def described(self, kind):
-        more, page = describe(self.core, Describe(1, kind, limit=500))
+        more, page = describe(self.core, Describe(1, kind, limit=500), self.core.clock.now_us())
         assert not more
         return json.loads(page)
 

@@ -22,8 +22,8 @@ Named = TypeVar("Named")
 MAX_PAGE = 500  # entries; with the longest names that is well inside one frame
 
 
-def describe(broker: "Broker", request: Describe) -> tuple[bool, bytes]:
-    """Whether another page follows, and this page as JSON.
+def describe(broker: "Broker", request: Describe, now_us: int) -> tuple[bool, bytes]:
+    """Whether another page follows, and this page as JSON: the state at `now_us`.
 
     Raises:
         Refused: an unknown kind, or a page of nothing.
@@ -32,10 +32,10 @@ def describe(broker: "Broker", request: Describe) -> tuple[bool, bytes]:
         raise Refused(ErrorCode.INVALID_FIELD, "limit is 0; it must be at least 1", "limit")
     match request.kind:
         case Kind.BROKER:
-            more, state = False, _broker(broker)
+            more, state = False, _broker(broker, now_us)
         case Kind.TOPICS:
             more, topics = _page({topic.name: topic for topic in broker.registry}, request)
-            state = {"topics": [_topic(topic) for topic in topics]}
+            state = {"topics": [_topic(topic, now_us) for topic in topics]}
         case Kind.SUBSCRIPTIONS:
             more, readers = _page(_readers(broker), request)
             state = {"subscriptions": [_reader(*reader) for reader in readers]}
@@ -51,11 +51,11 @@ def _page(named: dict[str, Named], request: Describe) -> tuple[bool, list[Named]
     return len(names) > limit, [named[name] for name in names[:limit]]
 
 
-def _broker(broker: "Broker") -> State:
+def _broker(broker: "Broker", now_us: int) -> State:
     return {
         "name": broker.name,
         "boot": broker.boot,
-        "now_us": broker.clock.now_us(),
+        "now_us": now_us,
         "connections": len(broker.managers),
         "subscriptions": sum(len(manager.subscriptions) for manager in broker.managers.values()),
         "topics": len(broker.registry),
@@ -64,7 +64,8 @@ def _broker(broker: "Broker") -> State:
     }
 
 
-def _topic(topic: TopicController) -> State:
+def _topic(topic: TopicController, now_us: int) -> State:
+    topic.expire(now_us)  # what time has ended is not resident, whether or not anybody has looked since
     ring = topic.ring
     stored, resident = ring.next_offset, ring.next_offset - ring.head
     return {

@@ -72,7 +72,8 @@ class BrokerSettings:
         max_message: bytes of keys and payloads in a batch, and so in one message: what fits comfortably in
             memory a few hundred times.
         max_batch: messages in a batch; more would gain nothing and make turns unfair.
-        max_frame: largest length field: the largest batch, its offsets, a topic's name and room to spare.
+        max_frame: largest length field. Keep it at `max_message` + 12 times `max_batch` + 1 KiB at least: the largest
+            batch, its offsets and a topic's name; this is that and some room.
         max_key: bytes of a key: it is held as long as its window.
         max_credit: messages one subscription may have in flight.
         max_topics, max_subscriptions: of the broker, and of one connection.

@@ -140,7 +140,7 @@ class SubscriptionManager:
                 self.close()
                 return Closed(request.id)
             case Describe():
-                more, page = describe(self._broker, request)
+                more, page = describe(self._broker, request, now_us)
                 return Described(request.id, int(more), page)
             case _:
                 raise Refused(ErrorCode.UNSUPPORTED, f"this broker does not do {type(request).__name__}", "type")

@@ -101,7 +101,7 @@ class TopicController:
         if batch.count > self.settings.capacity or len(batch.data) > self.settings.max_bytes:
             raise Refused(
                 ErrorCode.BATCH_TOO_LARGE,
-                f"{batch.count} messages in {len(batch.data)} bytes are more than the ring of {self.name!r} holds "
+                f"a batch of {batch.count} and {len(batch.data)} bytes is more than the ring of {self.name!r} holds "
                 f"({self.settings.capacity} messages, {self.settings.max_bytes} bytes). Send smaller batches.",
                 "batch",
             )

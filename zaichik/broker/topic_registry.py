@@ -42,6 +42,7 @@ class TopicRegistry:
         """
         topic = self._topics.get(name)
         if topic is None:
+            _check_name(name)
             if not self._settings.auto_create:
                 raise Refused(
                     ErrorCode.NO_SUCH_TOPIC,
@@ -59,6 +60,7 @@ class TopicRegistry:
         """
         topic = self._topics.get(name)
         if topic is None:
+            _check_name(name)
             return self._add(name, pairs, now_us, explicit=True), True
         topic.create_again(pairs)
         return topic, False
@@ -69,7 +71,6 @@ class TopicRegistry:
             topic.sweep(now_us)
 
     def _add(self, name: str, pairs: tuple[tuple[int, int], ...], now_us: int, *, explicit: bool) -> TopicController:
-        _check_name(name)
         settings = self._settings.topic.merged(pairs)
         if len(self._topics) >= self._settings.max_topics:
             raise Refused(

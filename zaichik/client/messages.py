@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import count, repeat
-from math import ceil
 from typing import Literal, NamedTuple
 
 from zaichik_protocol import FOREVER, Messages, Start
@@ -150,7 +149,8 @@ def milliseconds(duration: Duration) -> int:
         case timedelta():
             return milliseconds(duration.total_seconds())
         case int() | float() if 0 <= duration < float("inf"):
-            return ceil(round(duration * 1000, 3))  # up: less than a millisecond must not become 0, which means off
+            # Never less than 1 unless it is nothing: 0 means off.
+            return max(round(duration * 1000), 1 if duration else 0)
         case _:
             raise ValueError(f'a duration is seconds, a timedelta or "forever", and not negative; not {duration!r}')
 

@@ -8,10 +8,8 @@ At the end stands the account of every topic. If it does not add up, the exit co
 
 import argparse
 import inspect
-import logging
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -29,6 +27,8 @@ from zaichik.broker.server import running_broker
 from zaichik.client.client import Client, connect
 from zaichik.client.messages import BatchResult, Lagged, Message
 from zaichik.console.meter import Meter
+from zaichik.console.quantities import positive
+from zaichik.console.screen import without_warnings
 from zaichik.departures import Departure, by_minute, read_departures
 
 NEW_YEAR_2013 = datetime(2013, 1, 1, tzinfo=UTC)  # when the broker's clock starts: before the first flight
@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `zaichik demo`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("--no-flights", action="store_true", help="leave the step with a year of real flights out")
-    parser.add_argument("--days", type=int, metavar="N", help="only the first N days of that year")
+    parser.add_argument("--days", type=positive, metavar="N", help="only the first N days of that year")
     parser.add_argument("--pause", action="store_true", help="wait for Enter after each step")
 
 
@@ -223,7 +223,7 @@ async def show_lag(show: Show, client: Client) -> None:
         lag,
     )
     # The library also logs a warning when messages were missed. Here that is the lesson, and told below.
-    with _without_warnings("zaichik.client.subscription"):
+    with without_warnings():
         events = await lag(client)
     for event in events:
         if isinstance(event, Lagged):
@@ -241,17 +241,6 @@ async def lag(client: Client) -> list[Message | Lagged]:
         for number in range(1000):
             await client.publish("ticker", b"price %d" % number)
         return [event async for event in slow]
-
-
-@contextmanager
-def _without_warnings(name: str) -> Iterator[None]:
-    logger = logging.getLogger(name)
-    before = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)
 
 
 async def show_flights(show: Show, client: Client, clock: ManualClock, days: int | None) -> None:

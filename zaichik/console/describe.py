@@ -97,7 +97,9 @@ def _show_subscription(console: Console, state: dict[str, Any]) -> None:
         ),
     ]
     console.print()
-    who = state["client"] or "a client without a name"
+    # The name is the client's choice: what it says is shown, what it would do to a terminal is not.
+    name = "".join(letter if letter.isprintable() else "?" for letter in state["client"])
+    who = name or "a client without a name"
     title = f"subscription {state['id']} of connection {state['connection']}: {who}"
     screen.print_rows(console, title, pairs)
     _show_imbalance(console, state)
