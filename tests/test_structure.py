@@ -137,3 +137,16 @@ def test_links_between_documents_lead_somewhere(path):
             headings = re.findall(r"^#+ (.+)$", file.read_text(encoding="utf-8"), re.MULTILINE)
             slugs = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
             assert anchor in slugs, target
+
+
+def test_every_rule_is_named_by_a_test():
+    rules = (ROOT / "docs" / "semantics.md").read_text(encoding="utf-8")
+    found = re.findall(r"^- \*\*([A-Z]+-\d+)\*\* (\*\(later\)\*)?", rules, re.MULTILINE)
+    built = {rule for rule, later in found if not later}
+    assert len(built) > 30
+    tests = "".join(path.read_text(encoding="utf-8") for path in files(ROOT / "tests"))
+    named = set(re.findall(r"[A-Z]{3}-\d+", tests))
+    for first, last in re.findall(r"([A-Z]{3}-\d+) to (?:[A-Z]{3}-)?(\d+)", tests):
+        prefix, _, number = first.partition("-")
+        named |= {f"{prefix}-{n}" for n in range(int(number), int(last) + 1)}
+    assert built - named == set()

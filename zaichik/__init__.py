@@ -1,7 +1,12 @@
-"""zaichik: a tiny message broker to read in an afternoon and run for real."""
+"""zaichik: a tiny message broker to read in an afternoon and run for real.
+
+To read it, begin with `tutorial/tiny_broker.py` (15 minutes), the whole broker in one plain file. Then
+`zaichik_protocol` (20), `zaichik.broker` (60; its docstring has the order of the files) and `zaichik.client` (15).
+To use it: `connect` to a broker; `serve` runs one, `running_broker` runs one inside a program.
+"""
 
 from zaichik.broker.clock import Clock, ManualClock, SystemClock
-from zaichik.broker.server import DEFAULT_PORT, Server, running_broker, serve
+from zaichik.broker.server import Server, running_broker, serve
 from zaichik.broker.settings import BrokerSettings, TopicSettings
 from zaichik.client.client import Client, connect
 from zaichik.client.errors import (
@@ -42,6 +47,7 @@ from zaichik.client.errors import (
 from zaichik.client.messages import BatchResult, Lagged, Message, PublishResult, Topic
 from zaichik.client.producer import Producer
 from zaichik.client.subscription import Subscription
+from zaichik_protocol import DEFAULT_PORT
 
 __all__ = [
     "DEFAULT_PORT",

@@ -9,6 +9,7 @@ from zaichik_protocol.batch import Batch
 from zaichik_protocol.codec import HELLO_MAX_FRAME, NEED_DATA, FrameDecoder, NeedData, encode
 from zaichik_protocol.errors import EndCode, ErrorCode, GoAwayCode, ProtocolError, Refused
 from zaichik_protocol.frames import (
+    DEFAULT_PORT,
     EVENTS,
     FOREVER,
     PROTOCOL_VERSION,
@@ -44,6 +45,7 @@ from zaichik_protocol.frames import (
 )
 
 __all__ = [
+    "DEFAULT_PORT",
     "EVENTS", "FOREVER", "HELLO_MAX_FRAME", "NEED_DATA", "PROTOCOL_VERSION", "REPLIES", "REQUESTS", "Batch", "Close",
     "Closed", "Commit", "Committed", "CreateTopic", "Describe", "Described", "EndCode", "Error", "ErrorCode", "Frame",
     "FrameDecoder", "GoAway", "GoAwayCode", "Hello", "Kind", "Lagged", "Messages", "NeedData", "Ping", "Pong",

@@ -21,6 +21,7 @@ from zaichik_protocol.batch import Batch
 from zaichik_protocol.layout import BATCH, DELTAS, I64, MAGIC, REST, SETTINGS, TEXT, U8, U16, U32, U64
 
 PROTOCOL_VERSION = 1
+DEFAULT_PORT = 8889
 FOREVER = 2**64 - 1  # a duration without end; also an `until` that is never reached
 REPLY = 0x80
 

@@ -45,7 +45,7 @@ async def connected(*peers, **settings):
 
 
 def assert_nothing_is_left(broker):
-    """CLO-3: no cursor and no waiter outlives its connection."""
+    """CLO-3, CMT-4: no cursor and no waiter outlives its connection."""
     assert not broker.managers
     for topic in broker.registry:
         assert not topic.readers

@@ -18,10 +18,10 @@ from zaichik.broker.broker import Broker
 from zaichik.broker.clock import Clock
 from zaichik.broker.connection import Connection
 from zaichik.broker.settings import BrokerSettings
+from zaichik_protocol import DEFAULT_PORT
 
 logger = logging.getLogger(__name__)
 
-DEFAULT_PORT = 8889
 SWEEP_SECONDS = 1.0
 
 

@@ -27,6 +27,7 @@ from zaichik.client.messages import (
 from zaichik.client.producer import Producer
 from zaichik.client.subscription import Subscription
 from zaichik_protocol import (
+    DEFAULT_PORT,
     FOREVER,
     Batch,
     CreateTopic,
@@ -47,7 +48,6 @@ from zaichik_protocol import (
     Welcome,
 )
 
-DEFAULT_PORT = 8889
 DEFAULT_CREDIT = 1000  # messages on their way or waiting here: enough to keep a fast reader busy
 DEFAULT_CREDIT_BYTES = 8 * 1024 * 1024
 DESCRIBE_PAGE = 500
@@ -125,7 +125,7 @@ class Client:
         }
         pairs = tuple((int(number), value) for number, value in settings.items() if value is not None)
         reply = await self._connection.request(CreateTopic(self._connection.next_id(), topic, pairs), TopicCreated)
-        names = {Setting(number).name.lower(): value for number, value in reply.settings}
+        names = {Setting(number).name.lower(): value for number, value in reply.settings if number in set(Setting)}
         return Topic(topic, bool(reply.created), reply.epoch, names)
 
     async def describe(self) -> dict[str, Any]:

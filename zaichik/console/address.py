@@ -6,7 +6,8 @@ from contextlib import AbstractAsyncContextManager
 from ipaddress import ip_address
 from typing import NamedTuple
 
-from zaichik.client.client import DEFAULT_PORT, Client, connect
+from zaichik.client.client import Client, connect
+from zaichik_protocol import DEFAULT_PORT
 
 VARIABLE = "ZAICHIK_CONNECT"
 DEFAULT = f"127.0.0.1:{DEFAULT_PORT}"

@@ -12,12 +12,12 @@ import anyio
 from rich.console import Console
 
 from zaichik.background import BackgroundTasks
-from zaichik.broker.server import DEFAULT_PORT, Server
+from zaichik.broker.server import Server
 from zaichik.broker.settings import BrokerSettings, TopicSettings
 from zaichik.client.messages import milliseconds
 from zaichik.console import address, limits, screen, topic_settings
 from zaichik.console.failure import Failure
-from zaichik_protocol import Setting
+from zaichik_protocol import DEFAULT_PORT, Setting
 
 logger = logging.getLogger(__name__)
 
