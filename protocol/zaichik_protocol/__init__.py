@@ -7,7 +7,7 @@ The normative text is `protocol/README.md`.
 
 from zaichik_protocol.batch import Batch
 from zaichik_protocol.codec import HELLO_MAX_FRAME, NEED_DATA, FrameDecoder, NeedData, encode
-from zaichik_protocol.errors import EndCode, ErrorCode, GoAwayCode, ProtocolError, Refused
+from zaichik_protocol.errors import EndCode, ErrorCode, GoAwayCode, ProtocolError, Refused, Unencodable
 from zaichik_protocol.frames import (
     DEFAULT_PORT,
     EVENTS,

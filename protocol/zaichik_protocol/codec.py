@@ -20,7 +20,7 @@ from construct import ConstructError
 
 from zaichik_protocol import hot
 from zaichik_protocol.batch import Batch, bitmap_size
-from zaichik_protocol.errors import ErrorCode, ProtocolError
+from zaichik_protocol.errors import ErrorCode, ProtocolError, Unencodable
 from zaichik_protocol.frames import EVENTS, REPLIES, REQUESTS, Frame, Hello, Messages, Published
 from zaichik_protocol.layout import (
     BATCH,
@@ -50,7 +50,7 @@ def encode(frame: Frame) -> bytes:
     """The bytes of a frame, header and all.
 
     Raises:
-        ValueError: a value does not fit its field; the message names the frame and what does not fit.
+        Unencodable: a value does not fit its field.
     """
     cls = type(frame)
     if twin := hot.ENCODERS.get(cls):
@@ -65,14 +65,14 @@ def encode_by_declaration(frame: Frame) -> bytes:
     flags = {name: getattr(frame, name) for name in cls.FLAGS}
     bits = sum(bit for name, bit in cls.FLAGS.items() if flags[name])
     if name := _misfit(frame):
-        raise ValueError(f"{cls.__name__}: {name} is not as long as what it runs beside")
+        raise Unencodable(f"{cls.__name__}: {name} is not as long as what it runs beside")
     try:
         values = {sub.name: _to_wire(getattr(frame, sub.name)) for sub in cls.BODY.subcons if sub.name}
         body = cls.BODY.build(values, **flags)
         length = MIN_LENGTH + len(body)
         return HEADER.build({"length": length, "type": cls.TYPE, "flags": bits, "zero": 0, "id": frame.id}) + body
     except (ConstructError, ValueError) as error:
-        raise ValueError(f"{cls.__name__} cannot be encoded: {error}") from None
+        raise Unencodable(f"{cls.__name__} cannot be encoded: {error}") from None
 
 
 def _to_wire(value: Any) -> Any:

@@ -103,6 +103,10 @@ class Refused(Exception):
         self.field = field
 
 
+class Unencodable(ValueError):
+    """A frame with a value that does not fit its field. The message names the frame and what does not fit."""
+
+
 class ProtocolError(Refused):
     """Bytes from the peer that break the protocol.
 

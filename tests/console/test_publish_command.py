@@ -83,12 +83,26 @@ def test_keys_by_json_field(zaichik, topic, messages):
 @pytest.mark.parametrize(
     ("bad", "text"), [("{", "message 2 is not JSON: "), ("[]", "message 2 is JSON, but no object")]
 )
-def test_a_bad_line_is_named_and_those_before_it_are_published(zaichik, topic, bad, text):
-    result = zaichik("publish", topic, "--key-json", "id", '{"id": 1}', bad)
+def test_a_bad_line_is_named_and_those_before_it_are_published(zaichik, topic, tmp_path, bad, text):
+    path = tmp_path / "lines"
+    path.write_text(f'{{"id": 1}}\n{bad}\n')
+    result = zaichik("publish", topic, "--key-json", "id", "--file", str(path))
     assert result.code == 1
     summary, error = result.err.splitlines()
     assert "published 1 = stored 1" in summary
     assert error.startswith(f"zaichik: {text}")
+
+
+def test_of_arguments_that_cannot_all_be_sent_none_is(zaichik, topic):
+    result = zaichik("publish", topic, "--key-json", "id", '{"id": 1}', "junk")
+    assert (result.code, result.err.count("\n")) == (1, 1)
+    assert result.err.startswith("zaichik: message 2 is not JSON: ")
+
+
+def test_a_value_that_no_frame_can_carry_is_a_sentence(zaichik):
+    result = zaichik("create", "t", "--capacity", "99999999999999999999")
+    assert (result.code, result.err.count("\n")) == (1, 1)
+    assert result.err.startswith("zaichik: CreateTopic cannot be encoded")
 
 
 def test_a_line_that_is_too_long_is_named(zaichik, topic, tmp_path):

@@ -305,7 +305,9 @@ async def show_account(show: Show, client: Client) -> bool:
     if wrong:
         return False
     show.say("\nIt adds up, in every topic: nothing is lost in silence.")
-    show.say("To go on: `zaichik serve` runs a broker, `zaichik publish` and `zaichik subscribe` talk to it.")
+    # Named as it was started: `make demo` leaves it in a virtual environment that nobody has activated.
+    name = sys.argv[0] if sys.argv[0].endswith("zaichik") else "zaichik"
+    show.say(f"To go on: `{name} serve` runs a broker, `{name} publish` and `{name} subscribe` talk to it.")
     return True
 
 

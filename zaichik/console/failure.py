@@ -1,7 +1,7 @@
 """What goes wrong, in one sentence: the border between exceptions and people."""
 
 from zaichik.client.errors import ZaichikError
-from zaichik_protocol import Refused
+from zaichik_protocol import Refused, Unencodable
 
 
 class Failure(Exception):
@@ -18,7 +18,7 @@ def sentence(error: BaseException) -> str | None:
             text = f"{name}: {reason}"
         case OSError(strerror=str(reason)):
             text = reason
-        case Failure() | ZaichikError() | Refused() | OSError():
+        case Failure() | ZaichikError() | Refused() | Unencodable() | OSError():
             text = str(error)
         case _:
             return None

@@ -8,6 +8,7 @@ import argparse
 import difflib
 import os
 import sys
+import textwrap
 from importlib import import_module
 from importlib.metadata import version
 from io import TextIOWrapper
@@ -66,6 +67,16 @@ class Command(Protocol):
         """Carry it out, with `console` for standard output. Returns the exit code."""
 
 
+class _HelpFormatter(argparse.HelpFormatter):
+    """Fills paragraphs to the terminal's width and leaves examples, which are indented, as they are."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        paragraphs = text.strip("\n").split("\n\n")
+        return "\n\n".join(
+            paragraph if "\n  " in paragraph else textwrap.fill(paragraph, width) for paragraph in paragraphs
+        )
+
+
 class OneLineParser(argparse.ArgumentParser):
     """A parser that says what is wrong in one line and does not repeat the usage above it."""
 
@@ -75,7 +86,7 @@ class OneLineParser(argparse.ArgumentParser):
             prog,
             description=description,
             epilog=epilog,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=_HelpFormatter,
             allow_abbrev=False,
         )
 

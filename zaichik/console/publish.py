@@ -77,17 +77,18 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
     if arguments.messages and arguments.file is not None:
         raise argparse.ArgumentTypeError("MESSAGE and --file exclude each other")
     key_of = _key_of(arguments)
+    payloads = [os.fsencode(text) for text in arguments.messages]
+    # All keys before the first message is sent: arguments that cannot all be sent are not sent in part.
+    messages = [(payload, key_of(payload, number)) for number, payload in enumerate(payloads, 1)]
     async with address.connected(arguments, "publish") as client:
         tally = _Tally(arguments.topic)
         try:
             async with client.producer(arguments.topic) as producer:
                 tally.producer = producer
-                if arguments.messages:
-                    for number, text in enumerate(arguments.messages, 1):
-                        payload = os.fsencode(text)
-                        await producer.send(payload, key_of(payload, number))
-                        tally.sent += 1
-                else:
+                for payload, key in messages:
+                    await producer.send(payload, key)
+                    tally.sent += 1
+                if not messages:
                     await _send_lines(client, arguments.file or "-", key_of, tally)
         except BaseException as error:
             # How far it came; the error itself is told by `main`. Of Ctrl-C nothing else tells.

@@ -79,7 +79,7 @@ def _start(text: str) -> StartAt:
             return int(text)
     try:
         return datetime.fromisoformat(text).astimezone()
-    except ValueError:
+    except (ValueError, OverflowError):
         raise argparse.ArgumentTypeError(
             f"{text!r} is no start; write earliest, latest, an offset, or a time such as 2026-01-31T08:00"
         ) from None
