@@ -50,5 +50,5 @@ __all__ = [
     "Closed", "Commit", "Committed", "CreateTopic", "Describe", "Described", "EndCode", "Error", "ErrorCode", "Frame",
     "FrameDecoder", "GoAway", "GoAwayCode", "Hello", "Kind", "Lagged", "Messages", "NeedData", "Ping", "Pong",
     "ProtocolError", "Publish", "Published", "Refused", "Setting", "Start", "Subscribe", "Subscribed",
-    "SubscriptionEnded", "TopicCreated", "Unsubscribe", "Unsubscribed", "Welcome", "encode",
+    "SubscriptionEnded", "TopicCreated", "Unencodable", "Unsubscribe", "Unsubscribed", "Welcome", "encode",
 ]  # fmt: skip
