@@ -44,14 +44,22 @@ class MemoryStream(ByteStream):
             self.incoming.appendleft(data[max_bytes:])
         return data[:max_bytes]
 
-    async def send(self, item):
-        await anyio.lowlevel.checkpoint()
-        await self.until(lambda: self.room > 0 or self.failure)
+    def send_nowait(self, item):
         if self.failure:
             raise self.failure
+        if self.room <= 0:
+            return 0
         self.room -= len(item)
         self.sent += item
         self.change()
+        return len(item)
+
+    async def wait_writable(self):
+        await anyio.lowlevel.checkpoint()
+        await self.until(lambda: self.room > 0 or self.failure)
+
+    async def send(self, item):
+        raise NotImplementedError  # a connection sends without waiting, and waits without sending
 
     async def send_eof(self):
         await anyio.lowlevel.checkpoint()

@@ -286,6 +286,11 @@ class SubscriptionManager:
                 self._ready.append(subscription)
         return frames
 
+    @property
+    def has_output(self) -> bool:
+        """Whether another turn may have something to send."""
+        return bool(self._out or self._ready)
+
     def _queue(self, subscription: Subscription) -> None:
         self._ready.append(subscription)
         self._on_output()
