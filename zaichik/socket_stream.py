@@ -9,12 +9,15 @@ anyio has one; this one exists because of what was measured of it (each of these
 * A write there always costs a turn of the event loop. Here `send_nowait` sends what the kernel takes at once,
   which is nearly always all of it.
 
-Both `receive` and `send` try the system call first and wait only if it would block. That wait, or else a plain
-checkpoint, lets other tasks run: no peer, however fast, keeps the loop to itself.
+Both `receive` and `send` wait only where the system call would block, or most likely would. That wait, or else a
+plain checkpoint, lets other tasks run: no peer, however fast, keeps the loop to itself. In `receive` it comes
+before the system call: once bytes are taken there is nothing to cancel.
 """
 
+import os
 import socket
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import anyio
@@ -33,7 +36,8 @@ class SocketStream(ByteStream):
 
     def __init__(self, raw: socket.socket) -> None:
         raw.setblocking(False)
-        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # a request is sent when it is made
+        with suppress(OSError):  # macOS: the peer is gone again already; the first receive will tell
+            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # a request is sent when it is made
         self._raw = raw
         self._drained = True  # the last receive took all there was, so another would most likely block
 
@@ -46,18 +50,10 @@ class SocketStream(ByteStream):
         """
         failure: OSError | None = None
         for family, kind, proto, _, address in await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM):
-            raw = socket.socket(family, kind, proto)
             try:
-                raw.setblocking(False)
-                await _connected(raw, address)
+                return cls(await _connected(socket.socket(family, kind, proto), address))
             except OSError as error:
-                raw.close()
                 failure = error
-            except BaseException:
-                raw.close()
-                raise
-            else:
-                return cls(raw)
         raise failure or OSError(f"{host} has no address")
 
     async def receive(self, max_bytes: int = RECEIVE_BYTES) -> bytes:
@@ -67,14 +63,11 @@ class SocketStream(ByteStream):
             EndOfStream: the peer sends no more.
             BrokenResourceError, ClosedResourceError: the connection is gone, or was closed here.
         """
-        waited = self._drained
-        if waited:
-            await self._wait(anyio.wait_readable)
+        await (self._wait(anyio.wait_readable) if self._drained else checkpoint())
         while True:
             try:
                 data = self._raw.recv(max_bytes)
             except BlockingIOError:
-                waited = True
                 await self._wait(anyio.wait_readable)
             except OSError as error:
                 raise self._translated(error) from error
@@ -83,8 +76,6 @@ class SocketStream(ByteStream):
         if not data:
             raise anyio.EndOfStream
         self._drained = len(data) < max_bytes
-        if not waited:
-            await checkpoint()
         return data
 
     def send_nowait(self, data: bytes | memoryview) -> int:
@@ -153,11 +144,21 @@ class SocketStream(ByteStream):
         }
 
 
-async def _connected(raw: socket.socket, address: Any) -> None:
-    """Connect a non-blocking socket."""
+async def _connected(raw: socket.socket, address: Any) -> socket.socket:
+    """The socket, connected; it is closed if that fails or is cancelled."""
+    try:
+        await _connect(raw, address)
+    except BaseException:
+        raw.close()
+        raise
+    return raw
+
+
+async def _connect(raw: socket.socket, address: Any) -> None:
+    raw.setblocking(False)
     try:
         raw.connect(address)
     except BlockingIOError:
         await anyio.wait_writable(raw)
         if code := raw.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
-            raise OSError(code, "could not connect to", str(address)) from None
+            raise OSError(code, os.strerror(code)) from None

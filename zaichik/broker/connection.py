@@ -147,8 +147,9 @@ class Connection:
         """Send what the socket takes at once, if the writer is idle; all the rest is the writer's work."""
         manager = self._manager
         if self._is_idle and not self._unsent:
-            data = b"".join(manager.turn(self._broker.clock.now_us()))
-            self._unsent = data[self._stream.send_nowait(data) :]
+            self._unsent = b"".join(manager.turn(self._broker.clock.now_us()))
+            if self._unsent:
+                self._unsent = self._unsent[self._stream.send_nowait(self._unsent) :]
         if self._unsent or manager.has_output or manager.closing:
             self._output.set()
 

@@ -8,9 +8,10 @@ instead of hanging in the backlog; then it waits a moment, so as not to spin.
 
 import errno
 import logging
-import os
+import math
 import socket
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any
 
 import anyio
@@ -22,8 +23,8 @@ logger = logging.getLogger(__name__)
 
 BACKLOG = 1024  # connections that may wait to be accepted: a crowd that comes back at once
 PAUSE_SECONDS = 0.1  # after an accept that failed for want of something
+LOG_SECONDS = 1.0  # at most one line in this time says so
 EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
-
 
 Handler = Callable[[SocketStream], Coroutine[Any, Any, None]]
 
@@ -40,7 +41,8 @@ class Listener:
         self.host: str
         self.port: int
         self.host, self.port, *_ = sockets[0].getsockname()
-        self._spare = os.open(os.devnull, os.O_RDONLY)
+        self._spare = socket.socket()  # a descriptor to give up when there is no other
+        self._silent_until = -math.inf
 
     @classmethod
     async def open(cls, host: str, port: int) -> "Listener":
@@ -51,9 +53,8 @@ class Listener:
         """
         sockets: list[socket.socket] = []
         try:
-            for family, kind, proto, _, address in await anyio.getaddrinfo(
-                host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-            ):
+            found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+            for family, kind, proto, _, address in dict.fromkeys(found):  # some systems name an address twice
                 raw = socket.socket(family, kind, proto)
                 sockets.append(raw)
                 raw.setblocking(False)
@@ -63,39 +64,41 @@ class Listener:
                 # Port 0 is chosen once: all addresses of the host get the same.
                 raw.bind((address[0], sockets[0].getsockname()[1] or port, *address[2:]))
                 raw.listen(BACKLOG)
-        except OSError:
+            return cls(sockets)
+        except BaseException:
             for raw in sockets:
                 raw.close()
             raise
-        return cls(sockets)
 
     async def serve(self, handler: Handler, tasks: TaskGroup) -> None:
-        """Accept until cancelled; `handler` runs in `tasks` for each connection."""
+        """Accept until cancelled or closed; `handler` runs in `tasks` for each connection."""
         async with anyio.create_task_group() as accepting:
             for raw in self._sockets:
                 accepting.start_soon(self._accept_forever, raw, handler, tasks)
 
     async def _accept_forever(self, raw: socket.socket, handler: Handler, tasks: TaskGroup) -> None:
-        while True:
-            await anyio.wait_readable(raw)
+        while raw.fileno() >= 0:
             try:
+                await anyio.wait_readable(raw)
                 connection, _ = raw.accept()
+            except anyio.ClosedResourceError:
+                break
             except OSError as error:
                 if error.errno in EXHAUSTED:
-                    logger.warning("a connection is turned away: %s", error.strerror)
-                    self._turn_away(raw)
+                    self._turn_away(raw, str(error.strerror))
                     await anyio.sleep(PAUSE_SECONDS)
             else:
                 tasks.start_soon(handler, SocketStream(connection))
 
-    def _turn_away(self, raw: socket.socket) -> None:
-        os.close(self._spare)
-        try:
+    def _turn_away(self, raw: socket.socket, reason: str) -> None:
+        if (now := anyio.current_time()) >= self._silent_until:
+            self._silent_until = now + LOG_SECONDS
+            logger.warning("connections are turned away: %s", reason)
+        self._spare.close()
+        with suppress(OSError):  # it is gone by itself, or a thread was quicker and took the descriptor
             raw.accept()[0].close()
-        except OSError:
-            pass  # gone by itself, or even this descriptor was taken by somebody else
-        finally:
-            self._spare = os.open(os.devnull, os.O_RDONLY)
+        with suppress(OSError):  # then there is no spare one until the next time
+            self._spare = socket.socket()
 
     async def __aenter__(self) -> "Listener":
         """Itself."""
@@ -110,4 +113,4 @@ class Listener:
         for raw in self._sockets:
             anyio.notify_closing(raw)
             raw.close()
-        os.close(self._spare)
+        self._spare.close()

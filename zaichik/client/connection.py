@@ -193,7 +193,7 @@ class Connection:
             raise self._lost()
         pending = self._pending[frame.id] = _Pending()
         try:
-            # One alone goes at once. When many ask at the same time, the writer sends theirs in one piece.
+            # One alone goes at once. Those that are made while it waits are sent in one piece, by the writer.
             send = self._send_nowait if len(self._pending) == 1 else self.send
             send(frame)
             outcome = await pending.wait()
