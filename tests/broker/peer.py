@@ -16,6 +16,7 @@ class MemoryStream(ByteStream):
     def __init__(self, room=2**60):
         self.incoming = deque()
         self.sent = bytearray()
+        self.pieces = []  # all that was ever sent, by calls
         self.room = room
         self.is_ended = False  # the broker ended its side
         self.is_closed = False
@@ -44,14 +45,25 @@ class MemoryStream(ByteStream):
             self.incoming.appendleft(data[max_bytes:])
         return data[:max_bytes]
 
-    async def send(self, item):
-        await anyio.lowlevel.checkpoint()
-        await self.until(lambda: self.room > 0 or self.failure)
+    def send_nowait(self, item):
         if self.failure:
             raise self.failure
-        self.room -= len(item)
-        self.sent += item
-        self.change()
+        taken = bytes(item[: self.room])
+        if taken:
+            self.pieces.append(taken)
+            self.room -= len(taken)
+            self.sent += taken
+            self.change()
+        return len(taken)
+
+    async def wait_writable(self):
+        await anyio.lowlevel.checkpoint()
+        await self.until(lambda: self.room > 0 or self.failure)
+
+    async def send(self, item):
+        await anyio.lowlevel.checkpoint()
+        while item := item[self.send_nowait(item) :]:
+            await self.wait_writable()
 
     async def send_eof(self):
         await anyio.lowlevel.checkpoint()

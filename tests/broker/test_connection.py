@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 from conversation import batch, broker_with
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from peer import GUARD, Peer
 
 from zaichik.background import BackgroundTasks
@@ -15,6 +17,7 @@ from zaichik.broker.subscription_manager import SubscriptionManager
 from zaichik_protocol import (
     Close,
     Closed,
+    CreateTopic,
     Error,
     ErrorCode,
     GoAway,
@@ -311,6 +314,177 @@ async def test_publishing_much_to_a_topic_one_subscribes_to_and_does_not_read():
         frames = [await peer.receive() for _ in range(402)]
         assert [type(frame) for frame in frames[:2]] == [Welcome, Subscribed]
         assert [frame.base for frame in frames[2:]] == list(range(400))
+
+
+# -- the short cut ---------------------------------------------------------------------------------------------
+
+
+async def test_an_idle_connection_answers_without_its_writer():
+    peer = Peer()
+    async with connected(peer) as (_, (connection,)):
+        assert isinstance(await peer.receive(), Welcome)
+        await anyio.wait_all_tasks_blocked()
+        output = connection._output
+        for number in range(3):
+            peer.send(Ping(2 + number))
+            assert await peer.receive() == Pong(2 + number, 0)
+        await anyio.wait_all_tasks_blocked()
+        assert connection._output is output
+        assert not output.is_set()
+
+
+async def test_nothing_to_say_is_not_sent(monkeypatch):
+    peer = Peer()
+    async with connected(peer):
+        assert isinstance(await peer.receive(), Welcome)
+        await anyio.wait_all_tasks_blocked()
+        monkeypatch.setattr(peer.stream, "send_nowait", lambda _: pytest.fail("a system call for nothing"))
+        peer.send(Publish(0, "t", batch(b"")))
+        peer.send_bytes(encode(Ping(3))[:-1])
+        await anyio.wait_all_tasks_blocked()
+
+
+async def test_what_came_together_is_answered_in_one_piece():
+    peer = Peer()
+    async with connected(peer):
+        assert isinstance(await peer.receive(), Welcome)
+        await anyio.wait_all_tasks_blocked()
+        peer.send(Ping(2), Ping(3))
+        await anyio.wait_all_tasks_blocked()
+        assert peer.stream.pieces[1:] == [encode(Pong(2, 0)) + encode(Pong(3, 0))]
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    steps=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 60), st.integers(0, 8)), max_size=20),
+    max_replies=st.sampled_from([10, 100, 2**18]),
+)
+async def test_however_little_is_taken_at_once_all_is_sent_once_and_in_order(steps, max_replies):
+    """Requests come, room is made, and another connection publishes, while others have more turns or fewer."""
+    peer, other = Peer(), Peer()
+    async with connected(peer, other, max_replies=max_replies) as (broker, (connection, _)):
+        peer.send(Subscribe(2, "t", credit=1000))
+        frames = [await peer.receive() for _ in range(2)]
+        peer.stream.room = 0
+        asked = published = 0
+        for requests, room, turns in steps:
+            for _ in range(requests):
+                asked += 1
+                peer.send(Ping(2 + asked, asked))
+            if room % 3 == 0:
+                published += 1
+                other.send(Publish(0, "t", batch(b"m" * room)))
+            peer.stream.room += room
+            peer.stream.change()
+            for _ in range(turns):
+                await anyio.lowlevel.checkpoint()
+        peer.read_on()
+        frames += [await peer.receive() for _ in range(asked + published)]
+        for _ in range(20):
+            await anyio.lowlevel.checkpoint()
+        assert not peer.stream.sent
+        assert not connection._unsent
+        assert [frame.id for frame in frames if isinstance(frame, Pong)] == [3 + number for number in range(asked)]
+        assert [frame.base for frame in frames if isinstance(frame, Messages)] == list(range(published))
+        assert len(broker.managers) == 2
+
+
+async def test_short_cuts_do_not_overtake_what_is_left_of_one():
+    """Also if the writer was not awake in between."""
+    peer = Peer()
+    async with connected(peer) as (_, (connection,)):
+        assert isinstance(await peer.receive(), Welcome)
+        await anyio.wait_all_tasks_blocked()
+        peer.stream.room = 5
+        for number in range(2, 5):
+            connection._manager.apply(Ping(number), 0)
+            connection._send_nowait()
+            peer.stream.room = 2**60
+        assert [await peer.receive() for _ in range(3)] == [Pong(number, 0) for number in range(2, 5)]
+
+
+async def test_what_is_more_than_one_short_cut_takes_is_the_writers():
+    """The soft mark is reached, and the socket has taken it all."""
+    peer = Peer()
+    async with connected(peer, soft_output=1000):
+        peer.send(CreateTopic(0, "t", ((1, 1000),)), *[Publish(0, "t", batch(b"p" * 600))] * 9)
+        assert isinstance(await peer.receive(), Welcome)
+        await anyio.wait_all_tasks_blocked()
+        peer.send(Subscribe(2, "t", start=0, credit=1000))
+        assert isinstance(await peer.receive(), Subscribed)
+        assert [(await peer.receive()).base for _ in range(9)] == list(range(9))
+
+
+async def test_messages_of_others_come_also_while_replies_pile_up():
+    """The reader waits for room; what others publish meanwhile is the writer's to send."""
+    peer, other = Peer(room=1), Peer()
+    async with connected(peer, other, max_replies=100):
+        peer.send(Subscribe(2, "t", credit=1000), *[Ping(3)] * 50)
+        await anyio.wait_all_tasks_blocked()
+        other.send(Publish(2, "t", batch(b"")))
+        assert isinstance(await other.receive(), Welcome)
+        assert isinstance(await other.receive(), Published)
+        peer.read_on()
+        kinds = {type(await peer.receive()) for _ in range(53)}
+        assert kinds == {Welcome, Subscribed, Pong, Messages}
+
+
+async def test_a_short_cut_that_fails_ends_the_connection(monkeypatch, caplog):
+    """CLO-3: the requests were read, and the peer was gone before they were answered."""
+    caplog.set_level(logging.INFO)
+    peer = Peer()
+
+    def broken(_):
+        raise anyio.BrokenResourceError
+
+    async with connected(peer) as (broker, _):
+        assert isinstance(await peer.receive(), Welcome)
+        await anyio.wait_all_tasks_blocked()
+        monkeypatch.setattr(peer.stream, "send_nowait", broken)
+        peer.send(Subscribe(2, "t"))
+        await peer.stream.until(lambda: peer.stream.is_closed)
+        await anyio.wait_all_tasks_blocked()
+        assert_nothing_is_left(broker)
+    assert reasons(caplog) == ["the peer is gone (BrokenResourceError)"]
+
+
+async def test_a_bug_in_the_short_cut_ends_the_connection_and_leaves_nothing(monkeypatch):
+    """P5: the server logs it."""
+    peer = Peer()
+    broker = broker_with()
+    connection = Connection(peer.stream, broker, "peer")
+    errors = []
+
+    async def run():
+        try:
+            await connection.run()
+        except ExceptionGroup as error:
+            errors.append(error)
+
+    with anyio.fail_after(GUARD):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run)
+            assert isinstance(await peer.receive(), Welcome)
+            await anyio.wait_all_tasks_blocked()
+            monkeypatch.setattr(SubscriptionManager, "turn", lambda *_: 1 / 0)
+            peer.send(Ping(2))
+    assert errors[0].subgroup(ZeroDivisionError)
+    assert peer.stream.is_closed
+    assert_nothing_is_left(broker)
+
+
+async def test_go_away_after_a_partial_short_cut():
+    """CLO-2: the rest of the reply comes first."""
+    peer = Peer()
+    async with connected(peer) as (_, (connection,)):
+        await anyio.wait_all_tasks_blocked()
+        peer.stream.room = 5
+        peer.send(Ping(2))
+        await anyio.wait_all_tasks_blocked()
+        connection.go_away()
+        peer.read_on()
+        assert [type(frame) for frame in await peer.rest()] == [Welcome, Pong, GoAway]
+        peer.end()
 
 
 # -- GoAway ----------------------------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 from anyio.abc import SocketAttribute
-from anyio.streams.stapled import MultiListener
 from conversation import batch
 from peer import GUARD
 
@@ -16,6 +15,7 @@ from zaichik.broker import connection as connection_module
 from zaichik.broker import server as server_module
 from zaichik.broker.broker import Broker
 from zaichik.broker.clock import ManualClock
+from zaichik.broker.listener import Listener
 from zaichik.broker.server import Server, running_broker, serve
 from zaichik.broker.settings import BrokerSettings
 from zaichik.broker.subscription_manager import SubscriptionManager
@@ -146,12 +146,11 @@ async def test_two_brokers_take_two_ports_and_share_nothing():
             assert (await second.ask(CreateTopic(2, "t"))).created == 1
 
 
-async def test_several_listeners_serve_one_broker():
+async def test_several_addresses_serve_one_broker():
     """A name such as localhost may stand for several addresses."""
-    listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
-    other = await anyio.create_tcp_listener(local_host="127.0.0.2")
-    server = Server(Broker(), MultiListener([listener, other]))
-    ports = [item.extra(SocketAttribute.local_port) for item in server._listener.listeners]
+    sockets = [socket.create_server((host, 0)) for host in ("127.0.0.1", "127.0.0.2")]
+    ports = [raw.getsockname()[1] for raw in sockets]
+    server = Server(Broker(), Listener(sockets))
     assert (server.host, server.port) == ("127.0.0.1", ports[0])
     async with run(server):
         for host, port, created in (("127.0.0.1", ports[0], 1), ("127.0.0.2", ports[1], 0)):
@@ -339,11 +338,9 @@ async def test_a_cancelled_server_ends_in_order_too():
     assert not server.broker.managers
 
 
-async def test_a_cancelled_server_closes_all_its_listeners():
-    one = await anyio.create_tcp_listener(local_host="127.0.0.1")
-    two = await anyio.create_tcp_listener(local_host="127.0.0.1")
-    server = Server(Broker(), MultiListener([one, two]))
-    raw = [item.extra(SocketAttribute.raw_socket) for item in server._listener.listeners]
+async def test_a_cancelled_server_closes_all_it_listens_on():
+    raw = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
+    server = Server(Broker(), Listener(raw))
     with anyio.fail_after(GUARD):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(server.run)

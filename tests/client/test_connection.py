@@ -1,14 +1,17 @@
 import logging
 import socket
 import struct
+from contextlib import asynccontextmanager
 from importlib.metadata import version
 
 import anyio
 import pytest
 from brokers import GUARD, HANG_UP, fake_broker, fake_client, messages, real_broker
+from peer import MemoryStream
 
 import zaichik
 from zaichik.client import connection as connection_module
+from zaichik.socket_stream import SocketStream
 from zaichik_protocol import (
     Close,
     CreateTopic,
@@ -23,6 +26,7 @@ from zaichik_protocol import (
     Published,
     Subscribe,
     Unsubscribe,
+    encode,
 )
 
 pytestmark = pytest.mark.anyio
@@ -72,7 +76,7 @@ async def test_an_address_that_does_not_accept_in_time_is_no_broker(monkeypatch)
     async def never(*_):
         await anyio.sleep_forever()
 
-    monkeypatch.setattr(anyio, "connect_tcp", never)
+    monkeypatch.setattr(SocketStream, "connect", never)
     with pytest.raises(zaichik.ConnectFailed, match="took too long"):
         async with zaichik.connect(timeout=0.001):
             pass
@@ -86,18 +90,18 @@ async def test_no_answer_to_hello_in_time_is_no_broker():
 
 
 async def test_the_timeout_is_for_connecting_and_greeting_together(monkeypatch):
-    connect_tcp, fail_after, began, given = anyio.connect_tcp, anyio.fail_after, anyio.current_time(), []
+    connect, fail_after, began, given = SocketStream.connect, anyio.fail_after, anyio.current_time(), []
 
     async def takes_20_seconds(*address):
         monkeypatch.setattr(anyio, "current_time", lambda: began + 20)
-        return await connect_tcp(*address)
+        return await connect(*address)
 
     def recorded(seconds):
         given.append(seconds)
         return fail_after(seconds)
 
     async with fake_broker() as broker:
-        monkeypatch.setattr(anyio, "connect_tcp", takes_20_seconds)
+        monkeypatch.setattr(SocketStream, "connect", takes_20_seconds)
         monkeypatch.setattr(anyio, "fail_after", recorded)
         async with zaichik.connect(port=broker.port, timeout=30):
             pass
@@ -209,6 +213,80 @@ async def test_events_for_nobody_are_dropped():
     async with fake_client() as (broker, client):
         await broker.messages(0, b"late", subscription=99)
         await client.ping()
+
+
+# -- the short cut -------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def in_memory():
+    """A connection whose other end is a stream in memory, its tasks at work and idle."""
+    stream = MemoryStream()
+    connection = connection_module.Connection(stream, "peer")
+    with anyio.fail_after(GUARD):
+        async with connection._running():
+            await anyio.wait_all_tasks_blocked()
+            yield connection, stream
+
+
+async def answered(connection, stream, *requests):
+    """Ask all of these at the same time; what was sent, by pieces, once all are answered."""
+
+    async def ask(request):
+        assert await connection.request(request, Pong) == Pong(request.id, 0)
+
+    stream.pieces.clear()
+    async with anyio.create_task_group() as tasks:
+        for request in requests:
+            tasks.start_soon(ask, request)
+        await anyio.wait_all_tasks_blocked()
+        stream.room = 2**60
+        stream.change()
+        await anyio.wait_all_tasks_blocked()
+        stream.incoming.append(b"".join(encode(Pong(request.id, 0)) for request in requests))
+        stream.change()
+    return stream.pieces
+
+
+async def test_a_request_alone_is_sent_without_the_writer():
+    async with in_memory() as (connection, stream):
+        output = connection._output
+        assert await answered(connection, stream, Ping(1)) == [encode(Ping(1))]
+        assert connection._output is output
+        assert not output.is_set()
+
+
+async def test_those_made_while_one_waits_are_sent_in_one_piece():
+    async with in_memory() as (connection, stream):
+        requests = [Ping(number) for number in range(1, 9)]
+        first, rest = await answered(connection, stream, *requests)
+        assert sorted([first, *(rest[at : at + len(first)] for at in range(0, len(rest), len(first)))]) == sorted(
+            map(encode, requests)
+        )
+
+
+@pytest.mark.parametrize("room", range(21))
+async def test_what_is_not_taken_at_once_is_sent_before_what_comes_later(room):
+    async with in_memory() as (connection, stream):
+        stream.room = room
+        connection.send(Ping(7))  # waits for the writer, so nothing may overtake it
+        connection._send_nowait(Ping(8))
+        await anyio.wait_all_tasks_blocked()
+        stream.room = 2**60  # there is room again, but the writer does not know yet
+        connection._send_nowait(Ping(9))
+        stream.change()
+        await anyio.wait_all_tasks_blocked()
+        assert stream.sent == b"".join(map(encode, (Ping(7), Ping(8), Ping(9))))
+        stream.sent.clear()
+        stream.room = room
+        connection._send_nowait(Ping(1))
+        connection._send_nowait(Ping(2))
+        connection.send(Ping(3))
+        await anyio.wait_all_tasks_blocked()
+        stream.room = 2**60
+        stream.change()
+        await anyio.wait_all_tasks_blocked()
+        assert stream.sent == b"".join(map(encode, (Ping(1), Ping(2), Ping(3))))
 
 
 # -- loss ----------------------------------------------------------------------------------------------------
@@ -383,20 +461,28 @@ class BrokenStream:
     def __init__(self):
         self.broken = anyio.Event()
 
-    async def send(self, _data):
+    def send_nowait(self, _data):
         self.broken.set()
         raise anyio.BrokenResourceError
 
-    async def receive(self, _size):
+    async def send(self, data):
+        self.send_nowait(data)
+
+    async def receive(self):
         await self.broken.wait()
         raise anyio.EndOfStream
 
 
-async def test_a_failed_send_leaves_the_reason_to_the_reader():
+@pytest.mark.parametrize("idle", [False, True])
+async def test_a_failed_send_leaves_the_reason_to_the_reader(idle):
+    """Whether the writer sends, or the request goes at once."""
     connection = connection_module.Connection(BrokenStream(), "peer")
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(connection._read)
         tasks.start_soon(connection._write)
+        if idle:
+            await anyio.wait_all_tasks_blocked()
+        assert connection._is_idle is idle
         with pytest.raises(zaichik.ConnectionLost, match="the broker closed it"):
             await connection.request(Ping(1), Pong)
 

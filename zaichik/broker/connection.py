@@ -4,20 +4,22 @@
 
 The reader never waits for a send and the writer never waits for a command. What couples them are two events:
 the writer waits for output; the reader waits, if replies have piled up, until some are sent.
+
+There is one short cut. When the reader has applied what came and the writer is idle, the reader sends the replies
+itself, as far as the socket takes them at once: a request is then answered without a change of tasks.
 """
 
 import logging
 
 import anyio
-from anyio.abc import ByteStream
+from anyio.lowlevel import checkpoint
 
 from zaichik.broker.broker import Broker
+from zaichik.socket_stream import SocketStream
 from zaichik_protocol import NEED_DATA, ErrorCode, FrameDecoder, Hello, ProtocolError, Refused
 
 logger = logging.getLogger(__name__)
 
-RECEIVE_BYTES = 256 * 1024  # one call's worth: large enough that batches come whole, small enough to be fair
-SEND_BYTES = 64 * 1024  # of one send: what must move within the write timeout
 LINGER_SECONDS = 1.0  # how long the peer may take to read the last frames before the socket is closed
 
 
@@ -30,18 +32,22 @@ class Connection:
         peer: the peer's address, for the log.
     """
 
-    def __init__(self, stream: ByteStream, broker: Broker, peer: str) -> None:
+    def __init__(self, stream: SocketStream, broker: Broker, peer: str) -> None:
         self._stream = stream
         self._broker = broker
         self._peer = peer
         self._output = anyio.Event()
+        self._is_applying = False  # the reader is at work, and will see to the output itself
+        self._is_idle = False  # the writer waits for output
+        self._unsent = b""  # what the reader has begun to send and the writer must end
         self._room = anyio.Event()
         self._read_all = anyio.Event()
         self._decoder = FrameDecoder.for_broker()
         self._manager = broker.connect(self._on_output)
 
     def _on_output(self) -> None:
-        self._output.set()
+        if not self._is_applying:
+            self._output.set()
 
     def go_away(self) -> None:
         """Begin to end: what was read is still answered, then the client is told (CLO-2)."""
@@ -60,7 +66,7 @@ class Connection:
                 tasks.cancel_scope.cancel()
         finally:
             self._broker.disconnect(self._manager)
-            logger.info("%s disconnected: %s", self._peer, reason)
+            logger.info("%s %r disconnected: %s", self._peer, self._manager.client, reason)
 
     # -- reading ---------------------------------------------------------------------------------------------
 
@@ -68,14 +74,18 @@ class Connection:
         manager, settings = self._manager, self._broker.settings
         try:
             while True:
-                data = await self._stream.receive(RECEIVE_BYTES)
+                data = await self._stream.receive()
                 # After a Close or a fatal error the client is read and not heard. Closing a socket that holds
                 # unread bytes resets it, and a reset can take our last frames away from the peer.
                 self._decoder.receive_data(b"" if manager.closing else data)
+                self._is_applying = True
                 while self._apply_next():
                     while manager.reply_bytes > settings.max_replies:
+                        self._output.set()
                         self._room = anyio.Event()
                         await self._room.wait()
+                self._is_applying = False
+                self._send_nowait()
         except (anyio.EndOfStream, anyio.BrokenResourceError):
             manager.close()
         finally:
@@ -110,16 +120,19 @@ class Connection:
         manager, clock = self._manager, self._broker.clock
         try:
             while True:
-                frames = manager.turn(clock.now_us())
-                if frames:
+                data = self._unsent or b"".join(manager.turn(clock.now_us()))
+                self._unsent = b""
+                if data:
                     self._room.set()
-                    await self._send(b"".join(frames))
+                    await self._send(data)
                 elif manager.closing:
                     break
                 else:
                     # No await since the turn came back empty, so nothing can have come in between.
                     self._output = anyio.Event()
+                    self._is_idle = True
                     await self._output.wait()
+                    self._is_idle = False
             await self._stream.send_eof()
         except TimeoutError:  # before OSError, of which it is one
             # Part of a frame may be on its way: nothing that could be said now would be understood.
@@ -128,10 +141,23 @@ class Connection:
             return f"the peer is gone ({type(error).__name__})"
         with anyio.move_on_after(LINGER_SECONDS):
             await self._read_all.wait()
-        return "closed"
+        return manager.reason
+
+    def _send_nowait(self) -> None:
+        """Send what the socket takes at once, if the writer is idle; all the rest is the writer's work."""
+        manager = self._manager
+        if self._is_idle and not self._unsent:
+            self._unsent = b"".join(manager.turn(self._broker.clock.now_us()))
+            if self._unsent:
+                self._unsent = self._unsent[self._stream.send_nowait(self._unsent) :]
+        if self._unsent or manager.has_output or manager.closing:
+            self._output.set()
 
     async def _send(self, data: bytes) -> None:
         """Send all of it; something must move within the write timeout, however much it is."""
-        for start in range(0, len(data), SEND_BYTES):
+        rest = memoryview(data)[self._stream.send_nowait(data) :]
+        while rest:
             with anyio.fail_after(self._broker.settings.write_timeout):
-                await self._stream.send(data[start : start + SEND_BYTES])
+                await self._stream.wait_writable()
+            rest = rest[self._stream.send_nowait(rest) :]
+        await checkpoint()  # others have their turn, however fast this peer reads

@@ -10,14 +10,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import anyio
-from anyio.abc import SocketAttribute, SocketStream
-from anyio.streams.stapled import MultiListener
+from anyio.abc import SocketAttribute
 
 from zaichik.background import BackgroundTasks
 from zaichik.broker.broker import Broker
 from zaichik.broker.clock import Clock
 from zaichik.broker.connection import Connection
+from zaichik.broker.listener import Listener
 from zaichik.broker.settings import BrokerSettings
+from zaichik.socket_stream import SocketStream
 from zaichik_protocol import DEFAULT_PORT
 
 logger = logging.getLogger(__name__)
@@ -36,11 +37,9 @@ class Server:
         host, port: the address of the listener.
     """
 
-    def __init__(self, broker: Broker, listener: MultiListener[SocketStream]) -> None:
+    def __init__(self, broker: Broker, listener: Listener) -> None:
         self.broker = broker
-        self.host: str
-        self.port: int
-        self.host, self.port, *_ = listener.listeners[0].extra(SocketAttribute.raw_socket).getsockname()
+        self.host, self.port = listener.host, listener.port
         self._listener = listener
         self._stopping = anyio.Event()
         self._connections: set[Connection] = set()
@@ -54,7 +53,7 @@ class Server:
         Raises:
             OSError: the address cannot be had.
         """
-        return cls(Broker(settings, clock), await anyio.create_tcp_listener(local_host=host, local_port=port))
+        return cls(Broker(settings, clock), await Listener.open(host, port))
 
     @property
     def clock(self) -> Clock:

@@ -64,6 +64,7 @@ class SubscriptionManager:
     Attributes:
         client: the name the client gave in its Hello, "" before.
         greeted: whether the Hello was accepted.
+        reason: why it ends, for the log.
         closing: no more requests are taken; once `turn` gives nothing more, the connection is done.
         subscriptions: by their id.
         reply_bytes: bytes of replies waiting to be sent.
@@ -74,6 +75,7 @@ class SubscriptionManager:
         self.client = ""
         self.greeted = False
         self.closing = False
+        self.reason = "closed"
         self.subscriptions: dict[int, Subscription] = {}
         self.reply_bytes = 0
         self._broker = broker
@@ -116,6 +118,7 @@ class SubscriptionManager:
         )
         self._send(error)
         if fatal:
+            self.reason = f"{code.name}: {refusal.message}"
             self.close()
 
     def _carry_out(self, request: Frame, now_us: int) -> Frame:
@@ -285,6 +288,11 @@ class SubscriptionManager:
                 size += len(data)
                 self._ready.append(subscription)
         return frames
+
+    @property
+    def has_output(self) -> bool:
+        """Whether another turn may have something to send."""
+        return bool(self._out or self._ready)
 
     def _queue(self, subscription: Subscription) -> None:
         self._ready.append(subscription)

@@ -8,16 +8,16 @@ more than the credit it asked for. The writer sends all that has gathered since 
 import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from importlib.metadata import version
 from typing import TypeVar
 
 import anyio
-from anyio.abc import ByteStream
 
 from zaichik.background import BackgroundTasks
 from zaichik.client.errors import BrokerError, ConnectFailed, ConnectionLost, ZaichikError
+from zaichik.socket_stream import SocketStream
 from zaichik_protocol import (
     NEED_DATA,
     Close,
@@ -37,7 +37,6 @@ from zaichik_protocol import (
 
 logger = logging.getLogger(__name__)
 
-RECEIVE_BYTES = 256 * 1024
 _FIRST_REQUEST = 2**31
 
 CLOSE_SECONDS = 1.0  # how long leaving in order may take before we just leave
@@ -107,7 +106,7 @@ class Connection:
 
     welcome: Welcome
 
-    def __init__(self, stream: ByteStream, peer: str) -> None:
+    def __init__(self, stream: SocketStream, peer: str) -> None:
         self._stream = stream
         self._peer = peer
         self._lost_text = f"the connection to {peer} was lost"
@@ -118,6 +117,7 @@ class Connection:
         self._inboxes: dict[int, Inbox] = {}
         self._outbox: list[bytes] = []
         self._output = anyio.Event()
+        self._is_idle = False  # the writer waits for output
         self._goodbye = ""  # why the broker is about to close, if it said so
         self._lost: Lost | None = None
         self._tasks = anyio.CancelScope(shield=True)
@@ -134,7 +134,7 @@ class Connection:
         deadline = anyio.current_time() + timeout
         try:
             with anyio.fail_after(timeout):
-                stream = await anyio.connect_tcp(host, port)
+                stream = await SocketStream.connect(host, port)
         except OSError as error:  # TimeoutError is one
             raise ConnectFailed(
                 f"no broker answers at {peer} ({str(error) or 'it took too long'}). Start one with: zaichik serve"
@@ -172,6 +172,16 @@ class Connection:
         self._outbox.append(encode(frame))
         self._output.set()
 
+    def _send_nowait(self, frame: Frame) -> None:
+        """Send a frame now, unless others are before it; what the socket does not take at once is the writer's."""
+        data = encode(frame)
+        if self._is_idle and not self._outbox:
+            with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # the reader will hear of it
+                data = data[self._stream.send_nowait(data) :]
+        if data:
+            self._outbox.append(data)
+            self._output.set()
+
     async def request(self, frame: Frame, expected: type[Reply]) -> Reply:
         """The reply to a request. If this is cancelled, the request may be carried out all the same.
 
@@ -183,7 +193,9 @@ class Connection:
             raise self._lost()
         pending = self._pending[frame.id] = _Pending()
         try:
-            self.send(frame)
+            # One alone goes at once. Those that are made while it waits are sent in one piece, by the writer.
+            send = self._send_nowait if len(self._pending) == 1 else self.send
+            send(frame)
             outcome = await pending.wait()
         finally:
             self._pending.pop(frame.id, None)  # still there if cancelled
@@ -231,7 +243,9 @@ class Connection:
                     frames, self._outbox = self._outbox, []
                     await self._stream.send(b"".join(frames))
                 self._output = anyio.Event()
+                self._is_idle = True
                 await self._output.wait()
+                self._is_idle = False
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             pass  # the reader will hear of it too, and may still find the reason in what the broker sent
 
@@ -239,7 +253,7 @@ class Connection:
         reason = "the broker closed it"
         try:
             while True:
-                self._decoder.receive_data(await self._stream.receive(RECEIVE_BYTES))
+                self._decoder.receive_data(await self._stream.receive())
                 while (frame := self._decoder.next_frame()) is not NEED_DATA:
                     self._dispatch(frame)
         except anyio.EndOfStream:

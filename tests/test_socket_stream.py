@@ -1,0 +1,499 @@
+"""The byte stream over a socket, over real sockets on loopback."""
+
+import contextlib
+import gc
+import os
+import random
+import shutil
+import socket
+import ssl
+import struct
+import subprocess
+import warnings
+from contextlib import asynccontextmanager
+
+import anyio
+import pytest
+from anyio.abc import SocketAttribute
+from anyio.lowlevel import checkpoint
+from anyio.streams.tls import TLSStream
+
+from zaichik.socket_stream import SocketStream
+
+pytestmark = pytest.mark.anyio
+
+GUARD = 20  # seconds after which a test that waits in vain fails; nothing ever waits for it to pass
+MIB = 2**20
+
+
+@asynccontextmanager
+async def connected():
+    """A stream and a plain socket at its other end; both are closed at the end."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        stream = await SocketStream.connect(*server.getsockname())
+        peer, _ = server.accept()
+    with peer, anyio.fail_after(GUARD):
+        async with stream:
+            yield stream, peer
+
+
+@asynccontextmanager
+async def pair():
+    """Two streams, connected to each other."""
+    async with connected() as (one, peer), SocketStream(peer.dup()) as other:
+        peer.close()
+        yield one, other
+
+
+def fill(stream):
+    """Send until no more is taken; how much that was."""
+    total = 0
+    while taken := stream.send_nowait(b"x" * MIB):
+        total += taken
+    return total
+
+
+def reset(peer):
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    peer.close()
+
+
+async def read(stream, count):
+    data = bytearray()
+    while len(data) < count:
+        data += await stream.receive()
+    return bytes(data)
+
+
+async def raises(expected, function, *arguments):
+    with pytest.raises(expected):
+        await function(*arguments)
+
+
+def descriptors():
+    return len(os.listdir("/dev/fd"))  # noqa: PTH208
+
+
+@pytest.fixture
+def no_leak():
+    """No socket is left to the garbage collector."""
+    gc.collect()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ResourceWarning)
+        yield
+        gc.collect()
+    assert [str(item.message) for item in caught if item.category is ResourceWarning] == []
+
+
+# -- sending and receiving -------------------------------------------------------------------------------------
+
+
+async def test_bytes_go_both_ways():
+    async with connected() as (stream, peer):
+        await stream.send(b"there")
+        assert peer.recv(9) == b"there"
+        peer.sendall(b"and back")
+        assert await stream.receive() == b"and back"
+
+
+async def test_at_most_what_was_asked_for_is_received_and_the_rest_next():
+    async with connected() as (stream, peer):
+        peer.sendall(b"abcdef")
+        assert [await stream.receive(2) for _ in range(3)] == [b"ab", b"cd", b"ef"]
+
+
+async def test_receive_waits_after_exactly_as_much_as_was_asked_for():
+    """There may be more, so it tries; there is none, so it waits."""
+    async with connected() as (stream, peer), anyio.create_task_group() as tasks:
+        peer.sendall(b"ab")
+        assert await stream.receive(2) == b"ab"
+        received = []
+
+        async def receive():
+            received.append(await stream.receive())
+
+        tasks.start_soon(receive)
+        await anyio.wait_all_tasks_blocked()
+        assert not received
+        peer.sendall(b"c")
+    assert received == [b"c"]
+
+
+async def test_the_end_comes_after_the_last_bytes_and_stays():
+    async with connected() as (stream, peer):
+        peer.sendall(b"last")
+        peer.close()
+        assert await stream.receive() == b"last"
+        for _ in range(2):
+            await raises(anyio.EndOfStream, stream.receive)
+
+
+async def test_after_send_eof_receiving_goes_on():
+    async with connected() as (stream, peer):
+        await stream.send_eof()
+        assert peer.recv(1) == b""
+        peer.sendall(b"still here")
+        assert await stream.receive() == b"still here"
+
+
+async def test_a_big_send_to_a_slow_reader_arrives_whole():
+    data = random.Random(1).randbytes(16 * MIB)
+    async with pair() as (stream, peer), anyio.create_task_group() as tasks:
+        tasks.start_soon(stream.send, data)
+        await anyio.wait_all_tasks_blocked()
+        received = bytearray()
+        while len(received) < len(data):
+            received += await peer.receive(65_536)
+            await checkpoint()
+    assert received == data
+
+
+async def test_send_nowait_takes_nothing_while_the_peer_does_not_read():
+    async with pair() as (stream, peer):
+        total = 0
+        while taken := fill(stream):
+            total += taken
+            await anyio.wait_all_tasks_blocked()
+        assert stream.send_nowait(b"x") == 0
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(stream.wait_writable)
+            await read(peer, total)
+        assert stream.send_nowait(b"y") == 1
+        assert await peer.receive() == b"y"
+
+
+# -- fairness and back-pressure ----------------------------------------------------------------------------------
+
+
+async def pushed_unread(sender, most):
+    """How many bytes a peer gets rid of while nobody receives, of at most that many."""
+    total = idle = 0
+    while total < most and idle < 50:
+        taken = sender.send_nowait(b"x" * MIB)
+        total += taken
+        idle = 0 if taken else idle + 1
+        await checkpoint()
+    return total
+
+
+async def test_what_nobody_asks_for_is_not_read():
+    """A peer pushes 400 MiB; the kernel's buffers take a little, this process nothing."""
+    async with pair() as (_, peer):
+        assert await pushed_unread(peer, 400 * MIB) < 32 * MIB
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_why_this_is_not_anyios_own_stream():
+    """It reads from the first moment on: all of the 64 MiB. When it no longer does, this module may go."""
+    served = anyio.Event()
+
+    async def ignore(stream):
+        async with stream:
+            served.set()
+            await anyio.sleep_forever()
+
+    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener, anyio.create_task_group() as tasks:
+        tasks.start_soon(listener.serve, ignore)
+        port = listener.extra(SocketAttribute.local_port)
+        with anyio.fail_after(GUARD):
+            async with await SocketStream.connect("127.0.0.1", port) as peer:
+                await served.wait()
+                await peer.send(b"x" * 64 * MIB)
+        tasks.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("what", ["receive", "send"])
+async def test_others_have_their_turn_although_there_is_always_something_to_do(what):
+    turns = 0
+
+    async def count():
+        nonlocal turns
+        while True:
+            await checkpoint()
+            turns += 1
+
+    async with pair() as (stream, peer), anyio.create_task_group() as tasks:
+        await peer.send(b"x" * 1000)
+        tasks.start_soon(count)
+        for _ in range(1000):
+            await (stream.receive(1) if what == "receive" else stream.send(b"x"))
+        tasks.cancel_scope.cancel()
+    assert turns >= 900
+
+
+# -- the end of a connection -------------------------------------------------------------------------------------
+
+
+async def test_a_reset_breaks_everything():
+    async with connected() as (stream, peer):
+        fill(stream)
+        reset(peer)
+        await raises(anyio.BrokenResourceError, stream.receive)
+        await raises(anyio.BrokenResourceError, stream.send, b"x")
+        await raises(anyio.BrokenResourceError, stream.send_eof)
+        with pytest.raises(anyio.BrokenResourceError):
+            stream.send_nowait(b"x")
+
+
+@pytest.mark.parametrize("what", ["receive", "send", "wait_writable"])
+async def test_a_reset_wakes_who_waits(what):
+    """One who waits: of several, the first is told, and the kernel forgets it with that."""
+    async with connected() as (stream, peer), anyio.create_task_group() as tasks:
+        if what == "receive":
+            tasks.start_soon(raises, anyio.BrokenResourceError, stream.receive)
+        elif what == "send":
+            tasks.start_soon(raises, anyio.BrokenResourceError, stream.send, b"x" * 64 * MIB)
+        else:
+            fill(stream)
+            tasks.start_soon(stream.wait_writable)  # the next send will tell
+        await anyio.wait_all_tasks_blocked()
+        reset(peer)
+
+
+async def test_a_closed_stream_says_so():
+    async with connected() as (stream, _):
+        await stream.aclose()
+        await stream.aclose()  # the second time is nothing
+        await raises(anyio.ClosedResourceError, stream.receive)
+        await raises(anyio.ClosedResourceError, stream.send, b"x")
+        await raises(anyio.ClosedResourceError, stream.wait_writable)
+        await raises(anyio.ClosedResourceError, stream.send_eof)
+        with pytest.raises(anyio.ClosedResourceError):
+            stream.send_nowait(b"x")
+
+
+async def test_closing_with_bytes_unread_says_so_too():
+    async with connected() as (stream, peer):
+        peer.sendall(b"abc")
+        await stream.receive(1)
+        await stream.aclose()
+        await raises(anyio.ClosedResourceError, stream.receive)
+
+
+@pytest.mark.parametrize("sending", ["send", "wait_writable"])
+async def test_closing_wakes_who_waits(sending):
+    async with connected() as (stream, _), anyio.create_task_group() as tasks:
+        fill(stream)
+        send = [stream.send, b"x" * 64 * MIB] if sending == "send" else [stream.wait_writable]
+        tasks.start_soon(raises, anyio.ClosedResourceError, stream.receive)
+        tasks.start_soon(raises, anyio.ClosedResourceError, *send)
+        await anyio.wait_all_tasks_blocked()
+        await stream.aclose()
+
+
+async def test_a_cancelled_close_closes():
+    async with connected() as (stream, peer):
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await stream.aclose()
+        assert stream.extra(SocketAttribute.raw_socket).fileno() == -1
+        assert peer.recv(1) == b""
+
+
+# -- cancellation ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("drained", [False, True])
+async def test_a_receive_cancelled_from_the_start_takes_nothing(drained):
+    async with connected() as (stream, peer):
+        peer.sendall(b"abcdef")
+        assert await stream.receive(9 if drained else 2)
+        assert stream._drained is drained
+        if drained:
+            peer.sendall(b"cdef")
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await stream.receive()
+        assert scope.cancelled_caught
+        assert await stream.receive() == b"cdef"
+
+
+async def test_a_receive_cancelled_while_it_waits_takes_nothing():
+    async with connected() as (stream, peer):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(stream.receive)
+            await anyio.wait_all_tasks_blocked()
+            peer.sendall(b"abc")
+            tasks.cancel_scope.cancel()
+        assert await stream.receive() == b"abc"
+
+
+async def test_whenever_receives_are_cancelled_nothing_is_lost():
+    rng = random.Random(1)
+    sent, received = bytearray(), bytearray()
+
+    async with connected() as (stream, peer):
+
+        async def receive_for_ever():
+            while True:
+                received.extend(await stream.receive(rng.choice([1, 7, 1000])))
+
+        for number in range(300):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(receive_for_ever)
+                for _ in range(rng.randrange(4)):
+                    await checkpoint()
+                data = bytes([number % 256]) * rng.randrange(1, 20)
+                sent += data
+                peer.sendall(data)
+                for _ in range(rng.randrange(4)):
+                    await checkpoint()
+                tasks.cancel_scope.cancel()
+        received += await read(stream, len(sent) - len(received)) if len(received) < len(sent) else b""
+    assert received == sent
+
+
+async def test_a_cancelled_send_has_sent_a_beginning():
+    data = random.Random(1).randbytes(32 * MIB)
+    async with pair() as (stream, peer):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(stream.send, data)
+            await anyio.wait_all_tasks_blocked()
+            tasks.cancel_scope.cancel()
+        await stream.aclose()
+        received = bytearray()
+        with contextlib.suppress(anyio.EndOfStream):
+            while True:
+                received += await peer.receive()
+    assert 0 < len(received) < len(data)
+    assert data.startswith(received)
+
+
+# -- connecting --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def nobodys_port():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+def resolve_to(monkeypatch, *addresses):
+    async def getaddrinfo(_host, port, **_):
+        return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", (address, port)) for address in addresses]
+
+    monkeypatch.setattr(anyio, "getaddrinfo", getaddrinfo)
+
+
+async def test_nobody_there_is_an_os_error(nobodys_port, no_leak):
+    with pytest.raises(ConnectionRefusedError):
+        await SocketStream.connect("127.0.0.1", nobodys_port)
+
+
+async def test_an_unknown_host_is_an_os_error():
+    with pytest.raises(OSError, match=r".+"):
+        await SocketStream.connect("no-such-host.invalid", 1)
+
+
+async def test_a_host_without_addresses_is_an_os_error(monkeypatch):
+    resolve_to(monkeypatch)
+    with pytest.raises(OSError, match="nowhere has no address"):
+        await SocketStream.connect("nowhere", 1)
+
+
+async def test_of_several_addresses_the_first_that_answers(monkeypatch, no_leak):
+    with socket.create_server(("127.0.0.2", 0)) as server:
+        resolve_to(monkeypatch, "127.0.0.1", "127.0.0.2", "127.0.0.3")
+        port = server.getsockname()[1]
+        async with await SocketStream.connect("many", port) as stream:
+            assert stream.extra(SocketAttribute.remote_address) == ("127.0.0.2", port)
+
+
+async def test_an_address_of_a_kind_this_system_does_not_know_is_passed_over(monkeypatch, no_leak):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+
+        async def getaddrinfo(*_, **__):
+            return [(family, socket.SOCK_STREAM, 0, "", ("127.0.0.1", port)) for family in (9999, socket.AF_INET)]
+
+        monkeypatch.setattr(anyio, "getaddrinfo", getaddrinfo)
+        await (await SocketStream.connect("many", port)).aclose()
+
+
+async def test_a_connection_made_at_once_is_taken_as_it_is(monkeypatch):
+    """Some systems do that on loopback."""
+
+    async def never(_):
+        pytest.fail("nothing to wait for")
+
+    monkeypatch.setattr(socket.socket, "connect", lambda *_: None)
+    monkeypatch.setattr(anyio, "wait_writable", never)
+    await (await SocketStream.connect("127.0.0.1", 1)).aclose()
+
+
+async def test_cancelled_connecting_closes_the_socket(monkeypatch, no_leak):
+    waits = anyio.Event()
+
+    async def wait_writable(_):
+        waits.set()
+        await anyio.sleep_forever()
+
+    def connect(*_):
+        raise BlockingIOError
+
+    monkeypatch.setattr(anyio, "wait_writable", wait_writable)
+    monkeypatch.setattr(socket.socket, "connect", connect)
+    before = descriptors()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(SocketStream.connect, "127.0.0.1", 1)
+        await waits.wait()
+        assert descriptors() == before + 1
+        tasks.cancel_scope.cancel()
+    assert descriptors() == before
+
+
+async def test_a_peer_that_is_gone_already_is_found_out_by_receiving():
+    """On macOS options are refused then; here a socket that is not TCP's does."""
+    one, two = socket.socketpair()
+    two.close()
+    async with SocketStream(one) as stream:
+        await raises(anyio.EndOfStream, stream.receive)
+
+
+# -- for anyio ---------------------------------------------------------------------------------------------------
+
+
+async def test_attributes():
+    async with connected() as (stream, peer):
+        host, port = peer.getpeername()
+        assert stream.extra(SocketAttribute.family) == socket.AF_INET
+        assert stream.extra(SocketAttribute.local_address) == (host, port)
+        assert stream.extra(SocketAttribute.local_port) == port
+        assert stream.extra(SocketAttribute.remote_address) == peer.getsockname()
+        assert stream.extra(SocketAttribute.remote_port) == peer.getsockname()[1]
+        raw = stream.extra(SocketAttribute.raw_socket)
+        assert raw.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        assert raw.getsockname() == (host, port)
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    """Of a server called localhost, signed by itself."""
+    if shutil.which("openssl") is None:
+        pytest.skip("no openssl here")
+    folder = tmp_path_factory.mktemp("certificate")
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "key.pem", "-out", "cert.pem",
+         "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"],
+        cwd=folder, check=True, capture_output=True,
+    )  # fmt: skip
+    return folder / "cert.pem", folder / "key.pem"
+
+
+async def test_tls_goes_over_it(certificate, no_leak):
+    server_context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    server_context.load_cert_chain(*certificate)
+    client_context = ssl.create_default_context(cafile=certificate[0])
+    data = random.Random(1).randbytes(4 * MIB)
+
+    async def echo(stream):
+        async with await TLSStream.wrap(stream, server_side=True, ssl_context=server_context) as tls:
+            await tls.send(await read(tls, len(data)))
+            await raises(anyio.EndOfStream, tls.receive)
+
+    async with pair() as (one, other), anyio.create_task_group() as tasks:
+        tasks.start_soon(echo, other)
+        async with await TLSStream.wrap(one, hostname="localhost", ssl_context=client_context) as tls:
+            tasks.start_soon(tls.send, data)
+            assert await read(tls, len(data)) == data
+            assert tls.extra(SocketAttribute.remote_port) == other.extra(SocketAttribute.local_port)

@@ -1,0 +1,116 @@
+"""Accepting connections, for ever: also when the process runs out of descriptors.
+
+`accept` fails for passing reasons: a peer that is gone again, or no descriptor left (EMFILE and its kin). anyio's
+accept loop ends with the first such error, and all connections with it. This one goes on. When descriptors run
+out it gives up a spare one to accept the next connection and closes that at once, so that the peer is told
+instead of hanging in the backlog; then it waits a moment, so as not to spin.
+"""
+
+import errno
+import logging
+import math
+import socket
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+
+from zaichik.socket_stream import SocketStream
+
+logger = logging.getLogger(__name__)
+
+BACKLOG = 1024  # connections that may wait to be accepted: a crowd that comes back at once
+PAUSE_SECONDS = 0.1  # after an accept that failed for want of something
+LOG_SECONDS = 1.0  # at most one line in this time says so
+EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+
+Handler = Callable[[SocketStream], Coroutine[Any, Any, None]]
+
+
+class Listener:
+    """Listening sockets on all addresses of a host, with one port.
+
+    Attributes:
+        host, port: the address of the first.
+    """
+
+    def __init__(self, sockets: list[socket.socket]) -> None:
+        self._sockets = sockets
+        self.host: str
+        self.port: int
+        self.host, self.port, *_ = sockets[0].getsockname()
+        self._spare = socket.socket()  # a descriptor to give up when there is no other
+        self._silent_until = -math.inf
+
+    @classmethod
+    async def open(cls, host: str, port: int) -> "Listener":
+        """A listener on that address; port 0 takes a free one.
+
+        Raises:
+            OSError: the address cannot be had.
+        """
+        sockets: list[socket.socket] = []
+        try:
+            found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+            for family, kind, proto, _, address in dict.fromkeys(found):  # some systems name an address twice
+                raw = socket.socket(family, kind, proto)
+                sockets.append(raw)
+                raw.setblocking(False)
+                raw.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family == socket.AF_INET6:
+                    raw.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                # Port 0 is chosen once: all addresses of the host get the same.
+                raw.bind((address[0], sockets[0].getsockname()[1] or port, *address[2:]))
+                raw.listen(BACKLOG)
+            return cls(sockets)
+        except BaseException:
+            for raw in sockets:
+                raw.close()
+            raise
+
+    async def serve(self, handler: Handler, tasks: TaskGroup) -> None:
+        """Accept until cancelled or closed; `handler` runs in `tasks` for each connection."""
+        async with anyio.create_task_group() as accepting:
+            for raw in self._sockets:
+                accepting.start_soon(self._accept_forever, raw, handler, tasks)
+
+    async def _accept_forever(self, raw: socket.socket, handler: Handler, tasks: TaskGroup) -> None:
+        while raw.fileno() >= 0:
+            try:
+                await anyio.wait_readable(raw)
+                connection, _ = raw.accept()
+            except anyio.ClosedResourceError:
+                break
+            except OSError as error:
+                if error.errno in EXHAUSTED:
+                    self._turn_away(raw, str(error.strerror))
+                    await anyio.sleep(PAUSE_SECONDS)
+            else:
+                tasks.start_soon(handler, SocketStream(connection))
+
+    def _turn_away(self, raw: socket.socket, reason: str) -> None:
+        if (now := anyio.current_time()) >= self._silent_until:
+            self._silent_until = now + LOG_SECONDS
+            logger.warning("connections are turned away: %s", reason)
+        self._spare.close()
+        with suppress(OSError):  # it is gone by itself, or a thread was quicker and took the descriptor
+            raw.accept()[0].close()
+        with suppress(OSError):  # then there is no spare one until the next time
+            self._spare = socket.socket()
+
+    async def __aenter__(self) -> "Listener":
+        """Itself."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Listen no more."""
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Listen no more."""
+        for raw in self._sockets:
+            anyio.notify_closing(raw)
+            raw.close()
+        self._spare.close()

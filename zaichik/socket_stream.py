@@ -1,0 +1,164 @@
+"""A byte stream over a non-blocking TCP socket, for asyncio and trio alike.
+
+anyio has one; this one exists because of what was measured of it (each of these has a test):
+
+* On asyncio, anyio's reads from the socket as soon as it is accepted, whether or not anybody receives: a peer that
+  pushes 400 MiB at once is taken in whole. Here nothing is read that was not asked for, so TCP itself holds the
+  peer back.
+* Every receive there pauses and resumes the transport: two system calls for each message of a conversation.
+* A write there always costs a turn of the event loop. Here `send_nowait` sends what the kernel takes at once,
+  which is nearly always all of it.
+
+Both `receive` and `send` wait only where the system call would block, or most likely would. That wait, or else a
+plain checkpoint, lets other tasks run: no peer, however fast, keeps the loop to itself. In `receive` it comes
+before the system call: once bytes are taken there is nothing to cancel.
+"""
+
+import os
+import socket
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+import anyio
+from anyio.abc import ByteStream, SocketAttribute
+from anyio.lowlevel import checkpoint
+
+RECEIVE_BYTES = 256 * 1024  # one call's worth: large enough that batches come whole, small enough to be fair
+
+
+class SocketStream(ByteStream):
+    """A connected socket. The socket belongs to the stream from then on.
+
+    Args:
+        raw: a connected TCP socket.
+    """
+
+    def __init__(self, raw: socket.socket) -> None:
+        raw.setblocking(False)
+        with suppress(OSError):  # macOS: the peer is gone again already; the first receive will tell
+            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # a request is sent when it is made
+        self._raw = raw
+        self._drained = True  # the last receive took all there was, so another would most likely block
+
+    @classmethod
+    async def connect(cls, host: str, port: int) -> "SocketStream":
+        """A stream to that address; of several the host may have, the first that answers.
+
+        Raises:
+            OSError: none of them did.
+        """
+        failure: OSError | None = None
+        for family, kind, proto, _, address in await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+            try:
+                return cls(await _connected(socket.socket(family, kind, proto), address))
+            except OSError as error:
+                failure = error
+        raise failure or OSError(f"{host} has no address")
+
+    async def receive(self, max_bytes: int = RECEIVE_BYTES) -> bytes:
+        """Some bytes, at least one and at most `max_bytes`. If this is cancelled, nothing was taken.
+
+        Raises:
+            EndOfStream: the peer sends no more.
+            BrokenResourceError, ClosedResourceError: the connection is gone, or was closed here.
+        """
+        await (self._wait(anyio.wait_readable) if self._drained else checkpoint())
+        while True:
+            try:
+                data = self._raw.recv(max_bytes)
+            except BlockingIOError:
+                await self._wait(anyio.wait_readable)
+            except OSError as error:
+                raise self._translated(error) from error
+            else:
+                break
+        if not data:
+            raise anyio.EndOfStream
+        self._drained = len(data) < max_bytes
+        return data
+
+    def send_nowait(self, data: bytes | memoryview) -> int:
+        """How many of the bytes were taken, from the first on; 0 if the peer must read first.
+
+        Raises:
+            BrokenResourceError, ClosedResourceError: the connection is gone, or was closed here.
+        """
+        try:
+            return self._raw.send(data)
+        except BlockingIOError:
+            return 0
+        except OSError as error:
+            raise self._translated(error) from error
+
+    async def send(self, item: bytes) -> None:
+        """Send all of the bytes. If this is cancelled, some may be sent: then only close the stream.
+
+        Raises:
+            BrokenResourceError, ClosedResourceError: the connection is gone, or was closed here.
+        """
+        rest = memoryview(item)[self.send_nowait(item) :]
+        if not rest:
+            await checkpoint()
+        while rest:
+            await self.wait_writable()
+            rest = rest[self.send_nowait(rest) :]
+
+    async def wait_writable(self) -> None:
+        """Wait until the peer has read enough for more to be sent."""
+        await self._wait(anyio.wait_writable)
+
+    async def _wait(self, wait: Callable[[socket.socket], Any]) -> None:
+        try:
+            await wait(self._raw)
+        except (OSError, ValueError) as error:  # ValueError: the descriptor of a closed socket is -1
+            raise self._translated(error) from error
+
+    def _translated(self, error: Exception) -> Exception:
+        return anyio.ClosedResourceError() if self._raw.fileno() < 0 else anyio.BrokenResourceError(str(error))
+
+    async def send_eof(self) -> None:
+        """Send no more; receiving goes on."""
+        try:
+            self._raw.shutdown(socket.SHUT_WR)
+        except OSError as error:
+            raise self._translated(error) from error
+
+    async def aclose(self) -> None:
+        """Close the socket. Tasks that wait in `receive` or `send` are woken with a ClosedResourceError."""
+        if self._raw.fileno() >= 0:
+            anyio.notify_closing(self._raw)
+            self._raw.close()
+        await checkpoint()
+
+    @property
+    def extra_attributes(self) -> Mapping[Any, Callable[[], Any]]:
+        """What anyio's streams tell of themselves; its TLS stream asks for some of it."""
+        return {
+            SocketAttribute.family: lambda: self._raw.family,
+            SocketAttribute.local_address: lambda: self._raw.getsockname()[:2],
+            SocketAttribute.local_port: lambda: self._raw.getsockname()[1],
+            SocketAttribute.raw_socket: lambda: self._raw,
+            SocketAttribute.remote_address: lambda: self._raw.getpeername()[:2],
+            SocketAttribute.remote_port: lambda: self._raw.getpeername()[1],
+        }
+
+
+async def _connected(raw: socket.socket, address: Any) -> socket.socket:
+    """The socket, connected; it is closed if that fails or is cancelled."""
+    try:
+        await _connect(raw, address)
+    except BaseException:
+        raw.close()
+        raise
+    return raw
+
+
+async def _connect(raw: socket.socket, address: Any) -> None:
+    raw.setblocking(False)
+    try:
+        raw.connect(address)
+    except BlockingIOError:
+        await anyio.wait_writable(raw)
+        if code := raw.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+            raise OSError(code, os.strerror(code)) from None
