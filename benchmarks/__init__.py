@@ -1,0 +1,1 @@
+"""zaichik and its peers, side by side: `python -m benchmarks --help`."""

@@ -1,0 +1,158 @@
+"""What a scenario asks of a broker and its client: as little as lets each be used in its own best way.
+
+A `Peer` knows how its server is started, a `Link` is one connection to it. The methods are as coarse as they can
+be (a whole stream of messages, not one), so that no layer of ours lies between a client and its idioms.
+
+The clients are imported by name, when a link is made: none of them need be installed, not even to check types.
+"""
+
+import asyncio
+import importlib.util
+import os
+import shutil
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+CHUNK = 1000  # messages of one pipeline, or between two flushes: the size at which all of them are fast
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One measurement of one peer, as its processes are told it.
+
+    Attributes:
+        role: what a process does; a function of `benchmarks.roles`.
+        peer: the name of the peer's file.
+        port: of the peer's server.
+        topic: a new name for each measurement, because some servers live through several.
+        size: bytes of a payload.
+        messages: how many are published in all.
+        expected: how many of them each subscriber is given, if not all; 0: all.
+        subscribers: how many of them one process has.
+        tasks: how many publish at a time.
+        rate: messages a second, in an open loop.
+        seconds: how long a measurement by time lasts.
+        keys: how many zipf-distributed keys the messages have; 0: they have none.
+        keep_first: whether the topic keeps only the first message of a key.
+        deadline: seconds after which what has not arrived is counted as lost.
+    """
+
+    role: str
+    peer: str
+    port: int
+    topic: str
+    size: int = 100
+    messages: int = 0
+    expected: int = 0
+    subscribers: int = 1
+    tasks: int = 1
+    rate: int = 0
+    seconds: float = 0.0
+    keys: int = 0
+    keep_first: bool = False
+    deadline: float = 60.0
+
+
+class Receipt:
+    """Counts what one subscriber is given: every peer's loop calls `take` once for each message.
+
+    Attributes:
+        count: messages taken so far.
+        expected: how many there must be in the end.
+        done: set when they are.
+    """
+
+    def __init__(self, expected: int) -> None:
+        self.count = 0
+        self.expected = expected
+        self.done = asyncio.Event()
+
+    def take(self, payload: bytes) -> None:
+        """Count a message."""
+        del payload
+        self.count += 1
+        if self.count == self.expected:
+            self.done.set()
+
+
+class Link(ABC):
+    """One connection to a server; used by one task, except for `publish`."""
+
+    @abstractmethod
+    async def subscribe(self, receipt: Receipt) -> None:
+        """Returns when everything published from now on will be delivered."""
+
+    async def receive(self, receipt: Receipt) -> None:
+        """Give each message to the receipt, until it is done. Clients that call back have nothing to do here."""
+        await receipt.done.wait()
+
+    @abstractmethod
+    async def stream(self, payload: bytes, messages: int) -> None:
+        """Publish many messages as fast as this client can, in the way its users are told to."""
+
+    async def send(self, payloads: Sequence[bytes]) -> None:
+        """Publish these few now, for they are due; whether the server has them is not waited for."""
+        raise NotImplementedError
+
+    async def publish(self, payload: bytes) -> None:
+        """Publish one message and wait until the server has acknowledged it. Many tasks call this at once."""
+        raise NotImplementedError
+
+
+class Peer(ABC):
+    """A broker: how it is found, started and reached.
+
+    Attributes:
+        label: its name in tables.
+        program: the server's program, for those who must install it; "" if it comes with Python.
+        modules: what must be importable.
+        uvloop: whether its client is faster with it. (Then it is used.)
+        share: of the messages of a scenario, so that a run of each peer lasts about as long; rates stay comparable.
+        lasting: whether one server serves a whole scenario, because starting it takes seconds.
+        scenarios: those it can take part in.
+    """
+
+    label: str
+    program = ""
+    modules: tuple[str, ...] = ()
+    uvloop = True
+    share = 0.2
+    lasting = False
+    scenarios: frozenset[str] = frozenset({"throughput", "acknowledged", "roundtrip", "fanout"})
+
+    def missing(self) -> str:
+        """What must be installed before this peer can be measured; "" if all is there."""
+        lacks = [f"the program {self.program}"] if self.program and not executable(self.program) else []
+        lacks += [f"the Python package {name}" for name in self.modules if importlib.util.find_spec(name) is None]
+        return " and ".join(lacks)
+
+    def messages(self, planned: int, size: int) -> int:
+        """How many of a scenario's messages this peer is given."""
+        del size
+        return max(1, int(planned * self.share))
+
+    def environment(self, directory: Path, port: int) -> dict[str, str]:
+        """Variables the server needs beside those that are there."""
+        del directory, port
+        return {}
+
+    @abstractmethod
+    def commands(self, directory: Path, port: int) -> list[list[str]]:
+        """The processes to start, with the server, which listens at the port, as the last one.
+
+        Args:
+            directory: private and empty; a configuration may be written into it.
+            port: of the loopback interface.
+        """
+
+    @abstractmethod
+    def link(self, job: Job) -> AbstractAsyncContextManager[Link]:
+        """A connection as long as the block lasts."""
+
+
+def executable(program: str) -> str | None:
+    """Where a program is; Debian keeps servers in directories that are not on everybody's path."""
+    return shutil.which(program, path=os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"]))

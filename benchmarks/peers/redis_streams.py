@@ -1,0 +1,54 @@
+"""Redis Streams with redis-py and hiredis: XADD in pipelines of a thousand, XREAD of a thousand.
+
+Which client where: as in `redis_pubsub`.
+"""
+
+# ruff: noqa: D102 - what the methods promise is said in peer.py
+
+from typing import Any
+
+from benchmarks.peers.peer import CHUNK, Receipt
+from benchmarks.peers.redis_pubsub import RedisLink, RedisPubsubPeer
+
+BLOCK_MS = 1000
+
+
+class RedisStreamsLink(RedisLink):
+    """Reads from the stream's beginning, as every measurement has its own stream."""
+
+    def _add(self, pipeline: Any, payload: bytes) -> None:
+        pipeline.xadd(self._topic, {"p": payload})
+
+    async def subscribe(self, receipt: Receipt) -> None:
+        await self._client.ping()
+
+    def _receive(self, receipt: Receipt) -> None:
+        last: Any = "0"
+        while receipt.count < receipt.expected:
+            last = self._take(self._blocking.xread({self._topic: last}, count=CHUNK, block=BLOCK_MS), last, receipt)
+
+    async def _receive_async(self, receipt: Receipt) -> None:
+        last: Any = "0"
+        while receipt.count < receipt.expected:
+            last = self._take(await self._client.xread({self._topic: last}, count=CHUNK, block=BLOCK_MS), last, receipt)
+
+    def _take(self, answer: Any, last: Any, receipt: Receipt) -> Any:
+        """Take what came; after which entry to read on."""
+        entries = answer[0][1] if answer else []
+        for last, fields in entries:  # noqa: B007 - the last one's name is the result
+            receipt.take(fields[b"p"])
+        return last
+
+    async def publish(self, payload: bytes) -> None:
+        await self._client.xadd(self._topic, {"p": payload})
+
+
+class RedisStreamsPeer(RedisPubsubPeer):
+    """The same server, another data type."""
+
+    label = "Redis Streams, redis-py + hiredis"
+    scenarios = frozenset({*RedisPubsubPeer.scenarios, "acknowledged", "replay"})
+    link_class = RedisStreamsLink
+
+
+PEER = RedisStreamsPeer()

@@ -1,0 +1,109 @@
+"""zaichik: `producer()` and `async for`; the broker is `zaichik serve`."""
+
+# ruff: noqa: D102 - what the methods promise is said in peer.py
+
+import random
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import zaichik
+from benchmarks.peers.peer import Job, Link, Peer, Receipt
+
+CREDIT = 10_000
+
+
+class ZaichikLink(Link):
+    """A client; its producer is made with the first message.
+
+    The ring is made large enough for a whole run. Without that, a reader slower than the publisher would lag, as it
+    should, and the run would be one of lost messages.
+    """
+
+    def __init__(self, job: Job, client: zaichik.Client, stack: AsyncExitStack) -> None:
+        self._job = job
+        self._client = client
+        self._stack = stack
+        writes = job.role == "publisher"  # made here, so that making them is not measured
+        self._keys = zipf_keys(job.keys, job.messages) if job.keys and writes else []
+        self._subscription: zaichik.Subscription[zaichik.Message] | None = None
+        self._producer: zaichik.Producer | None = None
+
+    async def create(self) -> None:
+        """The topic, with the settings the job asks for."""
+        job = self._job
+        room = max(job.messages, 100_000)
+        await self._client.create_topic(
+            job.topic, capacity=room, retention_ttl="forever", max_bytes=max(2**28, 2 * room * (job.size + 64)),
+            compaction_window="forever" if job.keep_first else 0,
+        )  # fmt: skip
+
+    async def subscribe(self, receipt: Receipt) -> None:
+        self._subscription = await self._stack.enter_async_context(
+            self._client.subscribe(self._job.topic, credit=CREDIT, until=receipt.expected)
+        )
+
+    async def receive(self, receipt: Receipt) -> None:
+        assert self._subscription is not None
+        take = receipt.take
+        async for message in self._subscription:
+            take(message.payload)
+        if self._subscription.lagged:
+            raise RuntimeError(f"the subscription lagged by {self._subscription.lagged} messages")
+
+    async def producer(self) -> zaichik.Producer:
+        """The one producer of this link."""
+        if self._producer is None:
+            self._producer = await self._stack.enter_async_context(self._client.producer(self._job.topic))
+        return self._producer
+
+    async def stream(self, payload: bytes, messages: int) -> None:
+        producer = await self.producer()
+        if self._keys:
+            for key in self._keys:
+                await producer.send(payload, key)
+        else:
+            for _ in range(messages):
+                await producer.send(payload)
+        await producer.flush()
+        if producer.stored + producer.compacted != messages:
+            raise RuntimeError(f"{producer.stored} stored + {producer.compacted} compacted, not {messages}")
+
+    async def send(self, payloads: Sequence[bytes]) -> None:
+        producer = await self.producer()
+        for payload in payloads:
+            await producer.send(payload)
+
+    async def publish(self, payload: bytes) -> None:
+        await self._client.publish(self._job.topic, payload)
+
+
+class ZaichikPeer(Peer):
+    """The broker of this project."""
+
+    label = "zaichik"
+    uvloop = False
+    share = 1.0
+    scenarios = frozenset({*Peer.scenarios, "keepfirst", "replay"})
+    link_class = ZaichikLink
+
+    def commands(self, directory: Path, port: int) -> list[list[str]]:
+        return [[sys.executable, "-m", "zaichik", "serve", str(port), "--log-level", "warning"]]
+
+    @asynccontextmanager
+    async def link(self, job: Job) -> AsyncIterator[Link]:
+        async with zaichik.connect(port=job.port) as client, AsyncExitStack() as stack:
+            link = self.link_class(job, client, stack)
+            await link.create()
+            yield link
+
+
+def zipf_keys(keys: int, messages: int) -> list[bytes]:
+    """The same keys for everybody who asks: the first one is twice as frequent as the second, and so on."""
+    names = [b"key-%d" % number for number in range(keys)]
+    weights = [1 / (rank + 1) for rank in range(keys)]
+    return random.Random(0).choices(names, weights, k=messages)  # noqa: S311 - a workload, no secret
+
+
+PEER = ZaichikPeer()
