@@ -3,8 +3,8 @@
 anyio has one; this one exists because of what was measured of it (each of these has a test):
 
 * On asyncio, anyio's reads from the socket as soon as it is accepted, whether or not anybody receives: a peer that
-  pushes 400 MiB at once is taken in whole. Here nothing is read that was not asked for, so TCP itself holds the
-  peer back.
+  pushes is taken in, 64 MiB of it in the test, before the first byte is asked for. Here nothing is read that was
+  not asked for, so TCP itself holds the peer back.
 * Every receive there pauses and resumes the transport: two system calls for each message of a conversation.
 * A write there always costs a turn of the event loop. Here `send_nowait` sends what the kernel takes at once,
   which is nearly always all of it.

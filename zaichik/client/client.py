@@ -125,7 +125,8 @@ class Client:
         }
         pairs = tuple((int(number), value) for number, value in settings.items() if value is not None)
         reply = await self._connection.request(CreateTopic(self._connection.next_id(), topic, pairs), TopicCreated)
-        names = {Setting(number).name.lower(): value for number, value in reply.settings if number in set(Setting)}
+        known = set(Setting)  # a newer broker may have settings that this client cannot name
+        names = {Setting(number).name.lower(): value for number, value in reply.settings if number in known}
         return Topic(topic, bool(reply.created), reply.epoch, names)
 
     async def describe(self) -> dict[str, Any]:
