@@ -45,6 +45,10 @@ class MemoryStream(ByteStream):
             self.incoming.appendleft(data[max_bytes:])
         return data[:max_bytes]
 
+    async def receive_each(self, take):
+        while take(await self.receive()):
+            pass
+
     def send_nowait(self, item):
         if self.failure:
             raise self.failure

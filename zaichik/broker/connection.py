@@ -20,6 +20,7 @@ from zaichik_protocol import NEED_DATA, ErrorCode, FrameDecoder, Hello, Protocol
 
 logger = logging.getLogger(__name__)
 
+FRAMES_AT_ONCE = 256  # of one client, before others have their turn: some milliseconds, if the frames are small
 LINGER_SECONDS = 1.0  # how long the peer may take to read the last frames before the socket is closed
 
 
@@ -71,25 +72,42 @@ class Connection:
     # -- reading ---------------------------------------------------------------------------------------------
 
     async def _read(self) -> None:
-        manager, settings = self._manager, self._broker.settings
         try:
             while True:
-                data = await self._stream.receive()
-                # After a Close or a fatal error the client is read and not heard. Closing a socket that holds
-                # unread bytes resets it, and a reset can take our last frames away from the peer.
-                self._decoder.receive_data(b"" if manager.closing else data)
-                self._is_applying = True
-                while self._apply_next():
-                    while manager.reply_bytes > settings.max_replies:
-                        self._output.set()
-                        self._room = anyio.Event()
-                        await self._room.wait()
-                self._is_applying = False
-                self._send_nowait()
+                await self._stream.receive_each(self._take)
+                while not self._apply_some():
+                    await self._pause()
         except (anyio.EndOfStream, anyio.BrokenResourceError):
-            manager.close()
+            self._manager.close()
         finally:
             self._read_all.set()
+
+    def _take(self, data: bytes) -> bool:
+        # After a Close or a fatal error the client is read and not heard. Closing a socket that holds unread bytes
+        # resets it, and a reset can take our last frames away from the peer.
+        self._decoder.receive_data(b"" if self._manager.closing else data)
+        return self._apply_some()
+
+    def _apply_some(self) -> bool:
+        """Apply what came whole, and send replies; False if there may be more of it, for after a pause."""
+        manager, max_replies = self._manager, self._broker.settings.max_replies
+        is_all = False
+        self._is_applying = True
+        for _ in range(FRAMES_AT_ONCE):
+            is_all = manager.reply_bytes <= max_replies and not self._apply_next()
+            if is_all or manager.reply_bytes > max_replies:
+                break
+        self._is_applying = False
+        self._send_nowait()
+        return is_all
+
+    async def _pause(self) -> None:
+        """Let others have their turn; if replies have piled up, let the peer read some of them first."""
+        if self._manager.reply_bytes > self._broker.settings.max_replies:
+            self._room = anyio.Event()
+            await self._room.wait()
+        else:
+            await checkpoint()
 
     def _apply_next(self) -> bool:
         """Apply the next frame, if it is there whole."""
