@@ -83,7 +83,7 @@ class ZaichikPeer(Peer):
     """The broker of this project."""
 
     label = "zaichik"
-    uvloop = False
+    uvloop = True
     share = 1.0
     scenarios = frozenset({*Peer.scenarios, "keepfirst", "replay"})
     link_class = ZaichikLink

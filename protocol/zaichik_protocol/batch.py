@@ -11,7 +11,7 @@ A `Batch` holds those very bytes and nothing beside them: what one client sent i
 what every subscriber is sent. An empty key means that the message has no key.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from operator import sub
@@ -47,7 +47,7 @@ class Batch:
         if count == 0 or len(keys) != count:
             raise ValueError(f"a batch needs one key a payload and at least one of each, not {len(keys)} and {count}")
         key_bytes = b"".join(keys)
-        key_offsets = _offsets(keys) if key_bytes else bytes((count + 1) * _OFFSET_SIZE)  # most batches have no keys
+        key_offsets = _offsets(keys) if key_bytes else bytes((count + 1) * _OFFSET_SIZE)
         return cls(b"".join((_COUNT.pack(count), key_offsets, _offsets(payloads), key_bytes, *payloads)), count)
 
     @classmethod
@@ -62,19 +62,17 @@ class Batch:
         count: int = _COUNT.unpack_from(data)[0]
         if count == 0:
             raise ValueError("a batch of no messages")
-        batch = cls(data, count)
-        if len(data) < batch._body_at:
-            raise ValueError(f"{count} messages need {batch._body_at} bytes of offsets, here are {len(data)}")
-        no_keys = bytes((count + 1) * _OFFSET_SIZE)  # one comparison of bytes, for most batches have no keys
-        keys = (0,) if data.startswith(no_keys, _COUNT.size) else batch.key_offsets
-        payloads = batch.payload_offsets
-        for name, offsets in (("key", keys), ("payload", payloads)):
-            # Sorting sorted integers is one pass in C: the fastest way to ask whether they ever decrease.
-            if offsets[0] != 0 or sorted(offsets) != list(offsets):
-                raise ValueError(f"{name} offsets must begin at 0 and never decrease")
-        if keys[-1] + payloads[-1] != batch.size:
-            raise ValueError(f"offsets end at {keys[-1]} + {payloads[-1]} bytes, here are {batch.size}")
-        return batch
+        column = (count + 1) * _OFFSET_SIZE
+        payloads_at = _COUNT.size + column
+        body_at = payloads_at + column
+        if len(data) < body_at:
+            raise ValueError(f"{count} messages need {body_at} bytes of offsets, here are {len(data)}")
+        no_keys = data.startswith(bytes(column), _COUNT.size)  # most batches have none: one comparison of bytes
+        keys = 0 if no_keys else _checked_end("key", unpack_from(f"<{count + 1}i", data, _COUNT.size))
+        payloads = _checked_end("payload", unpack_from(f"<{count + 1}i", data, payloads_at))
+        if keys + payloads != len(data) - body_at:
+            raise ValueError(f"offsets end at {keys} + {payloads} bytes, here are {len(data) - body_at}")
+        return cls(data, count)
 
     @property
     def _body_at(self) -> int:
@@ -103,16 +101,20 @@ class Batch:
 
     def keys(self) -> list[bytes]:
         """Every message's key, b"" for those that have none."""
-        return self._column(self._body_at, self.key_offsets) if self.key_size else [b""] * self.count
+        return list(self._column(self._body_at, self.key_offsets)) if self.key_size else [b""] * self.count
 
     def payloads(self) -> list[bytes]:
         """Every message's payload."""
+        return list(self.each_payload())
+
+    def each_payload(self) -> Iterator[bytes]:
+        """The payloads one by one, each cut out when it is asked for: with large ones that is kinder to caches."""
         offsets = self.payload_offsets
         return self._column(len(self.data) - offsets[-1], offsets)
 
-    def _column(self, start: int, offsets: tuple[int, ...]) -> list[bytes]:
+    def _column(self, start: int, offsets: tuple[int, ...]) -> Iterator[bytes]:
         data = self.data[start : start + offsets[-1]]  # a copy, but slices of bytes cost a third of a view's
-        return [data[begin:end] for begin, end in pairwise(offsets)]
+        return (data[begin:end] for begin, end in pairwise(offsets))
 
     def sizes(self) -> list[int]:
         """Bytes of key and payload together, for each message."""
@@ -150,6 +152,14 @@ class Batch:
         """The messages at these indices, in this order, as a batch of their own."""
         keys, payloads = self.keys(), self.payloads()
         return Batch.of_columns([keys[i] for i in indices], [payloads[i] for i in indices])
+
+
+def _checked_end(name: str, offsets: tuple[int, ...]) -> int:
+    """The last offset of a column, if they begin at 0 and never decrease."""
+    # Sorting sorted integers is one pass in C: the fastest way to ask whether they ever decrease.
+    if offsets[0] != 0 or sorted(offsets) != list(offsets):
+        raise ValueError(f"{name} offsets must begin at 0 and never decrease")
+    return offsets[-1]
 
 
 def _offsets(strings: Sequence[bytes]) -> bytes:

@@ -37,12 +37,12 @@ def _encode_publish(frame: Publish) -> bytes:
     return b"".join((_header(frame, len(prefix) + len(batch)), prefix, batch))
 
 
-def _decode_publish(frame_id: int, data: bytes) -> Publish:
-    producer, sequence, size = _PUBLISH.unpack_from(data, HEADER.size)
-    topic_at = HEADER.size + _PUBLISH.size
-    topic = data[topic_at : topic_at + size].decode()
-    batch = Batch.parse(data[topic_at + size :])
-    return Publish(frame_id, topic, batch, producer=producer, sequence=sequence)
+def _decode_publish(frame_id: int, data: bytes, at: int, end: int) -> Publish:
+    producer, sequence, size = _PUBLISH.unpack_from(data, at)
+    topic_at = at + _PUBLISH.size
+    batch_at = topic_at + size
+    topic = data[topic_at:batch_at].decode()
+    return Publish(frame_id, topic, Batch.parse(data[batch_at:end]), producer=producer, sequence=sequence)
 
 
 def _encode_published(frame: Published) -> bytes:
@@ -52,9 +52,10 @@ def _encode_published(frame: Published) -> bytes:
     return _header(frame, len(body), frame.duplicate) + body
 
 
-def _decode_published(frame_id: int, data: bytes) -> Published:
-    first_offset, stored, compacted, subscribers = _PUBLISHED.unpack_from(data, HEADER.size)
-    dropped = data[HEADER.size + _PUBLISHED.size :]
+def _decode_published(frame_id: int, data: bytes, at: int, end: int) -> Published:
+    body = data[at:end]
+    first_offset, stored, compacted, subscribers = _PUBLISHED.unpack_from(body)
+    dropped = body[_PUBLISHED.size :]
     if len(dropped) != bitmap_size(stored, compacted):
         raise ValueError("not the bitmap expected")
     return Published(frame_id, first_offset, stored, compacted, subscribers, dropped)
@@ -64,16 +65,16 @@ def _encode_commit(frame: Commit) -> bytes:
     return _header(frame, _COMMIT.size) + _COMMIT.pack(frame.subscription, frame.next)
 
 
-def _decode_commit(frame_id: int, data: bytes) -> Commit:
-    return Commit(frame_id, *_exactly(_COMMIT, data))
+def _decode_commit(frame_id: int, data: bytes, at: int, end: int) -> Commit:
+    return Commit(frame_id, *_COMMIT.unpack(data[at:end]))
 
 
 def _encode_committed(frame: Committed) -> bytes:
     return _header(frame, _COMMITTED.size) + _COMMITTED.pack(frame.committed)
 
 
-def _decode_committed(frame_id: int, data: bytes) -> Committed:
-    return Committed(frame_id, *_exactly(_COMMITTED, data))
+def _decode_committed(frame_id: int, data: bytes, at: int, end: int) -> Committed:
+    return Committed(frame_id, *_COMMITTED.unpack(data[at:end]))
 
 
 def _encode_messages(frame: Messages) -> bytes:
@@ -84,16 +85,9 @@ def _encode_messages(frame: Messages) -> bytes:
     return b"".join((header, _MESSAGES.pack(frame.base, frame.accepted_us), batch))
 
 
-def _decode_messages(frame_id: int, data: bytes) -> Messages:
-    base, accepted_us = _MESSAGES.unpack_from(data, HEADER.size)
-    return Messages(frame_id, base, accepted_us, Batch.parse(data[HEADER.size + _MESSAGES.size :]))
-
-
-def _exactly(layout: Struct, data: bytes) -> tuple[Any, ...]:
-    """The body's values, if the body is these fields and nothing more."""
-    if len(data) != HEADER.size + layout.size:
-        raise ValueError("not the length expected")
-    return layout.unpack_from(data, HEADER.size)
+def _decode_messages(frame_id: int, data: bytes, at: int, end: int) -> Messages:
+    base, accepted_us = _MESSAGES.unpack_from(data, at)
+    return Messages(frame_id, base, accepted_us, Batch.parse(data[at + _MESSAGES.size : end]))
 
 
 ENCODERS: dict[type[Frame], Callable[[Any], bytes]] = {
@@ -104,8 +98,9 @@ ENCODERS: dict[type[Frame], Callable[[Any], bytes]] = {
     Messages: _encode_messages,
 }
 
-# Only for frames without a flag bit set: the rare others are the declaration's business.
-DECODERS: dict[type[Frame], Callable[[int, bytes], Frame]] = {
+# Of a frame's id and the bytes of its body, which lie in `data` from `at` to `end`. Only for frames without a flag
+# bit set: the rare others are the declaration's business.
+DECODERS: dict[type[Frame], Callable[[int, bytes, int, int], Frame]] = {
     Publish: _decode_publish,
     Published: _decode_published,
     Commit: _decode_commit,

@@ -4,6 +4,7 @@ from wire_examples import PROPERTY, any_decoder, frames_of, nearly_frames, outco
 
 from zaichik_protocol import Batch, Commit, Committed, Messages, Publish, Published, encode, hot
 from zaichik_protocol.codec import encode_by_declaration
+from zaichik_protocol.layout import HEADER_SIZE
 
 TWINS = [Publish, Published, Commit, Committed, Messages]
 BATCH = Batch.of([(b"key", b"payload"), (b"", b"more")])
@@ -46,7 +47,7 @@ def test_twins_themselves_read_what_has_no_flags(cls):
         data = encode(frame)
         if data[5] == 0:
             assert hot.ENCODERS[cls](frame) == data
-            assert hot.DECODERS[cls](frame.id, data) == frame
+            assert hot.DECODERS[cls](frame.id, b"before" + data + b"after", 6 + HEADER_SIZE, 6 + len(data)) == frame
 
     read_without_help()
 
@@ -78,3 +79,5 @@ def test_twins_stumble_over_any_cut_and_leave_it_to_the_declaration(cls):
         data = (size - 4).to_bytes(4, "little") + whole[4:size]
         assert read(data) == read_by_declaration(data)
         assert isinstance(read(data), tuple)
+        for more in (whole, bytes(99)):
+            assert read(data + more) == read(data), "nor are they helped by the bytes that follow"

@@ -9,6 +9,8 @@ its messages has too long a key, or the topic's ring is smaller than the batch),
 caller sends its own message again, alone, to get its own answer.
 """
 
+from functools import partial
+
 from zaichik.client.connection import Connection, Outcome
 from zaichik.client.messages import PublishResult, publish_results
 from zaichik_protocol import Batch, Error, Publish, Published
@@ -35,23 +37,26 @@ class PublishCalls:
         else:
             gathered = self._open[topic] = _Gathered(topic)
             index = gathered.add(key, payload)
-            self._post(gathered)
+            if self._connection.is_quiet:
+                self._leave(gathered)
+            else:
+                self._connection.soon(partial(self._leave, gathered))
         outcome = await gathered.wait()
         if isinstance(outcome, Error) and gathered.count > 1:
             gathered = _Gathered(topic)
             index = gathered.add(key, payload)
-            self._connection.post(gathered.request(self._connection.next_id()), gathered.settle)
+            self._leave(gathered)
             outcome = await gathered.wait()
         reply = self._connection.expected(Published, Publish, outcome)
         return gathered.results(reply)[index]
 
-    def _post(self, gathered: "_Gathered") -> None:
-        def leave(number: int) -> Publish:
-            if self._open.get(gathered.topic) is gathered:
-                del self._open[gathered.topic]
-            return gathered.request(number)
-
-        self._connection.post_soon(leave, gathered.settle)
+    def _leave(self, gathered: "_Gathered") -> None:
+        if self._open.get(gathered.topic) is gathered:
+            del self._open[gathered.topic]
+        try:
+            self._connection.post(gathered.request(self._connection.next_id()), gathered.settle)
+        except Exception as error:  # raised again by each of the callers
+            gathered.settle(partial(type(error), *error.args))
 
 
 class _Gathered(Outcome):

@@ -192,7 +192,7 @@ class Client:
 
     @asynccontextmanager
     async def producer(
-        self, topic: str, *, max_batch: int = 1000, max_bytes: int = 64 * 1024
+        self, topic: str, *, max_batch: int = 1000, max_bytes: int = 256 * 1024
     ) -> AsyncIterator[Producer]:
         """A producer for the topic, flushed when the block ends, unless by being cancelled.
 

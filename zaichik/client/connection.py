@@ -34,7 +34,6 @@ from zaichik_protocol import (
     Messages,
     ProtocolError,
     SubscriptionEnded,
-    Unencodable,
     Welcome,
     encode,
 )
@@ -122,7 +121,8 @@ class Connection:
         self._last_subscription = 0
         self._pending: dict[int, OnOutcome] = {}  # by the number of the request
         self._inboxes: dict[int, Inbox] = {}
-        self._outbox: list[bytes | Callable[[], bytes]] = []
+        self._outbox: list[bytes] = []
+        self._calls: list[Callable[[], None]] = []  # for the writer's turn
         self._output = anyio.Event()
         self._is_idle = False  # the writer waits for output
         self._goodbye = ""  # why the broker is about to close, if it said so
@@ -200,28 +200,21 @@ class Connection:
         self.send_nowait(request)
         self._pending[request.id] = on_outcome
 
-    def post_soon(self, make: Callable[[int], Frame], on_outcome: OnOutcome) -> None:
-        """As `post`, but the request is made, from its number, when it is sent: in the writer's turn, or now if alone.
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing is on its way, so that it makes no sense to gather anything before sending."""
+        return not self._pending and not self._outbox and not self._calls
+
+    def soon(self, call: Callable[[], None]) -> None:
+        """Call that function, which must not fail, once other tasks have had their turn, or if the connection is lost.
 
         Raises:
-            ConnectionLost: it will not be sent.
+            ConnectionLost: it is lost already.
         """
-        number = self.next_id()
-        if not self._pending and not self._outbox:
-            self.post(make(number), on_outcome)
-        elif self._lost is not None:
+        if self._lost is not None:
             raise self._lost()
-        else:
-            self._outbox.append(partial(self._made, make, number))
-            self._output.set()
-            self._pending[number] = on_outcome
-
-    def _made(self, make: Callable[[int], Frame], number: int) -> bytes:
-        try:
-            return encode(make(number))
-        except Unencodable as error:  # news for who asked for it, and none for the others
-            self._pending.pop(number)(partial(Unencodable, str(error)))
-            return b""
+        self._calls.append(call)
+        self._output.set()
 
     async def request(self, frame: Frame, expected: type[Reply]) -> Reply:
         """The reply to a request. If this is cancelled, the request may be carried out all the same.
@@ -289,17 +282,22 @@ class Connection:
     async def _write(self) -> None:
         try:
             while True:
+                self._make_calls()
                 while self._outbox:
                     frames, self._outbox = self._outbox, []
-                    await self._stream.send(
-                        b"".join([frame if isinstance(frame, bytes) else frame() for frame in frames])
-                    )
+                    await self._stream.send(b"".join(frames))
+                    self._make_calls()
                 self._output = anyio.Event()
                 self._is_idle = True
                 await self._output.wait()
                 self._is_idle = False
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             pass  # the reader will hear of it too, and may still find the reason in what the broker sent
+
+    def _make_calls(self) -> None:
+        calls, self._calls = self._calls, []
+        for call in calls:
+            call()
 
     async def _read(self) -> None:
         reason = "the broker closed it"
@@ -340,6 +338,7 @@ class Connection:
         pending, self._pending = self._pending, {}
         for on_outcome in pending.values():
             on_outcome(self._lost)
+        self._make_calls()
         for inbox in self._inboxes.values():
             inbox.close(self._lost)
 

@@ -42,7 +42,7 @@ def messages_of(frame: Messages, topic: str) -> Iterator[Message]:
     offsets = (frame.base + delta for delta in frame.deltas) if frame.holes else count(frame.base)
     column = batch.keys()
     keys = (key or None for key in column) if batch.key_size else repeat(None)
-    rows = zip(repeat(topic), offsets, repeat(frame.accepted_us / 1e6), keys, batch.payloads(), strict=False)
+    rows = zip(repeat(topic), offsets, repeat(frame.accepted_us / 1e6), keys, batch.each_payload(), strict=False)
     return map(_message, rows)
 
 

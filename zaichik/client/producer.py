@@ -1,12 +1,12 @@
 """Publishing a stream: messages gather into batches, and several batches may be on their way at once.
 
-There is no timer to set. The rule is Nagle's: while nothing is on its way, a message leaves at once; while something
-is, messages gather, until they fill a batch or what was on its way has arrived. So a lone message never waits, and
-under load batches grow by themselves until they are full.
+There is no timer to set. While nothing is on its way, a message leaves at once. Otherwise what one turn of the event
+loop brings gathers and leaves together; and while `WINDOW` batches are on their way, everything gathers. So a message
+never waits for others to come, and under load batches grow by themselves until they are full.
 
-Full batches leave without waiting for the ones before them, up to `WINDOW` of them. The order holds all the same. A
-batch that is larger than any the topic's ring has taken so far could be refused for its size, and is then sent
-again in halves: therefore it travels alone. One that is no larger cannot be.
+Batches do not wait for the ones before them, and their order holds all the same. A batch that is larger than any the
+topic's ring has taken so far could be refused for its size, and is then sent again in halves: therefore it travels
+alone. One that is no larger cannot be.
 """
 
 from collections import deque
@@ -44,6 +44,7 @@ class Producer:
         self._pieces: deque[Batch] = deque()  # of a batch that was too large: they leave before all others
         self._left = 0  # messages that are no longer gathering, ever
         self._in_flight = 0  # batches
+        self._is_due = False  # what gathers may leave when the event loop comes round
         self._proven = (0, 0)  # messages and bytes of batches the ring has taken
         self._failure: Callable[[], Exception] | None = None
         self._change: anyio.Event | None = None
@@ -61,13 +62,16 @@ class Producer:
         if type(payload) is not bytes:
             payload = payload_bytes(payload)
         size = len(name) + len(payload)
-        if self._failure is not None or not self._has_room(size):
+        if len(self._payloads) >= self._max_batch or self._bytes + size > self._max_bytes:
             await self._make_room(size)
         self._keys.append(name)
         self._payloads.append(payload)
         self._bytes += size
         if not self._in_flight:
             self._leave()
+        elif not self._is_due:
+            self._is_due = True
+            self._connection.soon(self._turn)
 
     async def flush(self) -> None:
         """Wait until everything queued so far is stored.
@@ -82,6 +86,7 @@ class Producer:
     def close(self, failure: Callable[[], Exception]) -> None:
         """Send nothing more: what gathers is dropped, and `send` raises what `failure` makes."""
         self._failure = self._failure or failure
+        self._max_batch = 0  # so that `send` looks for the reason
         self._keys, self._payloads, self._bytes = [], [], 0
         self._pieces.clear()
         if self._change is not None:
@@ -117,6 +122,11 @@ class Producer:
             and 0 < len(self._payloads) <= messages
             and self._bytes <= size
         )
+
+    def _turn(self) -> None:
+        self._is_due = False
+        if self._may_leave():
+            self._leave()
 
     def _leave(self) -> None:
         """Send the next batch: a piece of one that was too large, or what has gathered."""
@@ -154,7 +164,7 @@ class Producer:
                 self.close(partial(self._connection.unexpected, Publish, outcome))
             case lost:
                 self.close(lost)
-        if not self._in_flight and self._failure is None:
+        if self._may_leave() and self._failure is None:
             self._leave()
         if self._change is not None:
             self._change.set()
