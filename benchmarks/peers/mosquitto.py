@@ -99,6 +99,7 @@ class MosquittoLink(Link):
             for _ in range(min(CHUNK, messages - first)):
                 publish(topic, payload)
             await self._drain()
+            await asyncio.sleep(0)  # the other publishers of this process have their turn
 
     async def send(self, payloads: Sequence[bytes]) -> None:
         for payload in payloads:
