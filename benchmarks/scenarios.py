@@ -109,7 +109,7 @@ def timed(publishing: Job, seconds: float) -> list[Scenario]:
         return Cell(f"{number} task{'s' if number > 1 else ''}", acknowledged, job)
 
     def rate(number: int) -> Cell:
-        job = replace(publishing, role="roundtrip", rate=number, messages=int(number * seconds * 2))
+        job = replace(publishing, role="roundtrip", rate=number, messages=int(number * seconds * 1.5))
         return Cell(f"{number:,}/s", roundtrip, job)
 
     return [
@@ -125,7 +125,7 @@ def timed(publishing: Job, seconds: float) -> list[Scenario]:
 
 def of_zaichik_alone(*, quick: bool) -> list[Scenario]:
     """How its cost grows, and what it keeps in memory."""
-    growth = Job("growth", "", 0, "", messages=20 if quick else 200, rounds=2 if quick else 20, deadline=LONG)
+    growth = Job("growth", "", 0, "", messages=20 if quick else 100, rounds=2 if quick else 30, deadline=LONG)
     memory = replace(growth, role="memory")
 
     def axis(name: str, points: tuple[int, ...]) -> Cell:

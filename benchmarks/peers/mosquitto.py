@@ -117,7 +117,7 @@ class MosquittoPeer(Peer):
     label = "Mosquitto, paho-mqtt"
     program = "mosquitto"
     modules = ("paho.mqtt", "uvloop")
-    share = 0.08
+    share = 0.05
 
     def missing(self) -> str:
         with suppress(ModuleNotFoundError):  # find_spec raises where the parent package is missing
