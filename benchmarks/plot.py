@@ -90,7 +90,8 @@ def growth(table: Table) -> Any:
                     color=f"C{index}", label=label if panel is panels[0][0] else None,
                 )  # fmt: skip
         panel.axhspan(1 - TOLERANCE, 1 + TOLERANCE, color="grey", alpha=0.15, linewidth=0)
-        panel.set_xticks(range(len(steps)), steps, fontsize=8)
+        short = [step.replace(",000,000", "M").replace(",000", "k") for step in steps]
+        panel.set_xticks(range(len(steps)), short, fontsize=8)
         panel.set_xlim(-0.4, len(steps) - 0.6)
         panel.set_title(textwrap.fill(outcome.cell, 24), fontsize=9)
         panel.grid(axis="y", alpha=0.3)
