@@ -85,7 +85,7 @@ class ZaichikPeer(Peer):
     label = "zaichik"
     uvloop = True
     share = 1.0
-    scenarios = frozenset({*Peer.scenarios, "keepfirst", "replay"})
+    scenarios = frozenset({*Peer.scenarios, "keepfirst", "replay", "growth", "memory"})
     link_class = ZaichikLink
 
     def commands(self, directory: Path, port: int) -> list[list[str]]:
