@@ -14,7 +14,7 @@ what every subscriber is sent. An empty key means that the message has no key.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from operator import sub
+from operator import add, sub
 from struct import Struct, pack, unpack_from
 from typing import Self
 
@@ -62,17 +62,16 @@ class Batch:
         count: int = _COUNT.unpack_from(data)[0]
         if count == 0:
             raise ValueError("a batch of no messages")
-        column = (count + 1) * _OFFSET_SIZE
-        payloads_at = _COUNT.size + column
-        body_at = payloads_at + column
-        if len(data) < body_at:
-            raise ValueError(f"{count} messages need {body_at} bytes of offsets, here are {len(data)}")
-        no_keys = data.startswith(bytes(column), _COUNT.size)  # most batches have none: one comparison of bytes
-        keys = 0 if no_keys else _checked_end("key", unpack_from(f"<{count + 1}i", data, _COUNT.size))
-        payloads = _checked_end("payload", unpack_from(f"<{count + 1}i", data, payloads_at))
-        if keys + payloads != len(data) - body_at:
-            raise ValueError(f"offsets end at {keys} + {payloads} bytes, here are {len(data) - body_at}")
-        return cls(data, count)
+        batch = cls(data, count)
+        if len(data) < batch._body_at:
+            raise ValueError(f"{count} messages need {batch._body_at} bytes of offsets, here are {len(data)}")
+        # Most batches have no keys, and one comparison of bytes shows it.
+        no_keys = data.startswith(bytes((count + 1) * _OFFSET_SIZE), _COUNT.size)
+        keys = 0 if no_keys else _checked_end("key", batch.key_offsets)
+        payloads = _checked_end("payload", batch.payload_offsets)
+        if keys + payloads != batch.size:
+            raise ValueError(f"offsets end at {keys} + {payloads} bytes, here are {batch.size}")
+        return batch
 
     @property
     def _body_at(self) -> int:
@@ -118,16 +117,8 @@ class Batch:
 
     def sizes(self) -> list[int]:
         """Bytes of key and payload together, for each message."""
-        keys, payloads = self.key_offsets, self.payload_offsets
-        return [
-            key + payload
-            for key, payload in zip(map(sub, keys[1:], keys), map(sub, payloads[1:], payloads), strict=True)
-        ]
-
-    def largest_key(self) -> int:
-        """Bytes of the longest key."""
-        offsets = self.key_offsets
-        return max(end - begin for begin, end in pairwise(offsets))
+        offsets = list(map(add, self.key_offsets, self.payload_offsets))
+        return list(map(sub, offsets[1:], offsets))
 
     def cut(self, start: int, stop: int) -> "Batch":
         """Messages start to stop, without stop, as a batch of their own (itself, if that is all of them)."""

@@ -51,12 +51,21 @@ def encode(frame: Frame) -> bytes:
     Raises:
         Unencodable: a value does not fit its field.
     """
-    cls = type(frame)
-    twin = hot.ENCODERS.get(cls, encode_by_declaration)
-    try:
-        return twin(frame)
-    except (struct.error, ValueError):
-        return encode_by_declaration(frame)
+    return b"".join(encode_pieces(frame))
+
+
+def encode_pieces(frame: Frame) -> hot.Pieces:
+    """The bytes of a frame, to be sent one piece after the other; a batch's own bytes are one of the pieces.
+
+    Raises:
+        Unencodable: a value does not fit its field.
+    """
+    if twin := hot.ENCODERS.get(type(frame)):
+        try:
+            return twin(frame)
+        except (struct.error, ValueError):
+            pass  # the declaration finds out what is wrong with it
+    return (encode_by_declaration(frame),)
 
 
 def encode_by_declaration(frame: Frame) -> bytes:
@@ -153,8 +162,7 @@ class FrameDecoder:
             raise
 
     def _next_frame(self) -> Frame | NeedData:
-        buffered = self.buffered
-        if buffered < self._needed:
+        if self.buffered < self._needed:
             return NEED_DATA
         if self._later:
             self._data = b"".join((memoryview(self._data)[self._at :], self._later))
@@ -167,19 +175,14 @@ class FrameDecoder:
             problem = f"a frame of length {length}: at least {MIN_LENGTH} are needed. Is this zaichik's protocol?"
             raise ProtocolError(ErrorCode.MALFORMED, problem)
         if length > self._max_frame:
-            problem = (
-                f"a frame of length {length}; at most {self._max_frame} are accepted. "
-                "Send smaller batches, if this is zaichik's protocol at all."
-            )
+            problem = f"a frame of length {length}, {self._max_frame} at most: if it is zaichik's, send smaller batches"
             raise ProtocolError(ErrorCode.FRAME_TOO_LARGE, problem)
         end = begin + LENGTH_SIZE + length
         if len(data) < end:
             self._needed = LENGTH_SIZE + length
             return NEED_DATA
         self._needed = LENGTH_SIZE
-        self._at = end
-        if end == len(data):
-            self._data, self._at = b"", 0  # so that a connection without work holds nothing
+        self._data, self._at = (data, end) if end < len(data) else (b"", 0)  # who has nothing to do holds nothing
         _, code, flags, zero, frame_id = hot.HEADER.unpack_from(data, begin)
         cls = self._types.get(code)
         if cls is not None and not flags and not zero and (twin := hot.DECODERS.get(cls)):

@@ -15,15 +15,16 @@ from struct import Struct
 from typing import Any
 
 from zaichik_protocol.batch import Batch, bitmap_size
-from zaichik_protocol.frames import Commit, Committed, Frame, Messages, Publish, Published
+from zaichik_protocol.frames import Commit, Frame, Messages, Publish, Published
 
 HEADER = Struct("<IBBHI")  # length, type, flags, zero, id
 _AFTER_LENGTH = HEADER.size - 4
 
+Pieces = tuple[bytes, ...]  # of a frame; a batch is a piece of its own, so that nobody need copy it to send it
+
 _PUBLISH = Struct("<QQH")  # producer, sequence, length of the topic's name
 _PUBLISHED = Struct("<QIII")  # first_offset, stored, compacted, subscribers
 _COMMIT = Struct("<IQ")  # subscription, next
-_COMMITTED = Struct("<Q")  # committed
 _MESSAGES = Struct("<Qq")  # base, accepted_us
 
 
@@ -31,10 +32,10 @@ def _header(frame: Frame, body: int, bits: int = 0) -> bytes:
     return HEADER.pack(_AFTER_LENGTH + body, frame.TYPE, bits, 0, frame.id)
 
 
-def _encode_publish(frame: Publish) -> bytes:
+def _encode_publish(frame: Publish) -> Pieces:
     topic, batch = frame.topic.encode(), frame.batch.data
     prefix = _PUBLISH.pack(frame.producer, frame.sequence, len(topic)) + topic
-    return b"".join((_header(frame, len(prefix) + len(batch)), prefix, batch))
+    return _header(frame, len(prefix) + len(batch)) + prefix, batch
 
 
 def _decode_publish(frame_id: int, data: bytes, at: int, end: int) -> Publish:
@@ -45,11 +46,11 @@ def _decode_publish(frame_id: int, data: bytes, at: int, end: int) -> Publish:
     return Publish(frame_id, topic, Batch.parse(data[batch_at:end]), producer=producer, sequence=sequence)
 
 
-def _encode_published(frame: Published) -> bytes:
+def _encode_published(frame: Published) -> Pieces:
     if len(frame.dropped) != bitmap_size(frame.stored, frame.compacted):
         raise ValueError("not the bitmap expected")
     body = _PUBLISHED.pack(frame.first_offset, frame.stored, frame.compacted, frame.subscribers) + frame.dropped
-    return _header(frame, len(body), frame.duplicate) + body
+    return (_header(frame, len(body), frame.duplicate) + body,)
 
 
 def _decode_published(frame_id: int, data: bytes, at: int, end: int) -> Published:
@@ -61,28 +62,19 @@ def _decode_published(frame_id: int, data: bytes, at: int, end: int) -> Publishe
     return Published(frame_id, first_offset, stored, compacted, subscribers, dropped)
 
 
-def _encode_commit(frame: Commit) -> bytes:
-    return _header(frame, _COMMIT.size) + _COMMIT.pack(frame.subscription, frame.next)
+def _encode_commit(frame: Commit) -> Pieces:
+    return (_header(frame, _COMMIT.size) + _COMMIT.pack(frame.subscription, frame.next),)
 
 
 def _decode_commit(frame_id: int, data: bytes, at: int, end: int) -> Commit:
     return Commit(frame_id, *_COMMIT.unpack(data[at:end]))
 
 
-def _encode_committed(frame: Committed) -> bytes:
-    return _header(frame, _COMMITTED.size) + _COMMITTED.pack(frame.committed)
-
-
-def _decode_committed(frame_id: int, data: bytes, at: int, end: int) -> Committed:
-    return Committed(frame_id, *_COMMITTED.unpack(data[at:end]))
-
-
-def _encode_messages(frame: Messages) -> bytes:
+def _encode_messages(frame: Messages) -> Pieces:
     if frame.holes or frame.redelivered or frame.deltas:
         raise ValueError("left to the declaration")
     batch = frame.batch.data
-    header = _header(frame, _MESSAGES.size + len(batch))
-    return b"".join((header, _MESSAGES.pack(frame.base, frame.accepted_us), batch))
+    return _header(frame, _MESSAGES.size + len(batch)) + _MESSAGES.pack(frame.base, frame.accepted_us), batch
 
 
 def _decode_messages(frame_id: int, data: bytes, at: int, end: int) -> Messages:
@@ -90,11 +82,10 @@ def _decode_messages(frame_id: int, data: bytes, at: int, end: int) -> Messages:
     return Messages(frame_id, base, accepted_us, Batch.parse(data[at + _MESSAGES.size : end]))
 
 
-ENCODERS: dict[type[Frame], Callable[[Any], bytes]] = {
+ENCODERS: dict[type[Frame], Callable[[Any], Pieces]] = {
     Publish: _encode_publish,
     Published: _encode_published,
     Commit: _encode_commit,
-    Committed: _encode_committed,
     Messages: _encode_messages,
 }
 
@@ -104,6 +95,5 @@ DECODERS: dict[type[Frame], Callable[[int, bytes, int, int], Frame]] = {
     Publish: _decode_publish,
     Published: _decode_published,
     Commit: _decode_commit,
-    Committed: _decode_committed,
     Messages: _decode_messages,
 }

@@ -60,6 +60,10 @@ class MemoryStream(ByteStream):
             self.change()
         return len(taken)
 
+    def send_pieces_nowait(self, pieces):
+        whole = b"".join(pieces)
+        return whole[self.send_nowait(whole) :]
+
     async def wait_writable(self):
         await anyio.lowlevel.checkpoint()
         await self.until(lambda: self.room > 0 or self.failure)

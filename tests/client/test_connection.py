@@ -465,6 +465,8 @@ class BrokenStream:
         self.broken.set()
         raise anyio.BrokenResourceError
 
+    send_pieces_nowait = send_nowait
+
     async def send(self, data):
         self.send_nowait(data)
 

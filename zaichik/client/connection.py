@@ -10,7 +10,7 @@ alone, or large, does not wait for it: `_send_nowait` sends as much as the socke
 
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from importlib.metadata import version
@@ -36,6 +36,7 @@ from zaichik_protocol import (
     SubscriptionEnded,
     Welcome,
     encode,
+    encode_pieces,
 )
 
 logger = logging.getLogger(__name__)
@@ -181,12 +182,12 @@ class Connection:
 
     def send_nowait(self, frame: Frame) -> None:
         """Send a frame now, unless others are before it; what the socket does not take at once is the writer's."""
-        data = encode(frame)
+        pieces: Sequence[bytes] = encode_pieces(frame)
         if self._is_idle and not self._outbox:
             with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # the reader will hear of it
-                data = data[self._stream.send_nowait(data) :]
-        if data:
-            self._outbox.append(data)
+                pieces = [self._stream.send_pieces_nowait(pieces)]
+        if any(pieces):
+            self._outbox.extend(pieces)
             self._output.set()
 
     def post(self, request: Frame, on_outcome: OnOutcome) -> None:
