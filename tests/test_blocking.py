@@ -255,6 +255,7 @@ class Peer(threading.Thread):
         super().__init__(daemon=True)
         self.answers = {
             Hello: lambda frame: Welcome(frame.id, 1, 0, 7, 2**21, 8192, 2**20, 10**6, 0, "peer"),
+            Close: lambda frame: Closed(frame.id),
             **answers,
         }
         self.listener = socket.create_server(("127.0.0.1", 0))
