@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 
 import pytest
-from anyio.from_thread import start_blocking_portal
+from embedded import START_US, embedded_broker
 
 import zaichik
 from zaichik import blocking
@@ -30,41 +30,10 @@ from zaichik_protocol import (
 )
 from zaichik_protocol import Error as ErrorFrame
 
-START_US = 1_000_000_000
-
-
-class InThread:
-    """A broker in another thread, and calls into it."""
-
-    def __init__(self, portal, server):
-        self.portal, self.server, self.port = portal, server, server.port
-
-    def create(self, topic, **settings):
-        async def create():
-            async with zaichik.connect(port=self.port) as client:
-                await client.create_topic(topic, **{"retention_ttl": "forever"} | settings)
-
-        self.portal.call(create)
-
-    def subscriptions(self):
-        async def subscriptions():
-            async with zaichik.connect(port=self.port) as client:
-                return await client.subscriptions()
-
-        return self.portal.call(subscriptions)
-
-
-@contextmanager
-def broker_in_thread(**options):
-    """A real broker with a clock that stands still."""
-    running = zaichik.running_broker(clock=zaichik.ManualClock(START_US), **options)
-    with start_blocking_portal() as portal, portal.wrap_async_context_manager(running) as server:
-        yield InThread(portal, server)
-
 
 @pytest.fixture
 def broker():
-    with broker_in_thread() as broker:
+    with embedded_broker() as broker:
         yield broker
 
 

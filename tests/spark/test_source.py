@@ -5,16 +5,16 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
+from embedded import START_US
 from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
 from zaichik.client.errors import ConnectFailed, EpochChanged
-from zaichik.spark.columns import MESSAGES, UnknownColumn, check, keys, payloads, record_batch
+from zaichik.columns import keys, payloads
+from zaichik.spark.columns import MESSAGES, UnknownColumn, check, record_batch
 from zaichik.spark.options import BadOption, Options, address
 from zaichik.spark.reading import CannotRead, Range
 from zaichik.spark.source import ZaichikSource
 from zaichik_protocol import Batch, Messages
-
-START_US = 1_700_000_000_000_000
 
 
 def reader(broker, schema=MESSAGES, **options):

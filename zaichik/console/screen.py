@@ -169,9 +169,9 @@ def logging_to_stderr(level: int = logging.WARNING) -> Iterator[None]:
 
 
 @contextmanager
-def without_warnings() -> Iterator[None]:
+def without_warnings(client: str = "zaichik.client") -> Iterator[None]:
     """Show only the client's errors as long as the block lasts: its warnings are told in another way."""
-    logger = logging.getLogger("zaichik.client")
+    logger = logging.getLogger(client)
     before = logger.level
     logger.setLevel(logging.ERROR)
     try:
