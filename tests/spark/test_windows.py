@@ -33,13 +33,13 @@ histories = st.lists(
 def table(topics):
     """The kernel's columns, in an order that is not theirs."""
     rows = [
-        {"topic": topic, "position": number, **event._asdict()}
+        {"topic": topic, "epoch": 5, "position": number, **event._asdict()}
         for topic, events in topics.items()
         for number, event in enumerate(events)
     ]
     random.Random(1).shuffle(rows)
-    schema = [(name, pa.int64()) for name in ("position", "accepted_us", "hash", "size")]
-    return pa.Table.from_pylist(rows, pa.schema([("topic", pa.string()), ("key", pa.binary()), *schema]))
+    schema = [(name, pa.int64()) for name in ("epoch", "position", "accepted_us", "hash", "size")]
+    return pa.Table.from_pylist(rows, pa.schema([("topic", pa.string()), *schema, ("key", pa.binary())]))
 
 
 @settings(deadline=None)  # the first call loads what numpy and pyarrow load late
@@ -69,6 +69,15 @@ def test_the_broker_keeps_what_the_oracle_keeps(events, length):
     assert sum(event.hash != stored[winner].hash for event, winner in dropped) == expected["differing"]
 
 
+def test_a_window_does_not_outlive_the_broker():
+    """The same topic under two epochs, with the same offsets: the second broker knows no windows of the first."""
+    one, other = ([Event(time, b"k", 1, 1) for time in times] for times in ((0, 1), (2, 3)))
+    both = pa.concat_tables([table({"t": one}), table({"t": other}).set_column(1, "epoch", pa.array([6, 6]))])
+    chain = Chain(both.select(["topic", "epoch", "position", "accepted_us", "key", "hash", "size"]))
+    (opens,) = chain.opens([FOREVER_US])
+    assert (chain.topics, chain.sums(opens, "first")["kept"]) == (["t"], [2])
+
+
 def random_topics(count):
     """Many histories of different kinds, so that one Spark job holds many examples."""
     dice = random.Random(7)
@@ -91,7 +100,7 @@ def topics():
 @pytest.fixture(scope="module")
 def events(spark, topics):
     rows = [
-        (topic, number, event.accepted_us, event.key, event.hash, event.size, 0, None, None)
+        (topic, 5, number, event.accepted_us, event.key, event.hash, event.size, 0, None, None)
         for topic, history in topics.items()
         for number, event in enumerate(history)
     ]

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType, ByteType, LongType, StringType, StructField, StructType
@@ -31,6 +31,7 @@ JOURNAL_PREFIX = "$journal/"
 EVENTS = StructType(
     [
         StructField("topic", StringType()),
+        StructField("epoch", LongType()),
         StructField("position", LongType()),
         StructField("accepted_us", LongType()),
         StructField("key", BinaryType()),
@@ -43,8 +44,9 @@ EVENTS = StructType(
 )
 """A message published, whatever became of it.
 
-`position` is its place among all that were published to the topic, so the order to look at them in; `accepted_us`
-the broker's clock, which never decreases along it. Two payloads are equal if their `hash` is. `status` is `STORED`
+`epoch` says which topic of that name it is, if there is more than one: windows do not outlive the broker. `position` is
+its place among all that were published to the topic, so the order to look at them in; `accepted_us` the broker's
+clock, which never decreases along it. Two payloads are equal if their `hash` is. `status` is `STORED`
 or `COMPACTED`; `offset` is null for what was dropped, `winner` for what was not.
 """
 
@@ -74,7 +76,7 @@ def decode(payloads: pa.Array) -> np.ndarray:
 
 def from_journal(journal: DataFrame) -> DataFrame:
     """Events out of a journal that was read like any topic, or recorded. Of the name only the topic's stays."""
-    return journal.select("topic", "offset", "key", "payload").mapInArrow(_decoded, EVENTS)
+    return journal.select("topic", _epoch(journal), "offset", "key", "payload").mapInArrow(_decoded, EVENTS)
 
 
 def _decoded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -85,6 +87,7 @@ def _decoded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         topics = pc.replace_substring(batch.column("topic"), JOURNAL_PREFIX, "", max_replacements=1)
         columns = [
             topics,
+            batch.column("epoch"),
             batch.column("offset"),
             pa.array(records["accepted_us"]),
             batch.column("key"),
@@ -101,6 +104,7 @@ def from_messages(messages: DataFrame) -> DataFrame:
     """Events out of a topic or a recording, all of them stored."""
     return messages.select(
         "topic",
+        _epoch(messages),
         fn.col("offset").alias("position"),
         fn.unix_micros("timestamp").alias("accepted_us"),
         "key",
@@ -110,3 +114,8 @@ def from_messages(messages: DataFrame) -> DataFrame:
         "offset",
         fn.lit(None).cast("long").alias("winner"),
     )
+
+
+def _epoch(messages: DataFrame) -> Column:
+    """What a recording says; a topic that is read from its broker is one."""
+    return fn.col("epoch") if "epoch" in messages.columns else fn.lit(0).cast("long").alias("epoch")

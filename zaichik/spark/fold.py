@@ -18,7 +18,7 @@ _HISTORY = """
 SELECT topic, count(*) AS messages, sum(size) AS bytes,
        sort_array(collect_list(struct(position, accepted_us, hash, size))) AS history
 FROM {events}
-GROUP BY topic, key, if(key IS NULL, position, NULL)  -- a message without a key has a history of its own
+GROUP BY topic, epoch, key, if(key IS NULL, position, NULL)  -- a message without a key has a history of its own
 """
 
 # The first message of a window stays. `waiting` counts what was dropped since and differs; when the next window

@@ -18,11 +18,11 @@ def outcomes(events: DataFrame) -> DataFrame:
     Null if it was dropped and its winner is not among the events.
     """
     won = events.where(fn.col("status") == STORED).select(
-        "topic", fn.col("offset").alias("winner"), fn.col("hash").alias("winner_hash")
+        "topic", "epoch", fn.col("offset").alias("winner"), fn.col("hash").alias("winner_hash")
     )
     dropped = fn.col("status") == COMPACTED
     differs = fn.when(dropped, fn.col("hash") != fn.col("winner_hash")).otherwise(fn.lit(False))
-    return events.join(won, ["topic", "winner"], "left").withColumn("differs", differs)
+    return events.join(won, ["topic", "epoch", "winner"], "left").withColumn("differs", differs)
 
 
 def account(events: DataFrame, *by: str) -> DataFrame:
@@ -76,7 +76,7 @@ def messages_per_window(events: DataFrame) -> DataFrame:
     """How many windows had so many messages: the columns topic, messages, windows."""
     return (
         events.where("key IS NOT NULL")
-        .groupBy("topic", fn.coalesce("winner", "offset").alias("window"))
+        .groupBy("topic", "epoch", fn.coalesce("winner", "offset").alias("window"))
         .agg(fn.count("*").alias("messages"))
         .groupBy("topic", "messages")
         .agg(fn.count("*").alias("windows"))

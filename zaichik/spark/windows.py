@@ -80,7 +80,7 @@ def what_if(
         partitioned: each partition of the input has all messages of its keys, so that nothing need be shuffled.
         partitions: how many to shuffle into; None: as many as the session is set to.
     """
-    columns = events.select("topic", "position", "accepted_us", "key", "hash", "size")
+    columns = events.select("topic", "epoch", "position", "accepted_us", "key", "hash", "size")
     if not partitioned:
         # A message without a key has nobody to be compared with: spread them, they would all meet in one place.
         key = fn.coalesce("key", fn.col("position").cast("string").cast("binary"))
@@ -134,7 +134,7 @@ class Chain:
     """Messages in the order of topic, key and position, as arrays.
 
     Args:
-        table: the columns topic, position, accepted_us, key, hash and size.
+        table: the columns topic, epoch, position, accepted_us, key, hash and size.
 
     Attributes:
         topics: their names, in the order in which they lie.
@@ -143,8 +143,9 @@ class Chain:
     def __init__(self, table: pa.Table) -> None:
         topics, topic = _numbered(table.column("topic"))
         keys, key = _numbered(table.column("key"))
+        epochs, epoch = _numbered(table.column("epoch"))
         position = table.column("position").to_numpy()
-        group = topic * (len(keys) + 1) + key  # a number for each key of each topic
+        group = (topic * (len(epochs) + 1) + epoch) * (len(keys) + 1) + key  # a number for each key of each topic
         order = np.lexsort((position, group))
         group = group[order]
         self._time, self._hash, self._size = (
