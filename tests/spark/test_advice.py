@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 import pytest
 
 from zaichik.console.main import main
+from zaichik.console.stats import _print_json
 from zaichik.recording import Recording
 from zaichik.spark import report
 from zaichik.spark.advice import Statistics, percent, recommended, sentence, show_length, show_time
@@ -136,31 +137,32 @@ def recorded(tmp_path):
 
 
 @pytest.mark.usefixtures("spark")
-def test_the_command_counts_a_recording(recorded, tmp_path, capsys):
-    files = ["--html", str(tmp_path / "r.html"), "--plot", str(tmp_path / "r.svg")]
-    assert main(["stats", str(recorded), "--windows", "1m,forever", "--json", *files]) == 0
-    out, err = capsys.readouterr()
-    twice, often = json.loads(out)
-    assert (twice["topic"], often["topic"]) == ("2013", "often")
-    for one, of_minute, of_forever in ((often, 5, 1), (twice, 20, 2)):
-        kept = {(row["window_us"], row["winner"]): row["kept"] for row in one["what_if"]}
-        expected = {MINUTE: of_minute, FOREVER_US: of_forever}
-        assert kept == {(length, winner): expected[length] for length in expected for winner in ("first", "last")}
-    assert often["advice"].startswith("often: a window that never closes would keep 10.0% of the messages")
-    assert often["hot_keys"][0]["key"] == "k"
-    assert err.count("written: ") == 3
-    assert "often: a window" in (tmp_path / "r.html").read_text()
-
-
-@pytest.mark.usefixtures("spark")
-def test_the_command_counts_a_topic_and_shows_tables(broker, capsys):
+def test_the_command_counts_recordings_and_topics(recorded, broker, tmp_path, capsys):
     broker.create("t")
     broker.publish("t", [("k", b"1"), ("k", b"1"), (None, b"2")])
-    assert main(["stats", "t", "--connect", broker.address, "--windows", "1m"]) == 0
-    out = capsys.readouterr().out
-    assert "topic t: the policy that ran" in out
-    assert "1m first 2 66.7% 66.7% 0.0% 0.0% - - 0.0%" in [" ".join(line.split()) for line in out.splitlines()]
-    assert "t: a window of 1m would keep 66.7% of the messages (66.7% of the bytes), and lose no update.\n" in out
+    sources = [str(recorded), "t", "--connect", broker.address]
+    files = ["--html", str(tmp_path / "r.html"), "--plot", str(tmp_path / "r.svg")]
+    assert main(["stats", *sources, "--windows", "1m,forever", *files]) == 0
+    out, err = capsys.readouterr()
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    tables = [words.split() for words in lines if " first " in words]
+    # Two epochs of 2013, ten messages each, a minute apart; half a minute apart of "often"; two of a key and one of none.
+    assert [(window, kept) for window, _, kept, *_ in tables] == [
+        ("1m", "20"), ("forever", "2"), ("1m", "5"), ("forever", "1"), ("1m", "2"), ("forever", "2"),
+    ]  # fmt: skip
+    assert "1m first 2 66.7% 66.7% 0.0% 0.0% - - 0.0%" in lines
+    assert "t: a window of 1m would keep 66.7% of the messages (66.7% of the bytes), and lose no update." in lines
+    assert "topic 2013: the policy that ran" in lines
+    assert err.count("written: ") == 4
+    assert "often: a window that never closes" in (tmp_path / "r.html").read_text()
+
+
+def test_as_json_everything_is_there(capsys):
+    _print_json([statistics(row(MINUTE, 800))], 0.01)
+    (one,) = json.loads(capsys.readouterr().out)
+    assert one["advice"].startswith("t: a window of 1m")
+    assert one["what_if"] == [row(MINUTE, 800)]
+    assert one["hot_keys"][0]["key"] == {"base64": "PGI+Jv8="}
 
 
 @pytest.mark.usefixtures("spark")

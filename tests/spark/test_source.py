@@ -115,15 +115,6 @@ def test_columns_point_into_the_batch_and_do_not_copy_it():
     assert (keys(batch).to_pylist(), payloads(batch).to_pylist()) == ([b"key", None], [b"payload", b""])
 
 
-def test_spark_reads_a_topic(broker, spark):
-    broker.create("t")
-    broker.publish("t", *(numbered(100, f"k{number}") for number in range(5)))
-    options = {"broker": broker.address, "topic": "t", "partitions": "2"}
-    table = spark.read.format("zaichik").options(**options).load()
-    found = table.groupBy("key").count().collect()
-    assert {bytes(row["key"]): row["count"] for row in found} == {b"k%d" % number: 100 for number in range(5)}
-
-
 # -- what is refused -----------------------------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -42,7 +43,7 @@ def recording(spark: SparkSession, folder: Path) -> DataFrame:
 def events_of_recording(spark: SparkSession, folder: Path) -> DataFrame:
     """All events that a recording tells of. A topic whose journal was recorded as well is read from its journal."""
     table = recording(spark, folder)
-    topics = [row["topic"] for row in table.select("topic").distinct().collect()]
+    topics = [unquote(path.name.removeprefix("topic=")) for path in folder.glob("topic=*")]
     journals = [topic for topic in topics if topic.startswith(JOURNAL_PREFIX)]
     told = {topic.removeprefix(JOURNAL_PREFIX) for topic in journals}
     others = [topic for topic in topics if topic not in told and topic not in journals]
