@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help demo test check docs bench compare clean
+.PHONY: help demo test check docs bench compare bench-spark clean
 .DEFAULT_GOAL := help
 
 help:
@@ -15,6 +15,7 @@ help:
 	@echo "make docs    regenerate the tables, drawings and hexdumps of the documents"
 	@echo "make bench   throughput through three processes"
 	@echo "make compare side by side with the other brokers that are installed here"
+	@echo "make bench-spark  topics and windows in Spark, beside Parquet, DuckDB and Polars"
 	@echo "make clean   remove the virtual environment and all caches"
 
 # A stamp file per extra: reinstalled only when pyproject.toml changed.
@@ -50,6 +51,9 @@ bench: $(VENV)/.installed-dev
 
 compare: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks
+
+bench-spark: $(VENV)/.installed-bench $(VENV)/.installed-spark
+	$(BIN)/python benchmarks/spark.py
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage* build dist

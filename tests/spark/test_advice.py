@@ -146,7 +146,7 @@ def test_the_command_counts_recordings_and_topics(recorded, broker, tmp_path, ca
     out, err = capsys.readouterr()
     lines = [" ".join(line.split()) for line in out.splitlines()]
     tables = [words.split() for words in lines if " first " in words]
-    # Two epochs of 2013, ten messages each, a minute apart; half a minute apart of "often"; two of a key and one of none.
+    # Of 2013 two epochs with ten messages each, a minute apart; of "often" ten, half a minute apart; of t two and one.
     assert [(window, kept) for window, _, kept, *_ in tables] == [
         ("1m", "20"), ("forever", "2"), ("1m", "5"), ("forever", "1"), ("1m", "2"), ("forever", "2"),
     ]  # fmt: skip
