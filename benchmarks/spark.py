@@ -112,7 +112,7 @@ def by_duckdb(folder: Path) -> pa.Table:
 
     query = f"SELECT * FROM '{folder}/*.parquet' ORDER BY key, position"  # noqa: S608 (our own folder)
     with duckdb.connect() as connection:
-        table: pa.Table = connection.execute(query).to_arrow_table()
+        table: pa.Table = connection.sql(query).to_arrow_table()
         return table
 
 

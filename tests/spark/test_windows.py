@@ -6,6 +6,7 @@ from itertools import accumulate
 
 import oracle
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -76,6 +77,15 @@ def test_a_window_does_not_outlive_the_broker():
     chain = Chain(both.select(["topic", "epoch", "position", "accepted_us", "key", "hash", "size"]))
     (opens,) = chain.opens([FOREVER_US])
     assert (chain.topics, chain.sums(opens, "first")["kept"]) == (["t"], [2])
+
+
+def test_positions_too_far_apart_for_one_integer_are_sorted_all_the_same():
+    events = {"t": [Event(time, key, 1, 1) for time, key in ((0, b"a"), (1, b"b"), (2, b"a"))]}
+    far = table(events)
+    positions = pc.multiply(far.column("position"), 2**60)
+    chain = Chain(far.set_column(2, "position", positions))
+    (opens,) = chain.opens([3])
+    assert chain.sums(opens, "first")["kept"] == [2]
 
 
 def random_topics(count):

@@ -89,6 +89,7 @@ def session(
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",  # 10,000 by default: more turns than work
     }
     if master.startswith("local"):
         settings["spark.sql.shuffle.partitions"] = "4"  # 200 by default, which is for clusters
