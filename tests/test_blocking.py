@@ -123,6 +123,15 @@ def test_everything_comes_once_whatever_the_credit(broker, client, credit, credi
         assert [message.offset for message in subscription] == list(range(1000))
 
 
+def test_a_message_that_does_not_fit_into_the_credit_left_is_not_waited_for(broker, client):
+    """CMT-1: two of these are more than the credit, so the second comes when the first is settled."""
+    broker.create("t")
+    for number in range(3):
+        client.publish_batch("t", Batch.of([(b"", b"%d" % number + bytes(600_000))]))
+    with client.subscribe("t", until=3, credit_bytes=1_000_000) as subscription:
+        assert [message.payload[:1] for message in subscription] == [b"0", b"1", b"2"]
+
+
 def test_all_that_credit_allows_is_read_before_any_of_it_is_given_out(broker, client):
     """LAG-3: so the broker's output never stands still while the caller works."""
     broker.create("t", capacity=1000)

@@ -149,6 +149,12 @@ def test_a_file_appears_when_it_is_complete(tmp_path):
     assert one.parts() == [Part(7, 0, 4), Part(7, 4, 6)]
 
 
+def test_a_gap_is_between_two_files(tmp_path):
+    with Recording.open(tmp_path, "t") as one:
+        one.add(7, [frame(0), frame(6)])
+    assert one.parts() == [Part(7, 0, 2), Part(7, 6, 8)]
+
+
 def test_what_a_killed_recorder_left_is_taken_away(tmp_path):
     folder = tmp_path / "topic=t" / "day=2023-11-14"
     folder.mkdir(parents=True)
