@@ -2,7 +2,8 @@
 
     python benchmarks/core.py
 
-Each figure is the median of seven rounds; compare figures of one run with each other.
+Each figure is the median of seven rounds; compare figures of one run with each other. What a broker does with all
+pieces together, beside other brokers, `python -m benchmarks` measures.
 """
 
 import statistics
