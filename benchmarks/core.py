@@ -14,7 +14,7 @@ from functools import partial
 
 from zaichik.broker.compaction import CompactionWindow
 from zaichik.broker.ring import BroadcastRing
-from zaichik_protocol import Batch, Commit, Committed, Frame, FrameDecoder, Messages, Publish, Published, encode
+from zaichik_protocol import Batch, Commit, Frame, FrameDecoder, Messages, Publish, Published, encode
 from zaichik_protocol.codec import encode_by_declaration
 from zaichik_protocol.frames import EVENTS, REPLIES, REQUESTS
 
