@@ -58,7 +58,7 @@ def test_only_durations_may_be_forever(setting):
             merged((setting, FOREVER))
 
 
-@pytest.mark.parametrize("number", [0, 6, 255])
+@pytest.mark.parametrize("number", [0, 7, 255])
 def test_an_unknown_setting_is_unsupported(number):
     with pytest.raises(Refused) as error:
         merged((number, 1))

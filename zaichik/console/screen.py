@@ -139,7 +139,7 @@ def setting(name: str, value: Any) -> str:
     return number(value)
 
 
-_BYTES = {"max_message", "max_frame", "max_key", "soft_output", "max_replies", "max_bytes"}
+_BYTES = {"max_message", "max_frame", "max_key", "soft_output", "max_replies", "max_bytes", "journal_bytes"}
 
 
 @contextmanager
