@@ -27,7 +27,16 @@ from importlib.metadata import version
 from typing import Any, TypeVar
 
 from zaichik.client.errors import BrokerError, ConnectFailed, ConnectionLost, SubscriptionLost, ZaichikError
-from zaichik.client.messages import BatchResult, Lagged, Message, StartAt, messages_of, start_at
+from zaichik.client.messages import (
+    BatchResult,
+    Lagged,
+    Message,
+    StartAt,
+    batch_result,
+    check_size,
+    messages_of,
+    start_at,
+)
 from zaichik_protocol import (
     DEFAULT_PORT,
     FOREVER,
@@ -40,7 +49,6 @@ from zaichik_protocol import (
     Described,
     EndCode,
     Error,
-    ErrorCode,
     Frame,
     FrameDecoder,
     GoAway,
@@ -157,18 +165,9 @@ class Client:
             BatchTooLarge: more than `welcome.max_batch` messages, `welcome.max_message` bytes, or than the
                 topic's ring holds. Nothing of it was stored.
         """
-        limits = self.welcome
-        if batch.count > limits.max_batch or batch.size > limits.max_message:  # it might close the connection over it
-            message = (
-                f"a batch of {batch.count} messages, {batch.size} bytes; at most {limits.max_batch} messages and "
-                f"{limits.max_message} bytes are accepted. Send it in pieces."
-            )
-            code = ErrorCode.MESSAGE_TOO_LARGE if batch.count == 1 else ErrorCode.BATCH_TOO_LARGE
-            raise BrokerError.of(Error(0, code, Publish.TYPE, "batch", 0, message))
+        check_size(batch.count, batch.size, self.welcome)
         reply = self._request(Publish(self._next_id(), topic, batch), Published)
-        bits = int.from_bytes(reply.dropped, "little")
-        dropped = tuple(index for index in range(batch.count) if bits >> index & 1) if bits else ()
-        return BatchResult(reply.first_offset, reply.stored, reply.compacted, dropped, reply.subscribers)
+        return batch_result(reply, batch.count)
 
     # -- subscribing -----------------------------------------------------------------------------------------
 
