@@ -1,9 +1,11 @@
 """What compaction must do, as slowly and obviously as it can be said; and the broker's own word on it."""
 
 from hashlib import blake2b
-from itertools import groupby
+from itertools import accumulate, groupby
 from operator import attrgetter
 from typing import NamedTuple
+
+from hypothesis import strategies as st
 
 from zaichik.broker.settings import TopicSettings
 from zaichik.broker.topic_controller import TopicController
@@ -19,6 +21,17 @@ class Event(NamedTuple):
     key: bytes | None
     hash: int
     size: int
+
+
+def history(gaps_keys_hashes):
+    """Events out of (gap, key, hash): small numbers, so that times and keys and payloads meet often."""
+    times = accumulate(gap for gap, _, _ in gaps_keys_hashes)
+    return [Event(time, key, hash_, 10 + hash_) for time, (_, key, hash_) in zip(times, gaps_keys_hashes, strict=True)]
+
+
+histories = st.lists(
+    st.tuples(st.integers(0, 4), st.sampled_from([None, b"a", b"b", b"c"]), st.integers(0, 2)), min_size=1, max_size=40
+).map(history)
 
 
 def what_if(events, window_us, winner):

@@ -2,7 +2,6 @@
 
 import random
 from datetime import timedelta
-from itertools import accumulate
 
 import oracle
 import pyarrow as pa
@@ -10,7 +9,7 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import FOREVER_US, Event
+from oracle import FOREVER_US, Event, histories, history
 
 from zaichik.spark import fold, windows
 from zaichik.spark.events import EVENTS
@@ -18,17 +17,6 @@ from zaichik.spark.windows import SUMS, Chain, length_us
 
 NUMBERS = (*SUMS, "max_delay_us")
 LENGTHS = [1, 3, 10, FOREVER_US]  # in units of the test
-
-
-def history(gaps_keys_hashes):
-    """Events out of (gap, key, hash): small numbers, so that times and keys and payloads meet often."""
-    times = accumulate(gap for gap, _, _ in gaps_keys_hashes)
-    return [Event(time, key, hash_, 10 + hash_) for time, (_, key, hash_) in zip(times, gaps_keys_hashes, strict=True)]
-
-
-histories = st.lists(
-    st.tuples(st.integers(0, 4), st.sampled_from([None, b"a", b"b", b"c"]), st.integers(0, 2)), min_size=1, max_size=40
-).map(history)
 
 
 def table(topics):

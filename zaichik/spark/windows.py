@@ -82,19 +82,24 @@ def what_if(
     """
     columns = events.select("topic", "epoch", "position", "accepted_us", "key", "hash", "size")
     if not partitioned:
-        # A message without a key has nobody to be compared with: spread them, they would all meet in one place.
-        key = fn.coalesce("key", fn.col("position").cast("string").cast("binary"))
-        by = [fn.col("topic"), key]
-        columns = columns.repartition(partitions, *by) if partitions else columns.repartition(*by)
+        columns = by_key(columns, partitions)
     kernel = partial(_kernel, lengths_us=[length_us(window) for window in windows], winners=list(winners))
+    return summed(columns.mapInArrow(kernel, WINDOWS)).withColumn("ratio", fn.col("kept") / fn.col("messages"))
+
+
+def summed(parts: DataFrame) -> DataFrame:
+    """Rows of `WINDOWS`, those of a topic, window and winner added up."""
     totals: list[Column] = [fn.sum(name).alias(name) for name in SUMS]
     totals.append(fn.max("max_delay_us").alias("max_delay_us"))
-    return (
-        columns.mapInArrow(kernel, WINDOWS)
-        .groupBy("topic", "window_us", "winner")
-        .agg(*totals)
-        .withColumn("ratio", fn.col("kept") / fn.col("messages"))
-    )
+    return parts.groupBy("topic", "window_us", "winner").agg(*totals)
+
+
+def by_key(events: DataFrame, partitions: int | None = None) -> DataFrame:
+    """The same rows, those of a key together in one partition."""
+    # A message without a key has nobody to be compared with: spread them, they would all meet in one place.
+    key = fn.coalesce("key", fn.col("position").cast("string").cast("binary"))
+    by = [fn.col("topic"), key]
+    return events.repartition(partitions, *by) if partitions else events.repartition(*by)
 
 
 def length_us(window: Window) -> int:
@@ -134,10 +139,15 @@ class Chain:
     """Messages in the order of topic, key and position, as arrays.
 
     Args:
-        table: the columns topic, epoch, position, accepted_us, key, hash and size.
+        table: the columns topic, epoch, position, accepted_us, key, hash and size. A row can stand for several
+            messages with an equal payload: then it also has `count`, how many, `accepted_us` of the first, and
+            `behind_us`, by how much the others came after it, in all; see `live`.
 
     Attributes:
         topics: their names, in the order in which they lie.
+        order: which row of the table each message is.
+        begins: whether a message has another key than the one before it.
+        time, hash: of each message.
     """
 
     def __init__(self, table: pa.Table) -> None:
@@ -146,20 +156,23 @@ class Chain:
         epochs, epoch = _numbered(table.column("epoch"))
         position = table.column("position").to_numpy()
         group = (topic * (len(epochs) + 1) + epoch) * (len(keys) + 1) + key  # a number for each key of each topic
-        order = _order(group, position)
+        self.order = order = _order(group, position)
         group = group[order]
-        self._time, self._hash, self._size = (
+        self.time, self.hash, self._size = (
             table.column(name).to_numpy()[order] for name in ("accepted_us", "hash", "size")
         )
-        self._begins = np.ones(len(order), bool)  # whether another key than the one before
-        self._begins[1:] = (group[1:] != group[:-1]) | (key[order][1:] == len(keys))  # no key: each for itself
+        single = "count" not in table.column_names
+        self._count = np.ones(len(order), np.int64) if single else table.column("count").to_numpy()[order]
+        self._behind = np.zeros(len(order), np.int64) if single else table.column("behind_us").to_numpy()[order]
+        self.begins = np.ones(len(order), bool)
+        self.begins[1:] = (group[1:] != group[:-1]) | (key[order][1:] == len(keys))  # no key: each for itself
         self._topic_starts = np.flatnonzero(np.diff(topic[order], prepend=-1))
         self.topics = topics.take(pa.array(topic[order][self._topic_starts])).to_pylist()
 
     def opens(self, lengths_us: Sequence[int]) -> list[np.ndarray]:
         """For each window's length the numbers of the messages at which a window opens."""
-        gaps = np.diff(self._time, prepend=0)
-        gaps[self._begins] = _ENDLESS
+        gaps = np.diff(self.time, prepend=0)
+        gaps[self.begins] = _ENDLESS
         found: list[list[int]] = [[] for _ in lengths_us]
         since = [0] * len(lengths_us)
         for start in range(0, len(gaps), _CHUNK):
@@ -170,37 +183,45 @@ class Chain:
 
     def sums(self, opens: np.ndarray, winner: Winner) -> dict[str, list[int]]:
         """The columns of `WINDOWS` that are numbers, each with a value for each topic."""
-        ends = np.append(opens[1:], len(self._time))
+        ends = np.append(opens[1:], len(self.time))
         won = opens if winner == "first" else ends - 1
-        differing = self._hash != np.repeat(self._hash[won], ends - opens)
-        kept = np.zeros(len(self._time), bool)
+        differing = self.hash != np.repeat(self.hash[won], ends - opens)
+        kept = np.zeros(len(self.time), bool)
         kept[won] = True
         measures = {
-            "messages": np.ones(len(self._time), np.int64),
-            "bytes": self._size,
+            "messages": self._count,
+            "bytes": self._size * self._count,
             "kept": kept,
             "kept_bytes": self._size * kept,
-            "differing": differing,
+            "differing": differing * self._count,
         }
         if winner == "last":
-            nothing = np.zeros(len(self._time), np.int64)
+            nothing = np.zeros(len(self.time), np.int64)
             measures |= dict.fromkeys(("delayed", "delay_us", "unseen", "max_delay_us"), nothing)
         else:
             measures |= self._delays(differing, opens, ends)
         return {
-            name: (np.maximum if name == "max_delay_us" else np.add)
-            .reduceat(values.astype(np.int64), self._topic_starts)
-            .tolist()
+            name: self.totals(values, np.maximum if name == "max_delay_us" else np.add)
             for name, values in measures.items()
         }
 
+    def totals(self, values: np.ndarray, add: np.ufunc = np.add) -> list[int]:
+        """For each topic the sum of what its messages have, or what else `add` makes of it."""
+        found: list[int] = add.reduceat(values.astype(np.int64), self._topic_starts).tolist()
+        return found
+
     def _delays(self, differing: np.ndarray, opens: np.ndarray, ends: np.ndarray) -> dict[str, np.ndarray]:
         """Until when what was dropped and differs stays unseen: until the key's next window opens."""
-        followed = np.append(~self._begins[opens[1:]], False)
-        followed_at = np.append(self._time[opens[1:]], 0)
+        followed = np.append(~self.begins[opens[1:]], False)
+        followed_at = np.append(self.time[opens[1:]], 0)
         delayed = differing & np.repeat(followed, ends - opens)
-        delay = np.where(delayed, np.repeat(followed_at, ends - opens) - self._time, 0)
-        return {"delayed": delayed, "delay_us": delay, "unseen": differing & ~delayed, "max_delay_us": delay}
+        delay = np.where(delayed, np.repeat(followed_at, ends - opens) - self.time, 0)
+        return {
+            "delayed": delayed * self._count,
+            "delay_us": delay * self._count - np.where(delayed, self._behind, 0),
+            "unseen": (differing & ~delayed) * self._count,
+            "max_delay_us": delay,
+        }
 
 
 def _walk(gaps: list[int], start: int, window: int, since: int, opens: list[int]) -> int:
