@@ -149,6 +149,22 @@ def test_a_file_appears_when_it_is_complete(tmp_path):
     assert one.parts() == [Part(7, 0, 4), Part(7, 4, 6)]
 
 
+def test_a_file_whose_writing_was_interrupted_never_appears(tmp_path, monkeypatch):
+    """What it has is not known: to go on might write messages twice."""
+    write, interrupts = pq.ParquetWriter.write_batch, iter([KeyboardInterrupt])
+
+    def write_batch(writer, batch):
+        write(writer, batch)
+        for interrupt in interrupts:
+            raise interrupt
+
+    monkeypatch.setattr(recording, "GROUP_BYTES", 0)
+    monkeypatch.setattr(pq.ParquetWriter, "write_batch", write_batch)
+    with pytest.raises(KeyboardInterrupt), Recording.open(tmp_path, "t") as one:
+        one.add(7, [frame(0)])
+    assert Recording(tmp_path, "t").parts() == []
+
+
 def test_a_gap_is_between_two_files(tmp_path):
     with Recording.open(tmp_path, "t") as one:
         one.add(7, [frame(0), frame(6)])

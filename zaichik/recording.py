@@ -109,12 +109,12 @@ class Recording:
         """Write messages down, whose offsets rise from one to the next, also from those added before."""
         for frame in frames:
             day = frame.accepted_us // DAY_US
-            file = self._file
-            if file is not None and not file.goes_on_with(epoch, day, frame.base):
+            if self._file is not None and not self._file.goes_on_with(epoch, day, frame.base):
                 self.flush()
-            if self._file is None:
-                self._file = _File(self.folder, epoch, day, frame.base)
-            self._file.add(frame)
+            # Ours again when it has taken the frame. One that was interrupted may have half of it: it must not appear.
+            file, self._file = self._file or _File(self.folder, epoch, day, frame.base), None
+            file.add(frame)
+            self._file = file
 
     def flush(self) -> None:
         """Let what was added appear."""
