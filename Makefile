@@ -5,12 +5,13 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help demo test check docs bench bench-spark clean
+.PHONY: help demo test test-cluster check docs bench bench-spark clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    watch a broker at work: echo, retention, compaction, lag, a year of real flights"
 	@echo "make test    lint, format check, types, every test, coverage"
+	@echo "make test-cluster  zaichik stats on a Spark cluster of three processes"
 	@echo "make check   the fast half of it: lint, format check, types"
 	@echo "make docs    regenerate the tables, drawings and hexdumps of the documents"
 	@echo "make bench   half an hour: side by side with the brokers installed here, into benchmarks/results"
@@ -42,6 +43,9 @@ test: check
 	$(BIN)/coverage run -m pytest
 	$(BIN)/coverage combine --quiet
 	$(BIN)/python tests/coverage_limits.py
+
+test-cluster: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -m cluster tests/spark/test_cluster.py
 
 docs: $(VENV)/.installed-dev
 	$(BIN)/cog -r -U protocol/README.md README.md docs/*.md

@@ -32,6 +32,14 @@ class Embedded:
         """Publish lists of (key, payload)."""
         return [self._call("publish_batch", topic, batch) for batch in batches]
 
+    def topics(self, prefix=""):
+        """The state of all whose names begin so."""
+        return self._call("topics", prefix)
+
+    def run(self, function):
+        """Call a coroutine function of no arguments where the broker is."""
+        return self._portal.call(function)
+
     def subscriptions(self):
         """The state of all."""
         return self._call("subscriptions")
@@ -45,9 +53,9 @@ class Embedded:
 
 
 @contextmanager
-def embedded_broker() -> Iterator[Embedded]:
+def embedded_broker(start_us: int = START_US) -> Iterator[Embedded]:
     """One that lives as long as the block."""
-    clock = zaichik.ManualClock(START_US)
+    clock = zaichik.ManualClock(start_us)
     running = zaichik.running_broker(clock=clock)
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(running) as server:
         yield Embedded(portal, server, clock)

@@ -1,7 +1,11 @@
 import re
 import signal
 
+import pyarrow.dataset as ds
 import pytest
+
+from zaichik import blocking
+from zaichik_protocol import Batch
 
 pytestmark = pytest.mark.usefixtures("connected")
 
@@ -40,6 +44,37 @@ def test_ctrl_c_finishes_the_file(start, zaichik, topic, tmp_path):
     assert (following.returncode, err) == (130, "")
     assert "2 messages recorded" in out
     assert len(list(tmp_path.rglob("*-0-2.parquet"))) == 1
+
+
+def publish(broker, topic, numbers):
+    """Messages of 100 kB that say their number."""
+    host, port = broker.split(":")
+    with blocking.connect(host, int(port)) as client:
+        for first in numbers[::10]:
+            client.publish_batch(topic, Batch.of((b"", b"%d" % n + bytes(100_000)) for n in range(first, first + 10)))
+
+
+def recorded(folder):
+    """Offset and number of each message."""
+    table = ds.dataset(folder, partitioning="hive").to_table(["offset", "payload"])
+    return sorted((row["offset"], int(row["payload"].rstrip(b"\0"))) for row in table.to_pylist())
+
+
+def test_after_a_recorder_was_killed_nothing_is_missing_or_there_twice(start, zaichik, broker, topic, tmp_path):
+    """Killed when it had written some of a file: there is more than it keeps in memory."""
+    publish(broker, topic, range(50))
+    zaichik("record", topic, "--into", str(tmp_path))
+    publish(broker, topic, range(50, 450))
+    killed = start("record", topic, "--into", str(tmp_path), "--follow")
+    while not any(path.stat().st_size > len(b"PAR1") for path in tmp_path.rglob(".unfinished.parquet")):
+        assert killed.poll() is None
+    killed.kill()
+    killed.wait()
+    assert recorded(tmp_path) == [(number, number) for number in range(50)]
+    again = zaichik("record", topic, "--into", str(tmp_path), "--json")
+    assert (again.code, again.json["start"], again.json["recorded"]) == (0, 50, 400)
+    assert recorded(tmp_path) == [(number, number) for number in range(450)]
+    assert not list(tmp_path.rglob(".unfinished*"))
 
 
 def test_a_bar_on_a_terminal(on_terminal, zaichik, topic, tmp_path):

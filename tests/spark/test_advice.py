@@ -1,35 +1,17 @@
-"""The advice, the page and the pictures, from numbers made up here; the command, from a recording."""
+"""The advice, the page and the pictures, from numbers made up here."""
 
 import json
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
+from made_up import MINUTE, row, statistics
 
-from zaichik.console.main import main
 from zaichik.console.stats import _print_json
-from zaichik.recording import Recording
 from zaichik.spark import report
-from zaichik.spark.advice import Statistics, percent, recommended, sentence, show_length, show_time
+from zaichik.spark.advice import caveat, percent, recommended, sentence, show_length, show_time
 from zaichik.spark.windows import FOREVER_US
-from zaichik_protocol import Batch, Messages
-
-MINUTE = 60_000_000
-
-
-def row(window_us, kept, differing=0, delayed=0, winner="first"):
-    return {
-        "topic": "t", "window_us": window_us, "winner": winner, "messages": 1000, "bytes": 2000, "kept": kept,
-        "kept_bytes": 2 * kept, "differing": differing, "delayed": delayed, "delay_us": delayed * 2 * MINUTE,
-        "unseen": differing - delayed, "max_delay_us": 9 * MINUTE if delayed else 0,
-    }  # fmt: skip
-
-
-def statistics(*what_if, topic="t"):
-    account = {"topic": topic, "published": 1000, "stored": 1000, "compacted": 0, "bytes": 2000, "stored_bytes": 2000,
-               "windows": 1000, "per_window": 1.0, "differing": 0}  # fmt: skip
-    hot = [{"key": b"<b>&\xff", "published": 500, "share": 0.5, "stored": 500, "bytes": 9}]
-    return Statistics(topic, account, list(what_if), hot)
 
 
 def test_the_window_that_saves_most_of_those_that_lose_little_is_advised():
@@ -60,6 +42,13 @@ def test_a_window_that_loses_nothing():
 )
 def test_when_there_is_nothing_to_advise_it_says_why(what_if, words):
     assert words in sentence(statistics(*what_if))
+
+
+def test_missing_messages_are_a_caveat():
+    one = replace(statistics(row(MINUTE, 800)), missing=1234)
+    assert caveat(one) == "t: 1,234 messages are missing, so that no number is exact."
+    assert caveat(one) in report.page([one])
+    assert caveat(replace(one, missing=0)) == ""
 
 
 def test_only_nothing_is_0_percent_and_only_all_100():
@@ -118,90 +107,9 @@ def test_pictures_are_the_same_for_the_same_numbers(tmp_path):
     assert png.read_bytes().startswith(b"\x89PNG")
 
 
-# -- the command ---------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def recorded(tmp_path):
-    """Two topics: in one, a key comes every half minute with one payload; the other has two epochs."""
-
-    def frames(step_us):
-        return [Messages(1, n, n * step_us, Batch.of([(b"k", b"same")])) for n in range(10)]
-
-    with Recording.open(tmp_path / "recording", "often") as often:
-        often.add(1, frames(MINUTE // 2))
-    with Recording.open(tmp_path / "recording", "2013") as twice:
-        twice.add(1, frames(MINUTE))
-        twice.add(2, frames(MINUTE))
-    return tmp_path / "recording"
-
-
-@pytest.mark.usefixtures("spark")
-def test_the_command_counts_recordings_and_topics(recorded, broker, tmp_path, capsys):
-    broker.create("t")
-    broker.publish("t", [("k", b"1"), ("k", b"1"), (None, b"2")])
-    sources = [str(recorded), "t", "--connect", broker.address]
-    files = ["--html", str(tmp_path / "r.html"), "--plot", str(tmp_path / "r.svg")]
-    assert main(["stats", *sources, "--windows", "1m,forever", *files]) == 0
-    out, err = capsys.readouterr()
-    lines = [" ".join(line.split()) for line in out.splitlines()]
-    tables = [words.split() for words in lines if " first " in words]
-    # Of 2013 two epochs with ten messages each, a minute apart; of "often" ten, half a minute apart; of t two and one.
-    assert [(window, kept) for window, _, kept, *_ in tables] == [
-        ("1m", "20"), ("forever", "2"), ("1m", "5"), ("forever", "1"), ("1m", "2"), ("forever", "2"),
-    ]  # fmt: skip
-    assert "1m first 2 66.7% 66.7% 0.0% 0.0% - - 0.0%" in lines
-    assert "t: a window of 1m would keep 66.7% of the messages (66.7% of the bytes), and lose no update." in lines
-    assert "topic 2013: the policy that ran" in lines
-    assert err.count("written: ") == 4
-    assert "often: a window that never closes" in (tmp_path / "r.html").read_text()
-
-
 def test_as_json_everything_is_there(capsys):
     _print_json([statistics(row(MINUTE, 800))], 0.01)
     (one,) = json.loads(capsys.readouterr().out)
     assert one["advice"].startswith("t: a window of 1m")
     assert one["what_if"] == [row(MINUTE, 800)]
     assert one["hot_keys"][0]["key"] == {"base64": "PGI+Jv8="}
-
-
-@pytest.mark.usefixtures("spark")
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (["{empty}"], "is no recording"),
-        (["nowhere", "--connect", "{broker}"], "there is no topic nowhere"),
-        (["t", "--connect", "127.0.0.1:1"], "no broker answers at 127.0.0.1:1"),
-        (["{broken}"], "1-0-5.parquet is damaged"),
-    ],
-)
-def test_what_cannot_be_counted_is_one_sentence(broker, tmp_path, capsys, words, sentence):
-    (tmp_path / "empty").mkdir()
-    broken = tmp_path / "broken" / "topic=t" / "day=2013-01-01"
-    broken.mkdir(parents=True)
-    (broken / "1-0-5.parquet").write_bytes(b"PAR1 half of a file")
-    names = {"empty": tmp_path / "empty", "broken": tmp_path / "broken", "broker": broker.address}
-    assert main(["stats", *(word.format(**names) for word in words)]) == 1
-    out, err = capsys.readouterr()
-    assert (out, sentence in err, err.count("\n")) == ("", True, 1)
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (["--windows", "0"], "a window of 0 is none"),
-        (["--windows", "often"], "no duration"),
-        (["--most-lost", "many"], "no percentage"),
-        (["--plot", "plot.gif"], "end it with .png or .svg"),
-    ],
-)
-def test_wrong_usage_is_explained(capsys, words, sentence):
-    with pytest.raises(SystemExit) as exit_:
-        main(["stats", "recording", *words])
-    assert exit_.value.code == 2
-    assert sentence in capsys.readouterr().err
-
-
-def test_a_page_that_cannot_be_written_is_told_before_anything_is_counted(capsys):
-    assert main(["stats", "recording", "--html", "/nowhere/report.html"]) == 1
-    assert "/nowhere is no folder" in capsys.readouterr().err

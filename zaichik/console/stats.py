@@ -2,10 +2,12 @@
 
 import argparse
 import importlib.util
+import os
 import re
 import signal
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from zaichik.client.errors import ZaichikError
 from zaichik.console import address, quantities, screen
 from zaichik.console.failure import Failure
 
@@ -124,24 +127,44 @@ def _counted(arguments: argparse.Namespace) -> "list[Statistics]":
     """The statistics. What goes wrong inside Spark is told in a sentence; Java's log has the rest."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
-    from pyspark.sql import SparkSession
 
-    from zaichik.spark import advice, session
+    from zaichik.spark import advice
 
-    log = Path(tempfile.mkstemp(prefix="zaichik-spark-", suffix=".log")[1])
-    with screen.on_stderr().status("starting Spark, which takes some seconds") as status:
-        was_running = SparkSession.getActiveSession() is not None
-        spark = session(arguments.master, log=log)
-        try:
+    descriptor, name = tempfile.mkstemp(prefix="zaichik-spark-", suffix=".log")
+    os.close(descriptor)
+    log = Path(name)
+    try:
+        with (
+            screen.on_stderr().status("starting Spark, which takes some seconds") as status,
+            _session(arguments.master, log) as spark,
+        ):
             status.update("counting")
             counted = advice.collect(_events(spark, arguments), arguments.windows)
-        except (PySparkException, Py4JJavaError) as error:
-            raise Failure(f"{_sentence(str(error))} (Spark's log: {log})") from error
-        finally:
-            if not was_running:
-                spark.stop()
+    except (PySparkException, Py4JJavaError) as error:
+        raise Failure(f"{_sentence(str(error))} (Spark's log: {log})") from error
+    except (ZaichikError, KeyboardInterrupt):  # which the log explains no further
+        log.unlink()
+        raise
     log.unlink()
+    if not counted:
+        raise Failure(f"there are no messages in {', '.join(arguments.sources)}, so there is nothing to count")
     return counted
+
+
+@contextmanager
+def _session(master: str, log: Path) -> "Iterator[SparkSession]":
+    """A session that ends with the block, unless it ran before."""
+    from pyspark.sql import SparkSession
+
+    from zaichik.spark import session
+
+    was_running = SparkSession.getActiveSession() is not None
+    spark = session(master, log=log)
+    try:
+        yield spark
+    finally:
+        if not was_running:
+            spark.stop()
 
 
 def _events(spark: "SparkSession", arguments: argparse.Namespace) -> "DataFrame":
@@ -163,7 +186,7 @@ def _events(spark: "SparkSession", arguments: argparse.Namespace) -> "DataFrame"
 def _sentence(text: str) -> str:
     """What to tell of an exception that comes out of Spark: our own sentence if one is in it, else the innermost."""
     ours = re.findall(r"^zaichik\.[\w.]+: (.+)$", text, re.MULTILINE)
-    causes = re.findall(r"^Caused by: (.+)$", text, re.MULTILINE)
+    causes = re.findall(r"^(?:Caused by)?: (.+)$", text, re.MULTILINE)  # py4j puts the outermost behind a bare colon
     return next((found[-1] for found in (ours, causes) if found), text.strip().partition("\n")[0])
 
 
@@ -175,6 +198,7 @@ def _print_json(statistics: "Sequence[Statistics]", most_lost: float) -> None:
             {
                 "topic": one.topic,
                 "advice": sentence(one, most_lost),
+                "missing": one.missing,
                 "account": one.account,
                 "what_if": one.what_if,
                 "hot_keys": [row | {"key": screen.json_bytes(bytes(row["key"]))} for row in one.hot_keys],
@@ -185,7 +209,7 @@ def _print_json(statistics: "Sequence[Statistics]", most_lost: float) -> None:
 
 
 def _show(console: Console, one: "Statistics", most_lost: float) -> None:
-    from zaichik.spark.advice import sentence
+    from zaichik.spark.advice import caveat, sentence
     from zaichik.spark.report import ACCOUNT_COLUMNS, HOT_KEY_COLUMNS, WHAT_IF_COLUMNS
 
     _show_table(console, f"topic {one.topic}: the policy that ran", ACCOUNT_COLUMNS, [one.account])
@@ -194,6 +218,8 @@ def _show(console: Console, one: "Statistics", most_lost: float) -> None:
     _show_table(console, "other windows", WHAT_IF_COLUMNS, one.what_if)
     console.print(Text(sentence(one, most_lost), "bold"), soft_wrap=not console.is_terminal)
     console.print()
+    if one.missing:
+        screen.remark(caveat(one), "yellow")
 
 
 def _show_table(console: Console, title: str, columns: "Columns", rows: list[dict[str, object]]) -> None:

@@ -28,12 +28,14 @@ class Statistics:
         account: what the policy that ran has done; see `outcomes.account`.
         what_if: a row of `windows.WINDOWS` for each window and winner, the shortest window first.
         hot_keys: see `outcomes.hot_keys`.
+        missing: messages that were not there to be counted, between others that were: without them, nothing is exact.
     """
 
     topic: str
     account: Row
     what_if: list[Row] = field(default_factory=list)
     hot_keys: list[Row] = field(default_factory=list)
+    missing: int = 0
 
     def of_winner(self, winner: str) -> list[Row]:
         """The rows of one winner."""
@@ -46,11 +48,13 @@ def collect(events: DataFrame, lengths: Sequence[Window], keys: int = 10) -> lis
     try:
         accounts = _by_topic(outcomes.account(events))
         hot = _by_topic(outcomes.hot_keys(events, keys))
+        missing = _by_topic(outcomes.missing(events))
         what_if = _by_topic(windows.what_if(events, lengths).orderBy("window_us", "winner"))
     finally:
         events.unpersist()
     return [
-        Statistics(topic, account, what_if[topic], hot.get(topic, [])) for topic, (account,) in sorted(accounts.items())
+        Statistics(topic, account, what_if[topic], hot.get(topic, []), missing[topic][0]["missing"])
+        for topic, (account,) in sorted(accounts.items())
     ]
 
 
@@ -62,7 +66,7 @@ def _by_topic(frame: DataFrame) -> dict[str, list[Row]]:
 
 
 def recommended(statistics: Statistics, most_lost: float = MOST_LOST) -> Row | None:
-    """The longest window, keeping first messages, that loses at most this part of the messages; None: no such one.
+    """Of the windows that lose at most this part of the messages, keeping first ones, what saves most; None: no such.
 
     What is lost is information: messages dropped whose payload is not that of the message which stayed.
     """
@@ -86,6 +90,13 @@ def sentence(statistics: Statistics, most_lost: float = MOST_LOST) -> str:
         return f"{topic}: no window of these would save anything: no key comes twice within the longest of them."
     mildest = min((row for row in first if row["kept"] < row["messages"]), key=lambda row: int(row["window_us"]))
     return f"{topic}: every window loses more than {most_lost:.1%} of the updates. The mildest: {_would(mildest)}"
+
+
+def caveat(statistics: Statistics) -> str:
+    """What is wrong with the numbers, for a person; nothing if nothing is."""
+    if not statistics.missing:
+        return ""
+    return f"{statistics.topic}: {statistics.missing:,} messages are missing, so that no number is exact."
 
 
 def _would(row: Row) -> str:

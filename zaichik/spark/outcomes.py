@@ -4,7 +4,7 @@ Here nothing is worked out again: `status` and `winner` of each event are what t
 The totals of a topic are therefore the counters that `zaichik describe` shows, for as long as the journal reaches back.
 """
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
 from zaichik.spark.events import COMPACTED, STORED
@@ -18,11 +18,14 @@ def outcomes(events: DataFrame) -> DataFrame:
     Null if it was dropped and its winner is not among the events.
     """
     won = events.where(fn.col("status") == STORED).select(
-        "topic", "epoch", fn.col("offset").alias("winner"), fn.col("hash").alias("winner_hash")
+        "topic", "epoch", fn.col("offset").alias("sought"), fn.col("hash").alias("winner_hash")
     )
+    # What was stored seeks no winner. A null would say so, but all nulls meet in one task, and that is most messages.
+    sought = fn.coalesce(fn.col("winner"), -1 - fn.col("position"))
     dropped = fn.col("status") == COMPACTED
     differs = fn.when(dropped, fn.col("hash") != fn.col("winner_hash")).otherwise(fn.lit(False))
-    return events.join(won, ["topic", "epoch", "winner"], "left").withColumn("differs", differs)
+    joined = events.withColumn("sought", sought).join(won, ["topic", "epoch", "sought"], "left")
+    return joined.withColumn("differs", differs).drop("sought", "winner_hash")
 
 
 def account(events: DataFrame, *by: str) -> DataFrame:
@@ -60,16 +63,28 @@ def account(events: DataFrame, *by: str) -> DataFrame:
 
 
 def hot_keys(events: DataFrame, most: int = 10) -> DataFrame:
-    """The keys with the most messages, with what `account` tells of them and their `share` of the topic's messages."""
+    """Each topic's keys with the most messages: what `account` tells, and their `share` of the topic's messages."""
+    hottest = Window.partitionBy("topic").orderBy(fn.desc("published"), "key")
     whole = events.groupBy("topic").agg(fn.count("*").alias("of_topic"))
     return (
         account(events.where("key IS NOT NULL"), "key")
+        .withColumn("rank", fn.row_number().over(hottest))
+        .where(fn.col("rank") <= most)
         .join(whole, "topic")
         .withColumn("share", fn.col("published") / fn.col("of_topic"))
-        .drop("of_topic")
-        .orderBy(fn.desc("published"), "topic", "key")
-        .limit(most)
+        .orderBy("topic", "rank")
+        .drop("of_topic", "rank")
     )
+
+
+def missing(events: DataFrame) -> DataFrame:
+    """How many messages of each topic are not among the events, though some before and after them are.
+
+    Columns: topic, missing. If there are any, a reader came too late for them, and no number is exact.
+    """
+    span = fn.max("position") - fn.min("position") + 1
+    of_epoch = events.groupBy("topic", "epoch").agg((span - fn.count("*")).alias("missing"))
+    return of_epoch.groupBy("topic").agg(fn.sum("missing").alias("missing"))
 
 
 def messages_per_window(events: DataFrame) -> DataFrame:

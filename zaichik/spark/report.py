@@ -14,7 +14,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from zaichik.spark.advice import MOST_LOST, Statistics, percent, sentence, show_length, show_time
+from zaichik.spark.advice import MOST_LOST, Statistics, caveat, percent, sentence, show_length, show_time
 from zaichik.spark.windows import FOREVER_US
 
 # Letters stay letters, the same data gives the same picture, and a key such as $x$ is no formula.
@@ -80,7 +80,7 @@ def _topic(one: Statistics, most_lost: float) -> str:
     account = one.account
     parts = [
         f"<h2>{html.escape(one.topic)}</h2>",
-        f'<p class="advice">{html.escape(sentence(one, most_lost))}</p>',
+        f'<p class="advice">{html.escape(" ".join(filter(None, (sentence(one, most_lost), caveat(one)))))}</p>',
         _drawn(one, "svg").decode(),
         "<h3>What another window would do</h3>",
         _table(WHAT_IF_COLUMNS, one.what_if),
