@@ -141,8 +141,12 @@ class FrameDecoder:
             return
         if self._at == len(self._data):
             self._data, self._at = data, 0
-        else:
+        elif self.buffered + len(data) < self._needed:
             self._later += data
+        else:
+            self._data = b"".join((memoryview(self._data)[self._at :], self._later, data))
+            self._at = 0
+            self._later.clear()
 
     def next_frame(self) -> Frame | NeedData:
         """The next frame, or `NEED_DATA` if it is not all here.
@@ -164,10 +168,6 @@ class FrameDecoder:
     def _next_frame(self) -> Frame | NeedData:
         if self.buffered < self._needed:
             return NEED_DATA
-        if self._later:
-            self._data = b"".join((memoryview(self._data)[self._at :], self._later))
-            self._at = 0
-            self._later.clear()
         data, begin = self._data, self._at
         length = int.from_bytes(data[begin : begin + LENGTH_SIZE], "little")
         # Judged as soon as it is here: a body that is not acceptable is never waited for.

@@ -287,6 +287,14 @@ async def test_flushing_nothing_returns():
         assert broker.of(Publish) == []
 
 
+async def test_a_broker_that_confirms_less_than_it_was_sent_is_told_of():
+    """PUB-1: `flush` neither returns nor waits for what nobody will send."""
+    async with fake_client({Publish: lambda request: Published(request.id, 0, 0, 0, 0)}) as (_, client):
+        with pytest.raises(zaichik.ZaichikError, match="confirmed fewer messages"):
+            async with client.producer("t") as producer:
+                await producer.send(b"a")
+
+
 async def test_flush_does_not_wait_for_what_is_sent_after_it():
     """It returns though another task never stops sending."""
     async with fake_client({Publish: lambda _: None}) as (broker, client), client.producer("t") as producer:

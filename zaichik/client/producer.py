@@ -16,7 +16,7 @@ from functools import partial
 import anyio
 
 from zaichik.client.connection import Connection, Lost
-from zaichik.client.errors import BrokerError
+from zaichik.client.errors import BrokerError, ZaichikError
 from zaichik.client.messages import Key, key_bytes, payload_bytes
 from zaichik_protocol import Batch, Error, ErrorCode, Frame, Publish, Published
 
@@ -105,6 +105,8 @@ class Producer:
         """Let the next batch leave if it may, or else wait for the outcome of one; raises if there was a failure."""
         if self._failure is not None:
             raise self._failure()
+        if self._in_flight == 0 and not self._pieces and not self._payloads:
+            raise ZaichikError(f"the broker has confirmed fewer messages for {self.topic} than it was sent")
         if self._may_leave():
             self._leave()
         else:
