@@ -84,8 +84,8 @@ async def test_without_the_data_the_step_is_left_out(monkeypatch):
 async def test_an_account_that_does_not_add_up_makes_it_fail(monkeypatch, lost):
     true_topics = Client.topics
 
-    async def topics(self):
-        return [state | {lost: state[lost] + (state["name"] == "news")} for state in await true_topics(self)]
+    async def topics(self, prefix=""):
+        return [state | {lost: state[lost] + (state["name"] == "news")} for state in await true_topics(self, prefix)]
 
     monkeypatch.setattr(Client, "topics", topics)
     code, text = await shown("--no-flights")

@@ -3,13 +3,13 @@
 import argparse
 import io
 import json
+from importlib import import_module
 from subprocess import CompletedProcess
 
 import pytest
 from rich.console import Console
 
 from zaichik.console import demo, demo_statistics
-from zaichik.spark import session
 
 pytestmark = pytest.mark.anyio
 
@@ -89,7 +89,8 @@ async def test_without_spark_the_step_is_left_out(monkeypatch):
 
 
 async def test_without_a_java_the_step_is_left_out(monkeypatch):
-    monkeypatch.setattr(session, "_places", lambda: [])
+    session = import_module("zaichik.spark.session")  # by name, the package has a function of the same
+    monkeypatch.setattr(session, "_places", list)
     code, text = await shown()
     assert code == 0
     assert "This step is left out: Spark needs Java 17 or newer" in text

@@ -1,5 +1,7 @@
 """`zaichik stats`, in this process and with the session that runs already; `test_cluster` runs it as a program."""
 
+import re
+
 import pytest
 from door import door
 
@@ -82,8 +84,11 @@ def test_a_broker_that_stops_while_it_is_read_is_one_sentence(broker, monkeypatc
     with door(broker.port, most=500_000) as port:
         assert main(["stats", "t", "--connect", f"127.0.0.1:{port}", "--html", str(tmp_path / "report.html")]) == 1
     (log,) = tmp_path.iterdir()
-    reason = f"the connection to 127.0.0.1:{port} was lost: the broker closed it (Spark's log: {log})"
-    assert capfd.readouterr() == ("", f"zaichik: {reason}\n")
+    out, err = capfd.readouterr()
+    # Of two tasks that read at the same time, one may find the door shut when it comes, and says so around the same.
+    lost = f"the connection to 127.0.0.1:{port} was lost: the broker closed it"
+    assert re.fullmatch(rf"zaichik: .*{lost}.* \(Spark's log: {log}\)\n", err)
+    assert out == ""
 
 
 @pytest.mark.parametrize(
