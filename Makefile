@@ -24,12 +24,21 @@ $(VENV)/.installed-%: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
 	@touch $@
 
+# Spark runs on Java: where there is none, one comes in a wheel.
+$(VENV)/.java: $(VENV)/.installed-spark
+	@$(BIN)/python -c 'from zaichik.spark.session import find_java; find_java()' 2>/dev/null \
+		|| $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[java]'
+	@touch $@
+
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "zaichik needs Python 3.11 or newer; name one with: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
 demo: $(VENV)/.installed-flights
+	@test -e $(VENV)/.java || echo "installing Spark for the last step: half a gigabyte, only the first time"
+	@$(MAKE) --silent $(VENV)/.java 2>/dev/null \
+		|| echo "Spark or a Java for it cannot be installed now (why: make $(VENV)/.java). The demo goes without."
 	@$(BIN)/zaichik demo
 
 check: $(VENV)/.installed-dev
@@ -38,13 +47,13 @@ check: $(VENV)/.installed-dev
 	$(BIN)/mypy
 	$(BIN)/mypy examples/*.py tutorial/tiny_broker.py benchmarks/*.py benchmarks/peers/*.py
 
-test: check
+test: check $(VENV)/.java
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest
 	$(BIN)/coverage combine --quiet
 	$(BIN)/python tests/coverage_limits.py
 
-test-cluster: $(VENV)/.installed-dev
+test-cluster: $(VENV)/.installed-dev $(VENV)/.java
 	$(BIN)/python -m pytest -m cluster tests/spark/test_cluster.py
 
 docs: $(VENV)/.installed-dev
@@ -53,7 +62,7 @@ docs: $(VENV)/.installed-dev
 bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks --out benchmarks/results
 
-bench-spark: $(VENV)/.installed-bench $(VENV)/.installed-spark
+bench-spark: $(VENV)/.installed-bench $(VENV)/.java
 	$(BIN)/python benchmarks/spark.py
 
 clean:

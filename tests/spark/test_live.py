@@ -1,82 +1,55 @@
-"""A running broker's journal in Spark: what it tells is the broker's own account, as a table and as a stream."""
+"""Statistics of a stream: what a folder keeps of them. Their numbers are held against others in `test_equality`."""
 
 from datetime import timedelta
 
 import pytest
-from embedded import embedded_broker
 
-import zaichik
-from zaichik.departures import by_minute, read_departures
-from zaichik.spark import live, outcomes, windows
+from zaichik.spark import live
 from zaichik.spark.carry import RAN_US
-from zaichik.spark.events import JOURNAL_PREFIX, from_journal
-from zaichik.spark.sources import events_of_topics
-from zaichik.spark.windows import SUMS
+from zaichik.spark.events import EVENTS
 
-NUMBERS = (*SUMS, "max_delay_us")
-WINDOWS = [timedelta(hours=1), timedelta(hours=6), "forever"]
+POLICIES = [(RAN_US, "first"), (10, "first")]
 
 
-@pytest.fixture(scope="module")
-def broker():
-    """A broker with a topic for flights: a window of six hours, retention of one, and a journal."""
-    with embedded_broker(start_us=0) as broker:
-        broker.create("flights", compaction_window=timedelta(hours=6), retention_ttl=3600, journal=2**24)
-        yield broker
+@pytest.fixture
+def micro_batches(spark):
+    """Three messages and two: of one key, each different, four units apart."""
+    rows = [("t", 5, number, 4 * number, b"k", number, 1, int(number % 3 > 0), None, None) for number in range(5)]
+    return [spark.createDataFrame(part, EVENTS) for part in (rows[:3], rows[3:])]
 
 
-def fly(broker, departures):
-    """Publish departures when they were scheduled."""
-
-    async def publish():
-        async with zaichik.connect(port=broker.port) as client:
-            for minute_us, together in by_minute(departures):
-                broker.clock.move_to(minute_us)
-                await client.publish_batch("flights", [(one.tail, one.payload) for one in together])
-
-    broker.run(publish)
-
-
-def counters(broker):
-    """What the broker says of the topic."""
-    (state,) = broker.topics("flights")
-    return {"published": state["published"], "stored": state["stored"], "compacted": state["compacted"]}
-
-
-def live_sums(spark, folder):
+def sums(spark, folder):
     return {
-        (row["window_us"], row["winner"]): {name: row[name] for name in NUMBERS}
+        row["window_us"]: (row["messages"], row["kept"], row["differing"], row["delayed"])
         for row in live.sums(spark, folder).collect()
     }
 
 
-def test_the_journal_tells_what_the_broker_counts(broker, spark, tmp_path):
-    """JRN-1, JRN-2; read once, and as a stream that is stopped, with more to come, and begun again."""
-    departures = read_departures(days=3)
-    half = len(departures) // 2
+def test_a_micro_batch_that_is_repeated_counts_once(spark, micro_batches, tmp_path):
+    """As when the program is killed before Spark has noted that it was finished."""
+    for batch in (0, 1, 1):
+        live._count(tmp_path / "state", POLICIES, 100, micro_batches[batch], batch)
+    # Stored were those at 0 and 12. In a window of ten, too: 4 and 8 are dropped and seen at 12, 16 not yet.
+    assert sums(spark, tmp_path) == {RAN_US: (5, 2, 3, 2), 10: (5, 2, 3, 2)}
+    assert sorted(path.name for path in (tmp_path / "state").iterdir()) == ["0", "1"]
 
-    def follow():
-        """Everything there is, in micro-batches of a few hundred, until the program ends."""
-        options = {"broker": broker.address, "topic": JOURNAL_PREFIX + "flights", "maxMessagesPerTrigger": "700"}
-        journal = spark.readStream.format("zaichik").options(**options).load()
-        live.writer(from_journal(journal), tmp_path, WINDOWS).trigger(availableNow=True).start().awaitTermination()
-        return live_sums(spark, tmp_path)
 
-    fly(broker, departures[:half])
-    assert follow()[RAN_US, "first"]["messages"] == half
-    fly(broker, departures[half:])
-    found = follow()
-    assert follow() == found
+def test_a_stream_that_begins_anew_leaves_nothing_of_the_one_before(spark, micro_batches, tmp_path):
+    """As when somebody takes away its checkpoint."""
+    for batch in (0, 1, 0):
+        live._count(tmp_path / "state", POLICIES, 100, micro_batches[batch], batch)
+    assert sums(spark, tmp_path) == {RAN_US: (3, 1, 2, 0), 10: (3, 1, 2, 0)}
 
-    events = events_of_topics(spark, "127.0.0.1", broker.port, ["flights"]).cache()
-    (account,) = outcomes.account(events).collect()
-    assert {name: account[name] for name in counters(broker)} == counters(broker)
-    assert account["unknown"] == 0
 
-    for row in windows.what_if(events, WINDOWS).collect():
-        assert found.pop((row["window_us"], row["winner"])) == {name: row[name] for name in NUMBERS}
-    ((policy, ran),) = found.items()
-    assert policy == (RAN_US, "first")
-    names = {"messages": "published", "bytes": "bytes", "kept": "stored", "kept_bytes": "stored_bytes"}
-    assert {name: ran[name] for name in names} == {name: account[of] for name, of in names.items()}
-    assert ran["differing"] == account["differing"]
+def test_before_the_first_micro_batch_there_are_no_sums(spark, tmp_path):
+    assert sums(spark, tmp_path / "nowhere") == {}
+
+
+def test_a_folder_keeps_to_its_windows(spark, tmp_path):
+    """Those that it counts already know the past, others would not."""
+    events = spark.readStream.format("rate").load()
+    hour, day = timedelta(hours=1), timedelta(days=1)
+    live.writer(events, tmp_path / "new", [hour, day])
+    live.writer(events, tmp_path / "new", [day, hour])
+    with pytest.raises(live.OtherWindows, match="counts other windows"):
+        live.writer(events, tmp_path / "new", [hour])

@@ -9,8 +9,12 @@ What is counted and what is carried from one micro-batch to the next is told in 
 together with the stream's own place, whenever the program is killed. Spark repeats a micro-batch that it does not
 know to be finished, with the same messages and under the same number. So what micro-batch 7 leaves behind is a
 version of its own, `state/7`, made from the one before it and nothing else: made twice, it is the same.
+
+A stream needs a watermark: a time before which nothing more comes, so that what waited for it can go. Here it is
+exact and costs nothing. The broker's times never decrease within a topic, so the latest of them is the watermark.
 """
 
+import json
 import shutil
 from collections.abc import Collection, Iterable
 from datetime import timedelta
@@ -23,9 +27,14 @@ from pyspark.sql import functions as fn
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.types import StructType
 
+from zaichik.client.errors import ZaichikError
 from zaichik.spark import carry
 from zaichik.spark.carry import CARRIED, COUNTED, NEW, RAN_US, Policy
 from zaichik.spark.windows import WINDOWS, Window, Winner, by_key, length_us, summed
+
+
+class OtherWindows(ZaichikError):
+    """A folder has sums of other windows, which those asked for cannot go on from."""
 
 
 def writer(
@@ -39,13 +48,17 @@ def writer(
 
     Args:
         events: a stream of `EVENTS`, such as `from_journal` makes.
-        folder: for the sums, what is carried and the checkpoint; all workers must see it.
-        windows: lengths. To try others, begin anew in another folder.
+        folder: for the sums, what is carried and the checkpoint; all workers must see it. Made if it is not there.
+        windows: lengths, the same ones as long as it is the same folder.
         winners: which message of a window stays.
         remember: how long after its window an update that nobody has seen may still be seen late, and, for the policy
             that ran, how long after its window began a message's payload is known.
+
+    Raises:
+        OtherWindows: the folder has been used with others. Their sums began with the stream, so new ones would not.
     """
     policies: list[Policy] = [(RAN_US, "first"), *product([length_us(window) for window in windows], winners)]
+    _claim(folder, policies)
     step = partial(_count, folder / "state", policies, remember // timedelta(microseconds=1))
     return events.writeStream.foreachBatch(step).option("checkpointLocation", str(folder / "checkpoint"))
 
@@ -55,6 +68,16 @@ def sums(spark: SparkSession, folder: Path) -> DataFrame:
     state = folder / "state"
     version = max(_versions(state), default=-1)
     return _read(spark, state / f"{version}" / "sums", WINDOWS).withColumn("ratio", fn.col("kept") / fn.col("messages"))
+
+
+def _claim(folder: Path, policies: list[Policy]) -> None:
+    """Write down what is counted in a folder; or see that it is the same as before."""
+    folder.mkdir(parents=True, exist_ok=True)
+    mark, text = folder / "policies.json", json.dumps(sorted(policies))
+    if not mark.exists():
+        mark.write_text(text, encoding="utf-8")
+    elif mark.read_text(encoding="utf-8") != text:
+        raise OtherWindows(f"{folder} counts other windows since its stream began; for these, take another folder")
 
 
 def _count(folder: Path, policies: list[Policy], remember_us: int, events: DataFrame, batch: int) -> None:
@@ -75,9 +98,9 @@ def _count(folder: Path, policies: list[Policy], remember_us: int, events: DataF
     summed(parts).write.mode("overwrite").parquet(str(version / "sums"))
     counted.unpersist()
     events.unpersist()
-    for old in _versions(folder):
-        if old < before:
-            shutil.rmtree(folder / f"{old}")
+    for other in _versions(folder):  # the one before stays, for `sums` may be reading it
+        if other not in (before, batch):
+            shutil.rmtree(folder / f"{other}")
 
 
 def _versions(folder: Path) -> list[int]:
