@@ -304,7 +304,7 @@ async def show_account(show: Show, client: Client) -> bool:
     )
     topics = await client.topics()
     sums = {name: sum(topic[name] for topic in topics) for name in COUNTS}
-    table = Table(box=box.SIMPLE, show_edge=False, show_footer=True, header_style="bold", footer_style="bold", pad_edge=False)
+    table = Table(box=box.SIMPLE, show_footer=True, header_style="bold", footer_style="bold", collapse_padding=True)
     table.add_column("topic", footer="together", style="cyan")
     for name in COUNTS:
         table.add_column(name, footer=f"{sums[name]:,}", justify="right")

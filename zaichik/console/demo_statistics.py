@@ -78,7 +78,7 @@ def _table(what_if: list[dict[str, Any]]) -> Table:
     """What each window would do, keeping first messages as the broker does."""
     from zaichik.spark.advice import percent, show_length, show_time
 
-    table = Table(box=box.SIMPLE, header_style="bold", pad_edge=False)
+    table = Table(box=box.SIMPLE, header_style="bold", collapse_padding=True)
     table.add_column("window", style="cyan")
     for name in ("stored", "of all", "lost", "seen late", "by, on average", "never seen"):
         table.add_column(name, justify="right")
