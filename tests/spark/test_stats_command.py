@@ -1,10 +1,12 @@
 """`zaichik stats`, in this process and with the session that runs already; `test_cluster` runs it as a program."""
 
 import re
+import shutil
 
 import pytest
 from door import door
 
+from zaichik.console import stats
 from zaichik.console.main import main
 from zaichik.recording import Recording
 from zaichik_protocol import Batch, Messages
@@ -34,7 +36,7 @@ def test_the_command_counts_recordings_and_topics(recorded, broker, tmp_path, ca
     broker.publish("t", [("k", b"1"), ("k", b"1"), (None, b"2")])
     sources = [str(recorded), "t", "--connect", broker.address]
     files = ["--html", str(tmp_path / "r.html"), "--plot", str(tmp_path / "r.svg")]
-    assert main(["stats", *sources, "--windows", "1m,forever", *files]) == 0
+    assert main(["stats", *sources, "--windows", "1m,forever", *files]) == stats.MISSING
     out, err = capsys.readouterr()
     lines = [" ".join(line.split()) for line in out.splitlines()]
     tables = [words.split() for words in lines if " first " in words]
@@ -61,15 +63,19 @@ def test_the_command_counts_recordings_and_topics(recorded, broker, tmp_path, ca
         (["t", "--connect", "127.0.0.1:1"], "no broker answers at 127.0.0.1:1"),
         (["quiet", "--connect", "{broker}"], "there are no messages in quiet, so there is nothing to count"),
         (["{broken}"], "1-0-5.parquet is damaged"),
+        (["{half}"], "1-0-9.parquet is damaged"),
     ],
 )
-def test_what_cannot_be_counted_is_one_sentence(broker, tmp_path, capsys, words, sentence):
+def test_what_cannot_be_counted_is_one_sentence(broker, recorded, tmp_path, capsys, words, sentence):
     broker.create("quiet")
     (tmp_path / "empty").mkdir()
     broken = tmp_path / "broken" / "topic=t" / "day=2013-01-01"
     broken.mkdir(parents=True)
     (broken / "1-0-5.parquet").write_bytes(b"PAR1 half of a file")
-    names = {"empty": tmp_path / "empty", "broken": tmp_path / "broken", "broker": broker.address}
+    half = shutil.copytree(recorded, tmp_path / "half") / "topic=often" / "day=1970-01-01" / "1-0-9.parquet"
+    whole = half.read_bytes()
+    half.write_bytes(whole[:4] + bytes(40) + whole[44:])  # the end, which tells where everything is, is sound
+    names = {name: tmp_path / name for name in ("empty", "broken", "half")} | {"broker": broker.address}
     assert main(["stats", *(word.format(**names) for word in words)]) == 1
     out, err = capsys.readouterr()
     assert (out, sentence in err, err.count("\n")) == ("", True, 1)
@@ -110,3 +116,8 @@ def test_wrong_usage_is_explained(capsys, words, sentence):
 def test_a_page_that_cannot_be_written_is_told_before_anything_is_counted(capsys):
     assert main(["stats", "recording", "--html", "/nowhere/report.html"]) == 1
     assert "/nowhere is no folder" in capsys.readouterr().err
+
+
+def test_a_page_that_is_a_folder_is_told_before_anything_is_counted(tmp_path, capsys):
+    assert main(["stats", "recording", "--html", str(tmp_path)]) == 1
+    assert "is a folder, so it cannot be written" in capsys.readouterr().err

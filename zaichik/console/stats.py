@@ -35,6 +35,8 @@ journal is read from it: only the journal knows what was dropped.
 An update is lost if a message is dropped whose payload differs from that of the message that stayed. Keeping first
 messages, which the broker does, its readers see the older value until the next message of the key is stored: late,
 or never. Keeping last messages, only readers that come later miss what was superseded.
+
+If messages are missing between those that are there, no number is exact: that is told, and the exit code is 3.
 """
 
 EPILOG = """\
@@ -48,6 +50,7 @@ examples:
 """
 
 WINDOWS = "1m,5m,15m,1h,6h,1d"
+MISSING = 3  # the exit code
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -107,6 +110,8 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
     for file in filter(None, (arguments.html, arguments.plot)):
         if not file.parent.is_dir():
             raise Failure(f"{file.parent} is no folder, so {file.name} cannot be written there")
+        if file.is_dir():
+            raise Failure(f"{file} is a folder, so it cannot be written")
     statistics = _counted(arguments)
     from zaichik.spark import report
 
@@ -120,7 +125,7 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
             _show(console, one, arguments.most_lost)
     for file in filter(None, (arguments.html, *files)):
         screen.remark(f"written: {file}")
-    return 0
+    return MISSING if any(one.missing for one in statistics) else 0
 
 
 def _counted(arguments: argparse.Namespace) -> "list[Statistics]":
@@ -137,6 +142,7 @@ def _counted(arguments: argparse.Namespace) -> "list[Statistics]":
         with (
             screen.on_stderr().status("starting Spark, which takes some seconds") as status,
             _session(arguments.master, log) as spark,
+            _damage_named(arguments),
         ):
             status.update("counting")
             counted = advice.collect(_events(spark, arguments), arguments.windows)
@@ -167,13 +173,28 @@ def _session(master: str, log: Path) -> "Iterator[SparkSession]":
             spark.stop()
 
 
+@contextmanager
+def _damage_named(arguments: argparse.Namespace) -> "Iterator[None]":
+    """When Spark fails over a damaged file, in words that do not name it, that is told instead."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    from zaichik.spark.sources import check
+
+    try:
+        yield
+    except (PySparkException, Py4JJavaError):
+        for folder in _folders(arguments):
+            check(folder)
+        raise
+
+
 def _events(spark: "SparkSession", arguments: argparse.Namespace) -> "DataFrame":
     """Those of all sources."""
     from zaichik.spark.sources import events_of_recording, events_of_topics
 
-    folders = [source for source in arguments.sources if Path(source).is_dir()]
-    topics = [source for source in arguments.sources if source not in folders]
-    parts = [events_of_recording(spark, Path(folder)) for folder in folders]
+    topics = [source for source in arguments.sources if not Path(source).is_dir()]
+    parts = [events_of_recording(spark, folder) for folder in _folders(arguments)]
     if topics:
         host, port = arguments.connect
         parts.append(events_of_topics(spark, host, port, topics))
@@ -181,6 +202,11 @@ def _events(spark: "SparkSession", arguments: argparse.Namespace) -> "DataFrame"
     for part in parts[1:]:
         whole = whole.unionByName(part)
     return whole
+
+
+def _folders(arguments: argparse.Namespace) -> list[Path]:
+    """The recordings among the sources."""
+    return [Path(source) for source in arguments.sources if Path(source).is_dir()]
 
 
 def _sentence(text: str) -> str:

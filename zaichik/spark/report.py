@@ -72,8 +72,11 @@ def write_plots(path: Path, statistics: Sequence[Statistics]) -> list[Path]:
 
 def _appear(path: Path, data: bytes) -> None:
     unfinished = path.with_name(f".{path.name}.unfinished")
-    unfinished.write_bytes(data)
-    unfinished.replace(path)
+    try:
+        unfinished.write_bytes(data)
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
 
 
 def _topic(one: Statistics, most_lost: float) -> str:

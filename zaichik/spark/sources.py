@@ -33,11 +33,29 @@ def recording(spark: SparkSession, folder: Path) -> DataFrame:
     for file in files:  # their last bytes only: so that one bad file is one sentence, before Spark begins
         try:
             pq.read_metadata(file)
-        except (pa.ArrowInvalid, OSError) as error:
-            raise NothingToRead(f"{file} is damaged: {error}. Take it away, and record again what it had") from error
+        except (pa.ArrowException, OSError) as error:
+            raise _damaged(file, error) from error
     # With a schema, a topic called 2013 stays a text. Files that are not finished begin with a dot: Spark skips them.
     table = spark.read.schema(_RECORDED).parquet(str(folder))
     return table.withColumn("epoch", fn.regexp_extract(fn.input_file_name(), _FILE_NAME, 1).cast("long"))
+
+
+def check(folder: Path) -> None:
+    """Read all of a recording, to find out why Spark could not: its own words do not name the file.
+
+    Raises:
+        NothingToRead: a file is damaged.
+    """
+    for file in sorted(folder.glob("topic=*/day=*/[!.]*.parquet")):
+        try:
+            for _ in pq.ParquetFile(file).iter_batches():
+                pass
+        except (pa.ArrowException, OSError) as error:
+            raise _damaged(file, error) from error
+
+
+def _damaged(file: Path, error: Exception) -> NothingToRead:
+    return NothingToRead(f"{file} is damaged ({str(error).rstrip('.')}): take it away, and record again what it had")
 
 
 def events_of_recording(spark: SparkSession, folder: Path) -> DataFrame:
