@@ -40,6 +40,11 @@ def told(monkeypatch):
     return done
 
 
+def row_of_six_hours(text):
+    (row,) = [line.split() for line in text.splitlines() if line.strip().startswith("6h ")]
+    return row
+
+
 def statistics(account):
     rows = [SIX_HOURS, SIX_HOURS | {"winner": "last"}]
     return json.dumps([{"topic": "flights", "advice": "Take [six] hours.", "account": account, "what_if": rows}])
@@ -51,7 +56,7 @@ async def test_spark_and_the_broker_count_the_same():
     assert code == 0
     assert "Spark counts 1,785 published, 1,631 stored, 154 compacted" in text
     assert "These are the broker's own counters." in text
-    assert "6h        1,631" in text
+    assert row_of_six_hours(text)[:2] == ["6h", "1,631"]
     assert "To go on" in text
 
 
@@ -60,8 +65,7 @@ async def test_what_is_shown_is_what_the_statistics_tell(told):
     code, text = await shown()
     assert code == 0
     assert told.args[2:5] == ["zaichik", "stats", "flights"]
-    (row,) = [line for line in text.splitlines() if line.startswith(" 6h")]
-    assert row.split() == ["6h", "1,631", "91.4%", "8.6%", "2.8%", "1s", "5.8%"]
+    assert row_of_six_hours(text) == ["6h", "1,631", "91.4%", "8.6%", "2.8%", "1s", "5.8%"]
     assert "Take [six] hours." in text
 
 
