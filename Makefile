@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help demo test test-cluster check docs bench bench-spark clean
+.PHONY: help demo test test-cluster check java docs bench bench-spark clean
 .DEFAULT_GOAL := help
 
 help:
@@ -38,13 +38,18 @@ check: $(VENV)/.installed-dev
 	$(BIN)/mypy
 	$(BIN)/mypy examples/*.py tutorial/tiny_broker.py benchmarks/*.py benchmarks/peers/*.py
 
-test: check
+# Spark needs a Java. Where there is none, the one in a wheel will do.
+java: $(VENV)/.installed-dev
+	@$(BIN)/python -c 'from zaichik.spark.session import find_java; find_java()' 2>/dev/null \
+		|| $(MAKE) --no-print-directory $(VENV)/.installed-java
+
+test: check java
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest
 	$(BIN)/coverage combine --quiet
 	$(BIN)/python tests/coverage_limits.py
 
-test-cluster: $(VENV)/.installed-dev
+test-cluster: java
 	$(BIN)/python -m pytest -m cluster tests/spark/test_cluster.py
 
 docs: $(VENV)/.installed-dev
