@@ -22,23 +22,13 @@ import pytest
 from door import door
 from embedded import START_US
 from oracle import FOREVER_US, Event
+from small import JAVA, SMALL
 
 from zaichik.spark.session import find_java
 
 GUARD = 300  # seconds after which what hangs has failed
 SPARK_HOME = Path(pyspark.__file__).parent
 MINUTE = 60
-
-# As a cluster's users would set it. The data is tiny, so that what makes Spark fast with large data only takes time.
-DEFAULTS = """
-spark.driver.extraJavaOptions   -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
-spark.executor.extraJavaOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
-spark.executor.memory           512m
-spark.sql.shuffle.partitions    2
-spark.sql.adaptive.enabled      false
-spark.sql.codegen.wholeStage    false
-spark.sql.codegen.factoryMode   NO_CODEGEN
-"""
 
 pytestmark = pytest.mark.cluster
 
@@ -52,7 +42,8 @@ def work(tmp_path_factory):
 @pytest.fixture(scope="module")
 def environment(work):
     """So that Spark's programs find a Java and each other, whatever this machine calls itself."""
-    (work / "spark-defaults.conf").write_text(DEFAULTS)
+    settings = SMALL | {"spark.executor.memory": "512m"}  # as a cluster's users would set them
+    (work / "spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
     return os.environ | {
         "JAVA_HOME": str(find_java().home),
         "SPARK_HOME": str(SPARK_HOME),
@@ -60,7 +51,7 @@ def environment(work):
         "SPARK_LOCAL_DIRS": str(work),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_DAEMON_MEMORY": "256m",
-        "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "SPARK_DAEMON_JAVA_OPTS": JAVA,
     }
 
 
