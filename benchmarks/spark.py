@@ -3,6 +3,7 @@
     python benchmarks/spark.py                     # some minutes
     python benchmarks/spark.py --quick             # does it run?
     python benchmarks/spark.py --only growth       # from 1 M to 30 M events, and with the skew
+    python benchmarks/spark.py --only growth --largest 3000000
 
 reading   a topic with format("zaichik"), beside spark.read.parquet on the very same rows: ratio of rates.
 windows   events x 6 windows x 2 winners: the walk (shuffled, and with the input's own partitioning), the fold in SQL
@@ -39,6 +40,7 @@ LENGTHS: list[Window] = [*(timedelta(minutes=m) for m in (1, 5, 15, 60, 360)), "
 SPAN_US = 86_400_000_000  # a day of events
 KEYS = 433_000
 FILES = 4
+GROWTH = (1_000_000, 3_000_000, 10_000_000, 30_000_000)
 Variants = dict[str, Callable[[], object]]
 
 
@@ -223,6 +225,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=("reading", "windows", "growth"), help="only this")
     parser.add_argument("--events", type=int, default=10_000_000, help="of windows (default 10000000)")
+    parser.add_argument("--largest", type=int, default=30_000_000, help="of growth (default 30000000)")
     parser.add_argument("--messages", type=int, default=2_000_000, help="of reading (default 2000000)")
     parser.add_argument("--runs", type=int, default=3, help="that count, of each (default 3)")
     parser.add_argument("--master", default="local[2]", help="where Spark runs (default local[2])")
@@ -230,7 +233,9 @@ def main() -> None:
     options = parser.parse_args()
     events, messages = (20_000, 20_000) if options.quick else (options.events, options.messages)
     runs = 1 if options.quick else options.runs
-    sizes = [20_000, 60_000] if options.quick else [1_000_000, 3_000_000, 10_000_000, 30_000_000]
+    sizes = [20_000, 60_000] if options.quick else [size for size in GROWTH if size <= options.largest]
+    if not sizes:
+        parser.error(f"--largest: growth begins with {GROWTH[0]} events")
     with tempfile.TemporaryDirectory(prefix="zaichik-bench-") as name:
         folder = Path(name)
         spark = session(options.master, log=folder / "spark.log", config={"spark.driver.memory": "4g"})

@@ -1,10 +1,13 @@
 import re
 import signal
+import subprocess
+import sys
 
 import pyarrow.dataset as ds
 import pytest
 
 from zaichik import blocking
+from zaichik.recording import SCHEMA
 from zaichik_protocol import Batch
 
 pytestmark = pytest.mark.usefixtures("connected")
@@ -56,7 +59,7 @@ def publish(broker, topic, numbers):
 
 def recorded(folder):
     """Offset and number of each message."""
-    table = ds.dataset(folder, partitioning="hive").to_table(["offset", "payload"])
+    table = ds.dataset(folder, schema=SCHEMA).to_table(["offset", "payload"])
     return sorted((row["offset"], int(row["payload"].rstrip(b"\0"))) for row in table.to_pylist())
 
 
@@ -74,6 +77,60 @@ def test_after_a_recorder_was_killed_nothing_is_missing_or_there_twice(start, za
     again = zaichik("record", topic, "--into", str(tmp_path), "--json")
     assert (again.code, again.json["start"], again.json["recorded"]) == (0, 50, 400)
     assert recorded(tmp_path) == [(number, number) for number in range(450)]
+    assert not list(tmp_path.rglob(".unfinished*"))
+
+
+# A recorder that kills itself at the second call of a function; its files have 20 messages, written in two groups.
+DOOMED = """
+import os, pathlib, signal
+import pyarrow.parquet
+from zaichik import recording
+from zaichik.console.main import main
+
+def deadly(owner, name, when):
+    calls, function = [], getattr(owner, name)
+    def call(*arguments, **options):
+        calls.append(arguments)
+        if (when, len(calls)) == ("before", 2):
+            os.kill(os.getpid(), signal.SIGKILL)
+        result = function(*arguments, **options)
+        if (when, len(calls)) == ("after", 2):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+    setattr(owner, name, call)
+
+recording.FILE_MESSAGES, recording.GROUP_BYTES = 20, 500_000
+deadly({}, {!r}, {!r})
+main({!r})
+"""
+
+
+@pytest.mark.parametrize(
+    ("owner", "function", "when", "appeared"),
+    [
+        ("recording._File", "__init__", "before", 20),
+        ("recording._File", "__init__", "after", 20),
+        ("pyarrow.parquet.ParquetWriter", "write_batch", "before", 0),
+        ("pyarrow.parquet.ParquetWriter", "write_batch", "after", 0),
+        ("pyarrow.parquet.ParquetWriter", "close", "before", 20),
+        ("pyarrow.parquet.ParquetWriter", "close", "after", 20),
+        ("os", "fsync", "after", 20),
+        ("pathlib.Path", "replace", "before", 20),
+        ("pathlib.Path", "replace", "after", 40),
+    ],
+)
+def test_wherever_a_recorder_was_killed_nothing_is_missing_or_there_twice(
+    zaichik, broker, topic, tmp_path, owner, function, when, appeared
+):
+    publish(broker, topic, range(60))
+    words = ["record", topic, "--into", str(tmp_path), "--connect", broker]
+    killed = subprocess.run([sys.executable, "-c", DOOMED.format(owner, function, when, words)], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert recorded(tmp_path) == [(number, number) for number in range(appeared)]
+    publish(broker, topic, range(60, 80))
+    again = zaichik(*words, "--json")
+    assert (again.code, again.json["start"], again.json["recorded"]) == (0, appeared, 80 - appeared)
+    assert recorded(tmp_path) == [(number, number) for number in range(80)]
     assert not list(tmp_path.rglob(".unfinished*"))
 
 

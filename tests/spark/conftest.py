@@ -2,6 +2,7 @@
 
 import pytest
 from embedded import embedded_broker
+from small import SMALL
 
 from zaichik.spark.session import session
 
@@ -10,15 +11,7 @@ from zaichik.spark.session import session
 def spark(tmp_path_factory):
     """A session on two cores. Its log is in pytest's folder, not among the tests' output."""
     folder = tmp_path_factory.mktemp("spark")
-    config = {
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        # The tables are tiny: what Spark and Java do to make large ones fast takes longer than it saves.
-        "spark.sql.adaptive.enabled": "false",
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
-    }
+    config = SMALL | {"spark.sql.warehouse.dir": str(folder / "warehouse")}
     spark = session("local[2]", config=config, log=folder / "spark.log")
     yield spark
     spark.stop()

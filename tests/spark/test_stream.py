@@ -1,8 +1,15 @@
 """Topics as tables that grow: where a query stands, and that it goes on there."""
 
+import os
 import pickle
+import signal
+import socket
+import subprocess
+import sys
 
+import doomed_query
 import pytest
+from doomed_query import EACH, copy
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 import zaichik
@@ -10,6 +17,8 @@ from zaichik.spark.columns import MESSAGES
 from zaichik.spark.options import BadOption
 from zaichik.spark.reading import CannotRead
 from zaichik.spark.source import ZaichikSource
+
+GUARD = 300  # seconds after which what hangs has failed
 
 
 def stream(broker, **options):
@@ -132,35 +141,39 @@ def test_a_stream_has_no_end(broker):
         stream(broker, topic="t", end="5")
 
 
-def test_a_query_that_dies_goes_on_where_it_was(broker, spark, tmp_path):
-    """Killed in the middle of a micro-batch, which had written some rows: nothing is missing, nothing twice."""
-    broker.create("t")
-    broker.publish("t", numbered(20))
-    deadly = tmp_path / "deadly"
-    deadly.touch()
+@pytest.fixture
+def killed(broker):
+    """Let a query begin in a Spark of its own, and kill all of it in the middle of its second micro-batch."""
 
-    def dies(batches):
-        for batch in batches:
-            if deadly.exists() and 11 in batch.column("offset").to_pylist():
-                raise RuntimeError("killed")
-            yield batch
+    def killed(folder):
+        with socket.create_server(("127.0.0.1", 0)) as bell:
+            bell.settimeout(GUARD)
+            where = [broker.address, str(folder), str(EACH + EACH // 2), str(bell.getsockname()[1])]
+            command = [sys.executable, doomed_query.__file__, *where]
+            query = subprocess.Popen(command, start_new_session=True)  # its Java is in the same process group
+            try:
+                worker, _ = bell.accept()
+            finally:
+                os.killpg(query.pid, signal.SIGKILL)
+                query.wait()
+            worker.close()
 
-    def query():
-        options = {"broker": broker.address, "topic": "t", "maxMessagesPerTrigger": "8", "partitions": "2"}
-        table = spark.readStream.format("zaichik").options(**options).load()
-        writer = table.mapInArrow(dies, MESSAGES).writeStream.format("parquet").trigger(availableNow=True)
-        return writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start(str(tmp_path / "table"))
+    return killed
+
+
+def test_a_query_that_was_killed_goes_on_where_it_was(broker, spark, killed, tmp_path):
+    """Killed in the middle of a micro-batch, which had read all its rows and written some: none is missing or twice."""
 
     def found():
-        return sorted(row["offset"] for row in spark.read.parquet(str(tmp_path / "table")).collect())
+        return sorted((row["offset"], row["payload"]) for row in spark.read.parquet(str(tmp_path / "table")).collect())
 
-    with pytest.raises(Exception, match="killed"):
-        query().awaitTermination()
-    assert found() == list(range(8))
-    deadly.unlink()
+    broker.create("t")
+    broker.publish("t", numbered(20))
+    killed(tmp_path)
+    assert [offset for offset, _ in found()] == list(range(EACH))
     broker.publish("t", numbered(3))
-    query().awaitTermination()
-    assert found() == list(range(23))
+    copy(spark, broker.address, tmp_path).awaitTermination()
+    assert found() == [(number, b"%d" % number) for number in range(20)] + [(20 + n, b"%d" % n) for n in range(3)]
 
 
 def test_a_stream_of_nobody_is_an_error():

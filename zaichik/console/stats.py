@@ -147,7 +147,7 @@ def _counted(arguments: argparse.Namespace) -> "list[Statistics]":
             status.update("counting")
             counted = advice.collect(_events(spark, arguments), arguments.windows)
     except (PySparkException, Py4JJavaError) as error:
-        raise Failure(f"{_sentence(str(error))} (Spark's log: {log})") from error
+        raise Failure(f"{_sentence(str(error), log)} (Spark's log: {log})") from error
     except (ZaichikError, KeyboardInterrupt):  # which the log explains no further
         log.unlink()
         raise
@@ -209,8 +209,11 @@ def _folders(arguments: argparse.Namespace) -> list[Path]:
     return [Path(source) for source in arguments.sources if Path(source).is_dir()]
 
 
-def _sentence(text: str) -> str:
+def _sentence(text: str, log: Path) -> str:
     """What to tell of an exception that comes out of Spark: our own sentence if one is in it, else the innermost."""
+    if "[JAVA_GATEWAY_EXITED]" in text:  # it has ended while it was starting: only the log says why
+        reason = re.search(r"^Exception in thread \S+ [\w.]+: (.+)$", log.read_text(errors="replace"), re.MULTILINE)
+        return reason[1] if reason else "Java ended while Spark was starting"
     ours = re.findall(r"^zaichik\.[\w.]+: (.+)$", text, re.MULTILINE)
     causes = re.findall(r"^(?:Caused by)?: (.+)$", text, re.MULTILINE)  # py4j puts the outermost behind a bare colon
     return next((found[-1] for found in (ours, causes) if found), text.strip().partition("\n")[0])

@@ -1,6 +1,7 @@
 """The statistics as one HTML page that needs nothing else, and as plots.
 
 The plots are SVG inside the page: they stay sharp, can be searched, and there is no file beside the page to lose.
+On a dark screen the page is dark, and the plots, whose colours are in them, are turned round with it.
 """
 
 import html
@@ -23,6 +24,8 @@ _STYLE: Any = {
     "axes.spines.top": False, "axes.spines.right": False, "font.size": 9,
 }  # fmt: skip
 
+_FEWEST_BARS = 4  # that a plot has room for: one bar alone would be a wall
+
 _PAGE = Template("""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -30,12 +33,17 @@ _PAGE = Template("""<!DOCTYPE html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Compaction statistics</title>
 <style>
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
-table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums }
-th, td { padding: .2rem .8rem; text-align: right; border-bottom: 1px solid #ddd }
+:root { color-scheme: light dark }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
+h1, h2, p { overflow-wrap: anywhere }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums }
+th, td { padding: .2rem .8rem; text-align: right; border-bottom: 1px solid #8884 }
+td { white-space: nowrap }
 th:first-child, td:first-child { text-align: left }
-.advice { padding: .8rem 1rem; background: #eef5ee; border-left: 4px solid #4a4 }
-svg { max-width: 100%; height: auto }
+.advice { padding: .8rem 1rem; background: #4a42; border-left: 4px solid #4a4 }
+.wide { overflow-x: auto; margin: 1rem 0 }
+svg { width: 100%; min-width: 45rem; height: auto }
+@media (prefers-color-scheme: dark) { svg { filter: invert(.93) hue-rotate(180deg) } }
 </style>
 </head>
 <body>
@@ -84,7 +92,7 @@ def _topic(one: Statistics, most_lost: float) -> str:
     parts = [
         f"<h2>{html.escape(one.topic)}</h2>",
         f'<p class="advice">{html.escape(" ".join(filter(None, (sentence(one, most_lost), caveat(one)))))}</p>',
-        _drawn(one, "svg").decode(),
+        _wide(_drawn(one, "svg").decode()),
         "<h3>What another window would do</h3>",
         _table(WHAT_IF_COLUMNS, one.what_if),
         "<h3>What the policy that ran has done</h3>",
@@ -144,7 +152,12 @@ def _table(columns: Columns, rows: Sequence[dict[str, Any]]) -> str:
     body = "\n".join(
         "<tr>" + "".join(f"<td>{html.escape(show(row))}</td>" for _, show in columns) + "</tr>" for row in rows
     )
-    return f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"
+    return _wide(f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>")
+
+
+def _wide(content: str) -> str:
+    """What may be wider than a screen: it scrolls by itself, and the page does not."""
+    return f'<div class="wide">{content}</div>'
 
 
 # -- plots ---------------------------------------------------------------------------------------------------
@@ -179,6 +192,7 @@ def _plot_kept(axes: Axes, one: Statistics) -> None:
 def _plot_per_window(axes: Axes, one: Statistics) -> None:
     rows = [row for row in one.of_winner("first") if row["window_us"] != FOREVER_US]
     axes.bar([show_length(row["window_us"]) for row in rows], [row["messages"] / row["kept"] for row in rows])
+    axes.set_xlim(-0.6, max(len(rows), _FEWEST_BARS) - 0.4)
     axes.set_title("Messages for each one kept")
 
 
@@ -187,5 +201,6 @@ def _plot_hot_keys(axes: Axes, one: Statistics) -> None:
     # By number: two keys may look the same when they are shortened.
     axes.barh(range(len(rows)), [100 * row["share"] for row in rows])
     axes.set_yticks(range(len(rows)), [key(row["key"])[:20] for row in rows])
+    axes.set_ylim(len(rows) - max(len(rows), _FEWEST_BARS) - 0.6, len(rows) - 0.4)
     axes.set_title("Hot keys")
     axes.set_xlabel("% of the messages")
