@@ -193,11 +193,13 @@ def test_a_reader_whose_messages_are_all_gone_ends(broker, client):
     assert subscription.lagged == 15
 
 
-def test_another_epoch_is_refused(broker, client):
-    """TOP-5."""
+def test_another_epoch_is_refused(broker, client, caplog):
+    """TOP-5. What was never begun is not ended either: the broker would refuse that, too."""
     broker.create("t")
     with pytest.raises(zaichik.EpochChanged), client.subscribe("t", epoch=1):
         pass
+    client.topic("t")
+    assert "refused" not in caplog.text
 
 
 def test_two_subscriptions_of_one_client_do_not_mix(broker, client):

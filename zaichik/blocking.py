@@ -202,11 +202,14 @@ class Client:
         request = Subscribe(self._ids, topic, "", where, value, epoch or 0, end, credit, credit_bytes)
         self._events[request.id] = deque()
         try:
-            yield Subscription(self, request, self._request(request, Subscribed))
+            subscription = Subscription(self, request, self._request(request, Subscribed))
+            try:
+                yield subscription
+            finally:
+                with suppress(ConnectionLost):
+                    self.send(Unsubscribe(0, request.id))
         finally:
             del self._events[request.id]
-            with suppress(ConnectionLost):
-                self.send(Unsubscribe(0, request.id))
 
     # -- frames ----------------------------------------------------------------------------------------------
 
