@@ -17,7 +17,7 @@ from zaichik.departures import read_departures
 from zaichik.spark import live, outcomes, windows
 from zaichik.spark.carry import RAN_US
 from zaichik.spark.events import JOURNAL_PREFIX, from_journal
-from zaichik.spark.sources import events_of_topics
+from zaichik.spark.sources import at_broker
 from zaichik.spark.windows import SUMS, length_us
 
 NUMBERS = (*SUMS, "max_delay_us")
@@ -51,7 +51,7 @@ def all_four_agree(spark, topics, window, lengths, per_trigger):
         publish(broker, published[half:])
         assert follow() > 1
 
-        events = events_of_topics(spark, "127.0.0.1", broker.port, list(topics)).cache()
+        events = at_broker("127.0.0.1", broker.port, topics).events(spark).cache()
         table, stream = by_policy(windows.what_if(events, lengths)), by_policy(live.sums(spark, Path(folder)))
         ran = {topic: stream.pop((topic, RAN_US, "first")) for topic in topics}
         accounts = {row["topic"]: row for row in outcomes.account(events).collect()}

@@ -180,6 +180,7 @@ def test_no_broker_is_an_error():
     [
         ({}, "which topic"),
         ({"topic": " , "}, "which topic"),
+        ({"topic": "a,b,a"}, "each topic once"),
         ({"topic": "t", "strat": "latest"}, "no option strat"),
         ({"topic": "t", "start": "yesterday"}, "start is 'yesterday'"),
         ({"topic": "t", "end": "-1"}, "end is '-1'"),

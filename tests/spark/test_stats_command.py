@@ -54,20 +54,12 @@ def test_the_command_counts_recordings_and_topics(recorded, broker, tmp_path, ca
     assert "often: a window that never closes" in (tmp_path / "r.html").read_text()
 
 
-@pytest.mark.usefixtures("spark")
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (["{empty}"], "is no recording"),
-        (["nowhere", "--connect", "{broker}"], "there is no topic nowhere"),
-        (["t", "--connect", "127.0.0.1:1"], "no broker answers at 127.0.0.1:1"),
-        (["quiet", "--connect", "{broker}"], "there are no messages in quiet, so there is nothing to count"),
-        (["{broken}"], "1-0-5.parquet is damaged"),
-        (["{half}"], "1-0-9.parquet is damaged"),
-    ],
-)
-def test_what_cannot_be_counted_is_one_sentence(broker, recorded, tmp_path, capsys, words, sentence):
+@pytest.fixture
+def named(broker, recorded, tmp_path):
+    """Sources of which something is wrong, by name."""
     broker.create("quiet")
+    broker.create("a,b")
+    broker.create("j", journal=10_000)
     (tmp_path / "empty").mkdir()
     broken = tmp_path / "broken" / "topic=t" / "day=2013-01-01"
     broken.mkdir(parents=True)
@@ -75,10 +67,53 @@ def test_what_cannot_be_counted_is_one_sentence(broker, recorded, tmp_path, caps
     half = shutil.copytree(recorded, tmp_path / "half") / "topic=often" / "day=1970-01-01" / "1-0-9.parquet"
     whole = half.read_bytes()
     half.write_bytes(whole[:4] + bytes(40) + whole[44:])  # the end, which tells where everything is, is sound
-    names = {name: tmp_path / name for name in ("empty", "broken", "half")} | {"broker": broker.address}
-    assert main(["stats", *(word.format(**names) for word in words)]) == 1
+    folders = {name: tmp_path / name for name in ("empty", "broken", "half", "recording")}
+    return folders | {"broker": broker.address}
+
+
+def check_explained(words, sentence, capsys):
+    assert main(["stats", *words]) == 1
     out, err = capsys.readouterr()
     assert (out, sentence in err, err.count("\n")) == ("", True, 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["{empty}"], "is no recording"),
+        (["nowhere", "--connect", "{broker}"], "there is no topic nowhere"),
+        (["t", "--connect", "127.0.0.1:1"], "no broker answers at 127.0.0.1:1"),
+        (["{broken}"], "1-0-5.parquet is damaged"),
+        (["a,b", "--connect", "{broker}"], "has a comma"),
+        (["quiet", "quiet", "--connect", "{broker}"], "quiet is at {broker}, and named twice"),
+        (["j", "$journal/j", "--connect", "{broker}"], "j is at {broker}, and named twice"),
+        (["{recording}", "{half}"], "2013 is in {recording} and in {half}"),
+    ],
+)
+def test_what_cannot_be_counted_is_told_before_spark_starts(named, monkeypatch, capsys, words, sentence):
+    monkeypatch.setattr(stats, "_session", None)
+    check_explained([word.format(**named) for word in words], sentence.format(**named), capsys)
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["quiet", "--connect", "{broker}"], "there are no messages in quiet, so there is nothing to count"),
+        (["{half}"], "1-0-9.parquet is damaged"),
+    ],
+)
+def test_what_cannot_be_counted_is_one_sentence(named, capsys, words, sentence):
+    check_explained([word.format(**named) for word in words], sentence, capsys)
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_topic_whose_name_is_no_folder_name_is_counted(tmp_path, capsys):
+    """Spark reads the folder topic=b%C3%BCcher%2Fneu in a way of its own."""
+    with Recording.open(tmp_path, "bücher/neu") as one:
+        one.add(1, [Messages(1, 0, 0, Batch.of([(b"k", b"x")]))])
+    assert main(["stats", str(tmp_path), "--windows", "1m"]) == 0
+    assert "topic bücher/neu: the policy that ran" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("spark")

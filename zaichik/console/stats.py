@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,10 +22,11 @@ from zaichik.console import address, quantities, screen
 from zaichik.console.failure import Failure
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from zaichik.spark.advice import Statistics
     from zaichik.spark.report import Columns
+    from zaichik.spark.sources import Source
     from zaichik.spark.windows import Window
 
 DESCRIPTION = """\
@@ -132,9 +134,11 @@ def _counted(arguments: argparse.Namespace) -> "list[Statistics]":
     """The statistics. What goes wrong inside Spark is told in a sentence; Java's log has the rest."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
+    from pyspark.sql import DataFrame
 
     from zaichik.spark import advice
 
+    sources = _sources(arguments)  # before Spark starts: what is not there is told at once
     descriptor, name = tempfile.mkstemp(prefix="zaichik-spark-", suffix=".log")
     os.close(descriptor)
     log = Path(name)
@@ -145,7 +149,8 @@ def _counted(arguments: argparse.Namespace) -> "list[Statistics]":
             _damage_named(arguments),
         ):
             status.update("counting")
-            counted = advice.collect(_events(spark, arguments), arguments.windows)
+            events = reduce(DataFrame.unionByName, (source.events(spark) for source in sources))
+            counted = advice.collect(events, arguments.windows)
     except (PySparkException, Py4JJavaError) as error:
         raise Failure(f"{_sentence(str(error), log)} (Spark's log: {log})") from error
     except (ZaichikError, KeyboardInterrupt):  # which the log explains no further
@@ -179,29 +184,27 @@ def _damage_named(arguments: argparse.Namespace) -> "Iterator[None]":
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
-    from zaichik.spark.sources import check
+    from zaichik.spark.sources import check_all
 
     try:
         yield
     except (PySparkException, Py4JJavaError):
         for folder in _folders(arguments):
-            check(folder)
+            check_all(folder)
         raise
 
 
-def _events(spark: "SparkSession", arguments: argparse.Namespace) -> "DataFrame":
-    """Those of all sources."""
-    from zaichik.spark.sources import events_of_recording, events_of_topics
+def _sources(arguments: argparse.Namespace) -> "list[Source]":
+    """The places to count at, which were looked at."""
+    from zaichik.spark.sources import at_broker, check_distinct, recorded
 
     topics = [source for source in arguments.sources if not Path(source).is_dir()]
-    parts = [events_of_recording(spark, folder) for folder in _folders(arguments)]
+    sources = [recorded(folder) for folder in _folders(arguments)]
     if topics:
         host, port = arguments.connect
-        parts.append(events_of_topics(spark, host, port, topics))
-    whole = parts[0]
-    for part in parts[1:]:
-        whole = whole.unionByName(part)
-    return whole
+        sources.append(at_broker(host, port, topics))
+    check_distinct(sources)
+    return sources
 
 
 def _folders(arguments: argparse.Namespace) -> list[Path]:

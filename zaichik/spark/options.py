@@ -65,9 +65,11 @@ class Options:
         known = {name.lower() for name in _KNOWN} | _OF_SPARK
         if unknown := sorted(words.keys() - known):
             raise BadOption(f"there is no option {unknown[0]}; there are {', '.join(_KNOWN)}")
-        topics = tuple(filter(None, (name.strip() for name in words.get("topic", "").split(","))))
+        topics = topics_in(words.get("topic", ""))
         if not topics:
             raise BadOption('which topic? Name it with .option("topic", "orders")')
+        if len(set(topics)) < len(topics):
+            raise BadOption(f"topic is {words['topic']!r}; name each topic once")
         on_lag = words.get("onlag", "fail")
         if on_lag not in {"fail", "skip"}:
             raise BadOption(f"onLag is {on_lag!r}; it must be fail or skip")
@@ -86,6 +88,11 @@ class Options:
             cast('Literal["fail", "skip"]', on_lag),
             _number(words, "maxMessagesPerTrigger"),
         )
+
+
+def topics_in(text: str) -> tuple[str, ...]:
+    """The names between commas."""
+    return tuple(filter(None, (name.strip() for name in text.split(","))))
 
 
 def address(text: str) -> tuple[str, int]:
