@@ -5,6 +5,7 @@
 is what was accepted on that day (UTC) of the topic `orders` with that epoch: the offsets 1000 up to, not including,
 2500. The columns are offset, timestamp, key and payload; topic and day are in the path, where Spark, DuckDB, Polars and
 pandas look for them.
+Of a topic's name, letters that no folder may have, or that are not ASCII, are written as %2F or %C3%BC.
 
 * A file appears under its name when it is complete, never before. Until then it is hidden (it begins with a dot).
 * So the names are the state. Whoever goes on with a recording begins where they end: whatever happened to the one
