@@ -2,12 +2,14 @@
 
 import re
 import shutil
+import signal
 
 import pytest
 from door import door
 
+import zaichik.spark
 from zaichik.console import stats
-from zaichik.console.main import main
+from zaichik.console.main import INTERRUPTED, main
 from zaichik.recording import Recording
 from zaichik_protocol import Batch, Messages
 
@@ -130,6 +132,19 @@ def test_a_broker_that_stops_while_it_is_read_is_one_sentence(broker, monkeypatc
     lost = f"the connection to 127.0.0.1:{port} was lost: the broker closed it"
     assert re.fullmatch(rf"zaichik: .*{lost}.* \(Spark's log: {log}\)\n", err)
     assert out == ""
+
+
+def test_ctrl_c_while_spark_starts_waits_until_it_has_started(recorded, monkeypatch):
+    """Else its Java would be left running. When Python ends after that, Java does."""
+    started = []
+
+    def session(*_, **__):
+        signal.raise_signal(signal.SIGINT)
+        started.append(True)
+
+    monkeypatch.setattr(zaichik.spark, "session", session)
+    assert main(["stats", str(recorded)]) == INTERRUPTED
+    assert started
 
 
 @pytest.mark.parametrize(

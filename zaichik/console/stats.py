@@ -170,12 +170,26 @@ def _session(master: str, log: Path) -> "Iterator[SparkSession]":
     from zaichik.spark import session
 
     was_running = SparkSession.getActiveSession() is not None
-    spark = session(master, log=log)
+    with _uninterrupted():
+        spark = session(master, log=log)
     try:
         yield spark
     finally:
         if not was_running:
             spark.stop()
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Ctrl-C waits for the block's end: PySpark, interrupted while it starts Java, leaves that running for good."""
+    asked = []
+    before = signal.signal(signal.SIGINT, lambda *_: asked.append(True))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if asked:
+        raise KeyboardInterrupt
 
 
 @contextmanager
