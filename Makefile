@@ -5,21 +5,29 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help demo test check docs bench clean
+.PHONY: help demo test test-cluster check docs bench bench-spark clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    watch a broker at work: echo, retention, compaction, lag, a year of real flights"
 	@echo "make test    lint, format check, types, every test, coverage"
+	@echo "make test-cluster  zaichik stats on a Spark cluster of three processes"
 	@echo "make check   the fast half of it: lint, format check, types"
 	@echo "make docs    regenerate the tables, drawings and hexdumps of the documents"
 	@echo "make bench   half an hour: side by side with the brokers installed here, into benchmarks/results"
 	@echo "             (less of it: .venv/bin/python -m benchmarks --help; pieces: .venv/bin/python benchmarks/core.py)"
+	@echo "make bench-spark  topics and windows in Spark, beside Parquet, DuckDB and Polars"
 	@echo "make clean   remove the virtual environment and all caches"
 
 # A stamp file per extra: reinstalled only when pyproject.toml changed.
 $(VENV)/.installed-%: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
+	@touch $@
+
+# Spark runs on Java: where there is none, one comes in a wheel.
+$(VENV)/.java: $(VENV)/.installed-spark
+	@$(BIN)/python -c 'from zaichik.spark.session import find_java; find_java()' 2>/dev/null \
+		|| $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[java]'
 	@touch $@
 
 $(BIN)/python:
@@ -28,6 +36,9 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 demo: $(VENV)/.installed-flights
+	@test -e $(VENV)/.java || echo "installing Spark for the last step: half a gigabyte, only the first time"
+	@$(MAKE) --silent $(VENV)/.java 2>/dev/null \
+		|| echo "Spark or a Java for it cannot be installed now (why: make $(VENV)/.java). The demo goes without."
 	@$(BIN)/zaichik demo
 
 check: $(VENV)/.installed-dev
@@ -36,17 +47,23 @@ check: $(VENV)/.installed-dev
 	$(BIN)/mypy
 	$(BIN)/mypy examples/*.py tutorial/tiny_broker.py benchmarks/*.py benchmarks/peers/*.py
 
-test: check
+test: check $(VENV)/.java
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest
 	$(BIN)/coverage combine --quiet
 	$(BIN)/python tests/coverage_limits.py
+
+test-cluster: $(VENV)/.installed-dev $(VENV)/.java
+	$(BIN)/python -m pytest -m cluster tests/spark/test_cluster.py
 
 docs: $(VENV)/.installed-dev
 	$(BIN)/cog -r -U protocol/README.md README.md docs/*.md
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks --out benchmarks/results
+
+bench-spark: $(VENV)/.installed-bench $(VENV)/.java
+	$(BIN)/python benchmarks/spark.py
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage* build dist

@@ -76,18 +76,14 @@ def allow_open_files() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
-def measure_all(options: argparse.Namespace) -> list[Table]:
-    """A table for each scenario that was asked for, printed and written as soon as it is there."""
+def measure_all(options: argparse.Namespace, tables: list[Table]) -> None:
+    """Append a table for each scenario that was asked for, and print it as soon as it is there."""
     peers: dict[str, Peer] = present(options.peers, {name: peer_of(name) for name in options.peers})
-    tables: list[Table] = []
     for scenario in asked_for(options):
         if taking_part := willing(scenario, peers):
             tables.append(measure(scenario, taking_part, options.runs))
             print(text(tables[-1]), flush=True)
             say(f"{scenario.name} took {tables[-1].seconds:,.0f} s")
-            if options.out:  # each time, so that an interrupted run has not measured in vain
-                report.write(options.out, report.gather(tables, options.runs, quick=options.quick))
-    return tables
 
 
 def asked_for(options: argparse.Namespace) -> list[Scenario]:
@@ -105,17 +101,23 @@ def main(arguments: Sequence[str]) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)
     allow_open_files()
+    tables: list[Table] = []
     try:
         if options.redraw:
             report.write(options.redraw, report.load(options.redraw))
             return 0
-        tables = measure_all(options)
+        measure_all(options, tables)
     except FileNotFoundError as error:
         say(f"nothing to draw: there is no {error.filename}; make one with: python -m benchmarks --out DIR")
         return 1
     except KeyboardInterrupt:
         say("interrupted; everything that was started has been ended")
+        if options.out and tables:  # complete results that are there already stay as they are
+            report.write(options.out / "interrupted", report.gather(tables, options.runs, quick=options.quick))
+            say(f"what was measured is in {options.out / 'interrupted'}")
         return 130
+    if options.out:
+        report.write(options.out, report.gather(tables, options.runs, quick=options.quick))
     return 1 if any(outcome.failures for table in tables for outcome in table.outcomes) else 0
 
 

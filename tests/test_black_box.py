@@ -665,12 +665,13 @@ async def test_invalid_vectors_are_refused(dial, name):
 async def test_topic_is_created_once(client, broker):
     """Again with the same settings, some of them, or none, it is there already."""
     first = await client.create("t", KEEP)
-    assert (first.created, first.epoch, first.settings) == (1, broker.now_us, KEEP)
+    assert (first.created, first.epoch) == (1, broker.now_us)
+    assert first.settings.items() >= KEEP.items(), "a broker may have more"
     assert list(first.settings) == sorted(first.settings)
     broker.advance(1)
     for settings in (KEEP, {}, {CAPACITY: 10_000}, dict(reversed(KEEP.items()))):
         again = await client.create("t", settings)
-        assert (again.created, again.epoch, again.settings) == (0, first.epoch, KEEP)
+        assert (again.created, again.epoch, again.settings) == (0, first.epoch, first.settings)
 
 
 async def test_settings_not_named_are_not_compared(client):
@@ -686,14 +687,14 @@ async def test_settings_not_named_are_not_compared(client):
 
 
 async def test_unknown_setting_is_unsupported(client):
-    for number in (0, 6, 255):
+    for number in (0, 7, 255):
         await client.refused(UNSUPPORTED, CREATE, create("t", {number: 1}), field="settings")
     assert (await client.create("t")).created == 1
 
 
 async def test_settings_may_take_their_extreme_values(client):
     extremes = {TTL: HUNDRED_YEARS_MS, WINDOW: HUNDRED_YEARS_MS, CAPACITY: 1, MAX_BYTES: 1, MAX_KEYS: 1}
-    assert (await client.create("small", extremes)).settings == extremes
+    assert (await client.create("small", extremes)).settings.items() >= extremes.items()
     forever = {TTL: FOREVER, WINDOW: FOREVER}
     assert (await client.create("forever", forever)).settings.items() >= forever.items()
 

@@ -580,6 +580,15 @@ async def test_tcp_looks_whether_a_silent_peer_is_still_there():
             assert idle + every * times == DEAD_SECONDS == most_ms // 1000
 
 
+async def test_receiving_each_can_be_ended_and_begun_again():
+    async with pair() as (one, other):
+        for data in (b"first", b"second", b"third"):
+            await other.send(data)
+            taken = []
+            await one.receive_each(lambda piece, taken=taken: taken.append(piece))
+            assert taken == [data]
+
+
 async def test_only_one_task_may_receive_each_at_a_time():
     async with connected() as (stream, _), anyio.create_task_group() as tasks:
         tasks.start_soon(stream.receive_each, lambda _: True)

@@ -60,6 +60,9 @@ def test_layers_point_one_way(path):
     if part != "console":
         assert "rich" not in packages(path)
         assert not [name for name in used if name.startswith("zaichik.console")] or path.name == "__main__.py"
+    if part not in {"spark", "console"}:
+        assert "pyspark" not in packages(path)
+        assert not [name for name in used if name.startswith("zaichik.spark")]
     if part == "broker":
         assert not [name for name in used if name.startswith("zaichik.client")]
     if part == "client":
@@ -110,7 +113,8 @@ def test_every_dependency_has_its_reason_in_the_readme():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
     others = [requirement for requirement in extras["dev"] if not requirement.startswith("zaichik[")]
-    named = [*project["dependencies"], *extras["flights"], *others]
+    optional = [item for name in ("flights", "record", "spark", "java") for item in extras[name]]
+    named = [*project["dependencies"], *others, *(item for item in optional if not item.startswith("zaichik["))]
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     for requirement in named:
         name = requirement.partition(">")[0].partition("[")[0].strip()

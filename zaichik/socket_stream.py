@@ -93,7 +93,7 @@ class SocketStream(ByteStream):
 
         Raises:
             EndOfStream, BrokenResourceError, ClosedResourceError: as `receive` does.
-            BusyResourceError: another task receives.
+            BusyResourceError: another task is in here. (`receive` beside it is a mistake that is not noticed.)
             Exception: what `take` raises.
         """
         try:

@@ -35,6 +35,7 @@ class Setting(IntEnum):
     CAPACITY = 3
     MAX_BYTES = 4
     MAX_KEYS = 5
+    JOURNAL_BYTES = 6
 
 
 class Start(IntEnum):

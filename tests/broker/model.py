@@ -26,7 +26,7 @@ from zaichik_protocol import (
 
 RESIDENT, EXPIRED, EVICTED = "resident", "expired", "evicted"
 DELIVERED, SKIPPED = "delivered", "skipped"
-SETTINGS = ["retention_ttl_ms", "compaction_window_ms", "capacity", "max_bytes", "max_keys"]
+SETTINGS = ["retention_ttl_ms", "compaction_window_ms", "capacity", "max_bytes", "max_keys", "journal_bytes"]
 
 
 class ModelError(Exception):

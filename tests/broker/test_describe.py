@@ -43,6 +43,7 @@ def test_a_topic_tells_where_every_message_is(client):
         "name": "t", "epoch": 1_000, "explicit": True,
         "settings": {
             "retention_ttl_ms": 1, "compaction_window_ms": 5, "capacity": 2, "max_bytes": 67_108_864, "max_keys": 1,
+            "journal_bytes": 0,
         },
         "head": 3, "next_offset": 4, "bytes": len(batch(b"p").data), "subscriptions": 1,
         "published": 5, "stored": 4, "compacted": 1, "resident": 1, "expired": 2, "evicted": 1,

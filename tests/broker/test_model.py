@@ -55,6 +55,7 @@ values = {
     "capacity": st.sampled_from([4, 5, 1000]),
     "max_bytes": st.sampled_from([120, 10_000]),
     "max_keys": st.sampled_from([2, 1000, 1000]),
+    "journal_bytes": st.just(0),
 }
 all_settings = st.fixed_dictionaries(values)
 some_settings = st.fixed_dictionaries({}, optional=values)

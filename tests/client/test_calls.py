@@ -1,6 +1,8 @@
+from contextlib import AsyncExitStack
+
 import anyio
 import pytest
-from brokers import HANG_UP, fake_broker, fake_client, real_client
+from brokers import HANG_UP, fake_broker, fake_client, real_broker, real_client
 
 import zaichik
 from zaichik import PublishResult
@@ -152,6 +154,17 @@ async def test_calls_that_wait_for_their_turn_learn_that_the_connection_is_lost(
         results = await at_once(client, *[b""] * 10)
         assert all(isinstance(result, zaichik.ConnectionLost) for result in results)
         for _ in range(2):  # the second does not join what the first could not send
+            with pytest.raises(zaichik.ConnectionLost):
+                await client.publish("t", b"")
+
+
+async def test_a_call_does_not_join_what_could_not_be_sent():
+    """A subscription that is left after the connection leaves its Unsubscribe unsent, so no call is alone."""
+    async with real_broker() as broker, AsyncExitStack() as stack:
+        async with zaichik.connect(port=broker.port) as client:
+            await stack.enter_async_context(client.subscribe("t"))
+        await stack.aclose()
+        for _ in range(2):
             with pytest.raises(zaichik.ConnectionLost):
                 await client.publish("t", b"")
 

@@ -42,7 +42,7 @@ def test_an_error_tells_what_the_frame_told():
     assert (str(error), error.field, error.retryable, error.retry_after) == ("cause and next step", "value", True, 1.5)
 
 
-@pytest.mark.parametrize("again", [copy.copy, lambda error: pickle.loads(pickle.dumps(error))])  # noqa: S301
+@pytest.mark.parametrize("again", [copy.copy, lambda error: pickle.loads(pickle.dumps(error))])
 def test_an_error_can_be_copied_and_sent_to_another_process(again):
     error = BrokerError.of(refusal(1, ErrorCode.TOPIC_FULL, retryable=True))
     other = again(error)

@@ -164,6 +164,23 @@ async def test_one_long_message_does_not_prove_as_many_bytes_in_many_messages():
         await broker.send(stored(first))
 
 
+async def test_one_message_does_not_prove_as_many_bytes_in_several():
+    """A ring is bounded in messages, too."""
+    async with fake_client() as (broker, client), client.producer("t") as producer:
+        await producer.send(b"a" * 900)
+        await producer.flush()
+        broker.answers[Publish] = lambda _: None
+        broker.received.clear()
+        await producer.send(b"first")
+        first = await broker.has_received(Publish)
+        for _ in range(50):
+            await producer.send(b"")
+        await anyio.wait_all_tasks_blocked()
+        assert broker.of(Publish) == [first]
+        broker.answers[Publish] = stored
+        await broker.send(stored(first))
+
+
 async def test_a_producer_ends_with_its_block():
     async with fake_client() as (broker, client):
         async with client.producer("t") as producer:
@@ -295,12 +312,14 @@ async def test_pieces_come_in_order_and_later_batches_are_small_from_the_start()
         assert max(request.batch.count for request in broker.of(Publish)) <= 3
 
 
-async def test_one_message_too_large_for_the_broker_is_a_failure_and_the_connection_goes_on():
+async def test_one_message_too_large_for_the_broker_is_refused_by_send_itself():
     async with real_client(max_message=1000) as client:
-        with pytest.raises(zaichik.MessageTooLarge):
-            async with client.producer("t") as producer:
-                await producer.send(b"x" * 5_000_000)
-        await client.ping()
+        async with client.producer("t") as producer:
+            for _ in range(2):
+                with pytest.raises(zaichik.MessageTooLarge):
+                    await producer.send(b"x" * 5_000_000)
+                await producer.send(b"x" * 1000)
+        assert producer.stored == 2
 
 
 async def test_one_message_too_large_for_the_ring_is_a_failure():

@@ -189,13 +189,13 @@ class Connection:
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError) as error:
             reason = f"GONE: {type(error).__name__}"
             # What it sent before is still carried out (CLO-1). The reader's own sends see to the replies: they fail.
-            self._unsent, self._is_idle = b"", True
+            self._is_idle = True
             self._room.set()
-        else:
-            reason = manager.reason
+            await self._read_all.wait()
+            return reason
         with anyio.move_on_after(LINGER_SECONDS):
             await self._read_all.wait()
-        return reason
+        return manager.reason
 
     def _take_turn(self) -> bool:
         """Send what is next, as far as the socket takes it at once; False if there is nothing to say."""

@@ -19,6 +19,7 @@ class TopicSettings:
         capacity: messages in the ring.
         max_bytes: bytes of batches in the ring.
         max_keys: keys whose windows are remembered (COM-6).
+        journal_bytes: bytes of batches in the ring of its journal; 0: it has none (JRN-1).
     """
 
     retention_ttl_ms: int = 0
@@ -26,6 +27,7 @@ class TopicSettings:
     capacity: int = 10_000
     max_bytes: int = 64 * MIB
     max_keys: int = 100_000
+    journal_bytes: int = 0
 
     def pairs(self) -> tuple[tuple[int, int], ...]:
         """The settings as the wire carries them, in the order of their numbers."""
@@ -56,12 +58,14 @@ class TopicSettings:
 
 
 _CENTURY_MS = 100 * 31_557_600_000  # longer is a mistake in units; who means forever can say so
+MAX_CAPACITY = 100_000_000
 _RANGES: dict[int, range] = {
     Setting.RETENTION_TTL_MS: range(_CENTURY_MS + 1),
     Setting.COMPACTION_WINDOW_MS: range(_CENTURY_MS + 1),
-    Setting.CAPACITY: range(1, 100_000_000 + 1),
+    Setting.CAPACITY: range(1, MAX_CAPACITY + 1),
     Setting.MAX_BYTES: range(1, 2**40 + 1),
     Setting.MAX_KEYS: range(1, 10_000_000 + 1),
+    Setting.JOURNAL_BYTES: range(2**40 + 1),
 }
 
 

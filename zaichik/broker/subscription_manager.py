@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from zaichik.broker.describe import describe
 from zaichik.broker.subscription import Subscription
+from zaichik.broker.topic_registry import OWN_TOPICS
 from zaichik_protocol import (
     HEARTBEAT,
     PROTOCOL_VERSION,
@@ -185,6 +186,8 @@ class SubscriptionManager:
             raise Refused(ErrorCode.UNSUPPORTED, "this broker does not know numbered producers", "producer")
         self._check_batch(request.batch)
         topic = self._broker.registry.get_or_create(request.topic, now_us)
+        if topic.name.startswith(OWN_TOPICS):
+            raise Refused(ErrorCode.INVALID_FIELD, f"only the broker publishes to {topic.name!r}", "topic")
         outcome = topic.publish(request.batch, now_us)
         return Published(
             request.id,

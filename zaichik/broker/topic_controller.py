@@ -4,13 +4,17 @@ Retention decides how long a message can be read (`expire`), compaction whether 
 (`publish`). Both look at the same clock reading, which the caller passes in.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from zaichik.broker.compaction import CompactionWindow
 from zaichik.broker.ring import BroadcastRing
 from zaichik.broker.settings import TopicSettings
 from zaichik_protocol import FOREVER, Batch, ErrorCode, Refused, Start
+
+if TYPE_CHECKING:
+    from zaichik.broker.journal import Journal
 
 MICROSECONDS_PER_MS = 1000
 
@@ -50,6 +54,7 @@ class TopicController:
         published: messages that arrived: `published = stored + compacted`.
         compacted: messages that compaction dropped.
         readers: its live subscriptions.
+        journal: what tells of every message published, if it has one (JRN-1).
     """
 
     def __init__(self, name: str, settings: TopicSettings, epoch: int, *, explicit: bool) -> None:
@@ -58,6 +63,7 @@ class TopicController:
         self.published = 0
         self.compacted = 0
         self.readers: dict[Reader, None] = {}  # a set that keeps order, so that everything is repeatable
+        self.journal: Journal | None = None
         self.ring = BroadcastRing(settings.capacity, settings.max_bytes)
         self._apply(settings, explicit=explicit)
 
@@ -106,18 +112,25 @@ class TopicController:
                 "batch",
             )
         self.expire(now_us)
-        kept: Batch | None = batch
-        dropped = b""
+        first_offset = self.ring.next_offset
+        kept: Sequence[int] = range(batch.count)
         if self.window is not None:
-            indices = self.window.admit(batch.keys(), now_us)
-            if len(indices) < batch.count:
-                dropped = _bitmap(batch.count, indices)
-                kept = batch.select(indices) if indices else None
-        stored = 0 if kept is None else kept.count
+            kept = self.window.admit(batch.keys(), now_us)
+        compacted = batch.count - len(kept)
+        if not compacted:
+            self.store(batch, now_us)
+        elif kept:
+            self.store(batch.select(kept), now_us)
+        self.published += compacted
+        self.compacted += compacted
+        if self.journal is not None:
+            self.journal.write(batch, kept, first_offset, now_us)
+        return Outcome(first_offset, len(kept), compacted, _bitmap(batch.count, kept) if compacted else b"")
+
+    def store(self, batch: Batch, now_us: int) -> None:
+        """Store a batch as it is."""
         self.published += batch.count
-        self.compacted += batch.count - stored
-        first_offset = self.ring.next_offset if kept is None else self.ring.append(kept, now_us)
-        return Outcome(first_offset, stored, batch.count - stored, dropped)
+        self.ring.append(batch, now_us)
 
     def expire(self, now_us: int) -> None:
         """Drop what may no longer be read: readable while accepted ≤ now < accepted + ttl (RET-1, RET-5)."""
@@ -172,7 +185,7 @@ class TopicController:
         self.ring.stop_waiting(reader)
 
 
-def _bitmap(count: int, kept: list[int]) -> bytes:
+def _bitmap(count: int, kept: Sequence[int]) -> bytes:
     """One bit for each of `count` messages, set for those that are not in `kept`."""
     bitmap = bytearray((count + 7) // 8)
     for index in set(range(count)).difference(kept):

@@ -8,10 +8,12 @@ there is nothing to lock (TOP-1).
 import unicodedata
 from collections.abc import Iterator
 
+from zaichik.broker.journal import Journal
 from zaichik.broker.settings import BrokerSettings
 from zaichik.broker.topic_controller import TopicController
 from zaichik_protocol import ErrorCode, Refused
 
+OWN_TOPICS = "$"  # what the names of the broker's own topics begin with
 MAX_NAME = 200  # bytes: room for a sentence, and a thousand names fit a page of `describe`
 
 
@@ -63,6 +65,7 @@ class TopicRegistry:
             _check_name(name)
             return self._add(name, pairs, now_us, explicit=True), True
         topic.create_again(pairs)
+        self._give_journal(topic)
         return topic, False
 
     def sweep(self, now_us: int) -> None:
@@ -80,7 +83,14 @@ class TopicRegistry:
             )
         topic = TopicController(name, settings, max(1, now_us), explicit=explicit)
         self._topics[name] = topic
+        self._give_journal(topic)
         return topic
+
+    def _give_journal(self, topic: TopicController) -> None:
+        """Make the topic's journal, if it wants one and has none (JRN-1)."""
+        if topic.settings.journal_bytes and topic.journal is None:
+            topic.journal = Journal(topic)
+            self._topics[topic.journal.topic.name] = topic.journal.topic
 
 
 def _check_name(name: str) -> None:
@@ -89,7 +99,7 @@ def _check_name(name: str) -> None:
         problem = f"it has {size} bytes; 1 to {MAX_NAME} are allowed"
     elif any(unicodedata.category(letter) == "Cc" for letter in name):
         problem = "it has control characters"
-    elif name.startswith("$"):
+    elif name.startswith(OWN_TOPICS):
         problem = "names beginning with $ belong to the broker"
     else:
         return

@@ -103,6 +103,7 @@ class Client:
         capacity: int | None = None,
         max_bytes: int | None = None,
         max_keys: int | None = None,
+        journal: int | None = None,
     ) -> Topic:
         """The topic, with these settings; made if it was not there. Those left out are the broker's choice.
 
@@ -113,6 +114,8 @@ class Client:
             capacity: messages kept at most, the oldest go first.
             max_bytes: likewise in bytes.
             max_keys: keys whose windows are remembered at most.
+            journal: bytes of its journal, the topic `$journal/NAME` that tells of every message published (JRN-1);
+                0: none.
 
         Raises:
             TopicExists: it is there with other settings than those named (TOP-2).
@@ -124,6 +127,7 @@ class Client:
             Setting.CAPACITY: capacity,
             Setting.MAX_BYTES: max_bytes,
             Setting.MAX_KEYS: max_keys,
+            Setting.JOURNAL_BYTES: journal,
         }
         pairs = tuple((int(number), value) for number, value in settings.items() if value is not None)
         reply = await self._connection.request(CreateTopic(self._connection.next_id(), topic, pairs), TopicCreated)

@@ -345,6 +345,7 @@ class Connection:
 
     async def _close(self) -> None:
         """Let the broker finish what it was sent, also when cancelled, but not for long."""
+        self._make_calls()  # what gathers leaves before the Close
         with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSE_SECONDS):
             try:
                 await self.request(Close(self.next_id()), Closed)

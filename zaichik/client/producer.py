@@ -60,6 +60,7 @@ class Producer:
         The broker's word on it comes later: see `flush`.
 
         Raises:
+            MessageTooLarge: more bytes than `welcome.max_message`. It is not queued, and others may follow.
             Exception: why an earlier batch could not be stored, in most cases a `ZaichikError`. No batch leaves after
                 that is known; of those that were on their way, some may be stored.
         """
@@ -102,7 +103,8 @@ class Producer:
         return not count or (count < self._max_batch and self._bytes + size <= self._max_bytes)
 
     async def _make_room(self, size: int) -> None:
-        """Returns when a message of that size may be queued; raises if none may be any more."""
+        """Returns when a message of that size may be queued; raises if it never may, or none may any more."""
+        check_size(1, size, self._connection.welcome)
         while self._failure is not None or not self._has_room(size):
             await self._progress()
 
@@ -144,7 +146,6 @@ class Producer:
         else:
             return
         try:
-            check_size(batch.count, batch.size, self._connection.welcome)
             self._connection.post(Publish(self._connection.next_id(), self.topic, batch), partial(self._settle, batch))
         except Exception as error:  # raised where somebody waits for the outcome
             self.close(partial(copy, error))
@@ -155,7 +156,6 @@ class Producer:
     def _settle(self, batch: Batch, outcome: Frame | Lost) -> None:
         """Take in what became of a batch; the next one may leave now."""
         self._in_flight -= 1
-        self._on_trial = False
         match outcome:
             case Published():
                 self.stored += outcome.stored

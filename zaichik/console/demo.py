@@ -3,7 +3,8 @@
 Each step is a function whose body is printed and then run, so that the code shown is the code that ran. The
 broker goes by a `ManualClock`, on which a minute, and a year of flights, pass as soon as they are told to.
 
-At the end stands the account of every topic. If it does not add up, the exit code is 1.
+At the end stands the account of every topic, and what Spark makes of the flights. If one does not add up, or the
+other does not agree with the broker, the exit code is 1.
 """
 
 import argparse
@@ -26,6 +27,7 @@ from zaichik.broker.clock import ManualClock
 from zaichik.broker.server import running_broker
 from zaichik.client.client import Client, connect
 from zaichik.client.messages import BatchResult, Lagged, Message
+from zaichik.console.demo_statistics import show_statistics
 from zaichik.console.meter import Meter
 from zaichik.console.quantities import positive
 from zaichik.console.screen import without_warnings
@@ -39,7 +41,8 @@ LAWS = (("published", "stored", "compacted"), ("stored", "resident", "expired", 
 
 DESCRIPTION = """\
 Watch a broker at work: echo, retention, compaction, lag, and a year of real flights. It starts a broker of its
-own, shows each call beside what came back, and closes the accounts at the end. Nothing is left behind.
+own, shows each call beside what came back, closes the accounts, and has Spark tell what other compaction windows
+would have done. Nothing is left behind.
 """
 
 EPILOG = """\
@@ -49,6 +52,7 @@ examples:
   zaichik demo --days 31              # January is enough
 
 The flights are in a package of their own: pip install 'zaichik[flights]'
+Statistics need Spark and a Java: pip install 'zaichik[spark,java]'
 """
 
 
@@ -56,6 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `zaichik demo`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("--no-flights", action="store_true", help="leave the step with a year of real flights out")
+    parser.add_argument("--no-stats", action="store_true", help="leave the step out that takes Spark")
     parser.add_argument("--days", type=positive, metavar="N", help="only the first N days of that year")
     parser.add_argument("--pause", action="store_true", help="wait for Enter after each step")
 
@@ -73,7 +78,12 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
         if not arguments.no_flights:
             await show_flights(show, client, clock, arguments.days)
         broker.sweep()  # it comes once a second by itself; done now, the numbers are the same in every run
-        return 0 if await show_account(show, client) else 1
+        agreed = await show_account(show, client)
+        if await client.topics("flights") and not arguments.no_stats:
+            agreed &= await show_statistics(show, client, broker.port)
+        if agreed:
+            show.end()
+        return 0 if agreed else 1
 
 
 class Show:
@@ -99,6 +109,12 @@ class Show:
             f"[bold]subscribe[/] to it. This is a broker of our own, started just now on port {port}. It goes by a "
             "clock that we move by hand, so we need not wait for anything. `client` is a connection to it."
         )
+
+    def end(self) -> None:
+        """The last words."""
+        # Named as it was started: `make demo` leaves it in a virtual environment that nobody has activated.
+        name = sys.argv[0] if sys.argv[0].endswith("zaichik") else "zaichik"
+        self.say(f"\nTo go on: `{name} serve` runs a broker, `{name} publish` and `{name} subscribe` talk to it.")
 
     def step(self, title: str, sentence: str, code: Callable[..., object] | None = None) -> None:
         """Begin a step: what will happen, and the calls that do it."""
@@ -249,7 +265,7 @@ async def show_flights(show: Show, client: Client, clock: ManualClock, days: int
         "Flights",
         "Now real events: the departures from New York in 2013, published minute by minute, while the broker's "
         "clock moves through that year with them. The key is the aircraft; of each, the topic stores the first "
-        "departure in six hours, and keeps it for a week.",
+        "departure in six hours, and keeps it for a week. Its journal, a topic too, tells of every departure.",
         flights,
     )
     try:
@@ -268,7 +284,7 @@ async def show_flights(show: Show, client: Client, clock: ManualClock, days: int
 async def flights(client: Client, clock: ManualClock, departures: list[Departure], meter: Meter) -> None:
     """Publish them all."""
     six_hours, week = timedelta(hours=6), timedelta(days=7)
-    await client.create_topic("flights", compaction_window=six_hours, retention_ttl=week)
+    await client.create_topic("flights", compaction_window=six_hours, retention_ttl=week, journal=2**26)
     for minute_us, together in by_minute(departures):
         clock.move_to(minute_us)
         batch = [(departure.tail, departure.payload) for departure in together]
@@ -288,7 +304,7 @@ async def show_account(show: Show, client: Client) -> bool:
     )
     topics = await client.topics()
     sums = {name: sum(topic[name] for topic in topics) for name in COUNTS}
-    table = Table(box=box.SIMPLE, show_footer=True, header_style="bold", footer_style="bold", pad_edge=False)
+    table = Table(box=box.SIMPLE, show_footer=True, header_style="bold", footer_style="bold", collapse_padding=True)
     table.add_column("topic", footer="together", style="cyan")
     for name in COUNTS:
         table.add_column(name, footer=f"{sums[name]:,}", justify="right")
@@ -305,9 +321,6 @@ async def show_account(show: Show, client: Client) -> bool:
     if wrong:
         return False
     show.say("\nIt adds up, in every topic: nothing is lost in silence.")
-    # Named as it was started: `make demo` leaves it in a virtual environment that nobody has activated.
-    name = sys.argv[0] if sys.argv[0].endswith("zaichik") else "zaichik"
-    show.say(f"To go on: `{name} serve` runs a broker, `{name} publish` and `{name} subscribe` talk to it.")
     return True
 
 

@@ -25,6 +25,8 @@ COMMANDS = {
     "create": "make a topic with settings of its own",
     "topics": "list topics: what they hold, what became of the rest",
     "describe": "tell everything about the broker, or one topic and its readers",
+    "record": "write topics down as Parquet files",
+    "stats": "what compaction does to a topic, and what another window would do",
     "dissect": "explain the bytes of the wire protocol, field by field",
     "demo": "watch a broker at work",
 }

@@ -139,7 +139,7 @@ def setting(name: str, value: Any) -> str:
     return number(value)
 
 
-_BYTES = {"max_message", "max_frame", "max_key", "soft_output", "max_replies", "max_bytes"}
+_BYTES = {"max_message", "max_frame", "max_key", "soft_output", "max_replies", "max_bytes", "journal_bytes"}
 
 
 @contextmanager
@@ -169,9 +169,9 @@ def logging_to_stderr(level: int = logging.WARNING) -> Iterator[None]:
 
 
 @contextmanager
-def without_warnings() -> Iterator[None]:
+def without_warnings(client: str = "zaichik.client") -> Iterator[None]:
     """Show only the client's errors as long as the block lasts: its warnings are told in another way."""
-    logger = logging.getLogger("zaichik.client")
+    logger = logging.getLogger(client)
     before = logger.level
     logger.setLevel(logging.ERROR)
     try:

@@ -7,7 +7,7 @@ from zaichik.console import quantities, screen
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Give a command the five settings. An option that is not given is None: somebody else's default holds."""
+    """Give a command the settings. An option that is not given is None: somebody else's default holds."""
     group = parser.add_argument_group("settings of topics")
     group.add_argument(
         "--retention",
@@ -26,6 +26,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--max-bytes", metavar="SIZE", type=quantities.size, help="the same in bytes: 4096, 10MB, 64MiB")
     group.add_argument("--max-keys", metavar="N", type=quantities.positive, help="keys whose windows are remembered")
+    group.add_argument(
+        "--journal",
+        metavar="SIZE",
+        type=quantities.size,
+        help="bytes of a journal, the topic $journal/NAME that tells of every message published; 0 is off",
+    )
 
 
 def chosen(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -36,6 +42,7 @@ def chosen(arguments: argparse.Namespace) -> dict[str, Any]:
         "capacity": arguments.capacity,
         "max_bytes": arguments.max_bytes,
         "max_keys": arguments.max_keys,
+        "journal": arguments.journal,
     }
     return {name: value for name, value in settings.items() if value is not None}
 

@@ -1,0 +1,100 @@
+"""The demo's statistics agree with the broker; where they do not, or cannot be made, the demo says so."""
+
+import argparse
+import io
+import json
+from importlib import import_module
+from subprocess import CompletedProcess
+
+import pytest
+from rich.console import Console
+
+from zaichik.console import demo, demo_statistics
+
+pytestmark = pytest.mark.anyio
+
+COUNTED = {"published": 1785, "stored": 1631, "compacted": 154}  # on two days
+SIX_HOURS = {"window_us": 6 * 3_600_000_000, "winner": "first", "messages": 1785, "kept": 1631, "differing": 154,
+             "delayed": 50, "delay_us": 50_000_000, "unseen": 104}  # fmt: skip
+
+
+async def shown():
+    """The demo of two days: its exit code, and all it printed."""
+    parser = argparse.ArgumentParser()
+    demo.add_arguments(parser)
+    console = Console(file=io.StringIO(), width=200)
+    code = await demo.run(parser.parse_args(["--days", "2"]), console)
+    return code, console.file.getvalue()
+
+
+@pytest.fixture
+def told(monkeypatch):
+    """What takes the place of Spark: put in what it shall tell."""
+    done = CompletedProcess([], 0)
+
+    async def run_process(command, **_):
+        done.args = command
+        return done
+
+    monkeypatch.setattr(demo_statistics.anyio, "run_process", run_process)
+    return done
+
+
+def row_of_six_hours(text):
+    (row,) = [line.split() for line in text.splitlines() if line.strip().startswith("6h ")]
+    return row
+
+
+def statistics(account):
+    rows = [SIX_HOURS, SIX_HOURS | {"winner": "last"}]
+    return json.dumps([{"topic": "flights", "advice": "Take [six] hours.", "account": account, "what_if": rows}])
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])  # what is awaited is another program, which takes its time
+async def test_spark_and_the_broker_count_the_same():
+    code, text = await shown()
+    assert code == 0
+    assert "Spark counts 1,785 published, 1,631 stored, 154 compacted" in text
+    assert "These are the broker's own counters." in text
+    assert row_of_six_hours(text)[:2] == ["6h", "1,631"]
+    assert "To go on" in text
+
+
+async def test_what_is_shown_is_what_the_statistics_tell(told):
+    told.stdout = statistics(COUNTED)
+    code, text = await shown()
+    assert code == 0
+    assert told.args[2:5] == ["zaichik", "stats", "flights"]
+    assert row_of_six_hours(text) == ["6h", "1,631", "91.4%", "8.6%", "2.8%", "1s", "5.8%"]
+    assert "Take [six] hours." in text
+
+
+async def test_a_broker_that_counts_otherwise_makes_it_fail(told):
+    told.stdout = statistics(COUNTED | {"stored": 1630, "compacted": 155})
+    code, text = await shown()
+    assert code == 1
+    assert "But the broker has counted 1,785 published, 1,631 stored, 154 compacted" in text
+    assert "To go on" not in text
+
+
+async def test_statistics_that_fail_make_it_fail(told):
+    told.returncode = 1
+    code, text = await shown()
+    assert code == 1
+    assert "It has failed" in text
+
+
+async def test_without_spark_the_step_is_left_out(monkeypatch):
+    monkeypatch.setattr(demo_statistics, "find_spec", lambda name: None)
+    code, text = await shown()
+    assert code == 0
+    assert "This step is left out: statistics need PySpark, which is not installed" in text
+    assert "To go on" in text
+
+
+async def test_without_a_java_the_step_is_left_out(monkeypatch):
+    session = import_module("zaichik.spark.session")  # by name, the package has a function of the same
+    monkeypatch.setattr(session, "_places", list)
+    code, text = await shown()
+    assert code == 0
+    assert "This step is left out: Spark needs Java 17 or newer" in text

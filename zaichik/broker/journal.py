@@ -1,0 +1,64 @@
+"""A topic's journal: what became of every message that was published to it, kept as a topic of its own.
+
+What compaction has dropped is nowhere in the topic; that is the point of dropping it. The journal still tells that it
+came, when, and which message kept it out. For each batch published to a topic `t`, the topic `$journal/t` gets a batch
+with the same keys in the same order, and a record as each payload:
+
+    accepted_us i64 | offset i64 | winner i64 | hash u64 | size u32 | status u8 | zero u8[3]      little-endian
+
+Any client reads it like any other topic; only the broker writes it (JRN-1, JRN-2).
+"""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from hashlib import blake2b
+from struct import Struct
+
+from zaichik.broker.settings import MAX_CAPACITY, TopicSettings
+from zaichik.broker.topic_controller import TopicController
+from zaichik_protocol import FOREVER, Batch
+
+PREFIX = "$journal/"
+NONE = -1  # where there is no offset
+
+_RECORD = Struct("<qqq8sIB3x")
+_STORED, _COMPACTED = 0, 1
+
+
+class Journal:
+    """Writes the journal of one topic.
+
+    Args:
+        of: the topic it is about, created with `journal_bytes`.
+
+    Attributes:
+        topic: the journal, as a topic.
+    """
+
+    def __init__(self, of: TopicController) -> None:
+        settings = TopicSettings(FOREVER, capacity=MAX_CAPACITY, max_bytes=of.settings.journal_bytes)
+        self.topic = TopicController(PREFIX + of.name, settings, of.epoch, explicit=True)
+        # The latest offset of each key: as many as there can be open windows, so whatever keeps a message out is here.
+        self._winners: OrderedDict[bytes, int] = OrderedDict()
+        self._max_winners = of.settings.max_keys if of.settings.compaction_window_ms else 0
+
+    def write(self, batch: Batch, kept: Sequence[int], first_offset: int, now_us: int) -> None:
+        """Tell of a batch of which the messages at the indices `kept` were stored, from `first_offset` on.
+
+        Records that do not fit the journal's ring are lag to its readers, as in any topic.
+        """
+        keys, stored, offset, records = batch.keys(), set(kept), first_offset, []
+        winners = self._winners
+        for index, (key, payload) in enumerate(zip(keys, batch.each_payload(), strict=True)):
+            digest = blake2b(payload, digest_size=8).digest()
+            if index in stored:
+                records.append(_RECORD.pack(now_us, offset, NONE, digest, len(payload), _STORED))
+                if key:
+                    winners[key] = offset
+                    winners.move_to_end(key)
+                offset += 1
+            else:
+                records.append(_RECORD.pack(now_us, NONE, winners.get(key, NONE), digest, len(payload), _COMPACTED))
+        while len(winners) > self._max_winners:
+            winners.popitem(last=False)
+        self.topic.store(Batch.of_columns(keys, records), now_us)

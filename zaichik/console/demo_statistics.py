@@ -1,0 +1,91 @@
+"""The end of `zaichik demo`: what `zaichik stats` tells of the flights, held against the broker's own counters.
+
+The statistics are a program of their own, started as a user would start it: it asks the demo's broker over TCP, and
+the Java that Spark brings ends with it.
+"""
+
+import json
+import sys
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import anyio.to_thread
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+
+from zaichik.client.client import Client
+
+if TYPE_CHECKING:
+    from zaichik.console.demo import Show
+
+TOPIC = "flights"
+COUNTED = ("published", "stored", "compacted")  # by the broker and by Spark
+
+
+async def show_statistics(show: "Show", client: Client, port: int) -> bool:
+    """What other windows would have done; whether Spark and the broker agree about the one that ran."""
+    show.step(
+        "Statistics",
+        "Are six hours a good window? The journal tells what came, so what other windows would have stored can be "
+        "worked out. An update is lost if the message dropped said something else than the one that stayed; until "
+        "the next one is stored, it is seen late. Spark counts, which takes half a minute, mostly to start.",
+    )
+    absent = await anyio.to_thread.run_sync(missing)
+    if absent is not None:
+        show.say(f"[yellow]This step is left out:[/] {escape(absent)}")
+        return True
+    words = ["stats", TOPIC, "--connect", f"127.0.0.1:{port}", "--windows", "1h,6h,1d,7d"]
+    show.say(f"\n    [bold]zaichik {' '.join(words)}[/]\n")
+    command = [sys.executable, "-m", "zaichik", *words, "--json"]
+    done = await anyio.run_process(command, stderr=None, check=False)
+    if done.returncode:
+        show.say("[bold red]It has failed, and has said why.[/]")
+        return False
+    (statistics,) = json.loads(done.stdout)
+    show.console.print(_table(statistics["what_if"]))
+    show.say(escape(statistics["advice"]))
+    (topic,) = [state for state in await client.topics(TOPIC) if state["name"] == TOPIC]
+    spark, broker = ([account[name] for name in COUNTED] for account in (statistics["account"], topic))
+    show.came(f"Spark counts {_told(spark)}")
+    if spark != broker:
+        show.say(f"[bold red]But the broker has counted {_told(broker)}, so one of the two has a bug.[/]")
+        return False
+    show.say("These are the broker's own counters.")
+    return True
+
+
+def missing() -> str | None:
+    """What is missing for statistics, in a sentence."""
+    if find_spec("pyspark") is None:
+        return "statistics need PySpark, which is not installed: pip install 'zaichik[spark]'"
+    from zaichik.spark.session import NoJava, find_java
+
+    try:
+        find_java()
+    except NoJava as error:
+        return str(error)
+    return None
+
+
+def _told(counters: list[int]) -> str:
+    numbers = (f"{number:,} {name}" for name, number in zip(COUNTED, counters, strict=True))
+    return f"[bold]{', '.join(numbers)}[/]"
+
+
+def _table(what_if: list[dict[str, Any]]) -> Table:
+    """What each window would do, keeping first messages as the broker does."""
+    from zaichik.spark.advice import percent, show_length, show_time
+
+    table = Table(box=box.SIMPLE, header_style="bold", collapse_padding=True)
+    table.add_column("window", style="cyan")
+    for name in ("stored", "of all", "lost", "seen late", "by, on average", "never seen"):
+        table.add_column(name, justify="right")
+    for row in what_if:
+        if row["winner"] == "first":
+            parts = (percent(row[name], row["messages"]) for name in ("kept", "differing", "delayed"))
+            late = show_time(row["delay_us"] / row["delayed"]) if row["delayed"] else "-"
+            never = percent(row["unseen"], row["messages"])
+            table.add_row(show_length(row["window_us"]), f"{row['kept']:,}", *parts, late, never)
+    return table

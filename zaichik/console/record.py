@@ -1,0 +1,128 @@
+"""`zaichik record`: topics written down as Parquet files."""
+
+import argparse
+import importlib.util
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
+
+from zaichik.console import address, screen
+from zaichik.console.failure import Failure
+
+if TYPE_CHECKING:
+    from zaichik.recorder import Progress
+
+DESCRIPTION = """\
+Write topics down as Parquet files, a folder for each topic and day (UTC), which Spark, DuckDB, Polars and pandas
+read. Run it again with the same folder and it goes on where the files end: whatever happened to it before, nothing
+is missing and nothing is there twice. What the broker no longer had when its turn came is told as so many messages
+missing, and the exit code is 3.
+"""
+
+EPILOG = """\
+examples:
+  zaichik record orders                       # all there is, into ./recording
+  zaichik record orders payments --into /data/zaichik
+  zaichik record orders --follow              # and all that comes, until Ctrl-C
+  zaichik stats recording                     # what a compaction window would do
+
+files:
+  FOLDER/topic=orders/day=2026-01-31/EPOCH-START-END.parquet
+  with the columns offset, timestamp, key and payload
+"""
+
+MISSING = 3  # the exit code
+INTERRUPTED = 130
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `zaichik record`."""
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.add_argument("topics", metavar="TOPIC", nargs="+", help="what to record")
+    parser.add_argument(
+        "--into", metavar="FOLDER", type=Path, default=Path("recording"), help="where to (default: ./recording)"
+    )
+    parser.add_argument("--follow", action="store_true", help="go on with what comes; for one topic")
+    parser.add_argument("--json", action="store_true", help="print one JSON object for each topic")
+    address.add_option(parser)
+
+
+async def run(arguments: argparse.Namespace, console: Console) -> int:
+    """Record them, one after the other."""
+    if importlib.util.find_spec("pyarrow") is None:
+        raise Failure("recording needs pyarrow, which is not installed: pip install 'zaichik[record]'")
+    if arguments.follow and len(arguments.topics) > 1:
+        raise argparse.ArgumentTypeError("one topic is followed at a time; start a recorder for each")
+    from zaichik import blocking
+    from zaichik.recorder import record
+
+    missing = 0
+    host, port = arguments.connect
+    with _interruptible() as stopping, blocking.connect(host, port, name="zaichik record") as client:
+        for topic in arguments.topics:
+            with screen.without_warnings(blocking.__name__), _bar(topic) as tell:
+                progress = record(client, topic, arguments.into, follow=arguments.follow, tell=tell, stopping=stopping)
+            _summarise(progress, arguments, console)
+            missing += progress.missing
+            if stopping():
+                return INTERRUPTED
+    return MISSING if missing else 0
+
+
+@contextmanager
+def _interruptible() -> Iterator[Callable[[], bool]]:
+    """Ctrl-C asks to stop, so that the file in hand is finished. A second one does not ask."""
+    asked = []
+
+    def ask(*_: object) -> None:
+        asked.append(True)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    before = signal.signal(signal.SIGINT, ask)
+    try:
+        yield lambda: bool(asked)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _bar(topic: str) -> Iterator[Callable[["Progress"], None]]:
+    """A bar on a terminal; elsewhere nothing."""
+    console = screen.on_stderr()
+    bar = Bar(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("messages"),
+        TimeElapsedColumn(),
+        console=console,
+        disable=not console.is_terminal or console.is_dumb_terminal,
+    )
+    task = bar.add_task(topic, total=None)
+
+    def tell(progress: "Progress") -> None:
+        total = None if progress.end is None else progress.end - progress.start
+        bar.update(task, completed=progress.next - progress.start, total=total)
+
+    with bar:
+        yield tell
+
+
+def _summarise(progress: "Progress", arguments: argparse.Namespace, console: Console) -> None:
+    topic, recorded, missing = progress.topic, progress.recorded, progress.missing
+    if arguments.json:
+        names = ("topic", "epoch", "start", "next", "recorded", "missing")
+        screen.print_json({name: getattr(progress, name) for name in names})
+    elif recorded:
+        offsets = f"offsets {progress.next - recorded - missing:,} to {progress.next - 1:,}"
+        console.print(f"{topic}: {recorded:,} messages recorded into {arguments.into} ({offsets})", soft_wrap=True)
+    else:
+        console.print(f"{topic}: nothing new; {arguments.into} reaches to offset {progress.next:,}", soft_wrap=True)
+    if missing:
+        screen.remark(f"{topic}: {missing:,} messages are missing: the broker no longer had them", "yellow")

@@ -1,0 +1,167 @@
+"""A topic written down: plain Parquet files that any tool reads, and that say themselves how far they reach.
+
+    FOLDER/topic=orders/day=2026-01-31/1769846400000000-1000-2500.parquet
+
+is what was accepted on that day (UTC) of the topic `orders` with that epoch: the offsets 1000 up to, not including,
+2500. The columns are offset, timestamp, key and payload; topic and day are in the path, where Spark, DuckDB, Polars and
+pandas look for them.
+
+* A file appears under its name when it is complete, never before. Until then it is hidden (it begins with a dot).
+* So the names are the state. Whoever goes on with a recording begins where they end: whatever happened to the one
+  before, nothing is missing and nothing is there twice.
+* Offsets between two files were gone when the recorder came: the names tell that, too.
+"""
+
+import fcntl
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from zaichik.client.errors import ZaichikError
+from zaichik.columns import COLUMNS
+from zaichik_protocol import Messages
+
+SCHEMA = pa.schema(
+    [
+        pa.field("offset", pa.int64(), nullable=False),
+        pa.field("timestamp", pa.timestamp("us", "UTC"), nullable=False),
+        pa.field("key", pa.binary()),
+        pa.field("payload", pa.binary(), nullable=False),
+    ]
+)
+FILE_MESSAGES = 1_000_000  # in one file: some hundred MB at most, and a recorder that is killed has lost no more
+GROUP_BYTES = 32 * 1024 * 1024  # in memory before they are written together
+DAY_US = 86_400_000_000
+_UNFINISHED = ".unfinished.parquet"
+
+
+class CannotRecord(ZaichikError):
+    """The folder is in use, or has a file that is none of ours."""
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Part:
+    """What the name of a file says: offsets `start` up to `end` of the topic with that epoch."""
+
+    epoch: int
+    start: int
+    end: int
+
+    @classmethod
+    def of(cls, path: Path) -> "Part":
+        """The part that a file is.
+
+        Raises:
+            CannotRecord: it has another name.
+        """
+        try:
+            epoch, start, end = map(int, path.stem.split("-"))
+        except ValueError:
+            raise CannotRecord(f"{path} is no file of a recording: its name must be EPOCH-START-END.parquet") from None
+        return cls(epoch, start, end)
+
+
+class Recording:
+    """A topic's files in a folder. `open` makes one that can be added to.
+
+    Attributes:
+        folder: where the topic's days are.
+    """
+
+    def __init__(self, root: Path, topic: str) -> None:
+        self.folder = root / f"topic={quote(topic, safe='')}"
+        self._file: _File | None = None
+
+    @classmethod
+    @contextmanager
+    def open(cls, root: Path, topic: str) -> Iterator["Recording"]:
+        """A recording that nobody else adds to as long as the block lasts. What was begun is finished at its end.
+
+        Raises:
+            CannotRecord: somebody else does.
+        """
+        recording = cls(root, topic)
+        recording.folder.mkdir(parents=True, exist_ok=True)
+        with (recording.folder / ".lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise CannotRecord(f"another program is recording {topic} into {root} now") from None
+            for path in recording.folder.glob(f"*/{_UNFINISHED}"):
+                path.unlink()  # of a recorder that was killed
+            try:
+                yield recording
+            finally:
+                recording.flush()
+
+    def parts(self) -> list[Part]:
+        """What is there, in order."""
+        return sorted(Part.of(path) for path in self.folder.glob("day=*/[!.]*.parquet"))
+
+    def add(self, epoch: int, frames: Sequence[Messages]) -> None:
+        """Write messages down, whose offsets rise from one to the next, also from those added before."""
+        for frame in frames:
+            day = frame.accepted_us // DAY_US
+            if self._file is not None and not self._file.goes_on_with(epoch, day, frame.base):
+                self.flush()
+            # Ours again when it has taken the frame. One that was interrupted may have half of it: it must not appear.
+            file, self._file = self._file or _File(self.folder, epoch, day, frame.base), None
+            file.add(frame)
+            self._file = file
+
+    def flush(self) -> None:
+        """Let what was added appear."""
+        file, self._file = self._file, None
+        if file is not None:
+            file.finish()
+
+
+class _File:
+    """A file that is being written."""
+
+    def __init__(self, folder: Path, epoch: int, day: int, start: int) -> None:
+        date = datetime.fromtimestamp(day * DAY_US // 1_000_000, UTC).date()
+        self._folder = folder / f"day={date.isoformat()}"
+        self._folder.mkdir(exist_ok=True)
+        self._part = Part(epoch, start, start)
+        self._day = day
+        self._frames: list[Messages] = []
+        self._waiting = 0  # messages in those
+        self._path = self._folder / _UNFINISHED
+        self._writer = pq.ParquetWriter(self._path, SCHEMA, compression="zstd")
+
+    def goes_on_with(self, epoch: int, day: int, offset: int) -> bool:
+        """Whether that is the next message of this file; else another file begins."""
+        part = self._part
+        return (epoch, day, offset) == (part.epoch, self._day, part.end) and part.end - part.start < FILE_MESSAGES
+
+    def add(self, frame: Messages) -> None:
+        """The next messages. They are written in groups of some size, which makes files smaller and faster to read."""
+        self._frames.append(frame)
+        self._waiting += frame.batch.size + 100 * frame.batch.count
+        end = frame.base + (frame.deltas[-1] + 1 if frame.holes else frame.batch.count)
+        self._part = Part(self._part.epoch, self._part.start, end)
+        if self._waiting > GROUP_BYTES:
+            self._write()
+
+    def _write(self) -> None:
+        columns = [COLUMNS[name](self._frames) for name in SCHEMA.names]
+        self._writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=SCHEMA))
+        self._frames, self._waiting = [], 0
+
+    def finish(self) -> None:
+        """Make it appear, for good."""
+        if self._frames:
+            self._write()
+        self._writer.close()
+        with self._path.open("rb") as file:
+            os.fsync(file.fileno())
+        part = self._part
+        self._path.replace(self._folder / f"{part.epoch}-{part.start}-{part.end}.parquet")

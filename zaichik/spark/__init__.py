@@ -1,0 +1,14 @@
+"""zaichik and Spark: topics as data frames, and what compaction does to them, in numbers.
+
+    spark = zaichik.spark.session()
+    orders = spark.read.format("zaichik").option("topic", "orders").load()
+
+Needs the extra `spark`, and a Java (see `session`). Reading order: `session`; `options`, `columns`, `reading`,
+`source`, `stream` and `writer` (topics as tables and back); `events` (what statistics are made of), `outcomes` (the
+policy that ran), `windows` (what another one would do) and its twin `fold`; `carry` and `live` (the same while messages
+come); `sources`, `advice` and `report` (what `zaichik stats` shows). What it is good for: `docs/statistics.md`.
+"""
+
+from zaichik.spark.session import register, session
+
+__all__ = ["register", "session"]

@@ -1,0 +1,152 @@
+"""What one micro-batch leaves for the next, so that windows go on across both.
+
+A micro-batch cannot be counted by itself: what becomes of its messages depends on the windows that are open when it
+begins. So each leaves behind the last window of each key, as a few rows that look like messages. The next one puts
+those rows before its own messages, and walks over both with the same `Chain` as ever:
+
+    change of the sums = those of (carried rows and new messages) - those of the carried rows alone
+
+How little may be carried? A row stands for all messages of a window that are alike for what may come. Keeping first
+messages, that is one row for those equal to the winner, and one for those that differ and wait to be seen. Keeping
+last messages, it is a row for each different payload, because each of them may come last again. A key leaves when
+its window is over and nothing waits; what waits is given up after a while, and stays unseen. So what is carried is
+bounded by the windows open at one time, not by the keys there ever were.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from zaichik.spark.events import EVENTS, STORED
+from zaichik.spark.windows import SUMS, WINDOWS, Chain, Winner
+
+RAN_US = 0  # where a window's length is expected: the policy that ran, whose decisions the events tell
+
+NEW = StructType(
+    [EVENTS[name] for name in ("topic", "epoch", "position", "accepted_us", "key", "hash", "size", "status")]
+)
+CARRIED = StructType(
+    [*NEW, *(StructField(name, LongType()) for name in ("count", "behind_us", "window_us")),
+     StructField("winner", StringType())]
+)  # fmt: skip
+"""A row that stands for `count` alike messages of a key's last window, for one length and one winner. See `Chain`."""
+COUNTED = StructType([*CARRIED, *(WINDOWS[name] for name in (*SUMS, "max_delay_us"))])
+"""Either a row to carry, without numbers, or numbers to add to the sums."""
+
+Policy = tuple[int, Winner]  # a window's length, and which message stays
+
+
+def count(
+    batches: Iterator[pa.RecordBatch], policies: Sequence[Policy], latest: Mapping[str, int], remember_us: int
+) -> Iterator[pa.RecordBatch]:
+    """All that one partition's keys change and leave, as `COUNTED`.
+
+    Args:
+        batches: rows of `CARRIED`: those carried, and new messages, which have no `window_us`.
+        policies: lengths and winners.
+        latest: what time it is in each topic that has new messages.
+        remember_us: see `live.writer`.
+    """
+    schema = to_arrow_schema(CARRIED)
+    table = pa.Table.from_batches([batch.cast(schema) for batch in batches], schema)
+    new = table.filter(pc.is_null(table["window_us"]))
+    for policy in policies:
+        length, winner = policy
+        carried = table.filter(pc.and_(pc.equal(table["window_us"], length), pc.equal(table["winner"], winner)))
+        whole = pa.concat_tables([carried, new])
+        if len(whole):
+            walk = _Walk(whole, policy)
+            yield from walk.sums(1)
+            yield from walk.last_windows(latest, remember_us)
+        if len(carried):
+            yield from _Walk(carried, policy).sums(-1)
+
+
+class _Walk:
+    """The windows of one policy, over some rows of `CARRIED`."""
+
+    def __init__(self, table: pa.Table, policy: Policy) -> None:
+        self.table = table
+        self.length, self.winner = policy
+        self.chain = Chain(table)
+        self.stored = table["status"].to_numpy()[self.chain.order] == STORED
+        if self.length == RAN_US:
+            self.opens = np.flatnonzero(self.chain.begins | self.stored)
+        else:
+            (self.opens,) = self.chain.opens([self.length])
+
+    def sums(self, sign: int) -> Iterator[pa.RecordBatch]:
+        """A row for each topic, to be added (1) or taken away (-1)."""
+        chain = self.chain
+        sums = chain.sums(self.opens, self.winner)
+        if self.length == RAN_US:  # what was dropped by a message that is not known opens a window, but is not kept
+            size = self.table["size"].to_numpy()[chain.order]
+            sums |= {"kept": chain.totals(self.stored), "kept_bytes": chain.totals(self.stored * size)}
+        # A maximum cannot be taken away. It need not be: in carried rows, nothing was followed by anything yet.
+        yield self._as_counted(
+            {name: np.array(values) * sign for name, values in sums.items()} | {"topic": pa.array(chain.topics)}
+        )
+
+    def last_windows(self, latest: Mapping[str, int], remember_us: int) -> Iterator[pa.RecordBatch]:
+        """The rows to carry."""
+        chain, opens = self.chain, self.opens
+        window = np.repeat(np.arange(len(opens)), np.diff(opens, append=len(chain.time)))
+        differs = chain.hash != chain.hash[opens][window]
+        table = self.table.take(chain.order)
+        is_last = np.append(chain.begins[opens[1:]], True) & pc.is_valid(table["key"]).to_numpy()[opens]
+        age = _now(table["topic"], latest)[opens] - chain.time[opens]
+        open_still = age < (remember_us if self.length == RAN_US else self.length)
+        if self.winner == "first":
+            waits = np.logical_or.reduceat(differs, opens)
+            open_still |= waits & (age - self.length < remember_us)
+        mine = np.flatnonzero((is_last & open_still)[window])
+        if len(mine):
+            opened = chain.time[opens][window[mine]]
+            yield self._as_counted(self._merged(table.take(mine), opened, differs[mine]))
+
+    def _merged(self, table: pa.Table, opened: np.ndarray, differs: np.ndarray) -> dict[str, pa.Array]:
+        """The columns of `CARRIED`, with one row for all messages that are alike."""
+        first = self.winner == "first"
+        # Keeping last messages, the order of rows is that of their last messages, and nobody waits: all times are one.
+        since = table["accepted_us"].to_numpy() - opened if first else np.zeros_like(opened)
+        added = {
+            "alike": pa.array(differs) if first else table["hash"],
+            "opened": pa.array(opened),
+            "since": pa.array(since),
+            "all_since": pa.array(since * table["count"].to_numpy() + table["behind_us"].to_numpy()),
+        }
+        for name, values in added.items():
+            table = table.append_column(name, values)
+        by = ("topic", "epoch", "key", "alike")
+        how = dict.fromkeys(("opened", "since", "hash", "size", "status"), "min")
+        how |= {"position": "min" if first else "max", "all_since": "sum", "count": "sum"}
+        groups = table.group_by(by, use_threads=False).aggregate(list(how.items()))
+        rows = {name: groups[name] for name in by} | {name: groups[f"{name}_{what}"] for name, what in how.items()}
+        return rows | {
+            "accepted_us": pc.add(rows["opened"], rows["since"]),
+            "behind_us": pc.subtract(rows["all_since"], pc.multiply(rows["since"], rows["count"])),
+        }
+
+    def _as_counted(self, columns: Mapping[str, Any]) -> pa.RecordBatch:
+        """These columns, the policy's, and nulls for the others."""
+        schema = to_arrow_schema(COUNTED)
+        rows = len(columns["topic"])
+        columns = dict(columns) | {"window_us": [self.length] * rows, "winner": [self.winner] * rows}
+        arrays = [
+            pa.array(columns[item.name], item.type) if item.name in columns else pa.nulls(rows, item.type)
+            for item in schema
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _now(topics: pa.ChunkedArray, latest: Mapping[str, int]) -> np.ndarray:
+    """What time it is for each message; in a topic that had no new ones, no time has gone by."""
+    encoded = topics.combine_chunks().dictionary_encode()
+    times = np.array([latest.get(topic, 0) for topic in encoded.dictionary.to_pylist()], np.int64)
+    now: np.ndarray = times[encoded.indices.to_numpy()]
+    return now

@@ -1,0 +1,113 @@
+"""Statistics that go on while messages come: the numbers of `windows`, from a stream of events.
+
+    journal = spark.readStream.format("zaichik").option("topic", "$journal/orders").load()
+    query = live.writer(from_journal(journal), Path("orders-live"), [timedelta(minutes=15)]).start()
+    ...
+    live.sums(spark, Path("orders-live")).show()
+
+What is counted and what is carried from one micro-batch to the next is told in `carry`. Here is how the two stay
+together with the stream's own place, whenever the program is killed. Spark repeats a micro-batch that it does not
+know to be finished, with the same messages and under the same number. So what micro-batch 7 leaves behind is a
+version of its own, `state/7`, made from the one before it and nothing else: made twice, it is the same.
+
+A stream needs a watermark: a time before which nothing more comes, so that what waited for it can go. Here it is
+exact and costs nothing. The broker's times never decrease within a topic, so the latest of them is the watermark.
+"""
+
+import json
+import shutil
+from collections.abc import Collection, Iterable
+from datetime import timedelta
+from functools import partial
+from itertools import product
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as fn
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+from pyspark.sql.types import StructType
+
+from zaichik.client.errors import ZaichikError
+from zaichik.spark import carry
+from zaichik.spark.carry import CARRIED, COUNTED, NEW, RAN_US, Policy
+from zaichik.spark.windows import WINDOWS, Window, Winner, by_key, length_us, summed
+
+
+class OtherWindows(ZaichikError):
+    """A folder has sums of other windows, which those asked for cannot go on from."""
+
+
+def writer(
+    events: DataFrame,
+    folder: Path,
+    windows: Iterable[Window],
+    winners: Collection[Winner] = ("first", "last"),
+    remember: timedelta = timedelta(days=7),
+) -> DataStreamWriter:
+    """What counts a stream of events; it still has to be told its trigger, if any, and started.
+
+    Args:
+        events: a stream of `EVENTS`, such as `from_journal` makes.
+        folder: for the sums, what is carried and the checkpoint; all workers must see it. Made if it is not there.
+        windows: lengths, the same ones as long as it is the same folder.
+        winners: which message of a window stays.
+        remember: how long after its window an update that nobody has seen may still be seen late, and, for the policy
+            that ran, how long after its window began a message's payload is known.
+
+    Raises:
+        OtherWindows: the folder has been used with others. Their sums began with the stream, so new ones would not.
+    """
+    policies: list[Policy] = [(RAN_US, "first"), *product([length_us(window) for window in windows], winners)]
+    _claim(folder, policies)
+    step = partial(_count, folder / "state", policies, remember // timedelta(microseconds=1))
+    return events.writeStream.foreachBatch(step).option("checkpointLocation", str(folder / "checkpoint"))
+
+
+def sums(spark: SparkSession, folder: Path) -> DataFrame:
+    """The numbers so far, as `windows.what_if` gives them; beside them, as length `RAN_US`, the policy that ran."""
+    state = folder / "state"
+    version = max(_versions(state), default=-1)
+    return _read(spark, state / f"{version}" / "sums", WINDOWS).withColumn("ratio", fn.col("kept") / fn.col("messages"))
+
+
+def _claim(folder: Path, policies: list[Policy]) -> None:
+    """Write down what is counted in a folder; or see that it is the same as before."""
+    folder.mkdir(parents=True, exist_ok=True)
+    mark, text = folder / "policies.json", json.dumps(sorted(policies))
+    if not mark.exists():
+        mark.write_text(text, encoding="utf-8")
+    elif mark.read_text(encoding="utf-8") != text:
+        raise OtherWindows(f"{folder} counts other windows since its stream began; for these, take another folder")
+
+
+def _count(folder: Path, policies: list[Policy], remember_us: int, events: DataFrame, batch: int) -> None:
+    """Make this micro-batch's version, from the one before."""
+    spark = events.sparkSession
+    before = max((version for version in _versions(folder) if version < batch), default=-1)
+    earlier, version = folder / f"{before}", folder / f"{batch}"
+    events = events.select(NEW.fieldNames()).persist()  # else each of the two steps below would ask the broker
+    times = events.groupBy("topic").agg(fn.max("accepted_us").alias("now")).collect()
+    new = events.withColumns({"count": fn.lit(1).cast("long"), "behind_us": fn.lit(0).cast("long")})
+    rows = _read(spark, earlier / "carried", CARRIED).unionByName(new, allowMissingColumns=True)
+    latest = {row["topic"]: row["now"] for row in times}
+    kernel = partial(carry.count, policies=policies, latest=latest, remember_us=remember_us)
+    counted = by_key(rows).mapInArrow(kernel, COUNTED).persist()
+    carried, changes = counted.where("messages IS NULL"), counted.where("messages IS NOT NULL")
+    carried.select(CARRIED.fieldNames()).write.mode("overwrite").parquet(str(version / "carried"))
+    parts = _read(spark, earlier / "sums", WINDOWS).unionByName(changes.select(WINDOWS.fieldNames()))
+    summed(parts).write.mode("overwrite").parquet(str(version / "sums"))
+    counted.unpersist()
+    events.unpersist()
+    for other in _versions(folder):  # the one before stays, for `sums` may be reading it
+        if other not in (before, batch):
+            shutil.rmtree(folder / f"{other}")
+
+
+def _versions(folder: Path) -> list[int]:
+    """Those that are complete: the sums are written last, and of them the mark of success."""
+    return [int(mark.parent.parent.name) for mark in folder.glob("*/sums/_SUCCESS")]
+
+
+def _read(spark: SparkSession, table: Path, schema: StructType) -> DataFrame:
+    """A table; an empty one if it is not there, as before the first micro-batch."""
+    return spark.read.schema(schema).parquet(str(table)) if table.exists() else spark.createDataFrame([], schema)

