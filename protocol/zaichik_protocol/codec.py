@@ -164,8 +164,7 @@ class FrameDecoder:
         except ProtocolError as error:
             if error.code.fatal:
                 self._fatal = error
-                self._data, self._at = b"", 0
-                self._later.clear()
+                self._data, self._at, self._later = b"", 0, bytearray()
             raise
 
     def _next_frame(self) -> Frame | NeedData:
