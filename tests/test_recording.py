@@ -1,5 +1,7 @@
 """Topics written down: nothing missing, nothing twice, whatever happened to the recorder before."""
 
+import errno
+
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
@@ -149,20 +151,27 @@ def test_a_file_appears_when_it_is_complete(tmp_path):
     assert one.parts() == [Part(7, 0, 4), Part(7, 4, 6)]
 
 
-def test_a_file_whose_writing_was_interrupted_never_appears(tmp_path, monkeypatch):
-    """What it has is not known: to go on might write messages twice."""
-    write, interrupts = pq.ParquetWriter.write_batch, iter([KeyboardInterrupt])
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (KeyboardInterrupt(), KeyboardInterrupt),
+        (OSError(errno.ENOSPC, "No space left on device"), CannotRecord),
+    ],
+)
+def test_a_file_whose_writing_was_interrupted_never_appears(tmp_path, monkeypatch, error, told):
+    """What it has is not known: to go on might write messages twice. Nor does it fill the disk."""
+    write, errors = pq.ParquetWriter.write_batch, iter([error])
 
     def write_batch(writer, batch):
         write(writer, batch)
-        for interrupt in interrupts:
-            raise interrupt
+        for one in errors:
+            raise one
 
     monkeypatch.setattr(recording, "GROUP_BYTES", 0)
     monkeypatch.setattr(pq.ParquetWriter, "write_batch", write_batch)
-    with pytest.raises(KeyboardInterrupt), Recording.open(tmp_path, "t") as one:
+    with pytest.raises(told, match=r"^$|cannot be written to \(No space"), Recording.open(tmp_path, "t") as one:
         one.add(7, [frame(0)])
-    assert Recording(tmp_path, "t").parts() == []
+    assert list(tmp_path.rglob("*.parquet")) == []
 
 
 def test_a_gap_is_between_two_files(tmp_path):

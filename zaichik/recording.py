@@ -5,6 +5,7 @@
 is what was accepted on that day (UTC) of the topic `orders` with that epoch: the offsets 1000 up to, not including,
 2500. The columns are offset, timestamp, key and payload; topic and day are in the path, where Spark, DuckDB, Polars and
 pandas look for them.
+Of a topic's name, letters that no folder may have, or that are not ASCII, are written as %2F or %C3%BC.
 
 * A file appears under its name when it is complete, never before. Until then it is hidden (it begins with a dot).
 * So the names are the state. Whoever goes on with a recording begins where they end: whatever happened to the one
@@ -43,7 +44,7 @@ _UNFINISHED = ".unfinished.parquet"
 
 
 class CannotRecord(ZaichikError):
-    """The folder is in use, or has a file that is none of ours."""
+    """The folder is in use, has a file that is none of ours, or cannot be written to."""
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -85,7 +86,7 @@ class Recording:
         """A recording that nobody else adds to as long as the block lasts. What was begun is finished at its end.
 
         Raises:
-            CannotRecord: somebody else does.
+            CannotRecord: somebody else does, or the disk is full.
         """
         recording = cls(root, topic)
         recording.folder.mkdir(parents=True, exist_ok=True)
@@ -94,12 +95,23 @@ class Recording:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise CannotRecord(f"another program is recording {topic} into {root} now") from None
-            for path in recording.folder.glob(f"*/{_UNFINISHED}"):
-                path.unlink()  # of a recorder that was killed
+            recording._remove_unfinished()  # of a recorder that was killed
             try:
-                yield recording
+                try:
+                    yield recording
+                finally:
+                    recording.flush()
+            except OSError as error:
+                raise CannotRecord(
+                    f"{recording.folder} cannot be written to ({error.strerror or error}). What was complete before is "
+                    "there: start again to go on"
+                ) from error
             finally:
-                recording.flush()
+                recording._remove_unfinished()
+
+    def _remove_unfinished(self) -> None:
+        for path in self.folder.glob(f"*/{_UNFINISHED}"):
+            path.unlink()
 
     def parts(self) -> list[Part]:
         """What is there, in order."""

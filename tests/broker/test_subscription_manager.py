@@ -97,7 +97,7 @@ def test_a_second_hello_is_unsupported_and_the_conversation_goes_on(client):
 def test_create_tells_what_is_in_force(client):
     """TOP-1, TOP-2."""
     (first,) = client.ask(CreateTopic(2, "t", ((Setting.CAPACITY, 5),)))
-    assert first == TopicCreated(2, 1, 1_000, ((1, 0), (2, 0), (3, 5), (4, 67_108_864), (5, 100_000)))
+    assert first == TopicCreated(2, 1, 1_000, ((1, 0), (2, 0), (3, 5), (4, 67_108_864), (5, 100_000), (6, 0)))
     client.broker.clock.advance(1)
     other = Conversation(client.broker)
     assert other.ask(CreateTopic(9, "t")) == [TopicCreated(9, 0, first.epoch, first.settings)]
