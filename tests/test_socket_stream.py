@@ -621,8 +621,9 @@ async def test_what_is_not_taken_of_the_pieces_is_given_back():
     async with pair() as (one, other):
         pieces = [os.urandom(MIB) for _ in range(16)]
         rest = one.send_pieces_nowait(pieces)
-        assert rest
-        assert one.send_pieces_nowait([b"more"]) == b"more", "the peer must read first"
+        while (still := one.send_pieces_nowait([rest])) != rest:  # the kernel moves it on, and takes a little more
+            rest = still
+        assert rest, "the peer must read first"
         whole = bytearray()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(one.send, rest)
