@@ -9,6 +9,7 @@ import socket
 import ssl
 import struct
 import subprocess
+import sys
 import warnings
 from contextlib import asynccontextmanager
 
@@ -18,7 +19,7 @@ from anyio.abc import SocketAttribute
 from anyio.lowlevel import checkpoint
 from anyio.streams.tls import TLSStream
 
-from zaichik.socket_stream import SocketStream
+from zaichik.socket_stream import DEAD_SECONDS, SocketStream
 
 pytestmark = pytest.mark.anyio
 
@@ -566,6 +567,17 @@ async def test_receive_each_on_a_closed_stream_says_so():
         await stream.aclose()
         with pytest.raises(anyio.ClosedResourceError):
             await stream.receive_each(lambda _: True)
+
+
+async def test_tcp_looks_whether_a_silent_peer_is_still_there():
+    """P7: a cable that was pulled says nothing."""
+    async with connected() as (stream, _):
+        raw = stream.extra(SocketAttribute.raw_socket)
+        assert raw.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        if sys.platform == "linux":
+            names = ("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT", "TCP_USER_TIMEOUT")
+            idle, every, times, most_ms = (raw.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) for name in names)
+            assert idle + every * times == DEAD_SECONDS == most_ms // 1000
 
 
 async def test_receiving_each_can_be_ended_and_begun_again():

@@ -28,6 +28,7 @@ from anyio.abc import ByteStream, SocketAttribute
 from anyio.lowlevel import checkpoint
 
 RECEIVE_BYTES = 256 * 1024  # one call's worth: large enough that batches come whole, small enough to be fair
+DEAD_SECONDS = 90  # after which a peer that answers nothing at all, not even TCP, is given up
 MAX_PIECES = 1024  # that one system call takes (IOV_MAX; POSIX asks for 16 only, Linux and macOS take as many)
 
 
@@ -42,6 +43,7 @@ class SocketStream(ByteStream):
         raw.setblocking(False)
         with suppress(OSError):  # macOS: the peer is gone again already; the first receive will tell
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # a request is sent when it is made
+            _find_dead_peers(raw)
         self._raw = raw
         self._drained = True  # the last receive took all there was, so another would most likely block
         self._end_receiving: Callable[[], None] | None = None  # while `receive_each` is at work by callbacks
@@ -218,6 +220,19 @@ class SocketStream(ByteStream):
             SocketAttribute.remote_address: lambda: self._raw.getpeername()[:2],
             SocketAttribute.remote_port: lambda: self._raw.getpeername()[1],
         }
+
+
+def _find_dead_peers(raw: socket.socket) -> None:
+    """Have TCP ask a silent peer whether it is there, and give up in time: a cable that was pulled says nothing."""
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    third = DEAD_SECONDS // 3
+    # As far as the system has them; macOS calls the first one TCP_KEEPALIVE.
+    for name, value in (
+        ("TCP_KEEPIDLE", third), ("TCP_KEEPALIVE", third), ("TCP_KEEPINTVL", third // 3), ("TCP_KEEPCNT", 6),
+        ("TCP_USER_TIMEOUT", DEAD_SECONDS * 1000),
+    ):  # fmt: skip
+        if hasattr(socket, name):
+            raw.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 async def _connected(raw: socket.socket, address: Any) -> socket.socket:

@@ -12,6 +12,7 @@ from zaichik_protocol.frames import (
     DEFAULT_PORT,
     EVENTS,
     FOREVER,
+    HEARTBEAT,
     PROTOCOL_VERSION,
     REPLIES,
     REQUESTS,
@@ -46,10 +47,10 @@ from zaichik_protocol.frames import (
 
 __all__ = [
     "DEFAULT_PORT",
-    "EVENTS", "FOREVER", "HELLO_MAX_FRAME", "NEED_DATA", "PROTOCOL_VERSION", "REPLIES", "REQUESTS", "Batch", "Close",
-    "Closed", "Commit", "Committed", "CreateTopic", "Describe", "Described", "EndCode", "Error", "ErrorCode", "Frame",
-    "FrameDecoder", "GoAway", "GoAwayCode", "Hello", "Kind", "Lagged", "Messages", "NeedData", "Ping", "Pong",
-    "ProtocolError", "Publish", "Published", "Refused", "Setting", "Start", "Subscribe", "Subscribed",
+    "EVENTS", "FOREVER", "HEARTBEAT", "HELLO_MAX_FRAME", "NEED_DATA", "PROTOCOL_VERSION", "REPLIES", "REQUESTS",
+    "Batch", "Close", "Closed", "Commit", "Committed", "CreateTopic", "Describe", "Described", "EndCode", "Error",
+    "ErrorCode", "Frame", "FrameDecoder", "GoAway", "GoAwayCode", "Hello", "Kind", "Lagged", "Messages", "NeedData",
+    "Ping", "Pong", "ProtocolError", "Publish", "Published", "Refused", "Setting", "Start", "Subscribe", "Subscribed",
     "SubscriptionEnded", "TopicCreated", "Unencodable", "Unsubscribe", "Unsubscribed", "Welcome", "encode",
     "encode_pieces",
 ]  # fmt: skip

@@ -104,6 +104,9 @@ class FrameDecoder:
     Args:
         accepts: the frame classes that may come.
         max_frame: largest length field accepted.
+
+    Attributes:
+        needed: bytes of the next frame in all; those of its length field, as long as that is not here.
     """
 
     def __init__(self, accepts: Iterable[type[Frame]], max_frame: int) -> None:
@@ -112,7 +115,7 @@ class FrameDecoder:
         self._data = b""  # what came last, with nothing before it; frames are cut from it where they lie
         self._at = 0  # where the next frame begins in it
         self._later = bytearray()  # what came after it, while a frame was not all here
-        self._needed = LENGTH_SIZE  # bytes without which there is nothing to look at
+        self.needed = LENGTH_SIZE
         self._fatal: ProtocolError | None = None
 
     @classmethod
@@ -141,7 +144,7 @@ class FrameDecoder:
             return
         if self._at == len(self._data):
             self._data, self._at = data, 0
-        elif self.buffered + len(data) < self._needed:
+        elif self.buffered + len(data) < self.needed:
             self._later += data
         else:
             self._data = b"".join((memoryview(self._data)[self._at :], self._later, data))
@@ -161,12 +164,11 @@ class FrameDecoder:
         except ProtocolError as error:
             if error.code.fatal:
                 self._fatal = error
-                self._data, self._at = b"", 0
-                self._later.clear()
+                self._data, self._at, self._later = b"", 0, bytearray()
             raise
 
     def _next_frame(self) -> Frame | NeedData:
-        if self.buffered < self._needed:
+        if self.buffered < self.needed:
             return self._wait_for_data()
         data, begin = self._data, self._at
         length = int.from_bytes(data[begin : begin + LENGTH_SIZE], "little")
@@ -179,9 +181,9 @@ class FrameDecoder:
             raise ProtocolError(ErrorCode.FRAME_TOO_LARGE, problem)
         end = begin + LENGTH_SIZE + length
         if len(data) < end:
-            self._needed = LENGTH_SIZE + length
+            self.needed = LENGTH_SIZE + length
             return self._wait_for_data()
-        self._needed = LENGTH_SIZE
+        self.needed = LENGTH_SIZE
         self._data, self._at = (data, end) if end < len(data) else (b"", 0)  # who has nothing to do holds nothing
         _, code, flags, zero, frame_id = hot.HEADER.unpack_from(data, begin)
         cls = self._types.get(code)

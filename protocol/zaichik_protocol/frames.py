@@ -24,6 +24,7 @@ PROTOCOL_VERSION = 1
 DEFAULT_PORT = 8889
 FOREVER = 2**64 - 1  # a duration without end; also an `until` that is never reached
 REPLY = 0x80
+HEARTBEAT = 1  # a bit of `features`: the client promises a byte every `idle_ms` / 3
 
 
 class Setting(IntEnum):

@@ -17,9 +17,9 @@ from typing import Any
 
 from zaichik_protocol.batch import Batch, bitmap_size
 from zaichik_protocol.frames import Commit, Committed, Frame, Messages, Publish, Published
+from zaichik_protocol.layout import MIN_LENGTH
 
 HEADER = Struct("<IBBHI")  # length, type, flags, zero, id
-_AFTER_LENGTH = HEADER.size - 4
 
 Pieces = tuple[bytes, ...]  # of a frame; a batch is a piece of its own, so that nobody need copy it to send it
 Encoder = Callable[[Any], Pieces]
@@ -33,7 +33,7 @@ _MESSAGES = Struct("<Qq")  # base, accepted_us
 
 
 def _header(frame: Frame, body: int, bits: int = 0) -> bytes:
-    return HEADER.pack(_AFTER_LENGTH + body, frame.TYPE, bits, 0, frame.id)
+    return HEADER.pack(MIN_LENGTH + body, frame.TYPE, bits, 0, frame.id)
 
 
 def _encode_publish(frame: Publish) -> Pieces:
@@ -71,7 +71,7 @@ def _integers(cls: type[Frame], names: Sequence[str], formats: str) -> tuple[Enc
     values = attrgetter("id", *names)
 
     def encode(frame: Frame) -> Pieces:
-        return (whole.pack(_AFTER_LENGTH + body.size, cls.TYPE, 0, 0, *values(frame)),)
+        return (whole.pack(MIN_LENGTH + body.size, cls.TYPE, 0, 0, *values(frame)),)
 
     def decode(frame_id: int, data: bytes, at: int, end: int) -> Frame:
         return cls(frame_id, *body.unpack(data[at:end]))

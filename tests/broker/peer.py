@@ -90,10 +90,11 @@ class MemoryStream(ByteStream):
 class Peer:
     """A client at the far end of a `MemoryStream`."""
 
-    def __init__(self, room=2**60):
+    def __init__(self, room=2**60, *, greeting=True):
         self.stream = MemoryStream(room)
         self.decoder = FrameDecoder.for_client()
-        self.send(Hello(1, client="peer"))
+        if greeting:
+            self.send(Hello(1, client="peer"))
 
     def send(self, *frames):
         """Send as one piece."""

@@ -13,14 +13,17 @@ from peer import GUARD, Peer
 from zaichik.background import BackgroundTasks
 from zaichik.broker import connection as connection_module
 from zaichik.broker.connection import FRAMES_AT_ONCE, Connection
+from zaichik.broker.foreign import HTTP_ANSWER
 from zaichik.broker.subscription_manager import SubscriptionManager
 from zaichik_protocol import (
+    HEARTBEAT,
     Close,
     Closed,
     CreateTopic,
     Error,
     ErrorCode,
     GoAway,
+    Hello,
     Messages,
     Ping,
     Pong,
@@ -74,7 +77,7 @@ async def test_a_conversation(caplog):
         await peer.stream.until(lambda: peer.stream.is_closed)
         await anyio.wait_all_tasks_blocked()
         assert_nothing_is_left(broker)
-    assert reasons(caplog) == ["closed"]
+    assert reasons(caplog) == ["CLOSED"]
 
 
 async def test_frames_in_any_pieces():
@@ -272,7 +275,7 @@ async def test_a_peer_that_resets_leaves_nothing(caplog):
         assert len(broker.managers) == 1
         other.send(Publish(3, "t", batch(b"")))
         assert (await other.receive()).subscribers == 1
-    assert "the peer is gone (BrokenResourceError)" in reasons(caplog)
+    assert "GONE: BrokenResourceError" in reasons(caplog)
 
 
 async def test_a_send_that_fails_ends_the_connection():
@@ -357,6 +360,85 @@ async def test_publishing_much_to_a_topic_one_subscribes_to_and_does_not_read():
         frames = [await peer.receive() for _ in range(402)]
         assert [type(frame) for frame in frames[:2]] == [Welcome, Subscribed]
         assert [frame.base for frame in frames[2:]] == list(range(400))
+
+
+# -- who takes too long, and who is wrong here -----------------------------------------------------------------
+
+
+async def looked_at(broker, connections, seconds):
+    for _ in range(seconds):
+        broker.clock.advance(1)
+        for connection in connections:
+            connection.look(broker.clock.now_us())
+        await anyio.wait_all_tasks_blocked()
+
+
+@pytest.mark.parametrize(
+    ("greeting", "first", "code"),
+    [
+        (False, b"", ErrorCode.HANDSHAKE_TIMEOUT),
+        (False, encode(Hello(1))[:-1], ErrorCode.HANDSHAKE_TIMEOUT),
+        (True, encode(Ping(2))[:-1], ErrorCode.FRAME_TIMEOUT),
+        (False, encode(Hello(1, features=HEARTBEAT)), ErrorCode.IDLE_TIMEOUT),
+    ],
+)
+async def test_a_client_that_takes_too_long_is_told_and_cut_off(greeting, first, code, caplog):
+    """TIM-1, TIM-2, TIM-3; the others never notice."""
+    caplog.set_level(logging.INFO)
+    peer, other = Peer(greeting=greeting), Peer()
+    async with connected(peer, other, idle_timeout=20) as (broker, connections):
+        if first:
+            peer.send_bytes(first)
+        await anyio.wait_all_tasks_blocked()
+        await looked_at(broker, connections, 30)
+        error = (await peer.rest())[-1]
+        assert (error.code, error.fatal, error.retryable) == (code, True, True)
+        await peer.stream.until(lambda: peer.stream.is_closed)
+        await anyio.wait_all_tasks_blocked()
+        assert len(broker.managers) == 1
+        assert broker.ends == {code.name: 1}
+    assert reasons(caplog)[0].startswith(f"{code.name}: ")
+
+
+async def test_who_does_not_read_is_not_hurried():
+    """LAG-3 is the rule for him: his requests wait, and what is begun of the next one waits with them."""
+    peer = Peer(room=1)
+    async with connected(peer, max_replies=100) as (broker, connections):
+        await anyio.wait_all_tasks_blocked()
+        peer.send(*[Ping(2 + number, number) for number in range(50)])
+        peer.send_bytes(encode(Ping(99))[:-1])
+        await anyio.wait_all_tasks_blocked()
+        await looked_at(broker, connections, 60)
+        peer.read_on()
+        peer.send_bytes(encode(Ping(99))[-1:])
+        peer.end()
+        assert (await peer.rest())[-1] == Pong(99, 0)
+
+
+@pytest.mark.parametrize("step", [1, 1000])
+@pytest.mark.parametrize(
+    ("first", "name", "answer"),
+    [
+        (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP", HTTP_ANSWER),
+        (bytes.fromhex("16030100f8010000f40303"), "TLS", b""),
+        (b"*1\r\n$4\r\nPING\r\n", "Redis", b""),
+        (b"SSH-2.0-x\r\n", "SSH", b""),
+        (bytes.fromhex("101600044d5154540402003c"), "MQTT", b""),
+    ],
+)
+async def test_a_client_of_another_protocol_is_named_in_the_log_and_closed(first, name, answer, step, caplog):
+    """Byte by byte, too: what comes is judged as soon as it cannot be ours."""
+    caplog.set_level(logging.INFO)
+    peer = Peer(greeting=False)
+    async with connected(peer) as (broker, _):
+        for at in range(0, len(first), step):
+            peer.send_bytes(first[at : at + step])
+        peer.end()
+        await peer.stream.until(lambda: peer.stream.is_closed)
+        await anyio.wait_all_tasks_blocked()
+        assert_nothing_is_left(broker)
+    assert peer.stream.sent == answer
+    assert reasons(caplog) == [f"NOT_ZAICHIK: it speaks {name}"]
 
 
 # -- the short cut ---------------------------------------------------------------------------------------------
@@ -491,7 +573,7 @@ async def test_a_short_cut_that_fails_ends_the_connection(monkeypatch, caplog):
         await peer.stream.until(lambda: peer.stream.is_closed)
         await anyio.wait_all_tasks_blocked()
         assert_nothing_is_left(broker)
-    assert reasons(caplog) == ["the peer is gone (BrokenResourceError)"]
+    assert reasons(caplog) == ["GONE: BrokenResourceError"]
 
 
 async def test_a_bug_in_the_short_cut_ends_the_connection_and_leaves_nothing(monkeypatch):

@@ -306,7 +306,7 @@ class BrokerBesideModel(RuleBasedStateMachine):
             client.manager.apply(Close(77), self.clock.now_us())
             assert self.frames(client, client.manager.turn(self.clock.now_us())) == [Closed(77)]
         self.model.close(client.model)
-        self.core.disconnect(client.manager)
+        self.core.disconnect(client.manager, "GONE")
         assert self.frames(client, client.manager.turn(self.clock.now_us())) == []
         self.clients[index] = self.connected()
 

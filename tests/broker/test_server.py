@@ -109,6 +109,45 @@ def watch(monkeypatch):
     return Watch(monkeypatch)
 
 
+# -- limits ----------------------------------------------------------------------------------------------------
+
+
+async def test_one_connection_more_than_may_be_is_told_so(watch):
+    """P6: with two allowed, the third is turned away; when one has gone, there is room again."""
+    async with running_broker(settings=BrokerSettings(max_connections=2)) as server:
+        async with client_of(server), client_of(server) as second:
+            async with await anyio.connect_tcp(server.host, server.port) as stream:
+                third = Client(stream)
+                error = await third.receive()
+                assert (error.code, error.fatal, error.retryable) == (ErrorCode.TOO_MANY_CONNECTIONS, True, True)
+                assert await third.receive() is None
+            await watch.until(lambda: len(server.broker.managers) == 2)
+            assert await second.ask(Ping(2, 5)) == Pong(2, 5)
+        await watch.until(lambda: not server.broker.managers)
+        async with client_of(server) as again:
+            assert await again.ask(Ping(2, 5)) == Pong(2, 5)
+        assert server.broker.ends["TOO_MANY_CONNECTIONS"] == 1
+
+
+async def test_a_sweep_cuts_off_who_takes_too_long(watch):
+    """TIM-1."""
+    clock = ManualClock()
+    async with running_broker(clock=clock) as server, await anyio.connect_tcp(server.host, server.port) as stream:
+        await watch.until(lambda: server.broker.managers)
+        for _ in range(6):
+            clock.advance(1)
+            server.sweep()
+        error = await Client(stream).receive()
+        assert error.code == ErrorCode.HANDSHAKE_TIMEOUT
+
+
+def test_descriptors_are_left_for_other_things(monkeypatch):
+    monkeypatch.setattr("zaichik.broker.settings.getrlimit", lambda _: (1024, 4096))
+    assert BrokerSettings().max_connections == 1024 - 64
+    monkeypatch.setattr("zaichik.broker.settings.getrlimit", lambda _: (2**20, 2**20))
+    assert BrokerSettings().max_connections == 10_000
+
+
 # -- serving ---------------------------------------------------------------------------------------------------
 
 

@@ -5,6 +5,7 @@ from conversation import Conversation, batch, broker_with
 
 from zaichik_protocol import (
     FOREVER,
+    HEARTBEAT,
     Batch,
     Close,
     Closed,
@@ -56,11 +57,18 @@ def test_welcome_tells_the_limits():
     client = Conversation(broker_with(max_credit=9, max_batch=8, max_message=7, max_frame=6000), greeted=False)
     (welcome,) = client.ask(Hello(3, version_min=0, version_max=9, features=2**64 - 1, client="me", auth=2))
     assert welcome == Welcome(
-        3, version=1, features=0, boot=client.broker.boot, max_frame=6000, max_batch=8, max_message=7, max_credit=9,
-        idle_ms=0, broker=client.broker.name,
+        3, version=1, features=HEARTBEAT, boot=client.broker.boot, max_frame=6000, max_batch=8, max_message=7,
+        max_credit=9, idle_ms=90_000, broker=client.broker.name,
     )  # fmt: skip
     assert client.manager.greeted
     assert client.manager.client == "me"
+
+
+def test_who_promises_no_heartbeat_may_be_silent():
+    """TIM-3."""
+    client = Conversation(broker_with(), greeted=False)
+    (welcome,) = client.ask(Hello(3, features=2**64 - 2))
+    assert (welcome.features, welcome.idle_ms, client.manager.heartbeat) == (0, 0, False)
 
 
 @pytest.mark.parametrize(
@@ -374,7 +382,7 @@ def test_nothing_of_a_connection_is_left():
     other.ask(Publish(0, "u", batch(b"", b"")))
     client.turn()
     other.ask(Publish(0, "u", batch(b"")))
-    broker.disconnect(client.manager)
+    broker.disconnect(client.manager, "GONE")
     assert list(broker.managers.values()) == [other.manager]
     for topic in broker.registry:
         assert not topic.readers

@@ -1,6 +1,7 @@
 """What all connections share: the topics, the clock, the limits. No socket in sight."""
 
 import secrets
+from collections import Counter
 from collections.abc import Callable
 from importlib.metadata import version
 
@@ -21,6 +22,7 @@ class Broker:
         boot: a random number that tells this run from every other.
         registry: the topics.
         managers: the conversations going on, by the number of their connection.
+        ends: how many conversations have ended, by the reason.
     """
 
     def __init__(self, settings: BrokerSettings | None = None, clock: Clock | None = None) -> None:
@@ -30,6 +32,7 @@ class Broker:
         self.boot = secrets.randbits(63) + 1
         self.registry = TopicRegistry(self.settings)
         self.managers: dict[int, SubscriptionManager] = {}
+        self.ends: Counter[str] = Counter()
         self._connections = 0
 
     def connect(self, on_output: Callable[[], None]) -> SubscriptionManager:
@@ -39,8 +42,9 @@ class Broker:
         self.managers[manager.number] = manager
         return manager
 
-    def disconnect(self, manager: SubscriptionManager) -> None:
-        """End a conversation: nothing of it is left (CLO-3)."""
+    def disconnect(self, manager: SubscriptionManager, reason: str) -> None:
+        """End a conversation: nothing of it is left (CLO-3) but its reason, up to the first colon, being counted."""
+        self.ends[reason.partition(":")[0]] += 1
         manager.close()
         del self.managers[manager.number]
 

@@ -18,6 +18,8 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from zaichik.broker.broker import Broker
+from zaichik.broker.deadlines import Deadlines
+from zaichik.broker.foreign import FIRST_BYTES, HTTP_ANSWER, recognised
 from zaichik.socket_stream import SocketStream
 from zaichik_protocol import NEED_DATA, ErrorCode, FrameDecoder, Hello, ProtocolError, Refused
 
@@ -47,7 +49,10 @@ class Connection:
         self._room = anyio.Event()
         self._read_all = anyio.Event()
         self._decoder = FrameDecoder.for_broker()
+        self._first_bytes = b""  # of a peer that was not greeted yet
+        self._frames = 0  # that came, good or bad
         self._manager = broker.connect(self._on_output)
+        self._deadlines = Deadlines(broker.settings, broker.clock.now_us())
 
     def _on_output(self) -> None:
         if not self._is_applying:
@@ -59,17 +64,33 @@ class Connection:
             pass
         self._manager.go_away()
 
+    def refuse(self, refusal: Refused) -> None:
+        """End the conversation for a reason that is no request's."""
+        self._manager.refuse(refusal, 0, 0)
+
+    def look(self, now_us: int) -> None:
+        """Cut the client off if it takes too long; a server does it once a second (TIM-1 to TIM-3)."""
+        manager, decoder = self._manager, self._decoder
+        # While replies pile up nothing is read: then LAG-3 is the rule.
+        if not manager.closing and manager.reply_bytes <= self._broker.settings.max_replies:
+            greeted, heartbeat = manager.greeted, manager.heartbeat
+            refusal = self._deadlines.look(
+                now_us, self._frames, decoder.buffered, decoder.needed, greeted=greeted, heartbeat=heartbeat
+            )
+            if refusal is not None:
+                self.refuse(refusal)
+
     async def run(self) -> None:
         """Serve the client until one side ends the conversation."""
         logger.info("%s connected", self._peer)
-        reason = "stopped"
+        reason = "STOPPED"
         try:
             async with self._stream, anyio.create_task_group() as tasks:
                 tasks.start_soon(self._read)
                 reason = await self._write()
                 tasks.cancel_scope.cancel()
         finally:
-            self._broker.disconnect(self._manager)
+            self._broker.disconnect(self._manager, reason)
             logger.info("%s %r disconnected: %s", self._peer, self._manager.client, reason)
 
     # -- reading ---------------------------------------------------------------------------------------------
@@ -89,6 +110,8 @@ class Connection:
     def _take(self, data: bytes) -> bool:
         # After a Close or a fatal error the client is read and not heard. Closing a socket that holds unread bytes
         # resets it, and a reset can take our last frames away from the peer.
+        if not self._manager.greeted:
+            self._first_bytes = (self._first_bytes + data)[:FIRST_BYTES]
         self._decoder.receive_data(b"" if self._manager.closing else data)
         return self._apply_some()
 
@@ -121,10 +144,16 @@ class Connection:
         try:
             frame = self._decoder.next_frame()
         except ProtocolError as error:
-            manager.refuse(error, error.request_id, error.request_type)
+            self._frames += 1
+            if not manager.greeted and (protocol := recognised(self._first_bytes)):
+                self._unsent = HTTP_ANSWER if protocol == "HTTP" else b""
+                manager.end(f"NOT_ZAICHIK: it speaks {protocol}")
+            else:
+                manager.refuse(error, error.request_id, error.request_type)
             return True
         if frame is NEED_DATA:
             return False
+        self._frames += 1
         try:
             manager.apply(frame, self._broker.clock.now_us())
         except Exception:
@@ -158,7 +187,7 @@ class Connection:
             # Part of a frame may be on its way: nothing that could be said now would be understood.
             return f"{ErrorCode.SLOW_CONSUMER.name}: it read nothing for {self._broker.settings.write_timeout:g} s"
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError) as error:
-            reason = f"the peer is gone ({type(error).__name__})"
+            reason = f"GONE: {type(error).__name__}"
             # What it sent before is still carried out (CLO-1). The reader's own sends see to the replies: they fail.
             self._is_idle = True
             self._room.set()

@@ -57,8 +57,10 @@ def _broker(broker: "Broker", now_us: int) -> State:
         "boot": broker.boot,
         "now_us": now_us,
         "connections": len(broker.managers),
+        "disconnects": dict(sorted(broker.ends.items())),
         "subscriptions": sum(len(manager.subscriptions) for manager in broker.managers.values()),
         "topics": len(broker.registry),
+        "bytes": broker.registry.budget.used,
         "limits": broker.settings.limits(),
         "topic_defaults": asdict(broker.settings.topic),
     }

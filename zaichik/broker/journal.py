@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from struct import Struct
 
+from zaichik.broker.budget import Budget
 from zaichik.broker.settings import MAX_CAPACITY, TopicSettings
 from zaichik.broker.topic_controller import TopicController
 from zaichik_protocol import FOREVER, Batch
@@ -30,14 +31,15 @@ class Journal:
 
     Args:
         of: the topic it is about, created with `journal_bytes`.
+        budget: the bytes all topics may hold together.
 
     Attributes:
         topic: the journal, as a topic.
     """
 
-    def __init__(self, of: TopicController) -> None:
+    def __init__(self, of: TopicController, budget: Budget) -> None:
         settings = TopicSettings(FOREVER, capacity=MAX_CAPACITY, max_bytes=of.settings.journal_bytes)
-        self.topic = TopicController(PREFIX + of.name, settings, of.epoch, explicit=True)
+        self.topic = TopicController(PREFIX + of.name, settings, of.epoch, explicit=True, budget=budget)
         # The latest offset of each key: as many as there can be open windows, so whatever keeps a message out is here.
         self._winners: OrderedDict[bytes, int] = OrderedDict()
         self._max_winners = of.settings.max_keys if of.settings.compaction_window_ms else 0

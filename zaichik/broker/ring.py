@@ -27,6 +27,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from zaichik.broker.budget import Budget
 from zaichik_protocol import Batch
 
 
@@ -56,6 +57,7 @@ class BroadcastRing:
     Args:
         capacity: messages it holds at most.
         max_bytes: bytes of batches it holds at most.
+        budget: what all rings share; by default it has one to itself, without end.
 
     Attributes:
         head: the oldest offset that can be read.
@@ -65,7 +67,7 @@ class BroadcastRing:
         expired: messages whose time was over (RET-5, RET-1).
     """
 
-    def __init__(self, capacity: int, max_bytes: int) -> None:
+    def __init__(self, capacity: int, max_bytes: int, budget: Budget | None = None) -> None:
         self.capacity = capacity
         self.max_bytes = max_bytes
         self.head = 0
@@ -76,6 +78,8 @@ class BroadcastRing:
         self._entries: list[Entry | None] = []  # None: dead
         self._bases: list[int] = []
         self._first = 0  # index of the first entry that is not dead
+        self._budget = budget or Budget()
+        self._budget.add(self)
         # Who waits for the next message. A dict, because it keeps order and forgets in O(1).
         self._waiting: dict[object, Callable[[], None]] = {}
 
@@ -89,7 +93,9 @@ class BroadcastRing:
         self._bases.append(base)
         self.next_offset += batch.count
         self.bytes += len(batch.data)
+        self._budget.used += len(batch.data)
         self._evict()
+        self._budget.relieve(self)
         waiting, self._waiting = self._waiting, {}
         for wake in waiting.values():
             wake()
@@ -102,6 +108,15 @@ class BroadcastRing:
         while self.bytes > self.max_bytes:
             self._drop_below(self._at(self._first).end)
         self.evicted += self.head - before
+
+    def evict_oldest(self, *, leaving: int) -> bool:
+        """Drop the oldest batch, as evicted, if there are more than so many; whether there were (RET-6)."""
+        if len(self._entries) - self._first <= leaving:
+            return False
+        end = self._at(self._first).end
+        self.evicted += end - self.head
+        self._drop_below(end)
+        return True
 
     def expire_accepted_until(self, limit_us: int) -> None:
         """Drop every message accepted at or before `limit_us`, as expired."""
@@ -152,6 +167,7 @@ class BroadcastRing:
             if entry.end > offset:
                 break
             self.bytes -= len(entry.batch.data)
+            self._budget.used -= len(entry.batch.data)
             self._entries[self._first] = None
             self._first += 1
         if self._first * 2 > len(self._entries):

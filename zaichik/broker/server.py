@@ -19,7 +19,7 @@ from zaichik.broker.connection import Connection
 from zaichik.broker.settings import BrokerSettings
 from zaichik.listener import Listener
 from zaichik.socket_stream import SocketStream
-from zaichik_protocol import DEFAULT_PORT
+from zaichik_protocol import DEFAULT_PORT, ErrorCode, Refused
 
 logger = logging.getLogger(__name__)
 
@@ -61,8 +61,10 @@ class Server:
         return self.broker.clock
 
     def sweep(self) -> None:
-        """Free what time has freed, now. It happens once a second by itself."""
+        """Free what time has freed, and look who takes too long, now. It happens once a second by itself."""
         self.broker.sweep()
+        for connection in self._connections:
+            connection.look(self.clock.now_us())
 
     def stop(self) -> None:
         """Begin the orderly end (CLO-2); `run` returns when it is done."""
@@ -98,6 +100,10 @@ class Server:
             await stream.aclose()
             return
         connection = Connection(stream, self.broker, peer)
+        most = self.broker.settings.max_connections
+        if len(self._connections) >= most:
+            problem = f"the broker has {most} connections, and that is as many as it may; try again later"
+            connection.refuse(Refused(ErrorCode.TOO_MANY_CONNECTIONS, problem))
         self._connections.add(connection)
         try:
             await connection.run()

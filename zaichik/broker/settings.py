@@ -1,6 +1,7 @@
 """Every limit and default of the broker, in one place, with the reason for each number."""
 
 from dataclasses import dataclass, field, fields, replace
+from resource import RLIMIT_NOFILE, getrlimit
 
 from zaichik_protocol import FOREVER, ErrorCode, Refused, Setting
 
@@ -80,9 +81,15 @@ class BrokerSettings:
             batch, its offsets and a topic's name; this is that and some room.
         max_key: bytes of a key: it is held as long as its window.
         max_credit: messages one subscription may have in flight.
+        max_bytes: of all topics together, as much as their rings hold (RET-10); at least one largest batch.
+        max_connections: at one time; 64 descriptors of those the process may open are left for other things.
         max_topics, max_subscriptions: of the broker, and of one connection.
         soft_output: unsent bytes of a connection above which no more messages are taken for it (LAG-3).
         max_replies: unsent bytes of replies above which a connection's requests are no longer read (LAG-3).
+        handshake_timeout: seconds from accept to a whole Hello (TIM-1).
+        frame_timeout, frame_rate: seconds in which a frame must be whole that was begun, and bytes a second it may
+            take on top (TIM-2): what the slowest line worth serving brings.
+        idle_timeout: seconds a client may be silent that has promised a heartbeat (TIM-3).
         write_timeout: seconds in which something must move when output is waiting (LAG-3).
         drain_timeout: seconds a stopping broker waits for its connections (CLO-2).
         auto_create: whether Publish and Subscribe create missing topics (TOP-3).
@@ -94,10 +101,16 @@ class BrokerSettings:
     max_frame: int = 1 * MIB + 128 * KIB
     max_key: int = 1 * KIB
     max_credit: int = 1_000_000
+    max_bytes: int = 512 * MIB
+    max_connections: int = field(default_factory=lambda: min(10_000, getrlimit(RLIMIT_NOFILE)[0] - 64))
     max_topics: int = 10_000
     max_subscriptions: int = 1_000
     soft_output: int = 256 * KIB
     max_replies: int = 128 * KIB
+    handshake_timeout: float = 5.0
+    frame_timeout: float = 10.0
+    frame_rate: int = 16 * KIB
+    idle_timeout: float = 90.0
     write_timeout: float = 10.0
     drain_timeout: float = 10.0
     auto_create: bool = True

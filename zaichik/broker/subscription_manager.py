@@ -19,6 +19,7 @@ from zaichik.broker.describe import describe
 from zaichik.broker.subscription import Subscription
 from zaichik.broker.topic_registry import OWN_TOPICS
 from zaichik_protocol import (
+    HEARTBEAT,
     PROTOCOL_VERSION,
     Batch,
     Close,
@@ -66,6 +67,7 @@ class SubscriptionManager:
     Attributes:
         client: the name the client gave in its Hello, "" before.
         greeted: whether the Hello was accepted.
+        heartbeat: whether the client promised one (TIM-3).
         reason: why it ends, for the log.
         closing: no more requests are taken; once `turn` gives nothing more, the connection is done.
         subscriptions: by their id.
@@ -76,8 +78,9 @@ class SubscriptionManager:
         self.number = number
         self.client = ""
         self.greeted = False
+        self.heartbeat = False
         self.closing = False
-        self.reason = "closed"
+        self.reason = "CLOSED"
         self.subscriptions: dict[int, Subscription] = {}
         self.reply_bytes = 0
         self._broker = broker
@@ -120,8 +123,7 @@ class SubscriptionManager:
         )
         self._send(error)
         if fatal:
-            self.reason = f"{code.name}: {refusal.message}"
-            self.close()
+            self.end(f"{code.name}: {refusal.message}")
 
     def _carry_out(self, request: Frame, now_us: int) -> Frame:
         match request:
@@ -163,18 +165,19 @@ class SubscriptionManager:
         if request.auth > 2:
             raise Refused(ErrorCode.INVALID_FIELD, f"auth is {request.auth}; it must be 0 to 2", "auth")
         self.greeted = True
+        self.heartbeat = bool(request.features & HEARTBEAT)
         self.client = request.client[:MAX_CLIENT_NAME]
         limits = self._settings
         return Welcome(
             request.id,
             version=PROTOCOL_VERSION,
-            features=0,
+            features=request.features & HEARTBEAT,
             boot=self._broker.boot,
             max_frame=limits.max_frame,
             max_batch=limits.max_batch,
             max_message=limits.max_message,
             max_credit=limits.max_credit,
-            idle_ms=0,
+            idle_ms=round(limits.idle_timeout * 1000) if self.heartbeat else 0,
             broker=self._broker.name,
         )
 
@@ -310,7 +313,12 @@ class SubscriptionManager:
         """Tell the client that the broker is stopping, and close (CLO-2)."""
         if not self.closing:
             self._send(GoAway(0, GoAwayCode.STOPPING, GoAwayCode.STOPPING.meaning))
-            self.close()
+            self.end("STOPPED")
+
+    def end(self, reason: str) -> None:
+        """Close, for that reason: a word for the counters, then perhaps a colon and a sentence."""
+        self.reason = reason
+        self.close()
 
     def close(self) -> None:
         """End all subscriptions and take no more requests. What is in the output will still be sent."""

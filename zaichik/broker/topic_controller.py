@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from zaichik.broker.budget import Budget
 from zaichik.broker.compaction import CompactionWindow
 from zaichik.broker.ring import BroadcastRing
 from zaichik.broker.settings import TopicSettings
@@ -57,14 +58,16 @@ class TopicController:
         journal: what tells of every message published, if it has one (JRN-1).
     """
 
-    def __init__(self, name: str, settings: TopicSettings, epoch: int, *, explicit: bool) -> None:
+    def __init__(
+        self, name: str, settings: TopicSettings, epoch: int, *, explicit: bool, budget: Budget | None = None
+    ) -> None:
         self.name = name
         self.epoch = epoch
         self.published = 0
         self.compacted = 0
         self.readers: dict[Reader, None] = {}  # a set that keeps order, so that everything is repeatable
         self.journal: Journal | None = None
-        self.ring = BroadcastRing(settings.capacity, settings.max_bytes)
+        self.ring = BroadcastRing(settings.capacity, settings.max_bytes, budget)
         self._apply(settings, explicit=explicit)
 
     def _apply(self, settings: TopicSettings, *, explicit: bool) -> None:

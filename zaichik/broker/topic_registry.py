@@ -8,6 +8,7 @@ there is nothing to lock (TOP-1).
 import unicodedata
 from collections.abc import Iterator
 
+from zaichik.broker.budget import Budget
 from zaichik.broker.journal import Journal
 from zaichik.broker.settings import BrokerSettings
 from zaichik.broker.topic_controller import TopicController
@@ -22,10 +23,14 @@ class TopicRegistry:
 
     Args:
         settings: the broker's; `settings.topic` are the defaults of new topics.
+
+    Attributes:
+        budget: the bytes all topics may hold together.
     """
 
     def __init__(self, settings: BrokerSettings) -> None:
         self._settings = settings
+        self.budget = Budget(settings.max_bytes)
         self._topics: dict[str, TopicController] = {}
 
     def __iter__(self) -> Iterator[TopicController]:
@@ -81,7 +86,7 @@ class TopicRegistry:
                 f"the broker holds {len(self._topics)} topics, as many as it may. Use one of them.",
                 "topic",
             )
-        topic = TopicController(name, settings, max(1, now_us), explicit=explicit)
+        topic = TopicController(name, settings, max(1, now_us), explicit=explicit, budget=self.budget)
         self._topics[name] = topic
         self._give_journal(topic)
         return topic
@@ -89,7 +94,7 @@ class TopicRegistry:
     def _give_journal(self, topic: TopicController) -> None:
         """Make the topic's journal, if it wants one and has none (JRN-1)."""
         if topic.settings.journal_bytes and topic.journal is None:
-            topic.journal = Journal(topic)
+            topic.journal = Journal(topic, self.budget)
             self._topics[topic.journal.topic.name] = topic.journal.topic
 
 

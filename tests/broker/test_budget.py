@@ -1,0 +1,92 @@
+"""What all rings of a broker may hold together (RET-10)."""
+
+import pytest
+from conversation import Conversation, batch, broker_with
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zaichik.broker.budget import Budget
+from zaichik.broker.ring import BroadcastRing
+from zaichik_protocol import CreateTopic, Lagged, Messages, Publish, Setting, Subscribe, Subscribed
+
+SIZE = len(batch(b"x" * 88).data)  # 20 bytes of count and offsets, and the payload
+
+
+def rings(count, limit):
+    budget = Budget(limit)
+    return budget, [BroadcastRing(10**6, 10**9, budget) for _ in range(count)]
+
+
+def store(ring, times=1):
+    for _ in range(times):
+        ring.append(batch(b"x" * 88), 0)
+
+
+def held(ring):
+    return ring.bytes // SIZE
+
+
+@pytest.mark.parametrize(("limit", "stays"), [(5 * SIZE - 1, 4), (5 * SIZE, 5), (5 * SIZE + 1, 5)])
+def test_the_limit_is_exact(limit, stays):
+    """P6: at the limit less one, at it, and at one more."""
+    budget, (ring,) = rings(1, limit)
+    store(ring, 5)
+    assert (held(ring), ring.evicted, budget.used) == (stays, 5 - stays, stays * SIZE)
+
+
+def test_who_publishes_pays_first():
+    _, (one, other) = rings(2, 6 * SIZE)
+    store(one, 3)
+    store(other, 3)
+    store(one, 2)
+    assert (held(one), held(other)) == (3, 3)
+    assert (one.evicted, other.evicted) == (2, 0)
+
+
+def test_when_there_is_nothing_older_the_largest_pays():
+    _, (small, large, newcomer) = rings(3, 6 * SIZE)
+    store(small, 2)
+    store(large, 4)
+    store(newcomer)
+    assert (held(small), held(large), held(newcomer)) == (2, 3, 1)
+
+
+def test_the_batch_just_published_stays():
+    """PUB-1, though its topic holds most."""
+    _, (one, other) = rings(2, 3 * SIZE)
+    store(other, 2)
+    one.append(batch(b"x" * (3 * SIZE - 20)), 0)
+    assert one.bytes == 3 * SIZE
+    assert (held(other), other.evicted) == (0, 2)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 300)), max_size=60), st.integers(400, 1500))
+def test_the_sum_is_always_what_the_rings_hold_and_never_above_the_limit(publishes, limit):
+    budget, all_of_them = rings(4, limit)
+    for number, size in publishes:
+        ring = all_of_them[number]
+        ring.append(batch(b"x" * size), 0)
+        assert ring.next_offset > ring.head, "what was just published can be read"
+        assert budget.used == sum(ring.bytes for ring in all_of_them) <= limit
+        assert all(ring.head == ring.evicted + ring.expired for ring in all_of_them)
+        ring.expire_below(ring.next_offset - size % 2)
+
+
+def test_a_reader_whose_messages_went_for_another_topic_is_told():
+    """LAG-1."""
+    client = Conversation(broker_with(max_bytes=4 * SIZE))
+    client.tell(*[Publish(0, "a", batch(b"x" * 88)) for _ in range(4)])
+    client.tell(Publish(0, "b", batch(b"x" * 88)))
+    subscribed, lagged, messages, *_ = client.ask(Subscribe(2, "a", start=2, value=0, credit=9))
+    assert isinstance(subscribed, Subscribed)
+    assert lagged == Lagged(2, 0, 1)
+    assert isinstance(messages, Messages)
+    assert messages.base == 1
+
+
+def test_a_journal_counts():
+    client = Conversation(broker_with())
+    client.ask(CreateTopic(2, "a", ((Setting.JOURNAL_BYTES, 10_000),)), Publish(3, "a", batch(b"x" * 88)))
+    topics = {topic.name: topic.ring.bytes for topic in client.broker.registry}
+    assert topics["$journal/a"] > 0
+    assert client.broker.registry.budget.used == sum(topics.values())

@@ -1,0 +1,67 @@
+"""How long a client may take: for its Hello, for a frame it has begun, between two signs of life.
+
+No connection has a timer. The broker looks at each of them once a second and compares what it sees with what it saw
+before, so a thousand idle clients cost a thousand comparisons a second, and a busy one nothing more than they do.
+Whoever is overdue is cut off if he is still overdue at the next look. In between, everything that had come was read:
+nobody is judged by time in which the broker itself stood still.
+"""
+
+from zaichik.broker.settings import BrokerSettings
+from zaichik_protocol import ErrorCode, Refused
+
+_SECOND = 1_000_000  # µs
+
+
+class Deadlines:
+    """Those of one connection.
+
+    Args:
+        settings: the limits.
+        now_us: when it was accepted.
+    """
+
+    def __init__(self, settings: BrokerSettings, now_us: int) -> None:
+        self._settings = settings
+        self._accepted_us = now_us
+        self._frames = self._buffered = 0  # seen at the last look
+        self._heard_us = now_us  # since when nothing came
+        self._begun_us = now_us  # since when the frame that is not all here was seen
+        self._was_overdue = False
+
+    def look(
+        self, now_us: int, frames: int, buffered: int, needed: int, *, greeted: bool, heartbeat: bool
+    ) -> Refused | None:
+        """Why to cut the client off, if it is time to.
+
+        Args:
+            now_us: the broker's clock.
+            frames: whole frames that came so far.
+            buffered: bytes of the next one that came.
+            needed: bytes it has in all, as far as is known.
+            greeted: whether there was a Hello.
+            heartbeat: whether the client promised never to be silent for long.
+        """
+        if frames != self._frames or not buffered:
+            self._begun_us = now_us
+        if (frames, buffered) != (self._frames, self._buffered):
+            self._heard_us = now_us
+        self._frames, self._buffered = frames, buffered
+        refusal = self._judge(now_us, needed, greeted=greeted, heartbeat=heartbeat)
+        was_overdue, self._was_overdue = self._was_overdue, refusal is not None
+        return refusal if was_overdue else None
+
+    def _judge(self, now_us: int, needed: int, *, greeted: bool, heartbeat: bool) -> Refused | None:
+        limits = self._settings
+        if not greeted:
+            if now_us - self._accepted_us < limits.handshake_timeout * _SECOND:
+                return None
+            return Refused(ErrorCode.HANDSHAKE_TIMEOUT, f"no complete Hello within {limits.handshake_timeout:g} s")
+        allowed = limits.frame_timeout + needed / limits.frame_rate
+        if now_us - self._begun_us >= allowed * _SECOND:
+            problem = f"a frame of {needed} bytes was begun {allowed:.0f} s ago, and {self._buffered} of them are here"
+            return Refused(ErrorCode.FRAME_TIMEOUT, problem)
+        if heartbeat and now_us - self._heard_us >= limits.idle_timeout * _SECOND:
+            return Refused(
+                ErrorCode.IDLE_TIMEOUT, f"a heartbeat was promised, and nothing came for {limits.idle_timeout:g} s"
+            )
+        return None
