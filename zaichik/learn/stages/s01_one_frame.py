@@ -1,0 +1,84 @@
+"""S1: one request, one answer."""
+
+from zaichik.learn.failure import Failed
+from zaichik.learn.stage import Stage
+from zaichik.learn.trace import frame_line
+from zaichik.learn.trial import Trial
+
+STAGE = Stage(
+    number=1,
+    title="One frame back",
+    chapter=2,
+    goal="Read a frame, answer with a frame: Hello with Welcome, Ping with Pong. A frame is a header of 12 bytes "
+    "(length, type, flags, zero, id) and a body; all integers are little-endian, and the length counts all that follows it.",
+    tested="Each request goes out in one piece, and its answer is taken apart to the last byte.",
+    real="Every binary protocol begins so: Kafka's length is a big-endian i32, MQTT's is 1 to 4 bytes of 7 bits, RabbitMQ "
+    "(AMQP 0-9-1) ends each frame with the byte 0xCE. A server that knows the length never has to search for an end.",
+    hints=(
+        "Reply type = request type with the top bit set; reply id = request id. Build body first, then the header "
+        "around it: length = 8 + size of the body.",
+        "tutorial/tiny_broker.py: `frame` builds one, `Connection.answer` takes one apart, `hello` and `ping` are the "
+        "two methods. protocol/README.md, section 8, shows Hello and Welcome byte by byte.",
+    ),
+)
+
+
+@STAGE.check(
+    "Hello is answered with Welcome",
+    hint="Compare your Welcome with the hexdump in protocol/README.md, section 8. Strings are a u16 length and UTF-8.",
+)
+async def welcome(trial: Trial) -> None:
+    """Version 1, no feature that was not offered, limits that leave room to work."""
+    connection = await trial.dial()
+    frame = await connection.hello()
+    connection.must_be(frame, "Welcome", version=1, features=0)
+    for field in ("boot", "max_frame", "max_batch", "max_message", "max_credit"):
+        if frame[field] == 0:
+            raise Failed(f"Welcome.{field} must not be 0", expected=f"{field} of at least 1", came=frame_line(frame))
+
+
+@STAGE.check(
+    "Ping is answered with Pong, with the same id and the same value",
+    hint="The id and the 8 bytes of the value come back as they came, whatever they are.",
+)
+async def pong(trial: Trial) -> None:
+    """The largest numbers come back whole, too."""
+    connection = await trial.client()
+    for value in (trial.rng.getrandbits(64), 0, 2**64 - 1):
+        frame_id = trial.rng.randrange(1, 2**32)
+        await connection.ok("Ping", frame_id=frame_id, value=value, expect={"id": frame_id, "value": value})
+
+
+@STAGE.check(
+    "requests are answered in their order, each once",
+    hint="Answer a request before you look at the next one, and do not forget what else is in the buffer.",
+)
+async def in_order(trial: Trial) -> None:
+    """Ten requests, sent without waiting."""
+    connection = await trial.client()
+    ids = [await connection.send("Ping", value=number) for number in range(10)]
+    for number, frame_id in enumerate(ids):
+        connection.must_be(await connection.reply(frame_id), "Pong", value=number)
+
+
+@STAGE.check(
+    "a request with id 0 is carried out in silence",
+    hint="Id 0 means: tell me only if it fails. So the reply is built, and not sent.",
+)
+async def silence(trial: Trial) -> None:
+    """Only the second Ping is answered."""
+    connection = await trial.client()
+    await connection.send("Ping", frame_id=0, value=1)
+    await connection.ok("Ping", frame_id=9, value=2, expect={"id": 9, "value": 2})
+
+
+@STAGE.check(
+    "boot is the same number on every connection",
+    hint="Draw it once, when the server starts: a client knows by it whether it has come back to the same broker.",
+)
+async def same_boot(trial: Trial) -> None:
+    """Two connections, one after the other."""
+    first = await trial.client()
+    await first.aclose()
+    second = await trial.dial()
+    await second.ok("Hello", expect={"boot": first.limits["boot"]})

@@ -1,0 +1,147 @@
+"""S13: a reader that does not read."""
+
+import anyio
+
+from zaichik.learn import wire
+from zaichik.learn.connection import Connection
+from zaichik.learn.failure import Failed
+from zaichik.learn.stage import Stage
+from zaichik.learn.trial import Trial
+from zaichik.learn.wire import CAPACITY, FOREVER, LATEST, TTL
+
+# More than all buffers between two programs on one machine hold: Linux's grow to 4 MiB for sending and 6 MiB for receiving.
+CHUNK, CHUNKS, ROOM = 65_536, 384, 20
+# Requests whose replies nobody reads. A reply is several times as long as its request, and 16 MiB of them are a proof.
+REQUESTS_A_MARK, MARKS = 4_000, 60
+STALLED_S = 1.0
+
+STAGE = Stage(
+    number=13,
+    title="A stuck reader harms nobody",
+    chapter=12,
+    goal="A program that does not read its socket must cost the broker a bounded amount of memory, and nobody else any time. "
+    "Its messages lag, its requests wait, and at last it may be cut off.",
+    tested="A subscriber stops reading while 24 MiB are published. Others are served meanwhile; what was kept for it must have "
+    "been bounded, and reported. Then a client sends requests and reads no reply.",
+    real="NATS cuts off a client that has 64 MB pending or takes no bytes for 10 s (max_pending, write_deadline); Redis has "
+    "client-output-buffer-limit (pubsub 32mb 8mb 60). RabbitMQ stops reading from publishers instead. The first zaichik had a "
+    "reader's own commits wait behind its unfinished send.",
+    hints=(
+        "Take from a topic only what the socket takes from you: while more than some 256 KiB wait to be sent, leave messages "
+        "in the ring (where they may be evicted). While replies pile up, do not read requests.",
+        "zaichik/broker/subscription_manager.py and connection.py: `soft_output` and `max_replies` are the two limits. "
+        "tutorial/tiny_broker.py has the first one, and says in its docstring that it leaves out the second.",
+    ),
+)
+
+
+async def _stuck(trial: Trial) -> tuple[Connection, Connection, int]:
+    """A reader with endless credit that has not read for 24 MiB, and the writer."""
+    stuck, writer = await trial.client(), await trial.client()
+    stuck.narrow()
+    await writer.ok("CreateTopic", topic=trial.topic(), settings={CAPACITY: ROOM, TTL: FOREVER})
+    subscription = await stuck.subscribe(trial.topic(), credit=100_000, credit_bytes=2**32 - 1)
+    return stuck, writer, subscription
+
+
+def _chunk(offset: int) -> tuple[bytes, bytes]:
+    return b"", offset.to_bytes(4, "little") + bytes(CHUNK - 4)
+
+
+@STAGE.check(
+    "publishers and other readers do not wait for a reader that does not read",
+    hint="Who sends to the stuck socket, and who waits for that? It must be the stuck connection's own task alone.",
+)
+async def others_go_on(trial: Trial) -> None:
+    """All is published, and all of it read by somebody else."""
+    stuck, writer, _ = await _stuck(trial)
+    reader = await trial.client()
+    subscription = await reader.subscribe(trial.topic(), credit=100_000, credit_bytes=2**32 - 1)
+    for offset in range(CHUNKS):
+        await writer.publish(trial.topic(), _chunk(offset), first_offset=offset, subscribers=2)
+        await reader.messages(subscription, offset, [_chunk(offset)])
+    await stuck.reset()
+
+
+@STAGE.check(
+    "what is kept for a stuck reader is bounded, and what it missed is told when it reads again",
+    hint="Is there a queue for each subscriber, or a send buffer without a limit? Leave messages in the ring until the "
+    "socket takes them.",
+)
+async def bounded(trial: Trial) -> None:
+    """Reading again, it gets messages and lag without a gap, and surely not everything."""
+    stuck, writer, subscription = await _stuck(trial)
+    for offset in range(CHUNKS):
+        await writer.publish(trial.topic(), _chunk(offset), first_offset=offset)
+    expected, missed = 0, 0
+    while expected < CHUNKS:
+        frame = await stuck.event(subscription, awaited=f"the message with offset {expected}, or lag")
+        if frame.name == "Lagged":
+            stuck.must_be(frame, "Lagged", from_offset=expected)
+            missed += frame["to_offset"] - expected
+            expected = frame["to_offset"]
+        else:
+            await _same(stuck, frame, expected)
+            expected += len(frame.messages)
+    if not missed:
+        kept = CHUNKS * CHUNK // 2**20
+        problem = f"all {kept} MiB were kept for a reader that did not read, though the ring holds {ROOM} messages"
+        raise Failed(problem, expected="Lagged, at some place", came="every message")
+
+
+async def _same(client: Connection, frame: wire.Frame, expected: int) -> None:
+    client.must_be(frame, "Messages", base=expected)
+    if [message.payload[:4] for message in frame.messages] != [
+        (expected + index).to_bytes(4, "little") for index in range(len(frame.messages))
+    ]:
+        raise Failed(f"the message with offset {expected} has another payload than was published")
+
+
+@STAGE.check(
+    "what a stuck reader itself asks for is still carried out",
+    hint="Read requests and write messages in two tasks: a send that waits must not stop the reading.",
+)
+async def own_requests(trial: Trial) -> None:
+    """It publishes to another topic while its own messages wait."""
+    stuck, writer, _ = await _stuck(trial)
+    other = await writer.subscribe(trial.topic("other"))
+    for offset in range(CHUNKS // 4):
+        await writer.publish(trial.topic(), _chunk(offset), first_offset=offset)
+    message = trial.message()
+    await stuck.send("Publish", frame_id=0, topic=trial.topic("other"), batch=[message])
+    await stuck.flush()
+    await writer.messages(other, 0, [message])
+    await stuck.reset()
+
+
+@STAGE.check(
+    "replies that nobody reads do not pile up without a bound",
+    hint="When more than some 128 KiB of replies wait to be sent, stop reading that client's requests.",
+)
+async def replies(trial: Trial) -> None:
+    """Requests whose long replies are not read; marks between them tell how many were carried out."""
+    greedy, watcher = await trial.client(), await trial.client()
+    greedy.narrow()
+    marks = await watcher.subscribe(trial.topic("marks"), start=LATEST, credit=1000)
+    await greedy.ok("CreateTopic", topic="t")
+    await greedy.send_bytes(b"")
+    seen = 0
+
+    async def send_all() -> None:
+        request = wire.encode("CreateTopic", frame_id=7, topic="t") * REQUESTS_A_MARK
+        mark = wire.encode("Publish", frame_id=0, topic=trial.topic("marks"), batch=[(b"", b"mark")])
+        await greedy.pour((request + mark for _ in range(MARKS)))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(send_all)
+        while seen < MARKS:
+            if not await watcher.has_event(marks, STALLED_S * max(1.0, trial.scale)):
+                break
+            seen += len(await watcher.next_messages(marks))
+        tasks.cancel_scope.cancel()
+    await watcher.ping()
+    await greedy.reset()
+    if seen == MARKS:
+        total = MARKS * REQUESTS_A_MARK
+        problem = f"{total:,} requests were carried out although not one of their replies had been read"
+        raise Failed(problem, expected="at some point, no more requests are read", came="all were carried out")
