@@ -10,7 +10,7 @@ from zaichik.console.failure import Failure
 from zaichik.learn import config, examination, progress, story
 from zaichik.learn.connected import Connected
 from zaichik.learn.examination import Plan
-from zaichik.learn.runner import Host, Result, ServerTrouble
+from zaichik.learn.runner import Host, Result, ServerTrouble, fresh_seeds
 from zaichik.learn.server import Launcher
 from zaichik.learn.stage import Check
 from zaichik.learn.trial import PATIENCE_S, Pace, Target
@@ -19,7 +19,8 @@ from zaichik.learn.trial import PATIENCE_S, Pace, Target
 def plan(arguments: argparse.Namespace) -> Plan:
     """What the options ask for. Waiting for what must come is never made shorter."""
     scale = arguments.time_scale
-    return Plan(arguments.seed, Pace(scale, PATIENCE_S * max(1.0, scale)), arguments.keep_going)
+    seeds = fresh_seeds() if arguments.seed is None else (arguments.seed,)
+    return Plan(seeds, Pace(scale, PATIENCE_S * max(1.0, scale)), arguments.keep_going)
 
 
 async def run(arguments: argparse.Namespace, console: Console) -> int:
@@ -59,7 +60,10 @@ async def _round(
     checks: Sequence[Check], host: Host, arguments: argparse.Namespace, console: Console, results: list[Result]
 ) -> None:
     stage = None
-    async for result in examination.examine(checks, host, plan(arguments)):
+    how = plan(arguments)
+    if not arguments.json:
+        learn_screen.print_seeds(console, how.seeds)
+    async for result in examination.examine(checks, host, how):
         results.append(result)
         if arguments.json:
             screen.print_json(story.as_json(result))

@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 
 from rich.console import Console
-from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from zaichik.learn import story
@@ -14,52 +12,72 @@ from zaichik.learn.stage import Stage
 
 OUTCOMES = {PASSED: ("ok", "green"), FAILED: ("FAIL", "bold red"), INCONCLUSIVE: ("busy", "yellow"), SKIPPED: ("--", "dim")}
 _STYLES = {"wrong": "bold", "first wrong byte": "red", "likely cause": "yellow", "frames": "dim", "server's output": "dim"}
-_TITLE_WIDTH = 16
-_NARROW = 70  # columns; below that, titles stand above their text
+_CODE = {"frames", "server's output", "proof"}
+TITLE_WIDTH = 17
+NARROW = 70  # columns; below that, titles stand above their text
+WORTH_TELLING_S = 0.5
+
+
+def print_seeds(console: Console, seeds: Sequence[int]) -> None:
+    """The seeds of a run, once for all its checks."""
+    told = f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}"
+    console.print(Text(told, "dim"))
 
 
 def print_stage(console: Console, stage: Stage) -> None:
     """A stage's heading."""
     console.print()
-    console.print(Text.assemble((f"{stage.id}  {stage.title}", "bold"), ("", "dim")))
+    console.print(Text(f"{stage.id}  {stage.title}", "bold"))
 
 
 def print_result(console: Console, result: Result) -> None:
     """A check in one line; if it failed, why."""
     word, style = OUTCOMES[result.outcome]
-    line = Table.grid(padding=(0, 1))
-    line.add_column(no_wrap=True, width=6, justify="right")
-    line.add_column(no_wrap=True, width=5)
-    line.add_column()
-    told = Text.assemble(result.check.title, (f"  seeds {story.seeds(result)}, {result.seconds:.1f} s", "dim"))
-    line.add_row(Text(word, style), result.check.id, told)
-    console.print(line)
+    took = f"  {result.seconds:.1f} s" if result.seconds >= WORTH_TELLING_S else ""
+    title = Text.assemble(result.check.title, (took, "dim"))
+    hang(console, Text.assemble((f"{word:>4}", style), f" {result.check.id:<6}"), title)
     if result.outcome != PASSED:
         print_sections(console, story.sections(result))
 
 
 def print_sections(console: Console, sections: Sequence[story.Section]) -> None:
     """The story of a failure, titles on the left where there is room."""
-    is_narrow = console.width < _NARROW
+    is_narrow = console.width < NARROW
     for section in sections:
         style = _STYLES.get(section.title, "")
-        is_code = section.title in {"frames", "server's output", "proof"}
-        text = Text("\n".join(section.lines), style, overflow="ellipsis" if is_code else "fold", no_wrap=is_code)
-        if is_narrow or is_code:
-            console.print(Padding(Text(section.title, "cyan"), (0, 0, 0, 2)))
-            console.print(Padding(text, (0, 0, 0, 4)))
+        if section.title in _CODE or is_narrow:
+            console.print(Text(f"     {section.title}", "cyan"))
+            for line in section.lines:
+                if section.title in _CODE:
+                    _print_cut(console, Text(f"       {line}", style))
+                else:
+                    hang(console, Text("       "), Text(line, style))
         else:
-            line = Table.grid(padding=(0, 1))
-            line.add_column(width=_TITLE_WIDTH)
-            line.add_column(overflow="fold")
-            line.add_row(Text(section.title, "cyan"), text)
-            console.print(Padding(line, (0, 0, 0, 2)))
+            for title, line in zip((section.title, *[""] * len(section.lines)), section.lines, strict=False):
+                hang(console, Text(f"     {title:<{TITLE_WIDTH}}", "cyan"), Text(line, style))
+
+
+def hang(console: Console, left: Text, right: Text) -> None:
+    """Text beside something: on a terminal folded, each line below the first; elsewhere one line."""
+    if not console.is_terminal:
+        console.print(Text.assemble(left, right), soft_wrap=True)
+        return
+    for number, line in enumerate(right.wrap(console, max(10, console.width - left.cell_len - 1))):
+        line.rstrip()
+        console.print(Text.assemble(left if number == 0 else " " * left.cell_len, line), soft_wrap=True)
+
+
+def _print_cut(console: Console, line: Text) -> None:
+    """A line that is cut at a terminal's edge rather than folded."""
+    if console.is_terminal:
+        line.truncate(console.width - 1, overflow="ellipsis")
+    console.print(line, soft_wrap=True)
 
 
 def print_trouble(console: Console, trouble: str) -> None:
     """Something that is no check's."""
     console.print()
-    console.print(Text(trouble, "bold red"))
+    console.print(Text(trouble, "bold red"), soft_wrap=not console.is_terminal)
 
 
 def print_summary(console: Console, counts: dict[str, int], results: Sequence[Result]) -> None:
@@ -78,6 +96,5 @@ def print_text(console: Console, stage: Stage) -> None:
     told = (("goal", stage.goal), ("tested", stage.tested), ("real systems", stage.real))
     sections = [story.Section(title, (text,)) for title, text in told]
     print_sections(console, [*sections, story.Section("read", (CHAPTERS[stage.chapter].show(),))])
-    console.print(Padding(Text("checks", "cyan"), (0, 0, 0, 2)))
-    for check in stage.checks:
-        console.print(Padding(Text(f"{check.id}  {check.title}"), (0, 0, 0, 4)))
+    for title, check in zip(("checks", *[""] * len(stage.checks)), stage.checks, strict=False):
+        hang(console, Text(f"     {title:<{TITLE_WIDTH}}", "cyan"), Text(f"{check.id}  {check.title}"))

@@ -3,7 +3,7 @@
 import itertools
 import socket
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -72,16 +72,10 @@ class Connection:
         with self._broken_is_failed():
             await self._writer.flush()
 
-    async def pour(self, pieces: Iterable[bytes]) -> None:
-        """Send much, piece by piece, without a record, until all is sent or the connection breaks."""
+    async def pour(self, data: bytes) -> None:
+        """Send much, without a record, and whether or not the server still listens."""
         with suppress(anyio.BrokenResourceError, OSError):
-            for piece in pieces:
-                await self._writer.exactly(piece)
-
-    def narrow(self) -> None:
-        """Let the kernel keep as little as it may of what is not read here."""
-        raw = self._stream.extra(SocketAttribute.raw_socket)
-        raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            await self._writer.exactly(data)
 
     async def end(self) -> None:
         """End this side of the stream (a FIN), and go on reading."""
@@ -256,7 +250,11 @@ class Connection:
     async def has_event(self, subscription: int, seconds: float) -> bool:
         """Whether an event of a subscription comes within these seconds; it is kept."""
         with anyio.move_on_after(seconds):
-            self.events.append(await self.event(subscription))
+            while not any(frame.id == subscription for frame in self.events):
+                frame = await self.read(awaited="an event")
+                if not frame.is_event:
+                    raise Failed("a reply came that nobody had asked for", came=frame_line(frame))
+                self.events.append(frame)
             return True
         return False
 

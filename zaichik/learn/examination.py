@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
 from zaichik.learn.progress import Progress
-from zaichik.learn.runner import Host, Result, fresh_seeds, run_check
+from zaichik.learn.runner import Host, Result, run_check
 from zaichik.learn.stage import Check, Stage
 from zaichik.learn.stages import CHECKS, STAGES
 from zaichik.learn.trial import Pace
@@ -19,18 +19,14 @@ class Plan:
     """How checks are run.
 
     Attributes:
-        seed: the only one to run, if somebody wants to see a run again.
+        seeds: each check is run with each of them.
         pace: how long things take.
         keep_going: whether to go on after a check that failed.
     """
 
-    seed: int | None = None
+    seeds: tuple[int, ...]
     pace: Pace = Pace()
     keep_going: bool = False
-
-    def seeds(self) -> Sequence[int]:
-        """The seeds of the next check."""
-        return fresh_seeds() if self.seed is None else (self.seed,)
 
 
 def select(what: str | None, progress: Progress) -> list[Check]:
@@ -67,7 +63,7 @@ async def examine(checks: Sequence[Check], host: Host, plan: Plan) -> AsyncItera
         ServerTrouble: there is no server to check.
     """
     for check in checks:
-        result = await run_check(check, host, plan.seeds(), plan.pace)
+        result = await run_check(check, host, plan.seeds, plan.pace)
         yield result
         if result.is_bad and not plan.keep_going:
             return

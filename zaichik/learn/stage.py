@@ -18,6 +18,8 @@ class Check:
         title: the sentence that must hold.
         hint: where to look first if it does not.
         function: carries it out; returns, or raises Failed, Inconclusive or Skipped.
+        heavy: whether it loads the machine, so that its seeds are run one after the other.
+        once: whether it takes so long, and leaves so little to chance, that one seed is enough.
     """
 
     id: str
@@ -25,6 +27,8 @@ class Check:
     title: str
     hint: str
     function: CheckFunction
+    heavy: bool = False
+    once: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,7 @@ class Stage:
         goal: what to make, and why anybody wants it.
         tested: what the checks do.
         real: what real systems do at this point.
+        heavy: whether its checks load the machine.
         hints: two more after each check's own: how it is usually built, and where it can be read.
         checks: in order.
     """
@@ -49,6 +54,7 @@ class Stage:
     tested: str
     real: str
     hints: tuple[str, str]
+    heavy: bool = False
     checks: list[Check] = field(default_factory=list)
 
     @property
@@ -56,12 +62,12 @@ class Stage:
         """Such as S5."""
         return f"S{self.number}"
 
-    def check(self, title: str, *, hint: str) -> Callable[[CheckFunction], CheckFunction]:
+    def check(self, title: str, *, hint: str, once: bool = False) -> Callable[[CheckFunction], CheckFunction]:
         """Declare a function as the stage's next check."""
 
         def declare(function: CheckFunction) -> CheckFunction:
             number = len(self.checks) + 1
-            self.checks.append(Check(f"{self.id}.{number}", self.number, title, hint, function))
+            self.checks.append(Check(f"{self.id}.{number}", self.number, title, hint, function, self.heavy, once))
             return function
 
         return declare

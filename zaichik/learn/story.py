@@ -41,7 +41,7 @@ def sections(result: Result) -> list[Section]:
         ("the server", (result.obituary,)),
         ("frames", _frames(result)),
         ("server's output", tuple(result.output.splitlines())),
-        ("run it again", (f"zaichik learn check {result.check.id} --seed {result.seed}",)),
+        ("run it again", (f"zaichik learn check {result.check.id} --seed {result.seed}  (frames {result.pattern})",)),
     ]
     return [Section(title, lines) for title, lines in told if any(lines)]
 
@@ -64,12 +64,6 @@ def _frames(result: Result) -> tuple[str, ...]:
             lines.append(f"{'':>{13 + len(who)}} {entry.hex()}")
     left_out = len(result.trace.entries) - FRAMES_SHOWN
     return (f"… {left_out} before", *lines) if left_out > 0 else tuple(lines)
-
-
-def seeds(result: Result) -> str:
-    """The seeds that were run, in a few characters."""
-    first, last = result.seeds[0], result.seeds[-1]
-    return f"{first}" if first == last else f"{first}-{last}"
 
 
 def as_json(result: Result) -> dict[str, Any]:

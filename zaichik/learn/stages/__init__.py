@@ -17,6 +17,7 @@ from zaichik.learn.stages import (
     s12_compaction,
     s13_stuck_reader,
     s14_close,
+    s15_history,
 )
 
 STAGES: tuple[Stage, ...] = (
@@ -35,5 +36,6 @@ STAGES: tuple[Stage, ...] = (
     s12_compaction.STAGE,
     s13_stuck_reader.STAGE,
     s14_close.STAGE,
+    s15_history.STAGE,
 )
 CHECKS: dict[str, Check] = {check.id: check for stage in STAGES for check in stage.checks}
