@@ -13,6 +13,7 @@ from zaichik.learn.config import FILE_NAME
 ACTIONS = {
     "init": learn_folder.init,
     "check": learn_check.run,
+    "next": learn_folder.step,
     "list": learn_folder.show_stages,
     "hint": learn_folder.show_hint,
     "watch": learn_watch.run,
@@ -25,7 +26,7 @@ gap. Each is checked from outside, over TCP, by the wire protocol alone; what fa
 It is also the conformance suite of the protocol: with `check all` it tells whether a broker is one.
 
 init DIR writes a learn.toml, which says how your server is started. check [WHAT] runs checks: the stage you are at,
-a stage (S5), a check (S5.2), or all. hint [WHAT] tells one thing more about the check that failed last, or about
+a stage (S5), a check (S5.2), or all. next goes on to the next stage. hint [WHAT] tells one thing more about the check that failed last, or about
 WHAT, each time. watch runs your stage whenever a file changes. list shows all stages, list S5 one of them. doctor
 looks whether everything that learn needs is there.
 """

@@ -12,7 +12,7 @@ from zaichik.learn.connected import Connected
 from zaichik.learn.examination import Plan
 from zaichik.learn.runner import Host, Result, ServerTrouble, fresh_seeds
 from zaichik.learn.server import Launcher
-from zaichik.learn.stage import Check
+from zaichik.learn.stage import Check, Stage
 from zaichik.learn.trial import PATIENCE_S, Pace, Target
 
 
@@ -53,7 +53,12 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
     if launcher is not None:
         examination.judge(known, results)
         progress.write(folder, known)
-    return _conclude(results, [trouble, *(launcher.complaints if launcher else ())], arguments, console)
+    troubles = [trouble, *(launcher.complaints if launcher else ())]
+    return _conclude(results, troubles, _passed_stage(known) if launcher else None, arguments, console)
+
+
+def _passed_stage(known: progress.Progress) -> Stage | None:
+    return examination.stage(known.stage) if known.stage in known.passed else None
 
 
 async def _round(
@@ -75,7 +80,11 @@ async def _round(
 
 
 def _conclude(
-    results: Sequence[Result], troubles: Sequence[str], arguments: argparse.Namespace, console: Console
+    results: Sequence[Result],
+    troubles: Sequence[str],
+    step: Stage | None,
+    arguments: argparse.Namespace,
+    console: Console,
 ) -> int:
     """The last lines, and the exit code."""
     said = [trouble for trouble in troubles if trouble]
@@ -85,5 +94,5 @@ def _conclude(
     else:
         for trouble in said:
             learn_screen.print_trouble(console, trouble)
-        learn_screen.print_summary(console, counts, results)
+        learn_screen.print_summary(console, counts, results, step)
     return 1 if said or any(result.is_bad for result in results) else 0

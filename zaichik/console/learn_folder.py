@@ -29,6 +29,21 @@ async def init(arguments: argparse.Namespace, console: Console) -> int:
     return 0
 
 
+async def step(arguments: argparse.Namespace, console: Console) -> int:
+    """On to the next stage, if the one being worked on is passed."""
+    known = progress.read(arguments.config.parent)
+    here = examination.stage(known.stage)
+    if here.number not in known.passed:
+        raise Failure(f"{here.id} is not passed yet; run its checks with: zaichik learn check")
+    if here is STAGES[-1]:
+        console.print(Text(f"{here.id} was the last stage. You have built a broker."))
+        return 0
+    known.stage = here.number + 1
+    progress.write(arguments.config.parent, known)
+    learn_screen.print_text(console, examination.stage(known.stage))
+    return 0
+
+
 async def show_stages(arguments: argparse.Namespace, console: Console) -> int:
     """All stages in a table, or one with its text."""
     known = progress.read(arguments.config.parent)

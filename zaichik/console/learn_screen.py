@@ -9,9 +9,10 @@ from zaichik.learn import story
 from zaichik.learn.chapters import CHAPTERS
 from zaichik.learn.runner import FAILED, INCONCLUSIVE, PASSED, SKIPPED, Result
 from zaichik.learn.stage import Stage
+from zaichik.learn.stages import STAGES
 
 OUTCOMES = {PASSED: ("ok", "green"), FAILED: ("FAIL", "bold red"), INCONCLUSIVE: ("busy", "yellow"), SKIPPED: ("--", "dim")}
-_STYLES = {"wrong": "bold", "first wrong byte": "red", "likely cause": "yellow", "frames": "dim", "server's output": "dim"}
+_STYLES = {"wrong": "bold", "hint": "yellow", "first wrong byte": "red", "likely cause": "yellow", "frames": "dim", "server's output": "dim"}
 _CODE = {"frames", "server's output", "proof"}
 TITLE_WIDTH = 17
 NARROW = 70  # columns; below that, titles stand above their text
@@ -30,14 +31,15 @@ def print_stage(console: Console, stage: Stage) -> None:
     console.print(Text(f"{stage.id}  {stage.title}", "bold"))
 
 
-def print_result(console: Console, result: Result) -> None:
-    """A check in one line; if it failed, why."""
+def print_result(console: Console, result: Result, *, hints: int = 0) -> None:
+    """A check in one line; if it failed, why, and as many hints as somebody has asked for."""
     word, style = OUTCOMES[result.outcome]
     took = f"  {result.seconds:.1f} s" if result.seconds >= WORTH_TELLING_S else ""
     title = Text.assemble(result.check.title, (took, "dim"))
     hang(console, Text.assemble((f"{word:>4}", style), f" {result.check.id:<6}"), title)
     if result.outcome != PASSED:
-        print_sections(console, story.sections(result))
+        told = STAGES[result.check.stage].hints_of(result.check)[:hints]
+        print_sections(console, [*([story.Section("hint", told)] if told else []), *story.sections(result)])
 
 
 def print_sections(console: Console, sections: Sequence[story.Section]) -> None:
@@ -80,14 +82,18 @@ def print_trouble(console: Console, trouble: str) -> None:
     console.print(Text(trouble, "bold red"), soft_wrap=not console.is_terminal)
 
 
-def print_summary(console: Console, counts: dict[str, int], results: Sequence[Result]) -> None:
-    """How many of each, and where to go from here."""
+def print_summary(
+    console: Console, counts: dict[str, int], results: Sequence[Result], step: Stage | None = None
+) -> None:
+    """How many of each, and where to go from here. `step` is the stage being worked on, if it is passed."""
     words = ", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count) or "nothing was run"
     console.print()
     console.print(Text(words, "bold"))
     bad = next((result for result in results if result.is_bad), None)
     if bad is not None:
         console.print("a hint: zaichik learn hint", style="dim")
+    elif step is not None:
+        console.print(f"{step.id} is passed; on to the next one: zaichik learn next", style="dim")
 
 
 def print_text(console: Console, stage: Stage) -> None:

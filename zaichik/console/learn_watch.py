@@ -1,5 +1,206 @@
-"""`zaichik learn doctor`."""
+"""`zaichik learn watch`: the stage being worked on, checked again whenever a file changes.
+
+On a terminal it is one screen and a few keys. Elsewhere, or with --plain, every run is printed below the one before,
+and Ctrl-C ends it.
+"""
+
 import argparse
+import os
+import sys
+import termios
+import tty
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from rich.console import Console
+from rich.text import Text
+
+from zaichik.console import learn_check, learn_screen
+from zaichik.console.failure import Failure
+from zaichik.learn import config, examination, files, progress
+from zaichik.learn.config import Config
+from zaichik.learn.runner import Result, ServerTrouble
+from zaichik.learn.server import Launcher
+from zaichik.learn.stages import STAGES
+
+CHANGED, NEXT, HINT, AGAIN, QUIT = "changed", "n", "h", "r", "q"
+FOOTER_LINES = 1
+
+
 async def run(arguments: argparse.Namespace, console: Console) -> int:
+    """Watch until q or Ctrl-C."""
+    try:
+        settings = config.read(arguments.config)
+    except config.BadConfig as error:
+        raise Failure(str(error)) from None
+    has_keys = console.is_terminal and sys.stdin.isatty()
+    watch = Watch(settings, arguments, console, has_keys=has_keys)
+    with _keys_at_once() if has_keys else _as_it_is():
+        await watch.run()
     return 0
+
+
+@contextmanager
+def _keys_at_once() -> Iterator[None]:
+    """Keys are read when they are typed, and not shown; afterwards the terminal is as before."""
+    before = termios.tcgetattr(sys.stdin)
+    tty.setcbreak(sys.stdin)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+
+
+@contextmanager
+def _as_it_is() -> Iterator[None]:
+    yield
+
+
+class Watch:
+    """A run of `watch`.
+
+    Args:
+        settings: how the server is started.
+        arguments: the command's.
+        console: where to.
+        has_keys: whether there is a keyboard, and a screen that may be cleared.
+    """
+
+    def __init__(self, settings: Config, arguments: argparse.Namespace, console: Console, *, has_keys: bool) -> None:
+        self._settings = settings
+        self._arguments = arguments
+        self._console = console
+        self._has_keys = has_keys
+        self._known = progress.read(settings.folder)
+        self._results: list[Result] = []
+        self._trouble = ""
+        self._unwatched = ""
+        self._is_running = False
+
+    async def run(self) -> None:
+        """Check, show, wait for a change or a key; again."""
+        send, receive = anyio.create_memory_object_stream[str](8)
+        async with anyio.create_task_group() as tasks, send, receive:
+            tasks.start_soon(self._watch_files, send)
+            if self._has_keys:
+                tasks.start_soon(self._watch_keys, send)
+            event = AGAIN
+            while event != QUIT:
+                event = await self._examine_until_event(receive) if self._obey(event) else await receive.receive()
+            tasks.cancel_scope.cancel()
+
+    async def _watch_files(self, send: MemoryObjectSendStream[str]) -> None:
+        try:
+            async for _ in files.changes(self._settings.folder):
+                await send.send(CHANGED)
+        except files.Unwatched as error:
+            self._unwatched = str(error)
+            self._draw()
+
+    async def _watch_keys(self, send: MemoryObjectSendStream[str]) -> None:
+        while True:
+            await anyio.wait_readable(sys.stdin)
+            await send.send(os.read(sys.stdin.fileno(), 1).decode("ascii", "replace"))
+
+    def _obey(self, event: str) -> bool:
+        """Do what a key says. Returns whether to run the checks (again)."""
+        match event:
+            case "changed" | "r":
+                return True
+            case "n" if self._known.stage in self._known.passed and self._known.stage + 1 < len(STAGES):
+                self._known.stage += 1
+                self._keep()
+                return True
+            case "h" if bad := self._bad:
+                count = len(examination.stage(bad.check.stage).hints_of(bad.check))
+                self._known.hints[bad.check.id] = min(self._known.hints.get(bad.check.id, 0) + 1, count)
+                self._keep()
+        self._draw()
+        return False
+
+    def _keep(self) -> None:
+        progress.write(self._settings.folder, self._known)
+
+    @property
+    def _bad(self) -> Result | None:
+        return next((result for result in self._results if result.is_bad), None)
+
+    async def _examine_until_event(self, receive: MemoryObjectReceiveStream[str]) -> str:
+        """A change, or a key, ends the checks that it comes into."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._examine)
+            event = await receive.receive()
+            tasks.cancel_scope.cancel()
+        return event
+
+    async def _examine(self) -> None:
+        self._results, self._trouble, self._is_running = [], "", True
+        launcher = Launcher(self._settings)
+        stage = examination.stage(self._known.stage)
+        self._draw()
+        try:
+            async for result in examination.examine(stage.checks, launcher, learn_check.plan(self._arguments)):
+                self._results.append(result)
+                if self._has_keys:
+                    self._draw()
+        except ServerTrouble as trouble:
+            self._trouble = str(trouble)
+        finally:
+            await launcher.stop()
+            self._is_running = False
+        self._trouble = self._trouble or " ".join(launcher.complaints)
+        examination.judge(self._known, self._results)
+        self._keep()
+        self._draw()
+
+    # -- the screen ------------------------------------------------------------------------------------------
+
+    def _draw(self) -> None:
+        """All of it, anew: that is simplest, and no slower than a terminal."""
+        if not self._has_keys:
+            if not self._is_running:
+                self._print_body()
+                self._console.print(Text(self._footer(), "dim"), soft_wrap=True)
+            return
+        with self._console.capture() as captured:
+            self._print_body()
+        lines = captured.get().splitlines()
+        room = self._console.height - FOOTER_LINES - 1  # the last line stays empty, or the terminal would scroll
+        if len(lines) > room:
+            lines = [*lines[: room - 1], f"     … {len(lines) - room + 1} more lines: zaichik learn check"]
+        self._console.clear()
+        self._console.file.write("\n".join(lines) + "\n" * (room - len(lines) + 1))
+        self._console.file.flush()
+        self._console.print(Text(self._footer(), "reverse"), soft_wrap=True)
+
+    def _print_body(self) -> None:
+        console, known = self._console, self._known
+        stage = examination.stage(known.stage)
+        done = len(known.passed)
+        bar = "#" * done + "-" * (len(STAGES) - done)
+        console.print(Text.assemble(("zaichik learn", "bold"), f"  [{bar}] {done} of {len(STAGES)} stages"))
+        learn_screen.print_stage(console, stage)
+        for result in self._results:
+            learn_screen.print_result(console, result, hints=known.hints.get(result.check.id, 0))
+        left = len(stage.checks) - len(self._results)
+        if self._is_running:
+            console.print(Text(f"     running, {left} to go", "dim"))
+        if self._trouble:
+            learn_screen.print_trouble(console, self._trouble)
+        elif not self._is_running and not self._bad and self._results:
+            console.print(Text(f"     {stage.id} is passed", "bold green"))
+
+    def _footer(self) -> str:
+        """The keys that do something now, and whether files are watched."""
+        words = []
+        if self._has_keys:
+            passed = self._known.stage in self._known.passed and self._known.stage + 1 < len(STAGES)
+            words += ["n next stage"] if passed else []
+            words += ["h hint"] if self._bad else []
+            words += ["r run", "q quit"]
+        else:
+            words += ["Ctrl-C ends", "the next stage: zaichik learn next"]
+        words.append(f"NOT watching: {self._unwatched}" if self._unwatched else "waiting for files to change")
+        return "  ".join(words)

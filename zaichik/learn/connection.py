@@ -174,7 +174,7 @@ class Connection:
 
     async def reply(self, frame_id: int) -> Frame:
         """The next reply, which must be the one to this request. Events on the way are kept."""
-        while (frame := await self.read(awaited="a reply")).is_event:
+        while (frame := await self.read(awaited=f"a reply with id {frame_id}")).is_event:
             self.events.append(frame)
         if frame.id != frame_id:
             compare(frame, frame.name, {"id": frame_id}, self._asked)
