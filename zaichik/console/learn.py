@@ -26,8 +26,8 @@ gap. Each is checked from outside, over TCP, by the wire protocol alone; what fa
 It is also the conformance suite of the protocol: with `check all` it tells whether a broker is one.
 
 init DIR writes a learn.toml, which says how your server is started. check [WHAT] runs checks: the stage you are at,
-a stage (S5), a check (S5.2), or all. next goes on to the next stage. hint [WHAT] tells one thing more about the check that failed last, or about
-WHAT, each time. watch runs your stage whenever a file changes. list shows all stages, list S5 one of them. doctor
+a stage (S5), a check (S5.2), or all. next goes on to the next stage. hint [WHAT] tells one thing more about the
+check that failed last, or about WHAT, each time. watch runs your stage whenever a file changes. list shows all stages, list S5 one of them. doctor
 looks whether everything that learn needs is there.
 """
 
@@ -54,7 +54,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--plain", action="store_true", help="no colours, and watch does not clear the screen")
     parser.add_argument("--json", action="store_true", help="check, list: print one JSON object a line")
     checks = parser.add_argument_group("how checks are run")
-    checks.add_argument("--connect", metavar="HOST:PORT", type=address, help="a broker that runs, instead of starting one")
+    checks.add_argument(
+        "--connect", metavar="HOST:PORT", type=address, help="a broker that runs, instead of starting one"
+    )
     checks.add_argument("--seed", metavar="N", type=natural, help="run with this seed alone, as a report printed it")
     checks.add_argument("--repeat", metavar="N", type=positive, default=1, help="run everything N times")
     checks.add_argument("--keep-going", action="store_true", help="do not stop at the first check that fails")

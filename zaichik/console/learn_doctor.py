@@ -55,20 +55,20 @@ async def _watcher() -> tuple[str, str, str]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_write_again_and_again, folder / "file")
+            tasks.start_soon(_write_again_and_again, anyio.Path(folder / "file"))
             trouble = await _not_noticed(folder)
             tasks.cancel_scope.cancel()
     return (NOT_FINE, "file watcher", trouble) if trouble else (FINE, "file watcher", "notices changes")
 
 
-async def _write_again_and_again(path: Path) -> None:
+async def _write_again_and_again(path: anyio.Path) -> None:
     while True:
-        path.write_text("changed", encoding="utf-8")
+        await path.write_text("changed", encoding="utf-8")
         await anyio.sleep(0.1)
 
 
 async def _not_noticed(folder: Path) -> str:
-    """ "" as soon as a change is noticed; else why none is."""
+    """Why no change is noticed; "" as soon as one is."""
     with anyio.move_on_after(NOTICED_S):
         try:
             async with aclosing(files.changes(folder)) as changes:
@@ -87,7 +87,11 @@ async def _clock() -> tuple[str, str, str]:
         await anyio.sleep(NAP_S)
         worst = max(worst, time.monotonic() - began - NAP_S)
     if worst > LATE_S:
-        return NOT_FINE, "clock", f"sleepers wake up to {worst * 1000:.0f} ms late: the machine is busy; use --time-scale 2"
+        return (
+            NOT_FINE,
+            "clock",
+            f"sleepers wake up to {worst * 1000:.0f} ms late: the machine is busy; use --time-scale 2",
+        )
     return FINE, "clock", f"sleepers wake at most {worst * 1000:.0f} ms late"
 
 

@@ -12,6 +12,7 @@ from zaichik.console.failure import Failure
 from zaichik.learn import examination, folder, progress
 from zaichik.learn.chapters import CHAPTERS
 from zaichik.learn.config import FILE_NAME
+from zaichik.learn.stage import Check
 from zaichik.learn.stages import CHECKS, STAGES
 
 
@@ -97,7 +98,7 @@ async def show_hint(arguments: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-def _selected(what: str, known: progress.Progress) -> list[examination.Check]:
+def _selected(what: str, known: progress.Progress) -> list[Check]:
     try:
         return examination.select(what, known)
     except examination.NoSuchCheck as error:

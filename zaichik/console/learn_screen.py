@@ -11,8 +11,20 @@ from zaichik.learn.runner import FAILED, INCONCLUSIVE, PASSED, SKIPPED, Result
 from zaichik.learn.stage import Stage
 from zaichik.learn.stages import STAGES
 
-OUTCOMES = {PASSED: ("ok", "green"), FAILED: ("FAIL", "bold red"), INCONCLUSIVE: ("busy", "yellow"), SKIPPED: ("--", "dim")}
-_STYLES = {"wrong": "bold", "hint": "yellow", "first wrong byte": "red", "likely cause": "yellow", "frames": "dim", "server's output": "dim"}
+OUTCOMES = {
+    PASSED: ("ok", "green"),
+    FAILED: ("FAIL", "bold red"),
+    INCONCLUSIVE: ("busy", "yellow"),
+    SKIPPED: ("--", "dim"),
+}
+_STYLES = {
+    "wrong": "bold",
+    "hint": "yellow",
+    "first wrong byte": "red",
+    "likely cause": "yellow",
+    "frames": "dim",
+    "server's output": "dim",
+}
 _CODE = {"frames", "server's output", "proof"}
 TITLE_WIDTH = 17
 NARROW = 70  # columns; below that, titles stand above their text

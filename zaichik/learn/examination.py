@@ -25,7 +25,7 @@ class Plan:
     """
 
     seeds: tuple[int, ...]
-    pace: Pace = Pace()
+    pace: Pace
     keep_going: bool = False
 
 

@@ -1,8 +1,8 @@
 """Notices that the learner's files have changed, with the watchfiles library.
 
-It asks the operating system (inotify, FSEvents) instead of looking again and again, which on a laptop would cost battery,
-and it waits until a burst of changes, as editors and compilers make them, is over. It is an extra: without it, or where
-it does not work (some network file systems), one can still run checks by hand, and `Unwatched` says so.
+It asks the operating system (inotify, FSEvents) instead of looking again and again, which on a laptop would cost
+battery, and it waits until a burst of changes, as editors and compilers make them, is over. It is an extra: without
+it, or where it does not work (some network file systems), one can still run checks by hand, and `Unwatched` says so.
 """
 
 from collections.abc import AsyncGenerator

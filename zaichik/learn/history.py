@@ -77,8 +77,8 @@ class Delivered:
     """A message came.
 
     Attributes:
-        not_before: a moment before which the broker cannot have decided to send it, such as that of the commit it waited
-            for.
+        not_before: a moment before which the broker cannot have decided to send it: when it was subscribed to, for
+            example.
     """
 
     at: float
@@ -205,7 +205,9 @@ def _delivered(topic: _Topic, session: _Session, event: Delivered) -> Iterator[A
         yield Anomaly(REORDERED, sentence, (session.last, event))
     elif event.offset > session.cursor:
         missing = _offsets(session.cursor, event.offset)
-        sentence = f"{event.session} stood at {session.cursor}, and then got offset {event.offset}: of {missing} it heard nothing"
+        sentence = (
+            f"{event.session} stood at {session.cursor}, then got offset {event.offset}: of {missing} it heard nothing"
+        )
         yield Anomaly(GAP, sentence, (session.last, event))
     session.seen[event.offset] = session.seen.get(event.offset, event)
     session.cursor, session.last = max(session.cursor, event.offset + 1), event
@@ -227,11 +229,11 @@ def _place(topic: _Topic, event: Delivered) -> Iterator[Anomaly]:
 
 
 def _expired(topic: _Topic, batch: Published, event: Delivered) -> Iterator[Anomaly]:
-    """It was accepted before its publisher heard so, and sent after `not_before`: between them less than its retention."""
+    """It was accepted before its publisher heard so, and sent after `not_before`: that must be less than its retention."""
     ttl = topic.made.ttl_s
     if ttl is not None and batch.first is not None and event.not_before - batch.at > ttl:
         age = event.not_before - batch.at
-        sentence = f"{event.payload!r} was delivered {age:.3f} s after its publisher's answer; its retention was {ttl:g} s"
+        sentence = f"{event.payload!r} came {age:.3f} s after its publisher's answer; its retention was {ttl:g} s"
         yield Anomaly(EXPIRED, sentence, (batch, event))
 
 
@@ -246,8 +248,8 @@ def _lagged(topic: _Topic, session: _Session, event: Lagged) -> Iterator[Anomaly
     highest = max(0, sum(len(batch.payloads) for batch in sent) - topic.made.capacity)
     if topic.made.ttl_s is None and event.end > highest:
         sentence = (
-            f"{event.session} was told that {_offsets(event.first, event.end)} are gone; with what had been sent by then, "
-            f"a ring of {topic.made.capacity} cannot have dropped more than those below {highest}"
+            f"{event.session} was told that {_offsets(event.first, event.end)} are gone; of all that had been sent by "
+            f"then, a ring of {topic.made.capacity} cannot have dropped more than what is below {highest}"
         )
         yield Anomaly(LOST, sentence, (topic.made, event))
     session.cursor, session.last = max(session.cursor, event.end), event

@@ -1,7 +1,7 @@
 """A client that pours requests into a broker and never reads a reply, over a socket whose buffers are small.
 
-Between two programs on one machine the kernel keeps some 4 MiB of what nobody reads. With small segments it keeps less than
-1 MiB, and a broker's own bound shows after fewer requests.
+Between two programs on one machine the kernel keeps some 4 MiB of what nobody reads. With small segments it keeps
+less than 1 MiB, and a broker's own bound shows after fewer requests.
 """
 
 import socket

@@ -7,7 +7,7 @@ works on a quiet machine and fails elsewhere.
 from enum import Enum
 from random import Random
 
-import anyio
+import anyio.lowlevel
 from anyio.abc import ByteSendStream
 
 from zaichik.learn.wire import encode
@@ -58,7 +58,7 @@ class Writer:
         middle = max(DRIPPED, len(frame) - DRIPPED)
         for byte in frame[:DRIPPED]:
             await self._stream.send(bytes([byte]))
-            await anyio.sleep(0)  # whoever else runs in this process gets a turn between two bytes
+            await anyio.lowlevel.checkpoint()  # whoever else runs in this process gets a turn between two bytes
         if frame[DRIPPED:middle]:
             await self._stream.send(frame[DRIPPED:middle])
         for byte in frame[middle:]:

@@ -115,12 +115,10 @@ def junit(results: Iterable[Result]) -> str:
         bad = sum(result.is_bad for result in cases)
         skipped = sum(result.outcome == SKIPPED for result in cases)
         counts = {"tests": str(len(cases)), "failures": str(bad), "skipped": str(skipped)}
-        suite = ET.SubElement(root, "testsuite", name=titles[number], **counts)
+        suite = ET.SubElement(root, "testsuite", {"name": titles[number], **counts})
         for result in cases:
             name = f"{result.check.id} {result.check.title}"
-            case = ET.SubElement(
-                suite, "testcase", classname=f"S{number}", name=name, time=f"{result.seconds:.3f}"
-            )
+            case = ET.SubElement(suite, "testcase", classname=f"S{number}", name=name, time=f"{result.seconds:.3f}")
             if result.outcome in {FAILED, INCONCLUSIVE}:
                 summary = result.failure.summary if result.failure else result.reason
                 ET.SubElement(case, "failure", message=_xml(summary)).text = _xml(as_text(result))

@@ -89,7 +89,7 @@ class Trial:
         self.scale = pace.scale
         self.patience = pace.patience
         self.quiet = QUIET_S * pace.scale
-        self.rng = Random(seed)
+        self.rng = Random(seed)  # noqa: S311 (chance that can be repeated, not secrets)
         self.pattern = PATTERNS[seed % len(PATTERNS)] if stage >= FIRST_STAGE_WITH_PATTERNS else Pattern.WHOLE
         self.trace = Trace()
         self._name = name

@@ -30,8 +30,10 @@ LAYOUTS: dict[int, tuple[str, str]] = {
     0x08: ("Close", ""),
     0x81: (
         "Welcome",
-        "version:u16 features:u64 boot:u64 max_frame:u32 max_batch:u32 max_message:u32 max_credit:u32 "
-        "idle_ms:u32 broker:str",
+        (
+            "version:u16 features:u64 boot:u64 max_frame:u32 max_batch:u32 max_message:u32 max_credit:u32 "
+            "idle_ms:u32 broker:str"
+        ),
     ),
     0x82: ("TopicCreated", "created:u8 epoch:u64 settings:settings"),
     0x83: ("Published", "first_offset:u64 stored:u32 compacted:u32 subscribers:u32 dropped:rest"),
@@ -338,8 +340,10 @@ def show_value(name: str, kind: str, value: Any) -> str:
         case "u64" if value == NEVER:
             return "forever"
         case "batch" if not isinstance(value, bytes):
-            return "[" + ", ".join(f"{_text(key)}:{_text(payload)}" for key, payload in value[:4]) + (
-                f", … {len(value)} in all]" if len(value) > 4 else "]"
+            return (
+                "["
+                + ", ".join(f"{_text(key)}:{_text(payload)}" for key, payload in value[:4])
+                + (f", … {len(value)} in all]" if len(value) > 4 else "]")
             )
         case "settings":
             return str(dict(value))

@@ -44,7 +44,9 @@ async def waits(trial: Trial) -> None:
 
 @STAGE.check(
     "when a client has left, the next one can come",
-    hint="Is accept() in a loop? And does a client that closes at once, without a byte, end the loop with an exception?",
+    hint=(
+        "Is accept() in a loop? And does a client that closes at once, without a byte, end the loop with an exception?"
+    ),
 )
 async def goes_on(trial: Trial) -> None:
     """Three clients, the second of which crashes."""

@@ -9,16 +9,26 @@ STAGE = Stage(
     number=1,
     title="One frame back",
     chapter=2,
-    goal="Read a frame, answer with a frame: Hello with Welcome, Ping with Pong. A frame is a header of 12 bytes "
-    "(length, type, flags, zero, id) and a body; all integers are little-endian, and the length counts all that follows it.",
+    goal=(
+        "Read a frame, answer with a frame: Hello with Welcome, Ping with Pong. A frame is a header of 12 "
+        "bytes (length, type, flags, zero, id) and a body; all integers are little-endian, and the length "
+        "counts all that follows it."
+    ),
     tested="Each request goes out in one piece, and its answer is taken apart to the last byte.",
-    real="Every binary protocol begins so: Kafka's length is a big-endian i32, MQTT's is 1 to 4 bytes of 7 bits, RabbitMQ "
-    "(AMQP 0-9-1) ends each frame with the byte 0xCE. A server that knows the length never has to search for an end.",
+    real=(
+        "Every binary protocol begins so: Kafka's length is a big-endian i32, MQTT's is 1 to 4 bytes of 7 "
+        "bits, RabbitMQ (AMQP 0-9-1) ends each frame with the byte 0xCE. A server that knows the length never "
+        "has to search for an end."
+    ),
     hints=(
-        "Reply type = request type with the top bit set; reply id = request id. Build body first, then the header "
-        "around it: length = 8 + size of the body.",
-        "tutorial/tiny_broker.py: `frame` builds one, `Connection.answer` takes one apart, `hello` and `ping` are the "
-        "two methods. protocol/README.md, section 8, shows Hello and Welcome byte by byte.",
+        (
+            "Reply type = request type with the top bit set; reply id = request id. Build body first, then the "
+            "header around it: length = 8 + size of the body."
+        ),
+        (
+            "tutorial/tiny_broker.py: `frame` builds one, `Connection.answer` takes one apart, `hello` and "
+            "`ping` are the two methods. protocol/README.md, section 8, shows Hello and Welcome byte by byte."
+        ),
     ),
 )
 

@@ -11,19 +11,30 @@ STAGE = Stage(
     number=3,
     title="A bad frame ends its connection, and nothing else",
     chapter=3,
-    goal="Tell three kinds of trouble apart. Not agreeing where frames begin (a length that cannot be, fields that do not "
-    "add up) is answered with a fatal Error, and the connection closes. A request that is understood and cannot be "
-    "carried out is answered, and the connection goes on. The server goes on in any case.",
-    tested="Frames with one thing wrong each. After a fatal Error the stream must end; after any other a Ping must work; "
-    "after each of them a new client must be served.",
+    goal=(
+        "Tell three kinds of trouble apart. Not agreeing where frames begin (a length that cannot be, fields "
+        "that do not add up) is answered with a fatal Error, and the connection closes. A request that is "
+        "understood and cannot be carried out is answered, and the connection goes on. The server goes on in "
+        "any case."
+    ),
+    tested=(
+        "Frames with one thing wrong each. After a fatal Error the stream must end; after any other a Ping "
+        "must work; after each of them a new client must be served."
+    ),
     real="Kafka refuses requests above socket.request.max.bytes (100 MiB by default) and closes; NATS answers "
     "-ERR 'Unknown Protocol Operation' and closes; AMQP 0-9-1 has two levels like ours, channel errors and connection "
     "errors. Without an upper limit for the length, 4 bytes of anybody's make a server ask for 4 GiB of memory.",
     hints=(
-        "protocol/README.md, section 6, has the order in which to judge: length, zero, Hello first, type, flags, the "
-        "body's size, what is inside the fields. Codes below 64 are fatal, and have flag 2 (FATAL).",
-        "tutorial/tiny_broker.py: `require` raises, `answer` catches and calls `fail`, which sends an Error and sets "
-        "`done` if the code is below 64. To close without a RST: end your side, then read on until the client is gone.",
+        (
+            "protocol/README.md, section 6, has the order in which to judge: length, zero, Hello first, type, "
+            "flags, the body's size, what is inside the fields. Codes below 64 are fatal, and have flag 2 "
+            "(FATAL)."
+        ),
+        (
+            "tutorial/tiny_broker.py: `require` raises, `answer` catches and calls `fail`, which sends an "
+            "Error and sets `done` if the code is below 64. To close without a RST: end your side, then read "
+            "on until the client is gone."
+        ),
     ),
 )
 
@@ -103,7 +114,10 @@ async def hello_first(trial: Trial) -> None:
     await connection.send_bytes(wire.encode("Ping", frame_id=5))
     await _ends_with(connection, "HELLO_REQUIRED", request_type=0x07)
     await connection.aclose()
-    for error, fields in (("MALFORMED", {"magic": b"KIAZ"}), ("UNSUPPORTED_VERSION", {"version_min": 2, "version_max": 9})):
+    for error, fields in (
+        ("MALFORMED", {"magic": b"KIAZ"}),
+        ("UNSUPPORTED_VERSION", {"version_min": 2, "version_max": 9}),
+    ):
         stranger = await trial.dial()
         await stranger.send_bytes(wire.encode("Hello", frame_id=5, **fields))
         await _ends_with(stranger, error, request_type=0x01)

@@ -14,15 +14,21 @@ STAGE = Stage(
     chapter=5,
     goal="Serve many clients at once: a client that says nothing, or stops in the middle of a frame, or is thrown out, "
     "must not be noticed by the others.",
-    tested="A client connects and keeps silent while another one is served; then in the middle of a frame; then many at "
-    "once.",
-    real="Redis and NATS's clients go one way (an event loop, few threads), Kafka another (acceptor, network threads, a "
-    "pool of handlers; num.network.threads is 3 by default). In all of them a client is a small state machine, never a "
-    "place where the program stands and waits.",
+    tested=(
+        "A client connects and keeps silent while another one is served; then in the middle of a frame; then "
+        "many at once."
+    ),
+    real=(
+        "Redis and NATS's clients go one way (an event loop, few threads), Kafka another (acceptor, network "
+        "threads, a pool of handlers; num.network.threads is 3 by default). In all of them a client is a small "
+        "state machine, never a place where the program stands and waits."
+    ),
     hints=(
         "A thread, a task or an event loop's handler for each connection; accepting goes on beside them.",
-        "tutorial/tiny_broker.py: listener.serve starts a task for each client, in one task group; `Connection.run` catches "
-        "whatever its client did, so that the group never hears of it.",
+        (
+            "tutorial/tiny_broker.py: listener.serve starts a task for each client, in one task group; "
+            "`Connection.run` catches whatever its client did, so that the group never hears of it."
+        ),
     ),
 )
 

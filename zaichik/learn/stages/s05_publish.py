@@ -16,17 +16,28 @@ STAGE = Stage(
     number=5,
     title="A publish reaches a subscriber",
     chapter=6,
-    goal="Subscribe gives a connection a place in a topic; Publish appends to the topic, and every subscription is sent "
-    "what was appended. A message's place is its offset: 0, 1, 2 … without gaps.",
-    tested="One publishes, another one reads: offsets, keys, payloads, whatever bytes they are made of. Batches, which are "
-    "two columns of strings, must arrive as they left.",
-    real="Kafka has the same offsets, a partition for our topic, and batches too (RecordBatch v2); MQTT has no offsets: a "
-    "message is handed on and forgotten. Columns for a batch are Apache Arrow's layout for binary arrays.",
+    goal=(
+        "Subscribe gives a connection a place in a topic; Publish appends to the topic, and every subscription "
+        "is sent what was appended. A message's place is its offset: 0, 1, 2 … without gaps."
+    ),
+    tested=(
+        "One publishes, another one reads: offsets, keys, payloads, whatever bytes they are made of. Batches, "
+        "which are two columns of strings, must arrive as they left."
+    ),
+    real=(
+        "Kafka has the same offsets, a partition for our topic, and batches too (RecordBatch v2); MQTT has no "
+        "offsets: a message is handed on and forgotten. Columns for a batch are Apache Arrow's layout for "
+        "binary arrays."
+    ),
     hints=(
-        "Let a topic be a list of messages and a subscription an offset into it. Publishing appends and wakes; sending "
-        "is: while the offset is below the end, send and go on.",
-        "tutorial/tiny_broker.py: `read_batch`, `Topic.publish`, `Subscription.next_event` (what goes into Messages), and "
-        "`Connection.write`, which sends all replies before it looks at subscriptions.",
+        (
+            "Let a topic be a list of messages and a subscription an offset into it. Publishing appends and "
+            "wakes; sending is: while the offset is below the end, send and go on."
+        ),
+        (
+            "tutorial/tiny_broker.py: `read_batch`, `Topic.publish`, `Subscription.next_event` (what goes into "
+            "Messages), and `Connection.write`, which sends all replies before it looks at subscriptions."
+        ),
     ),
 )
 

@@ -14,17 +14,29 @@ STAGE = Stage(
     number=6,
     title="The same order for all",
     chapter=7,
-    goal="However many publish at once, a topic is one row of messages, and every reader walks along the same row. A batch "
-    "stays together: nobody's message comes in between.",
-    tested="Three publish at the same time, three read. What they have read is compared, offset by offset, and with what "
-    "the publishers were told.",
-    real="Kafka promises order within a partition and none between two; so does every log. With one queue for each "
-    "subscriber (as in RabbitMQ's fan-out exchanges) order holds within each queue, and no number says what is missing.",
+    goal=(
+        "However many publish at once, a topic is one row of messages, and every reader walks along the same "
+        "row. A batch stays together: nobody's message comes in between."
+    ),
+    tested=(
+        "Three publish at the same time, three read. What they have read is compared, offset by offset, and "
+        "with what the publishers were told."
+    ),
+    real=(
+        "Kafka promises order within a partition and none between two; so does every log. With one queue for "
+        "each subscriber (as in RabbitMQ's fan-out exchanges) order holds within each queue, and no number "
+        "says what is missing."
+    ),
     hints=(
-        "Keep each message once, in the topic, and give each subscription nothing but an offset. Copies, one queue a "
-        "reader, are where orders begin to differ.",
-        "tutorial/tiny_broker.py, `Topic.publish`: the whole batch is stored without an await, so nothing comes between. "
-        "With threads that takes a lock for each topic, held from the first message of a batch to its last.",
+        (
+            "Keep each message once, in the topic, and give each subscription nothing but an offset. Copies, "
+            "one queue a reader, are where orders begin to differ."
+        ),
+        (
+            "tutorial/tiny_broker.py, `Topic.publish`: the whole batch is stored without an await, so nothing "
+            "comes between. With threads that takes a lock for each topic, held from the first message of a "
+            "batch to its last."
+        ),
     ),
 )
 

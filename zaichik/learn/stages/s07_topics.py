@@ -17,17 +17,31 @@ STAGE = Stage(
     number=7,
     title="No subscribers, and topics that create themselves",
     chapter=6,
-    goal="Publish works when nobody listens: the message gets its offset, and is gone when retention says so. Topics come "
-    "into being by being used; CreateTopic makes one with settings, and tells the settings in force.",
-    tested="Publishing to nobody; coming late; creating twice, with the same settings and with others; eight clients that "
-    "create the same topic at once.",
-    real="Kafka creates topics on first use unless auto.create.topics.enable is false; NATS JetStream never does; in MQTT a "
-    "topic is nothing but a name. The first zaichik asked whether a topic exists and created it in two steps: two "
-    "clients at once got two topics, and the readers of the first one heard nothing ever again.",
+    goal=(
+        "Publish works when nobody listens: the message gets its offset, and is gone when retention says so. "
+        "Topics come into being by being used; CreateTopic makes one with settings, and tells the settings in "
+        "force."
+    ),
+    tested=(
+        "Publishing to nobody; coming late; creating twice, with the same settings and with others; eight "
+        "clients that create the same topic at once."
+    ),
+    real=(
+        "Kafka creates topics on first use unless auto.create.topics.enable is false; NATS JetStream never "
+        "does; in MQTT a topic is nothing but a name. The first zaichik asked whether a topic exists and "
+        "created it in two steps: two clients at once got two topics, and the readers of the first one heard "
+        "nothing ever again."
+    ),
     hints=(
-        "Look up and create must be one step, without anybody in between: a dict's setdefault, or one lock around both.",
-        "tutorial/tiny_broker.py: `Broker.find` and `Connection.create_topic`. `settings is DEFAULTS` tells whether anybody "
-        "has named any: an automatic topic in which nothing was stored yet still takes them.",
+        (
+            "Look up and create must be one step, without anybody in between: a dict's setdefault, or one lock "
+            "around both."
+        ),
+        (
+            "tutorial/tiny_broker.py: `Broker.find` and `Connection.create_topic`. `settings is DEFAULTS` "
+            "tells whether anybody has named any: an automatic topic in which nothing was stored yet still "
+            "takes them."
+        ),
     ),
 )
 

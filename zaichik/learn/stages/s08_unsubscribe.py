@@ -1,5 +1,7 @@
 """S8: leaving."""
 
+from typing import Any
+
 import anyio
 
 from zaichik.learn.failure import Failed
@@ -11,17 +13,28 @@ STAGE = Stage(
     number=8,
     title="Unsubscribe",
     chapter=10,
-    goal="Unsubscribe ends one subscription, and after its answer nothing of it comes any more. A connection that ends, "
-    "however it ends, takes its subscriptions with it.",
-    tested="Messages are published after Unsubscribed; another subscription of the same connection must go on; a reader's "
-    "connection is torn down, and must soon not be counted any more.",
-    real="MQTT lets messages in flight arrive after UNSUBACK; ours does not, so that a reader knows when it is over. The "
-    "first zaichik logged a failed write and kept the client as ready: its topic drained into a dead socket.",
+    goal=(
+        "Unsubscribe ends one subscription, and after its answer nothing of it comes any more. A connection "
+        "that ends, however it ends, takes its subscriptions with it."
+    ),
+    tested=(
+        "Messages are published after Unsubscribed; another subscription of the same connection must go on; a "
+        "reader's connection is torn down, and must soon not be counted any more."
+    ),
+    real=(
+        "MQTT lets messages in flight arrive after UNSUBACK; ours does not, so that a reader knows when it is "
+        "over. The first zaichik logged a failed write and kept the client as ready: its topic drained into a "
+        "dead socket."
+    ),
     hints=(
-        "Answering Unsubscribe and forgetting the subscription must be one step; whoever writes messages must look the "
-        "subscription up again after each wait.",
-        "tutorial/tiny_broker.py: `Connection.unsubscribe`, and `Topic.live_readers`, which leaves out those whose "
-        "connection is done.",
+        (
+            "Answering Unsubscribe and forgetting the subscription must be one step; whoever writes messages "
+            "must look the subscription up again after each wait."
+        ),
+        (
+            "tutorial/tiny_broker.py: `Connection.unsubscribe`, and `Topic.live_readers`, which leaves out "
+            "those whose connection is done."
+        ),
     ),
 )
 
@@ -51,7 +64,7 @@ async def unknown(trial: Trial) -> None:
     client, other = await trial.client(), await trial.client()
     subscription = await client.subscribe(trial.topic(), frame_id=700)
     for request in ("Unsubscribe", "Commit"):
-        more = {"next": 0} if request == "Commit" else {}
+        more: dict[str, Any] = {"next": 0} if request == "Commit" else {}
         await client.refused("NO_SUCH_SUBSCRIPTION", request, subscription=subscription + 1, **more)
         await other.refused("NO_SUCH_SUBSCRIPTION", request, subscription=subscription, **more)
     await client.ok("Unsubscribe", subscription=subscription)

@@ -7,18 +7,29 @@ STAGE = Stage(
     number=9,
     title="The commit gate",
     chapter=11,
-    goal="A subscription is sent as many messages as it has credit for; those not yet settled by a Commit are in flight. "
-    "Free credit is computed, never counted: credit minus what is in flight.",
-    tested="Credit 1 and 3, commits of some and of all, twice, too far; two subscriptions with credits of their own; credit "
-    "in bytes.",
-    real="The same under many names: RabbitMQ's prefetch (basic.qos), MQTT 5's Receive Maximum (65,535 by default), NATS "
-    "JetStream's MaxAckPending (1,000 by default). Kafka's consumers pull instead. The first zaichik kept a flag: a commit "
-    "with nothing outstanding bought a message, and so did unsubscribing and subscribing again.",
+    goal=(
+        "A subscription is sent as many messages as it has credit for; those not yet settled by a Commit are "
+        "in flight. Free credit is computed, never counted: credit minus what is in flight."
+    ),
+    tested=(
+        "Credit 1 and 3, commits of some and of all, twice, too far; two subscriptions with credits of their "
+        "own; credit in bytes."
+    ),
+    real=(
+        "The same under many names: RabbitMQ's prefetch (basic.qos), MQTT 5's Receive Maximum (65,535 by "
+        "default), NATS JetStream's MaxAckPending (1,000 by default). Kafka's consumers pull instead. The "
+        "first zaichik kept a flag: a commit with nothing outstanding bought a message, and so did "
+        "unsubscribing and subscribing again."
+    ),
     hints=(
-        "Keep cursor (next offset to send) and committed. In flight is what lies between. May another one go? "
-        "cursor - committed < credit. A commit only moves committed, forwards, up to cursor at most.",
-        "tutorial/tiny_broker.py: `Subscription.next_event` decides, `Connection.commit` settles: below committed nothing "
-        "happens, beyond cursor is NOT_IN_FLIGHT.",
+        (
+            "Keep cursor (next offset to send) and committed. In flight is what lies between. May another one "
+            "go? cursor - committed < credit. A commit only moves committed, forwards, up to cursor at most."
+        ),
+        (
+            "tutorial/tiny_broker.py: `Subscription.next_event` decides, `Connection.commit` settles: below "
+            "committed nothing happens, beyond cursor is NOT_IN_FLIGHT."
+        ),
     ),
 )
 

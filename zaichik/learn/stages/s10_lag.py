@@ -11,18 +11,30 @@ STAGE = Stage(
     number=10,
     title="Lag, told exactly",
     chapter=7,
-    goal="A topic keeps its newest messages, at most `capacity`. A reader whose next message is gone is sent one Lagged: from "
-    "its place to the oldest message left, as soon as it has free credit; it uses none of it. Nothing is lost in silence.",
-    tested="A topic of 5 messages, a reader that waits, 13 messages. The report must be exact, come once, come only when "
-    "there is credit, and concern nobody else.",
-    real="Kafka answers such a fetch with OFFSET_OUT_OF_RANGE, and the client then jumps (auto.offset.reset); NATS drops and "
-    "counts; Redis Streams trims and says nothing: a reader sees by the ids, if it looks. The first zaichik met a lag with a "
-    "pattern that did not match, and the reader froze.",
+    goal=(
+        "A topic keeps its newest messages, at most `capacity`. A reader whose next message is gone is sent "
+        "one Lagged: from its place to the oldest message left, as soon as it has free credit; it uses none of "
+        "it. Nothing is lost in silence."
+    ),
+    tested=(
+        "A topic of 5 messages, a reader that waits, 13 messages. The report must be exact, come once, come "
+        "only when there is credit, and concern nobody else."
+    ),
+    real=(
+        "Kafka answers such a fetch with OFFSET_OUT_OF_RANGE, and the client then jumps (auto.offset.reset); "
+        "NATS drops and counts; Redis Streams trims and says nothing: a reader sees by the ids, if it looks. "
+        "The first zaichik met a lag with a pattern that did not match, and the reader froze."
+    ),
     hints=(
-        "head = the oldest offset in the ring. Before each send: is the cursor below head? Then Lagged(cursor, head), and "
-        "cursor = head. Only with free credit, else it would have to be told again.",
-        "tutorial/tiny_broker.py: `Topic.publish` drops from the front, `Topic.head` says what is left, "
-        "`Subscription.next_event` has the three cases in order: no credit, behind, next message.",
+        (
+            "head = the oldest offset in the ring. Before each send: is the cursor below head? Then "
+            "Lagged(cursor, head), and cursor = head. Only with free credit, else it would have to be told "
+            "again."
+        ),
+        (
+            "tutorial/tiny_broker.py: `Topic.publish` drops from the front, `Topic.head` says what is left, "
+            "`Subscription.next_event` has the three cases in order: no credit, behind, next message."
+        ),
     ),
 )
 

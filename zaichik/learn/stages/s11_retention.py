@@ -15,25 +15,41 @@ STAGE = Stage(
     number=11,
     title="Retention for latecomers",
     chapter=8,
-    goal="A topic with a retention keeps messages for those who come later: for a duration, or until the ring needs the "
-    "room. Reading history and reading what is new is the same walk along the same row, without a seam.",
-    tested="Latecomers start at earliest, latest, an offset, a time; history and news mix; messages expire, before anybody "
-    "came and before a waiting reader's turn.",
-    real="Kafka keeps a week by default (log.retention.hours=168), and deletes whole segments, so that old messages may "
-    "outlive it; NATS JetStream has MaxAge, Redis Streams MAXLEN and MINID. The first zaichik copied all retained messages "
-    "for every subscriber, and cleaned up only when somebody published.",
+    goal=(
+        "A topic with a retention keeps messages for those who come later: for a duration, or until the ring "
+        "needs the room. Reading history and reading what is new is the same walk along the same row, without "
+        "a seam."
+    ),
+    tested=(
+        "Latecomers start at earliest, latest, an offset, a time; history and news mix; messages expire, "
+        "before anybody came and before a waiting reader's turn."
+    ),
+    real=(
+        "Kafka keeps a week by default (log.retention.hours=168), and deletes whole segments, so that old "
+        "messages may outlive it; NATS JetStream has MaxAge, Redis Streams MAXLEN and MINID. The first zaichik "
+        "copied all retained messages for every subscriber, and cleaned up only when somebody published."
+    ),
     hints=(
-        "A message is readable while accepted <= now < accepted + ttl, the same rule everywhere: for those who come, for "
-        "those who wait, for freeing. What expires is always the oldest: a prefix of the ring.",
-        "tutorial/tiny_broker.py: `Topic.head` drops what has expired whenever somebody looks; `Connection.subscribe` "
-        "computes the four starts; `write` looks again once a second, since messages expire silently.",
+        (
+            "A message is readable while accepted <= now < accepted + ttl, the same rule everywhere: for those "
+            "who come, for those who wait, for freeing. What expires is always the oldest: a prefix of the "
+            "ring."
+        ),
+        (
+            "tutorial/tiny_broker.py: `Topic.head` drops what has expired whenever somebody looks; "
+            "`Connection.subscribe` computes the four starts; `write` looks again once a second, since "
+            "messages expire silently."
+        ),
     ),
 )
 
 
 @STAGE.check(
     "with retention forever a latecomer gets the whole history, then what comes, without a seam",
-    hint="Subscribed tells start (where it begins) and live (the next offset to be published): two different numbers here.",
+    hint=(
+        "Subscribed tells start (where it begins) and live (the next offset to be published): two different "
+        "numbers here."
+    ),
 )
 async def history(trial: Trial) -> None:
     """Publishing goes on while history is read."""

@@ -12,18 +12,28 @@ STAGE = Stage(
     number=12,
     title="Compaction windows",
     chapter=9,
-    goal="A message opens a window for its key; until the window ends, later messages of that key are dropped: no offset, no "
-    "place, and their publisher is told which they were. Repeats do not prolong the window.",
-    tested="Repeats in one batch, in several, by several publishers, with keys of any bytes, without keys; windows that end; a "
-    "winner that has left the ring.",
-    real="NATS JetStream calls this rule a duplicate window (2 minutes by default, by Nats-Msg-Id). What Kafka calls log "
-    "compaction is the opposite: the last one of a key wins, some time later. The first zaichik dropped a repeat with other "
-    "content without a word to its publisher.",
+    goal=(
+        "A message opens a window for its key; until the window ends, later messages of that key are dropped: "
+        "no offset, no place, and their publisher is told which they were. Repeats do not prolong the window."
+    ),
+    tested=(
+        "Repeats in one batch, in several, by several publishers, with keys of any bytes, without keys; "
+        "windows that end; a winner that has left the ring."
+    ),
+    real=(
+        "NATS JetStream calls this rule a duplicate window (2 minutes by default, by Nats-Msg-Id). What Kafka "
+        "calls log compaction is the opposite: the last one of a key wins, some time later. The first zaichik "
+        "dropped a repeat with other content without a word to its publisher."
+    ),
     hints=(
-        "A dict from key to the end of its window. In order of the batch, at one time: key known and now < end? Drop, and "
-        "set bit i. Else store, and end = now + window. Never touch an end on a drop.",
-        "tutorial/tiny_broker.py, `Topic.publish`: one loop, one bitmap. Bit i of dropped is bit i % 8 of byte i // 8, lowest "
-        "first; without a drop the field has no bytes.",
+        (
+            "A dict from key to the end of its window. In order of the batch, at one time: key known and now < "
+            "end? Drop, and set bit i. Else store, and end = now + window. Never touch an end on a drop."
+        ),
+        (
+            "tutorial/tiny_broker.py, `Topic.publish`: one loop, one bitmap. Bit i of dropped is bit i % 8 of "
+            "byte i // 8, lowest first; without a drop the field has no bytes."
+        ),
     ),
 )
 

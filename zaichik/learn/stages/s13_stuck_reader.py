@@ -10,8 +10,8 @@ from zaichik.learn.stage import Stage
 from zaichik.learn.trial import Trial
 from zaichik.learn.wire import CAPACITY, FOREVER, LATEST, TTL
 
-# Between two programs on one machine, Linux keeps up to 4 MiB on the sender's side, and on the reader's, as long as it does
-# not read, some 128 KiB. (A reader's buffer could be made smaller; then packets are dropped and sent again, later and later.)
+# Between two programs on one machine, Linux keeps up to 4 MiB on the sender's side, and on the reader's, as long as it
+# does not read, some 128 KiB. (With a smaller buffer packets are dropped, and sent again later and later.)
 CHUNK, CHUNKS, CHUNKS_TO_BE_STUCK, ROOM = 65_536, 384, 128, 20
 # Requests whose replies nobody reads: 2 MiB of them, of 32 bytes each. Marks are close, so that even a slow broker that
 # goes on is seen to go on, and few are sent ahead: this is about memory, and no flood.
@@ -23,18 +23,30 @@ STAGE = Stage(
     title="A stuck reader harms nobody",
     heavy=True,
     chapter=12,
-    goal="A program that does not read its socket must cost the broker a bounded amount of memory, and nobody else any time. "
-    "Its messages lag, its requests wait, and at last it may be cut off.",
-    tested="A subscriber stops reading while 24 MiB are published. Others are served meanwhile; what was kept for it must have "
-    "been bounded, and reported. Then a client sends requests and reads no reply.",
-    real="NATS cuts off a client that has 64 MB pending or takes no bytes for 10 s (max_pending, write_deadline); Redis has "
-    "client-output-buffer-limit (pubsub 32mb 8mb 60). RabbitMQ stops reading from publishers instead. The first zaichik had a "
-    "reader's own commits wait behind its unfinished send.",
+    goal=(
+        "A program that does not read its socket must cost the broker a bounded amount of memory, and nobody "
+        "else any time. Its messages lag, its requests wait, and at last it may be cut off."
+    ),
+    tested=(
+        "A subscriber stops reading while 24 MiB are published. Others are served meanwhile; what was kept for "
+        "it must have been bounded, and reported. Then a client sends requests and reads no reply."
+    ),
+    real=(
+        "NATS cuts off a client that has 64 MB pending or takes no bytes for 10 s (max_pending, "
+        "write_deadline); Redis has client-output-buffer-limit (pubsub 32mb 8mb 60). RabbitMQ stops reading "
+        "from publishers instead. The first zaichik had a reader's own commits wait behind its unfinished send."
+    ),
     hints=(
-        "Take from a topic only what the socket takes from you: while more than some 256 KiB wait to be sent, leave messages "
-        "in the ring (where they may be evicted). While replies pile up, do not read requests.",
-        "zaichik/broker/subscription_manager.py and connection.py: `soft_output` and `max_replies` are the two limits. "
-        "tutorial/tiny_broker.py has the first one, and says in its docstring that it leaves out the second.",
+        (
+            "Take from a topic only what the socket takes from you: while more than some 256 KiB wait to be "
+            "sent, leave messages in the ring (where they may be evicted). While replies pile up, do not read "
+            "requests."
+        ),
+        (
+            "zaichik/broker/subscription_manager.py and connection.py: `soft_output` and `max_replies` are the "
+            "two limits. tutorial/tiny_broker.py has the first one, and says in its docstring that it leaves "
+            "out the second."
+        ),
     ),
 )
 

@@ -9,17 +9,29 @@ STAGE = Stage(
     number=14,
     title="A graceful close",
     chapter=5,
-    goal="Close: what came before is carried out and answered, Closed is the last frame, then the broker ends its side. A "
-    "client that just ends its stream gets the same without Closed. A server that is told to stop, stops.",
-    tested="Requests and Close in one piece; frames behind Close; a bare end of the stream, also in the middle of a frame; "
-    "SIGTERM with clients connected.",
-    real="Closing a socket with unread bytes in it sends a RST, which may destroy what the client has yet to read: the reason "
-    "why HTTP servers linger (RFC 9112, 9.6). Kubernetes sends SIGTERM and, 30 seconds later by default, SIGKILL.",
+    goal=(
+        "Close: what came before is carried out and answered, Closed is the last frame, then the broker ends "
+        "its side. A client that just ends its stream gets the same without Closed. A server that is told to "
+        "stop, stops."
+    ),
+    tested=(
+        "Requests and Close in one piece; frames behind Close; a bare end of the stream, also in the middle of "
+        "a frame; SIGTERM with clients connected."
+    ),
+    real=(
+        "Closing a socket with unread bytes in it sends a RST, which may destroy what the client has yet to "
+        "read: the reason why HTTP servers linger (RFC 9112, 9.6). Kubernetes sends SIGTERM and, 30 seconds "
+        "later by default, SIGKILL."
+    ),
     hints=(
-        "Three steps: write what waits, shut down your sending side (FIN), read on until the client's FIN or for a second. "
-        "Only then close.",
-        "tutorial/tiny_broker.py: `Connection.close` sets `done`; `write` sends the rest, then send_eof; `run` reads for a "
-        "second what still comes.",
+        (
+            "Three steps: write what waits, shut down your sending side (FIN), read on until the client's FIN "
+            "or for a second. Only then close."
+        ),
+        (
+            "tutorial/tiny_broker.py: `Connection.close` sets `done`; `write` sends the rest, then send_eof; "
+            "`run` reads for a second what still comes."
+        ),
     ),
 )
 
