@@ -10,7 +10,7 @@ from zaichik.learn.wire import HEADER, LAYOUTS, MAX_LENGTH
 
 REFUSED = "nothing listens at that port any more: the server has ended, or has closed its listening socket"
 RESET = "the connection was torn down (RST): a server that crashes, or closes a socket with unread bytes, does that"
-ENDED = "the server ended the connection where an answer was due: look for an exception in its output"
+ENDED = "it ended the connection by itself: look for an exception in its output"
 
 _PRINTABLE = set(string.printable.encode())
 _REQUESTS = range(0x01, 0x0A)

@@ -311,7 +311,7 @@ class Connection:
             try:
                 return await self._stream.receive()
             except (anyio.EndOfStream, anyio.BrokenResourceError, OSError):
-                raise Failed("the server ended a connection on which nothing had been said yet") from None
+                raise Failed("the server ended the connection", cause=causes.ENDED) from None
         return b""
 
     async def ends(self) -> None:

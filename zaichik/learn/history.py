@@ -229,7 +229,7 @@ def _place(topic: _Topic, event: Delivered) -> Iterator[Anomaly]:
 
 
 def _expired(topic: _Topic, batch: Published, event: Delivered) -> Iterator[Anomaly]:
-    """It was accepted before its publisher heard so, and sent after `not_before`: that must be less than its retention."""
+    """It was accepted before its publisher heard so, and sent after `not_before`: less than its retention apart."""
     ttl = topic.made.ttl_s
     if ttl is not None and batch.first is not None and event.not_before - batch.at > ttl:
         age = event.not_before - batch.at

@@ -1,0 +1,47 @@
+"""Every check finds a broker that is wrong in just that, and says so."""
+
+import re
+
+import pytest
+from learn_hosts import run, tiny
+from learn_mutants import MUTANTS, TINY
+
+from zaichik.learn.stages import CHECKS, STAGES
+
+pytestmark = pytest.mark.anyio
+
+# What no mutant of tiny_broker can show is shown by servers that are no brokers at all.
+KILLED_ELSEWHERE = {
+    "S0.1": "test_hopeless.py: nothing listens",
+    "S0.2": "test_hopeless.py: random bytes",
+    "S14.5": "test_server.py: SIGTERM is ignored",
+}
+
+
+@pytest.fixture
+def anyio_backend():
+    """Mutants are made of asyncio's parts, too; the tester itself runs on both in test_brokers.py."""
+    return "asyncio"
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+async def test_a_wrong_broker_fails_where_it_is_wrong(mutant):
+    async with tiny(mutant.source()) as host:
+        for name in mutant.kills:
+            result = await run(host, name)
+            assert result.outcome == "failed", f"{name} does not find it: {result.outcome} {result.reason}"
+            said = f"{result.failure.summary}. {result.failure.cause}"
+            assert name != mutant.kills[0] or re.search(mutant.says, said), said
+            assert len(set(STAGES[result.check.stage].hints_of(result.check))) == 3
+
+
+def test_every_check_is_killed_by_some_mutant():
+    killed = {name for mutant in MUTANTS for name in mutant.kills} | KILLED_ELSEWHERE.keys()
+    assert set(CHECKS) - killed == set()
+    assert killed - set(CHECKS) == set()
+
+
+def test_mutants_differ_from_the_original_and_from_each_other():
+    sources = [mutant.source() for mutant in MUTANTS]
+    assert len({*sources, TINY.read_text(encoding="utf-8")}) == len(MUTANTS) + 1
+    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)
