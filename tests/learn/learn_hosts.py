@@ -1,6 +1,7 @@
 """Brokers inside this process, for the tester to test: right ones and wrong ones."""
 
 import sys
+import time
 import types
 from contextlib import asynccontextmanager, suppress
 
@@ -8,9 +9,10 @@ import anyio
 from anyio.abc import SocketAttribute
 
 from zaichik.broker.server import running_broker
+from zaichik.learn import hose
 from zaichik.learn.connected import Connected
 from zaichik.learn.runner import run_check
-from zaichik.learn.stages import CHECKS
+from zaichik.learn.stages import CHECKS, s13_stuck_reader
 from zaichik.learn.trial import Pace, Target
 
 # What must come comes at once on a quiet machine, and a wrong broker is not worth waiting for.
@@ -31,17 +33,19 @@ def module(source, name="a_broker"):
 async def tiny(source):
     """A tiny broker of this text, by the real clock. If it falls over, the port is closed, as a process's would be."""
     made = module(source)
-    clock = __import__("time")
 
     async def serve(listener):
         with suppress(Exception):
             async with listener:
-                await made.serve(listener, lambda: clock.time_ns() // 1000, made.Broker())
+                await made.serve(listener, lambda: time.time_ns() // 1000, made.Broker())
 
     listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=0)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(serve, listener)
         yield Connected(Target("127.0.0.1", listener.extra(SocketAttribute.local_port)))
+        # A connection that was accepted and not served yet would be left open by a cancellation.
+        with anyio.move_on_after(1):
+            await anyio.wait_all_tasks_blocked()
         tasks.cancel_scope.cancel()
 
 
@@ -66,6 +70,13 @@ async def answering(handler):
         tasks.start_soon(listener.serve, handle)
         yield Connected(Target("127.0.0.1", listener.extra(SocketAttribute.local_port)))
         tasks.cancel_scope.cancel()
+
+
+def small_buffers(monkeypatch):
+    """Let the kernel keep so little of what nobody reads that S13.4 needs a third of its requests."""
+    monkeypatch.setattr(hose, "SEGMENT", 536)
+    monkeypatch.setattr(hose, "WINDOW", 16_384)
+    monkeypatch.setattr(s13_stuck_reader, "MARKS", 44)
 
 
 async def run(host, name, *, seeds=(0, 1, 2), pace=QUICK):

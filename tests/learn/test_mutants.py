@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from learn_hosts import run, tiny
+from learn_hosts import SURE, run, small_buffers, tiny
 from learn_mutants import MUTANTS, TINY
 
 from zaichik.learn.stages import CHECKS, STAGES
@@ -24,15 +24,41 @@ def anyio_backend():
     return "asyncio"
 
 
+async def find(host, name):
+    """The result of a check. Chance needs several tries to meet a rare fault, one seed after the other."""
+    if name != "S15.1":
+        return await run(host, name)
+    for seed in range(6):
+        result = await run(host, name, seeds=[seed])
+        if result.outcome == "failed":
+            break
+    return result
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # some mutants leave sockets open
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-async def test_a_wrong_broker_fails_where_it_is_wrong(mutant):
+async def test_a_wrong_broker_fails_where_it_is_wrong(mutant, monkeypatch):
+    small_buffers(monkeypatch)
     async with tiny(mutant.source()) as host:
         for name in mutant.kills:
-            result = await run(host, name)
+            result = await find(host, name)
             assert result.outcome == "failed", f"{name} does not find it: {result.outcome} {result.reason}"
             said = f"{result.failure.summary}. {result.failure.cause}"
             assert name != mutant.kills[0] or re.search(mutant.says, said), said
             assert len(set(STAGES[result.check.stage].hints_of(result.check))) == 3
+
+
+@pytest.mark.soak
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+async def test_a_wrong_broker_passes_every_stage_before(mutant):
+    """Who learns with the stages is never sent back to one that was passed."""
+    stage = CHECKS[mutant.kills[0]].stage
+    async with tiny(mutant.source()) as host:
+        for check in CHECKS.values():
+            if check.stage < stage and check.id not in mutant.kills:
+                result = await run(host, check.id, pace=SURE)
+                assert result.outcome != "failed", f"{check.id}: {result.failure.summary}"
 
 
 def test_every_check_is_killed_by_some_mutant():

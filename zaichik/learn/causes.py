@@ -30,10 +30,10 @@ def of_bytes(data: bytes, sent: bytes = b"") -> str:
     if set(data[:16]) <= _PRINTABLE:
         return f"this is text, {data[:40]!r}, where the binary header of a frame should be"
     little, big = int.from_bytes(data[:4], "little"), int.from_bytes(data[:4], "big")
-    if len(data) >= 4 and not 8 <= little <= MAX_LENGTH and 8 <= big <= MAX_LENGTH:
-        return f"read as big-endian, the length is {big}, which makes sense: integers here are little-endian"
     if len(data) >= 4 and little < 8:
         return "the length counts everything after itself: the other 8 bytes of the header, and the body"
+    if len(data) >= 4 and little > MAX_LENGTH and 8 <= big <= MAX_LENGTH:
+        return f"read as big-endian, the length is {big}, which makes sense: integers here are little-endian"
     return ""
 
 

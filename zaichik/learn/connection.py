@@ -49,7 +49,7 @@ class Connection:
 
     # -- bytes out -------------------------------------------------------------------------------------------
 
-    async def send(self, name: str, *, frame_id: int | None = None, **fields: Any) -> int:
+    async def send(self, name: str, /, *, frame_id: int | None = None, **fields: Any) -> int:
         """Send a request in the trial's pattern. Returns its id."""
         used = next(self.ids) if frame_id is None else frame_id
         await self.send_frame(wire.encode(name, frame_id=used, **fields))
@@ -180,17 +180,17 @@ class Connection:
             compare(frame, frame.name, {"id": frame_id}, self._asked)
         return frame
 
-    async def ask(self, name: str, **fields: Any) -> Frame:
+    async def ask(self, name: str, /, **fields: Any) -> Frame:
         """Send a request; what answers it, success or not."""
         return await self.reply(await self.send(name, **fields))
 
-    async def ok(self, name: str, *, expect: dict[str, Any] | None = None, **fields: Any) -> Frame:
+    async def ok(self, name: str, /, *, expect: dict[str, Any] | None = None, **fields: Any) -> Frame:
         """Send a request that must succeed, with a reply whose fields are these."""
         frame = await self.ask(name, **fields)
         self.must_be(frame, wire.LAYOUTS[wire.TYPES[name] | wire.REPLY][0], flags=0, **(expect or {}))
         return frame
 
-    async def refused(self, error: str, name: str, *, at: str | None = None, **fields: Any) -> Frame:
+    async def refused(self, error: str, name: str, /, *, at: str | None = None, **fields: Any) -> Frame:
         """Send a request that must fail in just this way; `at` is the field that the Error must name."""
         frame = await self.ask(name, **fields)
         self.must_be_error(frame, error, request_type=wire.TYPES[name], at=at)

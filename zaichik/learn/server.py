@@ -66,6 +66,7 @@ class Server:
         except BaseException:
             with anyio.CancelScope(shield=True):
                 await server.terminate()
+            server.close()
             raise
         return server
 

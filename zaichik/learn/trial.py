@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from random import Random
+from string import ascii_lowercase
 from typing import Any, Protocol
 
 import anyio
@@ -138,8 +139,10 @@ class Trial:
         return f"{self._name}-{label}"
 
     def payload(self, size: int | None = None) -> bytes:
-        """Bytes of chance, zeros and letters among them."""
-        return self.rng.randbytes(self.rng.randrange(1, 20) if size is None else size)
+        """A few letters of chance, so that people can tell them apart; with a size, any bytes."""
+        if size is not None:
+            return self.rng.randbytes(size)
+        return "".join(self.rng.choices(ascii_lowercase, k=self.rng.randrange(1, 20))).encode()
 
     def message(self, key: bytes = b"") -> tuple[bytes, bytes]:
         """A message with a payload of chance."""

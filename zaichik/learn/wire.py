@@ -167,7 +167,7 @@ class Frame:
 # -- building ------------------------------------------------------------------------------------------------
 
 
-def encode(name: str, *, frame_id: int, flags: int = 0, zero: int = 0, **fields: Any) -> bytes:
+def encode(name: str, /, *, frame_id: int, flags: int = 0, zero: int = 0, **fields: Any) -> bytes:
     """The bytes of a frame. Fields that are not given take the table's defaults."""
     given = DEFAULTS.get(name, {}) | fields
     body = b"".join(encode_field(kind, given.pop(field)) for field, kind in fields_of(TYPES[name], flags))

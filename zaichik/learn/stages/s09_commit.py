@@ -121,10 +121,11 @@ async def own_credit(trial: Trial) -> None:
     await writer.publish(trial.topic(), *messages)
     await client.messages(quick, 0, messages)
     await client.messages(slow, 0, messages[:1])
-    await client.commit(quick, 5)
     await client.nothing("the slow subscription had settled nothing")
     await client.commit(slow, 1)
     await client.messages(slow, 1, messages[1:2])
+    await client.commit(quick, 5)
+    await client.nothing("it was the quick subscription that had settled something")
 
 
 @STAGE.check(

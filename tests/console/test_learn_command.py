@@ -1,0 +1,202 @@
+"""`zaichik learn`, as somebody uses it."""
+
+import json
+import signal
+import sys
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from zaichik.console import learn_doctor
+from zaichik.learn import files
+from zaichik.learn.stages import CHECKS, STAGES
+
+SERVER = """
+import os, socket
+listener = socket.create_server(("127.0.0.1", int(os.environ["PORT"])))
+clients = []
+while True:
+    clients.append(listener.accept()[0])
+"""
+SPEAKS_FIRST = SERVER.replace(
+    "clients.append(listener.accept()[0])", "clients.append(listener.accept()[0]); clients[-1].send(b'hi')"
+)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with a server that listens and no more, and the current one."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "server.py").write_text(SERVER, encoding="utf-8")
+    command = json.dumps([sys.executable, "-E", "-S", "server.py"])
+    (tmp_path / "learn.toml").write_text(f"[server]\ncommand = {command}\n", encoding="utf-8")
+    return tmp_path
+
+
+def test_init_makes_a_folder_and_says_how_to_go_on(zaichik, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = zaichik("learn", "init", "mine", "--python")
+    assert result.code == 0
+    assert result.out.splitlines() == [
+        "written: mine/learn.toml",
+        "written: mine/broker.py",
+        "Next: cd mine; look into learn.toml; zaichik learn watch",
+    ]
+    assert "stays as it is" in zaichik("learn", "init", "mine").out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["init"], "init needs a folder"),
+        (["check", "S99"], "'S99' is neither a stage (S0 to S15)"),
+        (["hint", "S99"], "'S99' is neither"),
+        (["list", "S99"], "'S99' is neither"),
+        (["check", "--time-scale", "0"], "no time scale"),
+        (["check", "--time-scale", "x"], "no time scale"),
+        (["dance"], "invalid choice"),
+    ],
+)
+def test_wrong_usage_is_one_line(zaichik, folder, words, said):
+    result = zaichik("learn", *words)
+    assert (result.code, result.out) == (2, "")
+    assert said in result.err
+    assert result.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("action", ["check", "watch"])
+def test_without_a_learn_toml_it_says_how_to_make_one(zaichik, tmp_path, monkeypatch, action):
+    monkeypatch.chdir(tmp_path)
+    result = zaichik("learn", action)
+    assert result.code == 1
+    assert "there is no learn.toml; make one with: zaichik learn init" in result.err
+
+
+def test_list_shows_the_stages_and_one_with_its_text(zaichik, folder):
+    lines = zaichik("learn", "list").out.splitlines()
+    assert len(lines) == 1 + len(STAGES)
+    assert lines[1].startswith("here")
+    text = zaichik("learn", "list", "S10").out
+    assert "S10  Lag, told exactly" in text
+    assert "chapter 07" in text
+    assert all(check.title in text for check in STAGES[10].checks)
+    listed = zaichik("learn", "list", "--json").json_lines
+    assert [stage["stage"] for stage in listed] == [stage.id for stage in STAGES]
+    assert sum(len(stage["checks"]) for stage in listed) == len(CHECKS)
+
+
+def test_from_the_first_stage_to_the_first_failure(zaichik, folder):
+    """check, next, check, hint, hint: what a beginner does."""
+    assert "S0 is not passed yet" in zaichik("learn", "next").err
+    result = zaichik("learn", "check")
+    assert result.code == 0
+    assert "3 passed\nS0 is passed; on to the next one: zaichik learn next" in result.out
+    assert "S1  One frame back" in zaichik("learn", "next").out
+    result = zaichik("learn", "check", "--seed", "5")
+    assert result.code == 1
+    assert "seed 5\n" in result.out
+    assert "FAIL S1.1  Hello is answered with Welcome" in result.out
+    assert "wrong            nothing came within 3 s where a reply with id 1 was due" in result.out
+    assert "run it again     zaichik learn check S1.1 --seed 5" in result.out
+    hints = STAGES[1].hints_of(CHECKS["S1.1"])
+    for number in range(3):
+        lines = zaichik("learn", "hint").out.splitlines()
+        assert lines[1 : 2 + number] == [f"{n + 1}. {hint}" for n, hint in enumerate(hints[: number + 1])]
+    assert "that was the last one; chapter 02" in lines[-1]
+    assert zaichik("learn", "hint", "S5.3").out.splitlines()[1] == f"1. {CHECKS['S5.3'].hint}"
+    known = json.loads((folder / "learn-progress.json").read_text(encoding="utf-8"))
+    assert (known["stage"], known["passed"], known["failed"], known["seed"]) == (1, [0], "S1.1", 5)
+
+
+def test_without_a_failure_there_is_nothing_to_hint_at(zaichik, folder):
+    assert "no check has failed" in zaichik("learn", "hint").err
+
+
+def test_results_for_programs(zaichik, folder):
+    (folder / "server.py").write_text(SPEAKS_FIRST, encoding="utf-8")
+    result = zaichik("learn", "check", "S0", "--json", "--keep-going", "--repeat", "2", "--junit", "out.xml")
+    assert result.code == 1
+    *checks, last = result.json_lines
+    assert [state["check"] for state in checks] == ["S0.1", "S0.2", "S0.3"] * 2
+    assert [state["outcome"] for state in checks] == ["passed", "failed", "passed"] * 2
+    assert last == {"summary": {"passed": 4, "failed": 2, "inconclusive": 0, "skipped": 0}, "trouble": []}
+    assert len(ET.parse(folder / "out.xml").getroot().findall(".//failure")) == 2  # noqa: S314 (our own)
+
+
+def test_the_first_failure_ends_all_rounds(zaichik, folder):
+    (folder / "server.py").write_text(SPEAKS_FIRST, encoding="utf-8")
+    result = zaichik("learn", "check", "all", "--json", "--repeat", "2")
+    assert [state.get("outcome") for state in result.json_lines] == ["passed", "failed", None]
+
+
+def test_a_server_that_does_not_start_is_told_at_the_end(zaichik, folder):
+    (folder / "server.py").write_text("print('no config')\nraise SystemExit(3)\n", encoding="utf-8")
+    result = zaichik("learn", "check")
+    assert result.code == 1
+    assert "the server ended by itself with exit code 3 before it listened" in result.out
+    assert "no config" in result.out
+
+
+def test_a_running_broker_is_checked_where_it_is(zaichik, broker, tmp_path, monkeypatch):
+    """No learn.toml is needed, no progress is kept, and what needs a process is left out."""
+    monkeypatch.chdir(tmp_path)
+    result = zaichik("learn", "check", "S14", "--connect", broker, "--time-scale", "0.5")
+    assert result.code == 0
+    assert "  -- S14.5" in result.out
+    assert "4 passed, 1 skipped" in result.out
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_doctor_looks_at_everything(zaichik, folder):
+    pytest.importorskip("watchfiles")
+    result = zaichik("learn", "doctor")
+    words = {line.split(None, 2)[1]: line.split(None, 2)[0] for line in result.out.splitlines()}
+    assert words.keys() == {"versions", "ports", "file", "clock", "terminal", "learn.toml", "program", "server"}
+    assert {name for name, word in words.items() if word != "ok"} <= {"clock"}
+
+
+def test_doctor_names_what_is_missing(zaichik, tmp_path, monkeypatch):
+    async def unwatched(_folder):
+        raise files.Unwatched("the library watchfiles is missing")
+        yield
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(files, "changes", unwatched)
+    monkeypatch.setattr(learn_doctor, "LATE_S", -1)
+    (tmp_path / "learn.toml").write_text('[server]\ncommand = "no-such-program"\n', encoding="utf-8")
+    result = zaichik("learn", "doctor")
+    assert result.code == 1
+    assert "  !! file watcher the library watchfiles is missing" in result.out
+    assert "  !! clock        sleepers wake up to" in result.out
+    assert "  !! program      no-such-program is not found" in result.out
+    assert "  !! server       the server cannot be started: no-such-program" in result.out
+
+
+# -- watch -----------------------------------------------------------------------------------------------------
+
+
+def test_watch_without_a_terminal_prints_and_ends_with_ctrl_c(start, folder):
+    process = start("learn", "watch")
+    lines = []
+    while not lines or "Ctrl-C ends" not in lines[-1]:
+        lines.append(process.stdout.readline())
+    assert lines[0].startswith("zaichik learn  [----------------] 0 of 16 stages") or "1 of 16" in lines[0]
+    assert "     S0 is passed\n" in lines
+    process.send_signal(signal.SIGINT)
+    assert process.wait() == 130
+
+
+def test_watch_goes_on_when_it_is_told_to(on_terminal, folder):
+    """The stage is passed; n goes on to one that fails; h hints; q ends it."""
+    pytest.importorskip("watchfiles")
+    code, output = on_terminal("learn", "watch", keys=b"n", interrupt_at=b"h hint", COLUMNS="100", LINES="40")
+    assert code == 130
+    assert "running, 3 to go" in output
+    known = json.loads((folder / "learn-progress.json").read_text(encoding="utf-8"))
+    assert known["stage"] in {0, 1}
+
+
+def test_watch_ends_with_q_and_gives_the_terminal_back(on_terminal, folder):
+    code, output = on_terminal("learn", "watch", keys=b"q", COLUMNS="60", LINES="20")
+    assert code == 0
+    assert "q quit" in output
