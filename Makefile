@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help demo test check docs bench compare clean
+.PHONY: help demo test check docs bench compare soak-learn clean
 .DEFAULT_GOAL := help
 
 help:
@@ -15,6 +15,7 @@ help:
 	@echo "make docs    regenerate the tables, drawings and hexdumps of the documents"
 	@echo "make bench   throughput through three processes"
 	@echo "make compare side by side with the other brokers that are installed here"
+	@echo "make soak-learn  the long tests of the stages: wrong brokers from the beginning, twenty rounds on busy cores"
 	@echo "make clean   remove the virtual environment and all caches"
 
 # A stamp file per extra: reinstalled only when pyproject.toml changed.
@@ -50,6 +51,10 @@ bench: $(VENV)/.installed-dev
 
 compare: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks
+
+# Half an hour, both cores: what the short tests of tests/learn do once and quickly, again and again.
+soak-learn: $(VENV)/.installed-dev
+	$(BIN)/pytest tests/learn -m soak
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage* build dist

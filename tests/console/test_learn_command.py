@@ -1,6 +1,8 @@
 """`zaichik learn`, as somebody uses it."""
 
 import json
+import os
+import pty
 import signal
 import sys
 import xml.etree.ElementTree as ET
@@ -18,9 +20,15 @@ clients = []
 while True:
     clients.append(listener.accept()[0])
 """
-SPEAKS_FIRST = SERVER.replace(
-    "clients.append(listener.accept()[0])", "clients.append(listener.accept()[0]); clients[-1].send(b'hi')"
-)
+SPEAKS_FIRST = """
+import contextlib, os, socket
+listener = socket.create_server(("127.0.0.1", int(os.environ["PORT"])))
+clients = []
+while True:
+    clients.append(listener.accept()[0])
+    with contextlib.suppress(OSError):
+        clients[-1].send(b"hi")
+"""
 
 
 @pytest.fixture
@@ -186,17 +194,66 @@ def test_watch_without_a_terminal_prints_and_ends_with_ctrl_c(start, folder):
     assert process.wait() == 130
 
 
-def test_watch_goes_on_when_it_is_told_to(on_terminal, folder):
-    """The stage is passed; n goes on to one that fails; h hints; q ends it."""
-    pytest.importorskip("watchfiles")
-    code, output = on_terminal("learn", "watch", keys=b"n", interrupt_at=b"h hint", COLUMNS="100", LINES="40")
-    assert code == 130
-    assert "running, 3 to go" in output
-    known = json.loads((folder / "learn-progress.json").read_text(encoding="utf-8"))
-    assert known["stage"] in {0, 1}
+@pytest.fixture
+def typing(start):
+    """Run a command on a terminal, and type keys when something is shown. Its exit code, and all it wrote."""
+
+    def run(*words, steps, columns=100, lines=40):
+        master, slave = pty.openpty()
+        env = {**os.environ, "TERM": "xterm", "COLUMNS": str(columns), "LINES": str(lines)}
+        process = start(*words, stdin=slave, stdout=slave, stderr=slave, env=env)
+        os.close(slave)
+        output, shown, waiting = b"", 0, list(steps)
+        try:
+            while chunk := os.read(master, 4096):
+                output += chunk
+                if waiting and waiting[0][0].encode() in output[shown:]:
+                    shown = len(output)
+                    os.write(master, waiting.pop(0)[1].encode())
+        except OSError:  # that is how Linux tells that the other side is closed
+            pass
+        os.close(master)
+        return process.wait(), output.decode()
+
+    return run
 
 
-def test_watch_ends_with_q_and_gives_the_terminal_back(on_terminal, folder):
-    code, output = on_terminal("learn", "watch", keys=b"q", COLUMNS="60", LINES="20")
+def test_watch_goes_on_only_when_it_is_told_to(typing, folder):
+    """S0 is passed; n goes on to S1, which fails; h hints, twice; q ends."""
+    keys = [("n next stage", "n"), ("h hint", "h"), (CHECKS["S1.1"].hint[:40], "h"), ("top bit set", "q")]
+    code, output = typing("learn", "watch", steps=keys)
     assert code == 0
-    assert "q quit" in output
+    assert "running, 3 to go" in output
+    assert "1 of 16 stages" in output
+    known = json.loads((folder / "learn-progress.json").read_text(encoding="utf-8"))
+    assert (known["stage"], known["hints"]) == (1, {"S1.1": 2})
+
+
+def test_watch_runs_again_when_a_file_has_changed(typing, folder):
+    pytest.importorskip("watchfiles")
+    (folder / "server.py").write_text("raise SystemExit(3)\n", encoding="utf-8")
+
+    class Mend(str):
+        """A key that is typed by writing the file."""
+
+        def encode(self):
+            (folder / "server.py").write_text(SERVER, encoding="utf-8")
+            return b"x"
+
+    code, output = typing("learn", "watch", steps=[("exit code 3", Mend("")), ("S0 is passed", "q")])
+    assert code == 0
+    assert "waiting for files to change" in output
+
+
+def test_watch_says_when_files_are_not_watched(typing, folder):
+    """The library is hidden; r still runs the checks."""
+    (folder / "watchfiles.py").write_text("raise ImportError\n", encoding="utf-8")
+    code, output = typing("learn", "watch", steps=[("NOT watching", "r"), ("S0 is passed", "q")], columns=50, lines=12)
+    assert code == 0
+    assert "the library watchfiles is missing" in output
+
+
+def test_watch_ends_with_ctrl_c_and_gives_the_terminal_back(on_terminal, folder):
+    code, output = on_terminal("learn", "watch", interrupt_at=b"q quit")
+    assert code == 130
+    assert "Traceback" not in output

@@ -95,8 +95,10 @@ async def test_a_cancelled_start_leaves_no_process_behind(tmp_path):
     pid = tmp_path / "pid"
 
     async def cancel_when_started(scope):
-        while not (pid.exists() and pid.read_text(encoding="utf-8")):
-            await anyio.sleep(0.01)  # noqa: ASYNC110 (another process writes it)
+        while not (  # noqa: ASYNC110 (another process writes it)
+            pid.exists() and pid.read_text(encoding="utf-8")
+        ):
+            await anyio.sleep(0.01)
         scope.cancel()
 
     async with anyio.create_task_group() as tasks:

@@ -90,7 +90,7 @@ async def show_hint(arguments: argparse.Namespace, console: Console) -> int:
     progress.write(arguments.config.parent, known)
     console.print(Text(f"{check.id}  {check.title}", "bold"))
     for number, hint in enumerate(hints[:shown], 1):
-        console.print(Text(f"{number}. {hint}", "" if number == shown else "dim"))
+        learn_screen.hang(console, Text(f"{number}. "), Text(hint, "" if number == shown else "dim"))
     if shown < len(hints):
         console.print(Text(f"once more for hint {shown + 1} of {len(hints)}", "dim"))
     else:

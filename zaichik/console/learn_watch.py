@@ -46,7 +46,7 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
 def _keys_at_once() -> Iterator[None]:
     """Keys are read when they are typed, and not shown; afterwards the terminal is as before."""
     before = termios.tcgetattr(sys.stdin)
-    tty.setcbreak(sys.stdin)
+    tty.setcbreak(sys.stdin, termios.TCSADRAIN)  # what was typed already is not thrown away
     try:
         yield
     finally:
