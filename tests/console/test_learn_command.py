@@ -184,6 +184,7 @@ def test_doctor_names_what_is_missing(zaichik, tmp_path, monkeypatch):
 
 
 def test_watch_without_a_terminal_prints_and_ends_with_ctrl_c(start, folder):
+    pytest.importorskip("watchfiles")
     process = start("learn", "watch")
     lines = []
     while not lines or "Ctrl-C ends" not in lines[-1]:
@@ -192,6 +193,15 @@ def test_watch_without_a_terminal_prints_and_ends_with_ctrl_c(start, folder):
     assert "     S0 is passed\n" in lines
     process.send_signal(signal.SIGINT)
     assert process.wait() == 130
+
+
+def test_watch_with_neither_keys_nor_a_watcher_has_nothing_to_wait_for(start, folder):
+    (folder / "watchfiles.py").write_text("raise ImportError\n", encoding="utf-8")
+    process = start("learn", "watch")
+    assert process.wait() == 1
+    said = process.stderr.read()
+    assert said.startswith("zaichik: the library watchfiles is missing; get it with: pip install 'zaichik[learn]'")
+    assert said.endswith("zaichik learn check\n")
 
 
 @pytest.fixture

@@ -96,6 +96,8 @@ class Watch:
             async for _ in files.changes(self._settings.folder):
                 await send.send(CHANGED)
         except files.Unwatched as error:
+            if not self._has_keys:  # nothing could ever happen
+                raise Failure(f"{error}. Or run the checks yourself: zaichik learn check") from None
             self._unwatched = str(error)
             self._draw()
 
