@@ -45,8 +45,8 @@ class Workload:
     _sessions: int = 0
     _ends: dict[str, int] = field(default_factory=dict)
 
-    async def run(self) -> list[Event]:
-        """Do it all; the history."""
+    async def run(self) -> None:
+        """Do it all."""
         await self._make_topics()
         over = self.trial.elapsed + SECONDS * self.trial.scale
         async with anyio.create_task_group() as tasks:
@@ -55,7 +55,6 @@ class Workload:
             for _ in range(READERS):
                 tasks.start_soon(self._read, self._chance(), over)
         await self._read_all()
-        return self.events
 
     def _chance(self) -> Random:
         """Each actor's own, so that one's choices do not depend on when another one makes its."""

@@ -46,8 +46,11 @@ async def _ends_with(connection: Connection, error: str, *, request_type: int | 
 
 
 async def _server_lives(trial: Trial, broken: Connection) -> None:
+    """One client at a time: more than that is the next stage's."""
     await broken.aclose()
-    await (await trial.client()).ping()
+    other = await trial.client()
+    await other.ping()
+    await other.aclose()
 
 
 @STAGE.check(

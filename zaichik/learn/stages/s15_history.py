@@ -44,6 +44,13 @@ STAGE = Stage(
 )
 async def history(trial: Trial) -> None:
     """See workload.py and history.py."""
-    anomaly = check(await Workload(trial).run())
+    workload, broken = Workload(trial), None
+    try:
+        await workload.run()
+    except (Failed, ExceptionGroup) as error:
+        broken = error  # what came before it may tell more
+    anomaly = check(workload.events)
     if anomaly is not None:
         raise Failed(f"{anomaly.name}: {anomaly.sentence}", excerpt=describe(anomaly.proof))
+    if broken is not None:
+        raise broken
