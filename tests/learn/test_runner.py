@@ -153,7 +153,7 @@ async def test_a_failure_reads_as_it_always_did(name):
     """Regenerate by deleting tests/learn/golden; then read what changed."""
     mutant = next(mutant for mutant in MUTANTS if mutant.name == name)
     async with tiny(mutant.source()) as host:
-        result = await run(host, TRANSCRIPTS[name], seeds=[6], pace=QUICK)
+        result = await run(host, TRANSCRIPTS[name], seeds=[6], pace=Pace(QUICK.scale, 2.0))
     text = masked(story.as_text(result)) + "\n"
     path = GOLDEN / f"{TRANSCRIPTS[name]} {name.partition(' (')[0]}.txt"
     if not path.exists():
