@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help demo test check docs bench compare soak-learn clean
+.PHONY: help demo test check docs bench soak-learn clean
 .DEFAULT_GOAL := help
 
 help:
@@ -13,8 +13,8 @@ help:
 	@echo "make test    lint, format check, types, every test, coverage"
 	@echo "make check   the fast half of it: lint, format check, types"
 	@echo "make docs    regenerate the tables, drawings and hexdumps of the documents"
-	@echo "make bench   throughput through three processes"
-	@echo "make compare side by side with the other brokers that are installed here"
+	@echo "make bench   half an hour: side by side with the brokers installed here, into benchmarks/results"
+	@echo "             (less of it: .venv/bin/python -m benchmarks --help; pieces: .venv/bin/python benchmarks/core.py)"
 	@echo "make soak-learn  the long tests of the stages: wrong brokers from the beginning, twenty rounds on busy cores"
 	@echo "make clean   remove the virtual environment and all caches"
 
@@ -46,11 +46,8 @@ test: check
 docs: $(VENV)/.installed-dev
 	$(BIN)/cog -r -U protocol/README.md README.md docs/*.md
 
-bench: $(VENV)/.installed-dev
-	$(BIN)/python benchmarks/throughput.py
-
-compare: $(VENV)/.installed-bench
-	$(BIN)/python -m benchmarks
+bench: $(VENV)/.installed-bench
+	$(BIN)/python -m benchmarks --out benchmarks/results
 
 # Half an hour, both cores: what the short tests of tests/learn do once and quickly, again and again.
 soak-learn: $(VENV)/.installed-dev

@@ -1,24 +1,30 @@
-"""Measure zaichik and other brokers side by side on this machine.
+"""Measure zaichik and other brokers side by side on this machine, and beside two limits.
 
 Starts every server itself, on a free loopback port with a private directory, and ends only what it has started.
 Peers that are not installed are skipped. The peers take turns; shown is the median of all runs, with the lowest and
 the highest. Each message is counted where it arrives: one that is missing is an error, and the exit code is 1.
+Two scenarios are of zaichik alone: how the cost of publishing grows, and what the broker keeps in memory.
 """
 
 import argparse
+import resource
 import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from benchmarks import report
+from benchmarks import memory, report
 from benchmarks.peers.peer import Peer
+from benchmarks.processes import say
 from benchmarks.roles import peer_of
-from benchmarks.scenarios import scenarios
-from benchmarks.turns import measure, present, say, willing
+from benchmarks.scenarios import Scenario, scenarios
+from benchmarks.tables import Table, text
+from benchmarks.turns import measure, present, willing
 
-PEERS = ["zaichik", "zaichik_calls", "nats", "redis_pubsub", "redis_streams", "mosquitto", "rabbitmq", "limit"]
+BROKERS = ["zaichik", "zaichik_calls", "nats", "jetstream", "redis_pubsub", "redis_streams", "mosquitto", "rabbitmq"]
+PEERS = [*BROKERS, "limit", "codec"]
+OPEN_FILES = 4096  # more than a broker with a thousand connections needs
 SCENARIOS = [scenario.name for scenario in scenarios(quick=True)]
 EXAMPLES = """
 examples:
@@ -27,6 +33,7 @@ examples:
   python -m benchmarks --only throughput fanout --runs 9
   python -m benchmarks --only roundtrip --peers zaichik nats
   python -m benchmarks --out benchmarks/results          # also writes results.json, results.md and plots
+  python -m benchmarks --redraw benchmarks/results       # makes results.md and the plots again, of results.json
 
 scenarios: """ + ", ".join(SCENARIOS)
 
@@ -46,6 +53,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--peers", nargs="+", metavar="PEER", choices=PEERS, default=PEERS, help=", ".join(PEERS))
     parser.add_argument("--runs", type=int, help="runs of each peer in each cell (default 5; with --quick 1)")
     parser.add_argument("--out", type=Path, metavar="DIR", help="where to write results.json, results.md and the plots")
+    parser.add_argument(
+        "--redraw", type=Path, metavar="DIR", help="measure nothing: make results.md and the plots again"
+    )
     options = parser.parse_args(arguments)
     options.runs = options.runs or (1 if options.quick else 5)
     return options
@@ -58,28 +68,55 @@ def stop(*_: object) -> NoReturn:
     raise KeyboardInterrupt
 
 
+def allow_open_files() -> None:
+    """Raise the limit on open files, as far as is allowed, for this process and those it starts."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
+def measure_all(options: argparse.Namespace) -> list[Table]:
+    """A table for each scenario that was asked for, printed as soon as it is there."""
+    peers: dict[str, Peer] = present(options.peers, {name: peer_of(name) for name in options.peers})
+    tables: list[Table] = []
+    for scenario in asked_for(options):
+        if taking_part := willing(scenario, peers):
+            tables.append(measure(scenario, taking_part, options.runs))
+            print(text(tables[-1]), flush=True)
+            say(f"{scenario.name} took {tables[-1].seconds:,.0f} s")
+    return tables
+
+
+def asked_for(options: argparse.Namespace) -> list[Scenario]:
+    """Those that were named and can be measured here."""
+    named = [scenario for scenario in scenarios(quick=options.quick) if scenario.name in options.only]
+    if not memory.readable() and "memory" in options.only:
+        say("memory is skipped: only Linux tells what belongs to a process alone, in /proc/PID/smaps_rollup")
+        return [scenario for scenario in named if scenario.name != "memory"]
+    return named
+
+
 def main(arguments: Sequence[str]) -> int:
     """Measure, print, write; the exit code."""
     options = parse(arguments)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)
-    peers: dict[str, Peer] = present(options.peers, {name: peer_of(name) for name in options.peers})
-    tables: list[report.Table] = []
-    failed = False
+    allow_open_files()
     try:
-        for scenario in scenarios(quick=options.quick):
-            taking_part = willing(scenario, peers) if scenario.name in options.only else {}
-            if taking_part:
-                outcomes = measure(scenario, taking_part, options.runs)
-                failed = failed or any(outcome.failures for outcome in outcomes)
-                tables.append(report.Table(scenario.name, scenario.title, scenario.unit, outcomes))
-                print(report.text(tables[-1]), flush=True)
+        if options.redraw:
+            report.write(options.redraw, report.load(options.redraw))
+            return 0
+        tables = measure_all(options)
+    except FileNotFoundError as error:
+        say(f"nothing to draw: there is no {error.filename}; make one with: python -m benchmarks --out DIR")
+        return 1
     except KeyboardInterrupt:
         say("interrupted; everything that was started has been ended")
         return 130
     if options.out:
-        report.write(options.out, tables, options.runs)
-    return 1 if failed else 0
+        report.write(options.out, report.gather(tables, options.runs, quick=options.quick))
+    return 1 if any(outcome.failures for table in tables for outcome in table.outcomes) else 0
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
     python benchmarks/core.py
 
-Each figure is the median of seven rounds; compare figures of one run with each other.
+Each figure is the median of seven rounds; compare figures of one run with each other. What a broker does with all
+pieces together, beside other brokers, `python -m benchmarks` measures.
 """
 
 import statistics
@@ -13,7 +14,7 @@ from functools import partial
 
 from zaichik.broker.compaction import CompactionWindow
 from zaichik.broker.ring import BroadcastRing
-from zaichik_protocol import Batch, Commit, Committed, Frame, FrameDecoder, Messages, Publish, Published, encode
+from zaichik_protocol import Batch, Commit, Frame, FrameDecoder, Messages, Publish, Published, encode
 from zaichik_protocol.codec import encode_by_declaration
 from zaichik_protocol.frames import EVENTS, REPLIES, REQUESTS
 
@@ -35,7 +36,7 @@ def codec() -> None:
     """The declaration against its plain twins."""
     batch = Batch.of_columns([b"key"] * 100, [b"x" * 100] * 100)
     frames: list[Frame] = [Publish(1, "topic", batch), Messages(1, 0, 0, batch)]
-    frames += [Published(1, 0, 100, 0, 1), Commit(1, 2, 3), Committed(1, 3)]
+    frames += [Published(1, 0, 100, 0, 1), Commit(1, 2, 3)]
     for frame in frames:
         name, data = type(frame).__name__, encode(frame)
         decoder = FrameDecoder(REQUESTS + REPLIES + EVENTS, max_frame=2**20)

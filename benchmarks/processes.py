@@ -23,6 +23,11 @@ END_SECONDS = 2.0
 PATIENCE = 20.0  # seconds beyond a job's own deadline, for interpreters to start and links to stand
 
 
+def say(text: str) -> None:
+    """A line of progress."""
+    print(text, file=sys.stderr, flush=True)
+
+
 class Failed(Exception):
     """A process did not do what it was started for."""
 
@@ -68,8 +73,8 @@ def has_ended(child: "subprocess.Popen[Any]") -> bool:
 
 
 @contextmanager
-def server(peer: Peer) -> Iterator[int]:
-    """The port of a server of this peer, started in a private directory, as long as the block lasts."""
+def server(peer: Peer) -> Iterator[tuple[int, int]]:
+    """Port and process id of a server of this peer, started in a private directory, as long as the block lasts."""
     port = free_port()
     with tempfile.TemporaryDirectory(prefix="benchmark-", ignore_cleanup_errors=True) as name, ExitStack() as stack:
         directory = Path(name)
@@ -78,7 +83,7 @@ def server(peer: Peer) -> Iterator[int]:
         for command in peer.commands(directory, port):
             child = stack.enter_context(process(command, log, environment))
         wait_until_listening(child, port, log)
-        yield port
+        yield port, child.pid
 
 
 def free_port() -> int:

@@ -1,157 +1,100 @@
-"""Results as a table for the terminal, as JSON, as Markdown and as plots."""
+"""Results on disk: results.json, and what is made of it, results.md, the plots and the README's part."""
 
 import importlib.util
 import json
 import os
 import platform
-import statistics
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-from benchmarks.turns import Outcome, say
+from benchmarks.processes import say
+from benchmarks.tables import Outcome, Table, markdown
 
-LIMIT = "bare relay (the limit)"
-RELATIVE = {"keepfirst", "replay"}  # whose second column is compared with the first, not peer with peer
+RESULTS = Path(__file__).parent / "results"
+IN_README = ("throughput", "growth", "memory")
+NO_PLOT = {"memory"}
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
-    """One scenario and what was found.
+class Results:
+    """What `python -m benchmarks` has found.
 
     Attributes:
-        name: of the scenario.
-        title: likewise.
-        unit: of the figures.
-        outcomes: cell by cell, and in each peer by peer.
+        about: where, when and how.
+        tables: one for each scenario.
     """
 
-    name: str
-    title: str
-    unit: str
-    outcomes: list[Outcome]
+    about: dict[str, Any]
+    tables: list[Table]
 
-    def columns(self) -> list[tuple[str, str]]:
-        """Cells and figures, in order."""
-        pairs = [(outcome.cell, figure) for outcome in self.outcomes for figure in outcome.figures]
-        return list(dict.fromkeys(pairs))
-
-    def peers(self) -> list[str]:
-        """The peers, in order."""
-        return list(dict.fromkeys(outcome.peer for outcome in self.outcomes))
-
-    def runs(self, peer: str, cell: str, figure: str) -> list[float]:
-        """The figures of all runs; none if all have failed."""
-        for outcome in self.outcomes:
-            if (outcome.peer, outcome.cell) == (peer, cell):
-                return outcome.figures.get(figure, [])
-        return []
+    def intro(self) -> str:
+        """How these figures came about, in a line or two."""
+        about = self.about
+        quick = " Measured with --quick: this shows that it works, not how fast." if about["quick"] else ""
+        return f"Median of {about['runs']} runs in turns (lowest to highest). {about['machine']}.{quick}"
 
 
-def heading(cell: str, figure: str) -> str:
-    """A column's heading; a rate needs no name."""
-    return cell if figure == "messages/s" else f"{cell} {figure}"
+def gather(tables: list[Table], runs: int, *, quick: bool) -> Results:
+    """The tables and what there is to say about them."""
+    machine = f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, Python {platform.python_version()}"
+    when, load = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", round(os.getloadavg()[0], 2)
+    return Results({"machine": machine, "runs": runs, "quick": quick, "when": when, "load": load}, tables)
 
 
-def shown(runs: list[float]) -> str:
-    """A median and its spread."""
-    if not runs:
-        return "-"
-    spread = f" ({min(runs):,.0f} to {max(runs):,.0f})" if len(runs) > 1 else ""
-    return f"{statistics.median(runs):,.0f}{spread}"
-
-
-def share_rows(table: Table) -> Iterator[list[str]]:
-    """What remains of the bare relay's rate: of the same bytes, so of the same messages."""
-    for peer in table.peers():
-        if LIMIT in table.peers() and peer != LIMIT:
-            row = [f"{peer}: share of the limit"]
-            for cell, figure in table.columns():
-                ours, limit = table.runs(peer, cell, figure), table.runs(LIMIT, cell, figure)
-                row.append(f"{statistics.median(ours) / statistics.median(limit):.1%}" if ours and limit else "-")
-            yield row
-
-
-def ratio(runs: list[float], others: list[float]) -> str:
-    """Of two medians."""
-    return f"{statistics.median(runs) / statistics.median(others):.2f}" if runs and others else "-"
-
-
-def best_peer_row(table: Table) -> Iterator[list[str]]:
-    """How zaichik's median compares with that of the best other broker."""
-    others = [peer for peer in table.peers() if not peer.startswith("zaichik") and peer != LIMIT]
-    best = min if table.unit == "µs" else max
-    for peer in table.peers():
-        if peer.startswith("zaichik") and others:
-            row = [f"{peer} : the best peer"]
-            for cell, figure in table.columns():
-                theirs = [runs for other in others if (runs := table.runs(other, cell, figure))]
-                row.append(ratio(table.runs(peer, cell, figure), best(theirs, key=statistics.median, default=[])))
-            yield row
-
-
-def rows(table: Table) -> list[list[str]]:
-    """The cells of a table, heading first."""
-    columns = table.columns()
-    found = [[table.unit, *(heading(*column) for column in columns)]]
-    found += [[peer, *(shown(table.runs(peer, *column)) for column in columns)] for peer in table.peers()]
-    if table.name in RELATIVE and len(columns) > 1:
-        first, second = columns[0], columns[-1]
-        found[0].append(f"{second[0]} : {first[0]}")
-        for row, peer in zip(found[1:], table.peers(), strict=True):
-            row.append(ratio(table.runs(peer, *second), table.runs(peer, *first)))
-        return found
-    return [*found, *best_peer_row(table), *share_rows(table)]
-
-
-def failures(table: Table) -> list[str]:
-    """What went wrong, a line each."""
-    return [f"FAILED: {item.peer}, {item.cell}: {text}" for item in table.outcomes for text in item.failures]
-
-
-def text(table: Table) -> str:
-    """For the terminal: the peers' names on the left, figures on the right of their columns."""
-    cells = rows(table)
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = [
-        "  ".join(
-            [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
-        )
-        for row in cells
-    ]
-    return "\n".join(["", table.title, *lines, *failures(table)])
-
-
-def markdown(table: Table) -> str:
-    """For the documents."""
-    head, *body = rows(table)
-    lines = [head, ["---", *("--:" for _ in head[1:])], *body]
-    drawn = "\n".join("| " + " | ".join(line) + " |" for line in lines)
-    return "\n\n".join([f"## {table.title}", f"![]({table.name}.svg)", drawn, *failures(table)])
-
-
-def machine() -> str:
-    """Where this was measured."""
-    return f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, Python {platform.python_version()}"
-
-
-def write(directory: Path, tables: list[Table], runs: int) -> None:
-    """Results.json, results.md and a plot of each table."""
+def write(directory: Path, results: Results) -> None:
+    """Everything that there is to write."""
     directory.mkdir(parents=True, exist_ok=True)
-    load = os.getloadavg()[0]
-    about = {
-        "machine": machine(), "runs": runs, "when": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", "load": round(load, 2),
-    }  # fmt: skip
-    data = {"about": about, "scenarios": [asdict(table) for table in tables]}
+    data = {"about": results.about, "scenarios": [asdict(table) for table in results.tables]}
     (directory / "results.json").write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    intro = f"Median of {runs} runs in turns (lowest to highest). {machine()}. Made by `python -m benchmarks`."
-    pages = ["# zaichik and its peers", intro, *map(markdown, tables)]
-    (directory / "results.md").write_text("\n\n".join(pages) + "\n", encoding="utf-8")
+    (directory / "results.md").write_text(page(results), encoding="utf-8")
     if importlib.util.find_spec("matplotlib") is None:
         say("no plots: the Python package matplotlib is not installed")
         return
     from benchmarks import plot
 
-    for table in tables:
-        plot.draw(table, directory / f"{table.name}.svg")
+    colours = plot.colours_of(results.tables)
+    for table in results.tables:
+        if table.name not in NO_PLOT and table.columns():
+            plot.draw(table, directory / f"{table.name}.svg", colours)
+
+
+def load(directory: Path) -> Results:
+    """What `write` has written.
+
+    Raises:
+        FileNotFoundError: nothing has.
+    """
+    data = json.loads((directory / "results.json").read_text(encoding="utf-8"))
+    tables = [
+        Table(**{**scenario, "outcomes": [Outcome(**item) for item in scenario["outcomes"]]})
+        for scenario in data["scenarios"]
+    ]
+    return Results(data["about"], tables)
+
+
+def section(table: Table, heading: str, plots: str) -> list[str]:
+    """One table with its plot, if it has one."""
+    image = [] if table.name in NO_PLOT else [f"![{table.title}]({plots}{table.name}.svg)"]
+    return [f"{heading} {table.title}", *image, markdown(table)]
+
+
+def page(results: Results) -> str:
+    """The whole of results.md."""
+    parts = ["# zaichik and its peers", f"{results.intro()} Made by `make bench`, {results.about['when'][:10]}."]
+    for table in results.tables:
+        parts += section(table, "##", "")
+    return "\n\n".join(parts) + "\n"
+
+
+def excerpt(directory: Path = RESULTS) -> str:
+    """What the README shows: cog puts it there."""
+    if not (directory / "results.json").exists():
+        return "There are no results yet; `make bench` measures and writes them."
+    results = load(directory)
+    parts = [f"{results.intro()} All scenarios: [results](benchmarks/results/results.md)."]
+    for table in results.tables:
+        if table.name in IN_README:
+            parts += section(table, "###", "benchmarks/results/")
+    return "\n\n".join(parts)

@@ -1,20 +1,15 @@
-"""The scenarios: which cells each has, and how one cell is measured for one peer.
+"""The scenarios: which cells each has, and what is measured in them."""
 
-A measurement returns figures by name. It raises `Failed` if a single message is missing.
-"""
-
-import time
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
+from benchmarks.growth import AXES
+from benchmarks.measures import RATE, Figures, acknowledged, replay, roundtrip, stream, told
+from benchmarks.memory import SIZES
 from benchmarks.peers.peer import Job, Peer
-from benchmarks.peers.zaichik import zipf_keys
-from benchmarks.processes import Actor, Failed, actor
 
-Figures = dict[str, float]
-RATE = "messages/s"
-BYTES = 256 * 1024 * 1024  # of payloads in a run at most
+MICROSECONDS = "µs"
+LONG = 150.0  # seconds that building the largest broker may take on a busy machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +19,14 @@ class Cell:
     Attributes:
         label: its heading.
         measure: how it is measured.
-        job: what is measured; peer, port and topic are filled in for each run.
+        job: what is measured; peer, servers and topic are filled in for each run.
+        servers: how many there are at once.
     """
 
     label: str
     measure: Callable[[Job], Figures]
     job: Job
+    servers: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,111 +47,106 @@ class Scenario:
 
 
 def sized(job: Job, peer: Peer) -> Job:
-    """The job with as many messages as this peer is given, none of them without end."""
+    """The job with as many messages as this peer is given; the limits move all of them, whatever their keys."""
     if job.role not in ("publisher", "replay"):
         return job
-    few = BYTES // job.size // job.subscribers if peer.label != "bare relay (the limit)" else job.messages * job.size
-    return replace(job, messages=min(peer.messages(job.messages, job.size), few))
-
-
-def complete(found: int, expected: int) -> None:
-    """Raises `Failed` if messages are missing."""
-    if found != expected:
-        raise Failed(f"{expected - found:,} of {expected:,} messages are missing")
-
-
-def stream(job: Job) -> Figures:
-    """Deliveries a second from a publisher's process to all subscribers, which share one or two processes."""
-    processes = 1 if job.subscribers == 1 else 2
-    expected = len(set(zipf_keys(job.keys, job.messages))) if job.keep_first else job.messages
-    reading = replace(job, role="subscriber", expected=expected, subscribers=job.subscribers // processes)
-    with ExitStack() as stack:
-        readers: list[Actor] = [stack.enter_context(actor(reading)) for _ in range(processes)]
-        for reader in readers:
-            reader.ready()
-        writer = stack.enter_context(actor(job))
-        writer.ready()
-        begin = time.monotonic()
-        writer.go()
-        results = [process.result() for process in (*readers, writer)]
-    complete(sum(result["count"] for result in results[:-1]), expected * job.subscribers)
-    return {RATE: job.messages * job.subscribers / (max(result["end"] for result in results) - begin)}
-
-
-def alone(job: Job) -> tuple[dict[str, float], float]:
-    """The result of a role that needs no other process, and how long it took."""
-    with actor(job) as process:
-        process.ready()
-        process.go()
-        if job.role == "replay":
-            process.ready()  # the subscription stands
-        result = process.result()
-    return result, result.get("end", 0.0) - result.get("begin", 0.0)
-
-
-def acknowledged(job: Job) -> Figures:
-    """Acknowledged messages a second."""
-    result, seconds = alone(job)
-    return {RATE: result["count"] / seconds}
-
-
-def replay(job: Job) -> Figures:
-    """Messages a second that a late subscriber is given, from its connecting on."""
-    result, seconds = alone(job)
-    complete(int(result["count"]), job.messages)
-    return {RATE: result["count"] / seconds}
-
-
-def roundtrip(job: Job) -> Figures:
-    """Quantiles of the latency in microseconds."""
-    result, _ = alone(job)
-    complete(int(result["count"]), job.messages)
-    return {name: result[name] * 1e6 for name in ("p50", "p99", "p99.9")}
+    messages = peer.messages(job)
+    equal = max(1, messages // max(1, job.publishers)) * max(1, job.publishers)
+    return replace(job, messages=equal, keep_first=job.keep_first and not peer.is_limit)
 
 
 def scenarios(*, quick: bool) -> list[Scenario]:
     """All of them, in full size or so small that they take seconds."""
     million = 10_000 if quick else 1_000_000
-    seconds = 0.2 if quick else 2.0
     publishing = Job("publisher", "", 0, "", messages=million)
+    return [*streams(publishing), *timed(publishing, 0.2 if quick else 2.0), *of_zaichik_alone(quick=quick)]
 
-    def sizes(size: int, label: str) -> Cell:
-        return Cell(label, stream, replace(publishing, size=size))
 
-    def fans(number: int) -> Cell:
-        return Cell(f"1 → {number}", stream, replace(publishing, subscribers=number, messages=million // number))
+def streams(publishing: Job) -> list[Scenario]:
+    """Those that move many messages as fast as they can be moved."""
+    messages = publishing.messages
+
+    def size(number: int, label: str) -> Cell:
+        return Cell(label, stream, replace(publishing, size=number))
+
+    def fan(number: int) -> Cell:
+        return Cell(f"1 → {number}", stream, replace(publishing, subscribers=number, messages=messages // number))
+
+    with_keys = replace(publishing, keys=max(10, messages // 100))
+    return [
+        Scenario(
+            "throughput",
+            "Throughput 1 → 1 by size of payload",
+            (size(16, "16 B"), size(100, "100 B"), size(1024, "1 KiB"), size(65536, "64 KiB")),
+        ),
+        Scenario("fanout", "Deliveries to many subscribers, 100 B", (fan(1), fan(4), fan(16), fan(64))),
+        Scenario(
+            "fanin",
+            "From 16 publishers (in two processes) to one subscriber, 100 B",
+            (Cell("16 → 1", stream, replace(publishing, publishers=16)),),
+        ),
+        Scenario(
+            "keepfirst",
+            "A topic that keeps each key's first message, 100 B, zipf-distributed keys",
+            (Cell("plain", stream, with_keys), Cell("keep-first", stream, replace(with_keys, keep_first=True))),
+        ),
+        Scenario(
+            "replay",
+            "A late subscriber to retained messages, 100 B",
+            (
+                Cell("live", stream, publishing),
+                Cell("replay", replay, replace(publishing, role="replay", publishers=0)),
+            ),
+        ),
+    ]
+
+
+def timed(publishing: Job, seconds: float) -> list[Scenario]:
+    """Those that last a given time."""
 
     def tasks(number: int) -> Cell:
         job = replace(publishing, role="acknowledged", tasks=number, seconds=seconds)
         return Cell(f"{number} task{'s' if number > 1 else ''}", acknowledged, job)
 
-    def rates(rate: int) -> Cell:
-        job = replace(publishing, role="roundtrip", rate=rate, messages=int(rate * seconds * 2))
-        return Cell(f"{rate:,}/s", roundtrip, job)
+    def rate(number: int) -> Cell:
+        job = replace(publishing, role="roundtrip", rate=number, messages=int(number * seconds * 1.5))
+        return Cell(f"{number:,}/s", roundtrip, job)
 
-    with_keys = replace(publishing, keys=max(10, million // 100))
     return [
-        Scenario(
-            "throughput",
-            "Throughput 1 → 1 by size of payload",
-            (sizes(16, "16 B"), sizes(100, "100 B"), sizes(1024, "1 KiB"), sizes(65536, "64 KiB")),
-        ),
         Scenario("acknowledged", "Single publishes, each awaited until acknowledged, 100 B", (tasks(1), tasks(64))),
         Scenario(
-            "roundtrip", "Round trip of 100 B at a fixed rate, from the time due", (rates(1000), rates(10_000)), "µs"
+            "roundtrip",
+            "Round trip of 100 B at a fixed rate, from the time due",
+            (rate(1000), rate(10_000)),
+            MICROSECONDS,
         ),
-        Scenario("fanout", "Deliveries to many subscribers, 100 B", (fans(1), fans(4), fans(16), fans(64))),
+    ]
+
+
+def of_zaichik_alone(*, quick: bool) -> list[Scenario]:
+    """How its cost grows, and what it keeps in memory."""
+    growth = Job("growth", "", 0, "", messages=20 if quick else 100, rounds=2 if quick else 30, deadline=LONG)
+    memory = replace(growth, role="memory")
+
+    def axis(name: str, points: tuple[int, ...]) -> Cell:
+        few = points[:2] if quick else points
+        return Cell(name, told, replace(growth, axis=name, points=few), servers=len(few))
+
+    def kind(name: str, sizes: tuple[int, int]) -> Cell:
+        few = tuple(size // 50 for size in sizes) if quick else sizes
+        return Cell(name, told, replace(memory, axis=name, points=few))
+
+    return [
         Scenario(
-            "keepfirst",
-            "A topic that keeps each key's first message, 100 B, zipf-distributed keys",
-            (
-                Cell("plain", stream, with_keys),
-                Cell("keep-first", stream, replace(with_keys, keep_first=True)),
-            ),
+            "growth",
+            "What a publish of 100 B costs as the broker fills",
+            tuple(axis(name, points) for name, points in AXES.items()),
+            MICROSECONDS,
         ),
         Scenario(
-            "replay",
-            "A late subscriber to retained messages, 100 B",
-            (Cell("live", stream, publishing), Cell("replay", replay, replace(publishing, role="replay"))),
+            "memory",
+            "Memory of the broker for one of each",
+            tuple(kind(name, sizes) for name, sizes in SIZES.items()),
+            "bytes",
         ),
     ]

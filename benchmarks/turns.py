@@ -1,70 +1,50 @@
 """Peers take turns, A B A B …, so that a machine that slows down slows down all of them."""
 
-import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import count
 
+from benchmarks.measures import Figures, told
 from benchmarks.peers.peer import Peer
-from benchmarks.processes import Failed, server
-from benchmarks.scenarios import Cell, Figures, Scenario, sized
+from benchmarks.processes import Failed, say, server
+from benchmarks.scenarios import Cell, Scenario, sized
+from benchmarks.tables import Outcome, Table
 
 _numbers = count(1)
 
 
-@dataclass(slots=True)
-class Outcome:
-    """What was found for one peer in one cell.
-
-    Attributes:
-        peer: its label.
-        cell: the cell's label.
-        messages: published in a run; 0 where a run lasts a given time.
-        figures: of each run, by name.
-        failures: what went wrong, in words.
-    """
-
-    peer: str
-    cell: str
-    messages: int
-    figures: dict[str, list[float]] = field(default_factory=dict)
-    failures: list[str] = field(default_factory=list)
-
-
-def say(text: str) -> None:
-    """A line of progress."""
-    print(text, file=sys.stderr, flush=True)
-
-
 @contextmanager
-def lasting_servers(peers: dict[str, Peer]) -> Iterator[dict[str, int]]:
-    """Ports of those servers that serve more than one measurement."""
+def lasting_servers(peers: dict[str, Peer]) -> Iterator[dict[str, tuple[int, int]]]:
+    """Ports and process ids of those servers that serve more than one measurement."""
     with ExitStack() as stack:
-        ports: dict[str, int] = {}
+        servers: dict[str, tuple[int, int]] = {}
         for name, peer in peers.items():
             if peer.lasting:
                 try:
-                    ports[name] = stack.enter_context(server(peer))
+                    servers[name] = stack.enter_context(server(peer))
                 except Failed as error:  # tried again, and counted as a failure, in its turn
                     say(f"{name}: {error}")
-        yield ports
+        yield servers
 
 
-def measure(scenario: Scenario, peers: dict[str, Peer], runs: int) -> list[Outcome]:
+def measure(scenario: Scenario, peers: dict[str, Peer], runs: int) -> Table:
     """All runs of a scenario; for each cell the peers in turn."""
+    begin = time.monotonic()
     found: list[Outcome] = []
-    with lasting_servers(peers) as ports:
+    with lasting_servers(peers) as lasting:
         for cell in scenario.cells:
             outcomes = {
-                name: Outcome(peer.label, cell.label, sized(cell.job, peer).messages) for name, peer in peers.items()
+                name: Outcome(peer.label, cell.label, sized(cell.job, peer).messages, limit=peer.is_limit)
+                for name, peer in peers.items()
             }
             found.extend(outcomes.values())
             for number in range(runs):
                 for name, outcome in outcomes.items():
                     where = f"{scenario.name}, {cell.label}, run {number + 1} of {runs}, {name}"
                     try:
-                        figures = once(cell, name, peers[name], ports)
+                        figures = once(cell, name, peers[name], lasting.get(name))
                     except Failed as error:
                         outcome.failures.append(str(error))
                         say(f"{where}: FAILED: {error}")
@@ -72,15 +52,18 @@ def measure(scenario: Scenario, peers: dict[str, Peer], runs: int) -> list[Outco
                     for figure, value in figures.items():
                         outcome.figures.setdefault(figure, []).append(value)
                     say(f"{where}: " + ", ".join(f"{key} {value:,.0f}" for key, value in figures.items()))
-    return found
+    seconds = round(time.monotonic() - begin, 1)
+    return Table(scenario.name, scenario.title, scenario.unit, seconds, found)
 
 
-def once(cell: Cell, name: str, peer: Peer, ports: dict[str, int]) -> Figures:
-    """One run, with a server of its own unless the peer's server lasts."""
+def once(cell: Cell, name: str, peer: Peer, lasting: tuple[int, int] | None) -> Figures:
+    """One run, with servers of its own unless the peer's server lasts."""
+    job = replace(sized(cell.job, peer), peer=name, topic=f"benchmark{next(_numbers)}")
+    if not peer.has_server:
+        return told(replace(job, role=name))
     with ExitStack() as stack:
-        port = ports[name] if name in ports else stack.enter_context(server(peer))
-        job = replace(sized(cell.job, peer), peer=name, port=port, topic=f"benchmark{next(_numbers)}")
-        return cell.measure(job)
+        servers = [lasting] if lasting else [stack.enter_context(server(peer)) for _ in range(cell.servers)]
+        return cell.measure(replace(job, port=servers[0][0], servers=servers))
 
 
 def willing(scenario: Scenario, peers: dict[str, Peer]) -> dict[str, Peer]:

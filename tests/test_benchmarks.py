@@ -11,25 +11,152 @@ from code_lines import code_lines, functions
 
 ROOT = Path(__file__).parent.parent
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "protocol")])}
+RESULTS = ROOT / "benchmarks" / "results"
+sys.path.insert(0, str(ROOT))
+
+from benchmarks import idle, memory, report, tables  # noqa: E402 - they are no installed package
+from benchmarks.peers.peer import Job  # noqa: E402
+from benchmarks.roles import peer_of  # noqa: E402
+from benchmarks.scenarios import scenarios, sized  # noqa: E402
 
 
 def benchmarks(*arguments):
     return subprocess.run(
         [sys.executable, "-m", "benchmarks", *arguments],
-        cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, timeout=60,
+        cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
 
 
-def test_every_message_is_counted(tmp_path):
-    """Keeping first messages is the scenario with the most to count: stored, compacted, delivered."""
-    done = benchmarks("--quick", "--peers", "zaichik", "--only", "roundtrip", "keepfirst", "--out", str(tmp_path))
+def outcomes(directory):
+    return [outcome for table in report.load(directory).tables for outcome in table.outcomes]
+
+
+@pytest.fixture(scope="module")
+def counted(tmp_path_factory):
+    """What the scenarios with the most to count find: stored, compacted, replayed, from many."""
+    directory = tmp_path_factory.mktemp("counted")
+    of_zaichik = ("--peers", "zaichik", "limit", "codec")
+    done = benchmarks("--quick", *of_zaichik, "--only", "keepfirst", "fanin", "replay", "--out", str(directory))
     assert done.returncode == 0, done.stdout + done.stderr
     assert "FAILED" not in done.stdout + done.stderr
-    found = json.loads((tmp_path / "results.json").read_text())
-    outcomes = [outcome for scenario in found["scenarios"] for outcome in scenario["outcomes"]]
-    assert [outcome["cell"] for outcome in outcomes] == ["1,000/s", "10,000/s", "plain", "keep-first"]
-    assert all(outcome["figures"] and not outcome["failures"] for outcome in outcomes)
-    assert "keep-first" in (tmp_path / "results.md").read_text()
+    return directory
+
+
+def test_every_message_is_counted(counted):
+    found = outcomes(counted)
+    assert {outcome.cell for outcome in found} == {"16 → 1", "plain", "keep-first", "live", "replay"}
+    assert {outcome.peer for outcome in found} == {peer_of(name).label for name in ("zaichik", "limit", "codec")}
+    assert all(outcome.figures and outcome.messages and not outcome.failures for outcome in found)
+
+
+def test_a_broker_is_shown_as_a_share_of_each_limit(counted):
+    (table, *_) = report.load(counted).tables
+    shares = [row for row in tables.rows(table) if row[0].startswith("zaichik : ")]
+    assert [row[0] for row in shares] == ["zaichik : bare relay", "zaichik : encode + decode, one process"]
+    assert all(cell.endswith("%") for row in shares for cell in row[1:] if cell)
+
+
+def test_results_are_read_back_as_they_were_written(counted, tmp_path):
+    results = report.load(counted)
+    assert report.page(results) == (counted / "results.md").read_text(encoding="utf-8")
+    report.write(tmp_path, results)
+    for name in ("results.json", "results.md"):
+        assert (tmp_path / name).read_bytes() == (counted / name).read_bytes()
+
+
+def test_quick_results_say_so(counted):
+    assert "not how fast" in report.excerpt(counted)
+
+
+def test_cost_and_memory_are_told_for_every_point(tmp_path):
+    done = benchmarks(
+        "--quick", "--peers", "zaichik", "--only", "roundtrip", "growth", "memory", "--out", str(tmp_path)
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    by_name = {table.name: table for table in report.load(tmp_path).tables}
+    assert [outcome.cell for outcome in by_name["roundtrip"].outcomes] == ["1,000/s", "10,000/s"]
+    growth = tables.rows(by_name["growth"])
+    assert [row[:2] for row in growth[1:5]] == [
+        ["messages retained", "1,000"],
+        ["messages retained", "10,000"],
+        ["topics", "1"],
+        ["topics", "100"],
+    ]
+    assert all(row[3] == "1.00" for row in growth[1::2]), "the first point is compared with itself"
+    if memory.readable():
+        assert all(outcome.figures["each"] for outcome in by_name["memory"].outcomes)
+
+
+@pytest.mark.parametrize("name", ["nats", "jetstream", "redis_pubsub", "redis_streams", "mosquitto"])
+def test_a_peer_that_is_installed_is_counted_too(name, tmp_path):
+    peer = peer_of(name)
+    if missing := peer.missing():
+        pytest.skip(f"{missing} is not installed")
+    only = "replay" if "replay" in peer.scenarios else "fanin"
+    done = benchmarks("--quick", "--peers", name, "--only", only, "--out", str(tmp_path))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert all(outcome.figures for outcome in outcomes(tmp_path))
+
+
+def test_every_publisher_has_an_equal_share():
+    (fanin,) = (scenario.cells[0] for scenario in scenarios(quick=True) if scenario.name == "fanin")
+    for name in ("zaichik", "nats", "mosquitto", "limit", "codec"):
+        job = sized(fanin.job, peer_of(name))
+        assert job.messages > 0
+        assert job.messages % job.publishers == 0
+
+
+def test_limits_move_every_message_whatever_its_key():
+    job = Job("publisher", "", 0, "", messages=1000, keys=10, keep_first=True)
+    assert sized(job, peer_of("zaichik")).keep_first
+    assert not sized(job, peer_of("limit")).keep_first
+
+
+def test_growth_is_compared_run_by_run():
+    """A run that is slow at both points shows no growth; the ratio of the medians would."""
+    figures = {"1 publish": [10.0, 20.0, 30.0], "100 publish": [11.0, 60.0, 33.0]}
+    outcome = tables.Outcome("zaichik", "topics", 0, figures=figures)
+    assert tables.ratios(outcome, "100", "publish") == pytest.approx([1.1, 3.0, 1.1])
+    (_, _, row) = tables.rows(tables.Table("growth", "", "µs", 0.0, [outcome]))
+    assert row[:4] == ["topics", "100", "33", "1.10 (1.10 to 3.00)"]
+
+
+def test_stored_messages_are_as_many_and_as_large_as_they_are_said_to_be():
+    requests = list(idle.messages("t", 300, 100))
+    assert sum(request.batch.count for request in requests) == 300
+    assert all(request.batch.size == 100 * request.batch.count for request in requests)
+
+
+def test_there_is_nothing_to_show_before_anything_was_measured(tmp_path):
+    assert "make bench" in report.excerpt(tmp_path)
+    done = benchmarks("--redraw", str(tmp_path))
+    assert done.returncode == 1
+    assert "results.json" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_readme_shows_the_results_that_are_there():
+    command = [sys.executable, "-m", "cogapp", "--check", "--diff", "README.md"]
+    done = subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True)
+    assert done.returncode == 0, f"run `make docs`\n{done.stdout}{done.stderr}"
+
+
+@pytest.mark.skipif(not RESULTS.exists(), reason="there are no results yet")
+def test_the_results_agree_with_each_other():
+    results = report.load(RESULTS)
+    assert not results.about["quick"]
+    assert results.about["runs"] >= 5
+    assert (RESULTS / "results.md").read_text(encoding="utf-8") == report.page(results)
+    assert not [outcome.failures for table in results.tables for outcome in table.outcomes if outcome.failures]
+
+
+def test_a_changed_result_is_noticed(counted, tmp_path):
+    results = report.load(counted)
+    data = json.loads((counted / "results.json").read_text(encoding="utf-8"))
+    data["scenarios"][0]["outcomes"][0]["figures"]["messages/s"] = [12_345_678.0]
+    (tmp_path / "results.json").write_text(json.dumps(data), encoding="utf-8")
+    assert "12,345,678" in report.page(report.load(tmp_path))
+    assert "12,345,678" not in report.page(results)
 
 
 def test_an_unknown_scenario_is_refused():

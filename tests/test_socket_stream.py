@@ -497,3 +497,113 @@ async def test_tls_goes_over_it(certificate, no_leak):
             tasks.start_soon(tls.send, data)
             assert await read(tls, len(data)) == data
             assert tls.extra(SocketAttribute.remote_port) == other.extra(SocketAttribute.local_port)
+
+
+# -- a function for each piece that comes ------------------------------------------------------------------------
+
+
+async def test_receive_each_hands_over_all_bytes_in_order_until_the_end():
+    data = os.urandom(3 * MIB)
+    taken = bytearray()
+    async with pair() as (one, other), anyio.create_task_group() as tasks:
+
+        async def send():
+            await other.send(data)
+            await other.send_eof()
+
+        tasks.start_soon(send)
+        with pytest.raises(anyio.EndOfStream):
+            await one.receive_each(lambda piece: taken.extend(piece) is None)
+    assert taken == data
+
+
+async def test_receive_each_ends_when_told_and_takes_not_a_byte_more():
+    async with pair() as (one, other):
+        await other.send(b"first")
+        await one.receive_each(lambda piece: piece != b"first")
+        await other.send(b"second")
+        await checkpoint()
+        assert await one.receive() == b"second"
+
+
+async def test_what_the_function_raises_comes_out_and_the_stream_goes_on():
+    def fail(_piece):
+        raise KeyError("x")
+
+    async with pair() as (one, other):
+        await other.send(b"first")
+        with pytest.raises(KeyError, match="x"):
+            await one.receive_each(fail)
+        await other.send(b"second")
+        assert await one.receive() == b"second"
+
+
+async def test_a_cancelled_receive_each_has_taken_nothing_since():
+    taken = []
+    async with pair() as (one, other):
+        with anyio.move_on_after(0):
+            await one.receive_each(lambda piece: taken.append(piece) is None)
+        await other.send(b"later")
+        await checkpoint()
+        assert await one.receive() == b"later"
+        assert taken == []
+
+
+async def test_closing_wakes_a_receive_each():
+    async with connected() as (stream, _), anyio.create_task_group() as tasks:
+
+        async def receive():
+            with pytest.raises(anyio.ClosedResourceError):
+                await stream.receive_each(lambda _: True)
+
+        tasks.start_soon(receive)
+        await anyio.wait_all_tasks_blocked()
+        await stream.aclose()
+
+
+async def test_receive_each_on_a_closed_stream_says_so():
+    async with connected() as (stream, _):
+        await stream.aclose()
+        with pytest.raises(anyio.ClosedResourceError):
+            await stream.receive_each(lambda _: True)
+
+
+async def test_a_peer_that_resets_ends_a_receive_each():
+    async with connected() as (stream, peer):
+        reset(peer)
+        with pytest.raises(anyio.BrokenResourceError):
+            await stream.receive_each(lambda _: True)
+
+
+# -- pieces ------------------------------------------------------------------------------------------------------
+
+
+async def test_pieces_are_sent_as_if_they_were_one():
+    pieces = [b"%d," % number for number in range(3000)]  # more than one system call takes
+    async with connected() as (stream, peer):
+        rest = stream.send_pieces_nowait(pieces)
+        await stream.send(rest)
+        await stream.send_eof()
+        assert b"".join(iter(lambda: peer.recv(65536), b"")) == b"".join(pieces)
+
+
+async def test_what_is_not_taken_of_the_pieces_is_given_back():
+    async with pair() as (one, other):
+        pieces = [os.urandom(MIB) for _ in range(16)]
+        rest = one.send_pieces_nowait(pieces)
+        assert rest
+        assert one.send_pieces_nowait([b"more"]) == b"more", "the peer must read first"
+        whole = bytearray()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(one.send, rest)
+            while len(whole) < 16 * MIB:
+                whole += await other.receive()
+        assert whole == b"".join(pieces)
+
+
+async def test_pieces_for_a_peer_that_is_gone_are_an_error():
+    async with connected() as (stream, peer):
+        reset(peer)
+        await anyio.wait_readable(stream.extra(SocketAttribute.raw_socket))  # the reset is known here
+        with pytest.raises(anyio.BrokenResourceError):
+            stream.send_pieces_nowait([b"x"])

@@ -8,15 +8,18 @@ anyio has one; this one exists because of what was measured of it (each of these
 * Every receive there pauses and resumes the transport: two system calls for each message of a conversation.
 * A write there always costs a turn of the event loop. Here `send_nowait` sends what the kernel takes at once,
   which is nearly always all of it.
+* A task that waits for bytes is woken a turn of the event loop after they came. `receive_each` hands them to a plain
+  function in the same turn, where the event loop has callbacks for that, which is to say on asyncio.
 
 Both `receive` and `send` wait only where the system call would block, or most likely would. That wait, or else a
 plain checkpoint, lets other tasks run: no peer, however fast, keeps the loop to itself. In `receive` it comes
 before the system call: once bytes are taken there is nothing to cancel.
 """
 
+import asyncio
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -25,6 +28,7 @@ from anyio.abc import ByteStream, SocketAttribute
 from anyio.lowlevel import checkpoint
 
 RECEIVE_BYTES = 256 * 1024  # one call's worth: large enough that batches come whole, small enough to be fair
+MAX_PIECES = 1024  # that one system call takes (IOV_MAX; POSIX asks for 16 only, Linux and macOS take as many)
 
 
 class SocketStream(ByteStream):
@@ -40,6 +44,7 @@ class SocketStream(ByteStream):
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # a request is sent when it is made
         self._raw = raw
         self._drained = True  # the last receive took all there was, so another would most likely block
+        self._closing: Callable[[], None] = lambda: None  # ends a `receive_each`
 
     @classmethod
     async def connect(cls, host: str, port: int) -> "SocketStream":
@@ -64,19 +69,69 @@ class SocketStream(ByteStream):
             BrokenResourceError, ClosedResourceError: the connection is gone, or was closed here.
         """
         await (self._wait(anyio.wait_readable) if self._drained else checkpoint())
-        while True:
-            try:
-                data = self._raw.recv(max_bytes)
-            except BlockingIOError:
-                await self._wait(anyio.wait_readable)
-            except OSError as error:
-                raise self._translated(error) from error
-            else:
-                break
-        if not data:
-            raise anyio.EndOfStream
+        while not (data := self._receive_nowait(max_bytes)):
+            await self._wait(anyio.wait_readable)
         self._drained = len(data) < max_bytes
         return data
+
+    def _receive_nowait(self, max_bytes: int) -> bytes:
+        """What is there, b"" if that is nothing."""
+        try:
+            data = self._raw.recv(max_bytes)
+        except BlockingIOError:
+            return b""
+        except OSError as error:
+            raise self._translated(error) from error
+        if not data:
+            raise anyio.EndOfStream
+        return data
+
+    async def receive_each(self, take: Callable[[bytes], bool]) -> None:
+        """Give all bytes that come to `take`, as they come, until it returns False.
+
+        Raises:
+            EndOfStream, BrokenResourceError, ClosedResourceError: as `receive` does.
+            Exception: what `take` raises.
+        """
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:  # trio
+            while take(await self.receive()):
+                pass
+        else:
+            await self._receive_by_callback(loop, take)
+
+    async def _receive_by_callback(self, loop: asyncio.AbstractEventLoop, take: Callable[[bytes], bool]) -> None:
+        end: asyncio.Future[None] = loop.create_future()
+
+        def receive() -> None:
+            if end.done():  # cancelled, after this call was due
+                return
+            try:
+                data = self._receive_nowait(RECEIVE_BYTES)
+                if data and not take(data):
+                    end.set_result(None)
+            except Exception as error:
+                end.set_exception(error)
+            if end.done():
+                loop.remove_reader(number)  # not a byte more than was asked for
+
+        def close() -> None:
+            loop.remove_reader(number)
+            if not end.done():
+                end.set_exception(anyio.ClosedResourceError())
+
+        number = self._raw.fileno()
+        if number < 0:
+            raise anyio.ClosedResourceError
+        loop.add_reader(number, receive)
+        self._closing = close
+        try:
+            await end
+        finally:
+            self._closing = lambda: None
+            if self._raw.fileno() >= 0:
+                loop.remove_reader(number)
 
     def send_nowait(self, data: bytes | memoryview) -> int:
         """How many of the bytes were taken, from the first on; 0 if the peer must read first.
@@ -90,6 +145,20 @@ class SocketStream(ByteStream):
             return 0
         except OSError as error:
             raise self._translated(error) from error
+
+    def send_pieces_nowait(self, pieces: Sequence[bytes]) -> bytes:
+        """Send these, one after the other, without putting them together first; what was not taken.
+
+        Raises:
+            BrokenResourceError, ClosedResourceError: the connection is gone, or was closed here.
+        """
+        try:
+            taken = self._raw.sendmsg(pieces[:MAX_PIECES])
+        except BlockingIOError:
+            taken = 0
+        except OSError as error:
+            raise self._translated(error) from error
+        return b"" if taken == sum(map(len, pieces)) else b"".join(pieces)[taken:]
 
     async def send(self, item: bytes) -> None:
         """Send all of the bytes. If this is cancelled, some may be sent: then only close the stream.
@@ -127,6 +196,7 @@ class SocketStream(ByteStream):
     async def aclose(self) -> None:
         """Close the socket. Tasks that wait in `receive` or `send` are woken with a ClosedResourceError."""
         if self._raw.fileno() >= 0:
+            self._closing()
             anyio.notify_closing(self._raw)
             self._raw.close()
         await checkpoint()

@@ -1,4 +1,4 @@
-"""NATS with nats-py: core publish, flushed per thousand; JetStream, in memory, where acknowledgements are asked for."""
+"""NATS with nats-py: core publish, flushed per thousand. What keeps and acknowledges messages is `jetstream`."""
 
 # ruff: noqa: D102 - what the methods promise is said in peer.py
 
@@ -20,12 +20,11 @@ jetstream {{ store_dir: "{directory}", max_memory_store: 2GB }}
 
 
 class NatsLink(Link):
-    """A client."""
+    """A client; also what JetStream has in common with this."""
 
     def __init__(self, job: Job, client: Any) -> None:
         self._topic = job.topic
         self._client = client
-        self._jetstream = client.jetstream()
         self._chunk = max(1, min(CHUNK, CHUNK_BYTES // job.size))
 
     async def subscribe(self, receipt: Receipt) -> None:
@@ -48,9 +47,6 @@ class NatsLink(Link):
         for payload in payloads:
             await self._client.publish(self._topic, payload)
 
-    async def publish(self, payload: bytes) -> None:
-        await self._jetstream.publish(self._topic, payload)
-
 
 class NatsPeer(Peer):
     """NATS, as Debian has it."""
@@ -58,6 +54,8 @@ class NatsPeer(Peer):
     label = "NATS, nats-py"
     program = "nats-server"
     modules = ("nats", "uvloop")
+    scenarios = Peer.scenarios - {"acknowledged"}
+    link_class: type[NatsLink] = NatsLink
 
     def commands(self, directory: Path, port: int) -> list[list[str]]:
         config = directory / "nats.conf"
@@ -68,10 +66,7 @@ class NatsPeer(Peer):
     async def link(self, job: Job) -> AsyncIterator[Link]:
         client = await import_module("nats").connect(f"nats://127.0.0.1:{job.port}", allow_reconnect=False)
         try:
-            link = NatsLink(job, client)
-            if job.role == "acknowledged":
-                await client.jetstream().add_stream(name=job.topic, subjects=[job.topic], storage="memory")
-            yield link
+            yield self.link_class(job, client)
         finally:
             await client.close()
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 CHUNK = 1000  # messages of one pipeline, or between two flushes: the size at which all of them are fast
+BYTES = 256 * 1024 * 1024  # of payloads delivered in a run at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +33,18 @@ class Job:
         messages: how many are published in all.
         expected: how many of them each subscriber is given, if not all; 0: all.
         subscribers: how many of them one process has.
+        publishers: how many of them there are in all; 0: everything was published before.
+        processes: among how many processes the publishers are divided.
         tasks: how many publish at a time.
         rate: messages a second, in an open loop.
         seconds: how long a measurement by time lasts.
         keys: how many zipf-distributed keys the messages have; 0: they have none.
         keep_first: whether the topic keeps only the first message of a key.
         deadline: seconds after which what has not arrived is counted as lost.
+        axis: what grows, of `benchmarks.growth`, or is stored, of `benchmarks.memory`.
+        points: how far it grows.
+        servers: port and process id of one server a point.
+        rounds: how often the points take turns in one run.
     """
 
     role: str
@@ -48,12 +55,18 @@ class Job:
     messages: int = 0
     expected: int = 0
     subscribers: int = 1
+    publishers: int = 1
+    processes: int = 1
     tasks: int = 1
     rate: int = 0
     seconds: float = 0.0
     keys: int = 0
     keep_first: bool = False
     deadline: float = 60.0
+    axis: str = ""
+    points: Sequence[int] = ()
+    servers: Sequence[tuple[int, int]] = ()
+    rounds: int = 1
 
 
 class Receipt:
@@ -112,6 +125,8 @@ class Peer(ABC):
         uvloop: whether its client is faster with it. (Then it is used.)
         share: of the messages of a scenario, so that a run of each peer lasts about as long; rates stay comparable.
         lasting: whether one server serves a whole scenario, because starting it takes seconds.
+        has_server: whether there is one at all.
+        is_limit: whether it is no broker, but something to measure brokers by.
         scenarios: those it can take part in.
     """
 
@@ -121,7 +136,9 @@ class Peer(ABC):
     uvloop = True
     share = 0.2
     lasting = False
-    scenarios: frozenset[str] = frozenset({"throughput", "acknowledged", "roundtrip", "fanout"})
+    has_server = True
+    is_limit = False
+    scenarios: frozenset[str] = frozenset({"throughput", "acknowledged", "roundtrip", "fanout", "fanin"})
 
     def missing(self) -> str:
         """What must be installed before this peer can be measured; "" if all is there."""
@@ -129,10 +146,9 @@ class Peer(ABC):
         lacks += [f"the Python package {name}" for name in self.modules if importlib.util.find_spec(name) is None]
         return " and ".join(lacks)
 
-    def messages(self, planned: int, size: int) -> int:
-        """How many of a scenario's messages this peer is given."""
-        del size
-        return max(1, int(planned * self.share))
+    def messages(self, job: Job) -> int:
+        """How many of a job's messages this peer is given; none of them so many that a run has no end."""
+        return max(1, min(int(job.messages * self.share), BYTES // job.size // job.subscribers))
 
     def environment(self, directory: Path, port: int) -> dict[str, str]:
         """Variables the server needs beside those that are there."""

@@ -52,7 +52,7 @@ class RabbitmqPeer(Peer):
 
     label = "RabbitMQ, aio-pika"
     modules = ("aio_pika", "uvloop")
-    share = 0.02
+    share = 0.012
     lasting = True
 
     def missing(self) -> str:

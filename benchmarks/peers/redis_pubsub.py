@@ -75,6 +75,7 @@ class RedisLink(Link):
             for _ in range(min(self._chunk, messages - first)):
                 self._add(pipeline, payload)
             pipeline.execute()
+            await asyncio.sleep(0)  # the other publishers of this process have their turn
 
     async def send(self, payloads: Sequence[bytes]) -> None:
         pipeline = self._client.pipeline(transaction=False)

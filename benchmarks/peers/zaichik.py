@@ -83,9 +83,9 @@ class ZaichikPeer(Peer):
     """The broker of this project."""
 
     label = "zaichik"
-    uvloop = False
+    uvloop = True
     share = 1.0
-    scenarios = frozenset({*Peer.scenarios, "keepfirst", "replay"})
+    scenarios = frozenset({*Peer.scenarios, "keepfirst", "replay", "growth", "memory"})
     link_class = ZaichikLink
 
     def commands(self, directory: Path, port: int) -> list[list[str]]:

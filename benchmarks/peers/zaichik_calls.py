@@ -30,7 +30,7 @@ class ZaichikCallsPeer(ZaichikPeer):
     """The same broker, another way to publish."""
 
     label = f"zaichik, {TASKS} tasks of publish()"
-    share = 0.1
+    share = 0.05
     scenarios = frozenset({"throughput"})
     link_class = ZaichikCallsLink
 

@@ -6,7 +6,7 @@ The normative text is `protocol/README.md`.
 """
 
 from zaichik_protocol.batch import Batch
-from zaichik_protocol.codec import HELLO_MAX_FRAME, NEED_DATA, FrameDecoder, NeedData, encode
+from zaichik_protocol.codec import HELLO_MAX_FRAME, NEED_DATA, FrameDecoder, NeedData, encode, encode_pieces
 from zaichik_protocol.errors import EndCode, ErrorCode, GoAwayCode, ProtocolError, Refused, Unencodable
 from zaichik_protocol.frames import (
     DEFAULT_PORT,
@@ -51,4 +51,5 @@ __all__ = [
     "FrameDecoder", "GoAway", "GoAwayCode", "Hello", "Kind", "Lagged", "Messages", "NeedData", "Ping", "Pong",
     "ProtocolError", "Publish", "Published", "Refused", "Setting", "Start", "Subscribe", "Subscribed",
     "SubscriptionEnded", "TopicCreated", "Unencodable", "Unsubscribe", "Unsubscribed", "Welcome", "encode",
+    "encode_pieces",
 ]  # fmt: skip

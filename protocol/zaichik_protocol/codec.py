@@ -12,7 +12,6 @@ gives frames back. It keeps three outcomes strictly apart:
 import dataclasses
 import struct
 from collections.abc import Iterable
-from contextlib import suppress
 from enum import Enum
 from typing import Any, Final
 
@@ -52,11 +51,21 @@ def encode(frame: Frame) -> bytes:
     Raises:
         Unencodable: a value does not fit its field.
     """
-    cls = type(frame)
-    if twin := hot.ENCODERS.get(cls):
-        with suppress(struct.error, ValueError):
+    return b"".join(encode_pieces(frame))
+
+
+def encode_pieces(frame: Frame) -> hot.Pieces:
+    """The bytes of a frame, to be sent one piece after the other; a batch's own bytes are one of the pieces.
+
+    Raises:
+        Unencodable: a value does not fit its field.
+    """
+    if twin := hot.ENCODERS.get(type(frame)):
+        try:
             return twin(frame)
-    return encode_by_declaration(frame)
+        except (struct.error, ValueError):
+            pass  # the declaration finds out what is wrong with it
+    return (encode_by_declaration(frame),)
 
 
 def encode_by_declaration(frame: Frame) -> bytes:
@@ -100,7 +109,10 @@ class FrameDecoder:
     def __init__(self, accepts: Iterable[type[Frame]], max_frame: int) -> None:
         self._types = {cls.TYPE: cls for cls in accepts}
         self._max_frame = max_frame
-        self._buffer = bytearray()
+        self._data = b""  # what came last, with nothing before it; frames are cut from it where they lie
+        self._at = 0  # where the next frame begins in it
+        self._later = bytearray()  # what came after it, while a frame was not all here
+        self._needed = LENGTH_SIZE  # bytes without which there is nothing to look at
         self._fatal: ProtocolError | None = None
 
     @classmethod
@@ -121,12 +133,20 @@ class FrameDecoder:
     @property
     def buffered(self) -> int:
         """Bytes received that belong to no frame returned so far."""
-        return len(self._buffer)
+        return len(self._data) - self._at + len(self._later)
 
     def receive_data(self, data: bytes) -> None:
         """Store bytes, unless a fatal error came before. Nothing is looked at before `next_frame`."""
-        if self._fatal is None:
-            self._buffer += data
+        if self._fatal is not None:
+            return
+        if self._at == len(self._data):
+            self._data, self._at = data, 0
+        elif self.buffered + len(data) < self._needed:
+            self._later += data
+        else:
+            self._data = b"".join((memoryview(self._data)[self._at :], self._later, data))
+            self._at = 0
+            self._later.clear()
 
     def next_frame(self) -> Frame | NeedData:
         """The next frame, or `NEED_DATA` if it is not all here.
@@ -141,34 +161,36 @@ class FrameDecoder:
         except ProtocolError as error:
             if error.code.fatal:
                 self._fatal = error
-                self._buffer.clear()
+                self._data, self._at = b"", 0
+                self._later.clear()
             raise
 
     def _next_frame(self) -> Frame | NeedData:
-        if len(self._buffer) < LENGTH_SIZE:
+        if self.buffered < self._needed:
             return NEED_DATA
-        length = int.from_bytes(self._buffer[:LENGTH_SIZE], "little")
+        data, begin = self._data, self._at
+        length = int.from_bytes(data[begin : begin + LENGTH_SIZE], "little")
         # Judged as soon as it is here: a body that is not acceptable is never waited for.
         if length < MIN_LENGTH:
             problem = f"a frame of length {length}: at least {MIN_LENGTH} are needed. Is this zaichik's protocol?"
             raise ProtocolError(ErrorCode.MALFORMED, problem)
         if length > self._max_frame:
-            problem = (
-                f"a frame of length {length}; at most {self._max_frame} are accepted. "
-                "Send smaller batches, if this is zaichik's protocol at all."
-            )
+            problem = f"a frame of length {length}, {self._max_frame} at most: if it is zaichik's, send smaller batches"
             raise ProtocolError(ErrorCode.FRAME_TOO_LARGE, problem)
-        size = LENGTH_SIZE + length
-        if len(self._buffer) < size:
+        end = begin + LENGTH_SIZE + length
+        if len(data) < end:
+            self._needed = LENGTH_SIZE + length
             return NEED_DATA
-        frame = bytes(memoryview(self._buffer)[:size])
-        del self._buffer[:size]
-        _, code, flags, zero, frame_id = hot.HEADER.unpack_from(frame)
+        self._needed = LENGTH_SIZE
+        self._data, self._at = (data, end) if end < len(data) else (b"", 0)  # who has nothing to do holds nothing
+        _, code, flags, zero, frame_id = hot.HEADER.unpack_from(data, begin)
         cls = self._types.get(code)
         if cls is not None and not flags and not zero and (twin := hot.DECODERS.get(cls)):
-            with suppress(struct.error, ValueError):
-                return twin(frame_id, frame)
-        return self.decode_by_declaration(frame)
+            try:
+                return twin(frame_id, data, begin + HEADER_SIZE, end)
+            except (struct.error, ValueError):
+                pass  # the declaration finds out what is wrong with it
+        return self.decode_by_declaration(data[begin:end])
 
     def decode_by_declaration(self, data: bytes) -> Frame:
         """The frame that exactly these bytes are: the reference the fast twins are tested against."""

@@ -1,8 +1,8 @@
 """Every frame of the protocol, declared once: what can be said, and how it lies in bytes.
 
-A frame is a frozen dataclass. Each of its fields says in which bytes it lies and what it means; the order of
-the fields is their order on the wire. From this declaration follow the codec, the tables, drawings and
-hexdumps of `protocol/README.md`, and `zaichik dissect`. The same classes serve client and broker: what one
+A frame is a dataclass that is never changed. Each of its fields says in which bytes it lies and what it means;
+the order of the fields is their order on the wire. From this declaration follow the codec, the tables, drawings
+and hexdumps of `protocol/README.md`, and `zaichik dissect`. The same classes serve client and broker: what one
 encodes is equal to what the other decodes.
 
 The `id` every frame begins with is the request's in requests and replies, and the subscription's in events.
@@ -53,7 +53,26 @@ class Kind(IntEnum):
     SUBSCRIPTIONS = 2
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+FrameClass = TypeVar("FrameClass", bound="Frame")
+
+
+def wire(kind: Any, meaning: str, **options: Any) -> Any:
+    """A field of the body: how it lies in bytes, and what it means."""
+    return dataclasses.field(metadata={"kind": kind, "meaning": meaning}, **options)
+
+
+def flag(bit: int, *, default: bool) -> Any:
+    """A field that is a bit of the header's flags."""
+    return dataclasses.field(metadata={"bit": bit}, default=default, kw_only=True)
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(wire, flag))
+def _value(cls: type[FrameClass]) -> type[FrameClass]:
+    """A dataclass whose objects never change. Type checkers see to that; at run time it would double the cost."""
+    return dataclasses.dataclass(slots=True, unsafe_hash=True)(cls)
+
+
+@_value
 class Frame:
     """What all frames have.
 
@@ -71,25 +90,12 @@ class Frame:
     id: int
 
 
-def wire(kind: Any, meaning: str, **options: Any) -> Any:
-    """A field of the body: how it lies in bytes, and what it means."""
-    return dataclasses.field(metadata={"kind": kind, "meaning": meaning}, **options)
-
-
-def flag(bit: int, *, default: bool) -> Any:
-    """A field that is a bit of the header's flags."""
-    return dataclasses.field(metadata={"bit": bit}, default=default, kw_only=True)
-
-
-FrameClass = TypeVar("FrameClass", bound=Frame)
-
-
 @dataclass_transform(frozen_default=True, field_specifiers=(wire, flag))
 def frame(number: int) -> Callable[[type[FrameClass]], type[FrameClass]]:
     """Declare a class as the frame with this number on the wire."""
 
     def declare(cls: type[FrameClass]) -> type[FrameClass]:
-        declared = dataclasses.dataclass(frozen=True, slots=True)(cls)
+        declared = _value(cls)
         fields = dataclasses.fields(declared)
         declared.TYPE = number
         declared.FLAGS = {item.name: item.metadata["bit"] for item in fields if "bit" in item.metadata}

@@ -3,7 +3,7 @@
 from zaichik.broker.broker import Broker
 from zaichik.broker.clock import ManualClock
 from zaichik.broker.settings import BrokerSettings
-from zaichik_protocol import Batch, FrameDecoder, Hello
+from zaichik_protocol import NEED_DATA, Batch, FrameDecoder, Hello
 
 
 def batch(*messages):
@@ -33,11 +33,9 @@ class Conversation:
 
     def turn(self):
         """The frames of one turn."""
-        frames = []
-        for data in self.manager.turn(self.broker.clock.now_us()):
-            self._decoder.receive_data(data)
-            frames.append(self._decoder.next_frame())
-        return frames
+        for piece in self.manager.turn(self.broker.clock.now_us()):
+            self._decoder.receive_data(piece)
+        return list(iter(self._decoder.next_frame, NEED_DATA))
 
     def heard(self):
         """The frames of all turns there are."""

@@ -45,6 +45,10 @@ class MemoryStream(ByteStream):
             self.incoming.appendleft(data[max_bytes:])
         return data[:max_bytes]
 
+    async def receive_each(self, take):
+        while take(await self.receive()):
+            pass
+
     def send_nowait(self, item):
         if self.failure:
             raise self.failure
@@ -55,6 +59,10 @@ class MemoryStream(ByteStream):
             self.sent += taken
             self.change()
         return len(taken)
+
+    def send_pieces_nowait(self, pieces):
+        whole = b"".join(pieces)
+        return whole[self.send_nowait(whole) :]
 
     async def wait_writable(self):
         await anyio.lowlevel.checkpoint()

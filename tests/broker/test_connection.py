@@ -12,7 +12,7 @@ from peer import GUARD, Peer
 
 from zaichik.background import BackgroundTasks
 from zaichik.broker import connection as connection_module
-from zaichik.broker.connection import Connection
+from zaichik.broker.connection import FRAMES_AT_ONCE, Connection
 from zaichik.broker.subscription_manager import SubscriptionManager
 from zaichik_protocol import (
     Close,
@@ -212,6 +212,28 @@ async def test_a_bug_in_a_request_ends_that_connection_and_no_other(monkeypatch,
         await anyio.wait_all_tasks_blocked()
         assert len(broker.managers) == 1
     assert [record.exc_info[0] for record in caplog.records if record.exc_info] == [ZeroDivisionError]
+
+
+async def test_a_client_that_has_sent_much_at_once_lets_others_have_their_turn(monkeypatch):
+    real, order = SubscriptionManager.apply, []
+
+    def apply(self, request, now_us):
+        order.append(self.number)
+        real(self, request, now_us)
+
+    busy, other = Peer(), Peer()
+    async with connected(busy, other):
+        for peer in (busy, other):
+            assert isinstance(await peer.receive(), Welcome)
+        monkeypatch.setattr(SubscriptionManager, "apply", apply)
+        busy.send(*[Ping(0)] * (3 * FRAMES_AT_ONCE), Ping(2))
+        other.send(Ping(3))
+        assert await busy.receive() == Pong(2, 0)
+        assert await other.receive() == Pong(3, 0)
+        busy.end()
+        other.end()
+    (turn,) = (index for index, number in enumerate(order) if order.count(number) == 1)
+    assert turn <= FRAMES_AT_ONCE
 
 
 async def test_a_peer_that_resets_leaves_nothing(caplog):
@@ -434,13 +456,14 @@ async def test_a_short_cut_that_fails_ends_the_connection(monkeypatch, caplog):
     caplog.set_level(logging.INFO)
     peer = Peer()
 
-    def broken(_):
+    def broken(*_):
         raise anyio.BrokenResourceError
 
     async with connected(peer) as (broker, _):
         assert isinstance(await peer.receive(), Welcome)
         await anyio.wait_all_tasks_blocked()
-        monkeypatch.setattr(peer.stream, "send_nowait", broken)
+        monkeypatch.setattr(peer.stream, "send_pieces_nowait", broken)
+        monkeypatch.setattr(peer.stream, "send_eof", broken)
         peer.send(Subscribe(2, "t"))
         await peer.stream.until(lambda: peer.stream.is_closed)
         await anyio.wait_all_tasks_blocked()

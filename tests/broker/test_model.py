@@ -18,6 +18,7 @@ from zaichik.broker.settings import BrokerSettings, TopicSettings
 from zaichik_protocol import (
     EVENTS,
     FOREVER,
+    NEED_DATA,
     Batch,
     Close,
     Closed,
@@ -28,11 +29,11 @@ from zaichik_protocol import (
     FrameDecoder,
     Hello,
     Kind,
-    NeedData,
     Publish,
     Start,
     Subscribe,
     Unsubscribe,
+    encode,
 )
 
 LIMITS = {
@@ -140,11 +141,10 @@ class BrokerBesideModel(RuleBasedStateMachine):
         client.manager.apply(request, self.clock.now_us())
 
     def frames(self, client, pieces):
-        frames = []
         for piece in pieces:
             client.decoder.receive_data(piece)
-            frames.append(client.decoder.next_frame())
-            assert isinstance(client.decoder.next_frame(), NeedData)
+        frames = list(iter(client.decoder.next_frame, NEED_DATA))
+        assert client.decoder.buffered == 0, "a turn ends with a whole frame"
         return frames
 
     def one_turn(self, client):
@@ -161,12 +161,12 @@ class BrokerBesideModel(RuleBasedStateMachine):
         for frame, reply in zip(frames, replies, strict=False):
             assert_reply(frame, reply)
         events = frames[len(replies) :]
-        size = sum(map(len, pieces[: len(replies)]))
+        size = sum(len(encode(frame)) for frame in frames[: len(replies)])
         before = None
-        for frame, piece in zip(events, pieces[len(replies) :], strict=True):
+        for frame in events:
             assert isinstance(frame, EVENTS)
             assert size < SOFT_OUTPUT, "a turn ends at the soft mark"
-            size += len(piece)
+            size += len(encode(frame))
             self.event(client, frame, before)
             before = frame.id
         return bool(frames)

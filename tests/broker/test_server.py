@@ -15,10 +15,10 @@ from zaichik.broker import connection as connection_module
 from zaichik.broker import server as server_module
 from zaichik.broker.broker import Broker
 from zaichik.broker.clock import ManualClock
-from zaichik.broker.listener import Listener
 from zaichik.broker.server import Server, running_broker, serve
 from zaichik.broker.settings import BrokerSettings
 from zaichik.broker.subscription_manager import SubscriptionManager
+from zaichik.listener import Listener
 from zaichik_protocol import (
     CreateTopic,
     ErrorCode,

@@ -3,6 +3,7 @@ import pytest
 from brokers import HANG_UP, fake_broker, fake_client, real_client
 
 import zaichik
+from zaichik.client.producer import WINDOW
 from zaichik_protocol import Error, ErrorCode, Publish, Published
 
 pytestmark = pytest.mark.anyio
@@ -64,6 +65,76 @@ async def test_while_one_batch_is_on_its_way_the_next_one_gathers():
         await producer.flush()
         assert [request.batch.count for request in broker.of(Publish)] == [1, 3]
         assert payloads(broker.of(Publish)) == [b"a", b"b", b"c", b"d"]
+
+
+async def test_batches_do_not_wait_for_those_before_them_once_the_ring_has_taken_one_as_large():
+    async with fake_client() as (broker, client), client.producer("t", max_batch=3) as producer:
+        for number in range(4):
+            await producer.send(b"%02d" % number)
+        await producer.flush()
+        broker.answers[Publish] = lambda _: None
+        broker.received.clear()
+
+        async def send():
+            for number in range(100):
+                await producer.send(b"%02d" % number)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(send)
+            waiting = [await broker.has_received(Publish, number + 1) for number in range(WINDOW)]
+            await anyio.wait_all_tasks_blocked()
+            assert broker.of(Publish) == waiting, "as many as the window, and no more"
+            assert [request.batch.count for request in waiting[1:]] == [3] * (WINDOW - 1)
+            broker.answers[Publish] = stored
+            await broker.send(*map(stored, waiting))
+        await producer.flush()
+        assert payloads(broker.of(Publish)) == [b"%02d" % number for number in range(100)]
+
+
+async def test_what_one_turn_brings_leaves_though_others_are_on_their_way():
+    async with fake_client() as (broker, client), client.producer("t") as producer:
+        for _ in range(3):
+            await producer.send(b"a")
+        await producer.flush()
+        broker.answers[Publish] = lambda _: None
+        broker.received.clear()
+        await producer.send(b"b")
+        first = await broker.has_received(Publish)
+        await producer.send(b"c")
+        await producer.send(b"d")
+        second = await broker.has_received(Publish, 2)
+        assert payloads([first, second]) == [b"b", b"c", b"d"]
+        broker.answers[Publish] = stored
+        await broker.send(stored(first), stored(second))
+
+
+async def test_a_batch_larger_than_any_before_travels_alone():
+    """Or else one that is refused and sent again in halves would come after those behind it."""
+    async with fake_client({Publish: lambda _: None}) as (broker, client), client.producer("t") as producer:
+        await producer.send(b"a")
+        first = await broker.has_received(Publish)
+        await producer.send(b"larger")
+        await anyio.wait_all_tasks_blocked()
+        assert broker.of(Publish) == [first]
+        await broker.send(stored(first))
+        second = await broker.has_received(Publish, 2)
+        await producer.send(b"b")
+        await producer.send(b"c")
+        await anyio.wait_all_tasks_blocked()
+        assert broker.of(Publish) == [first, second]
+        broker.answers[Publish] = stored
+        await broker.send(stored(second))
+        await producer.flush()
+        assert payloads(broker.of(Publish)) == [b"a", b"larger", b"b", b"c"]
+
+
+async def test_a_producer_ends_with_its_block():
+    async with fake_client() as (broker, client):
+        async with client.producer("t") as producer:
+            await producer.send(b"a")
+        with pytest.raises(RuntimeError, match="ends with its"):
+            await producer.send(b"b")
+        assert payloads(broker.of(Publish)) == [b"a"]
 
 
 @pytest.mark.parametrize(
@@ -214,6 +285,14 @@ async def test_flushing_nothing_returns():
         async with client.producer("t") as producer:
             await producer.flush()
         assert broker.of(Publish) == []
+
+
+async def test_a_broker_that_confirms_less_than_it_was_sent_is_told_of():
+    """PUB-1: `flush` neither returns nor waits for what nobody will send."""
+    async with fake_client({Publish: lambda request: Published(request.id, 0, 0, 0, 0)}) as (_, client):
+        with pytest.raises(zaichik.ZaichikError, match="confirmed fewer messages"):
+            async with client.producer("t") as producer:
+                await producer.send(b"a")
 
 
 async def test_flush_does_not_wait_for_what_is_sent_after_it():

@@ -38,7 +38,6 @@ def test_a_batch_knows_its_sizes(several):
     assert batch.sizes() == [len(key) + len(payload) for key, payload in several]
     assert batch.size == sum(batch.sizes())
     assert batch.key_size == sum(len(key) for key, _ in several)
-    assert batch.largest_key() == max(len(key) for key, _ in several)
 
 
 def test_a_batch_is_its_bytes():

@@ -20,6 +20,7 @@ from zaichik_protocol import NEED_DATA, ErrorCode, FrameDecoder, Hello, Protocol
 
 logger = logging.getLogger(__name__)
 
+FRAMES_AT_ONCE = 256  # of one client, before others have their turn: some milliseconds, if the frames are small
 LINGER_SECONDS = 1.0  # how long the peer may take to read the last frames before the socket is closed
 
 
@@ -39,7 +40,7 @@ class Connection:
         self._output = anyio.Event()
         self._is_applying = False  # the reader is at work, and will see to the output itself
         self._is_idle = False  # the writer waits for output
-        self._unsent = b""  # what the reader has begun to send and the writer must end
+        self._unsent = b""  # what a turn has left for the writer to send
         self._room = anyio.Event()
         self._read_all = anyio.Event()
         self._decoder = FrameDecoder.for_broker()
@@ -71,25 +72,43 @@ class Connection:
     # -- reading ---------------------------------------------------------------------------------------------
 
     async def _read(self) -> None:
-        manager, settings = self._manager, self._broker.settings
         try:
             while True:
-                data = await self._stream.receive()
-                # After a Close or a fatal error the client is read and not heard. Closing a socket that holds
-                # unread bytes resets it, and a reset can take our last frames away from the peer.
-                self._decoder.receive_data(b"" if manager.closing else data)
-                self._is_applying = True
-                while self._apply_next():
-                    while manager.reply_bytes > settings.max_replies:
-                        self._output.set()
-                        self._room = anyio.Event()
-                        await self._room.wait()
-                self._is_applying = False
-                self._send_nowait()
+                await self._stream.receive_each(self._take)
+                await self._pause()
+                while not self._apply_some():
+                    await self._pause()
         except (anyio.EndOfStream, anyio.BrokenResourceError):
-            manager.close()
+            self._manager.close()
         finally:
             self._read_all.set()
+
+    def _take(self, data: bytes) -> bool:
+        # After a Close or a fatal error the client is read and not heard. Closing a socket that holds unread bytes
+        # resets it, and a reset can take our last frames away from the peer.
+        self._decoder.receive_data(b"" if self._manager.closing else data)
+        return self._apply_some()
+
+    def _apply_some(self) -> bool:
+        """Apply what came whole, and send replies; False if there may be more of it, for after a pause."""
+        manager, max_replies = self._manager, self._broker.settings.max_replies
+        is_all = False
+        self._is_applying = True
+        for _ in range(FRAMES_AT_ONCE):
+            is_all = manager.reply_bytes <= max_replies and not self._apply_next()
+            if is_all or manager.reply_bytes > max_replies:
+                break
+        self._is_applying = False
+        self._send_nowait()
+        return is_all
+
+    async def _pause(self) -> None:
+        """Let others have their turn; if replies have piled up, let the peer read some of them first."""
+        if self._manager.reply_bytes > self._broker.settings.max_replies:
+            self._room = anyio.Event()
+            await self._room.wait()
+        else:
+            await checkpoint()
 
     def _apply_next(self) -> bool:
         """Apply the next frame, if it is there whole."""
@@ -117,14 +136,12 @@ class Connection:
 
     async def _write(self) -> str:
         """Send until the conversation is over; the reason why it is."""
-        manager, clock = self._manager, self._broker.clock
+        manager = self._manager
         try:
             while True:
-                data = self._unsent or b"".join(manager.turn(clock.now_us()))
-                self._unsent = b""
-                if data:
+                if self._unsent or self._take_turn():
                     self._room.set()
-                    await self._send(data)
+                    await self._send_rest()
                 elif manager.closing:
                     break
                 else:
@@ -143,19 +160,23 @@ class Connection:
             await self._read_all.wait()
         return manager.reason
 
+    def _take_turn(self) -> bool:
+        """Send what is next, as far as the socket takes it at once; False if there is nothing to say."""
+        pieces = self._manager.turn(self._broker.clock.now_us())
+        if pieces:
+            self._unsent = self._stream.send_pieces_nowait(pieces)
+        return bool(pieces)
+
     def _send_nowait(self) -> None:
-        """Send what the socket takes at once, if the writer is idle; all the rest is the writer's work."""
-        manager = self._manager
+        """Take a turn, if the writer is idle; all the rest is the writer's work."""
         if self._is_idle and not self._unsent:
-            self._unsent = b"".join(manager.turn(self._broker.clock.now_us()))
-            if self._unsent:
-                self._unsent = self._unsent[self._stream.send_nowait(self._unsent) :]
-        if self._unsent or manager.has_output or manager.closing:
+            self._take_turn()
+        if self._unsent or self._manager.has_output or self._manager.closing:
             self._output.set()
 
-    async def _send(self, data: bytes) -> None:
-        """Send all of it; something must move within the write timeout, however much it is."""
-        rest = memoryview(data)[self._stream.send_nowait(data) :]
+    async def _send_rest(self) -> None:
+        """Send what a turn has left; something must move within the write timeout, however much it is."""
+        rest, self._unsent = memoryview(self._unsent), b""
         while rest:
             with anyio.fail_after(self._broker.settings.write_timeout):
                 await self._stream.wait_writable()

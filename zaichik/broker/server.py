@@ -16,8 +16,8 @@ from zaichik.background import BackgroundTasks
 from zaichik.broker.broker import Broker
 from zaichik.broker.clock import Clock
 from zaichik.broker.connection import Connection
-from zaichik.broker.listener import Listener
 from zaichik.broker.settings import BrokerSettings
+from zaichik.listener import Listener
 from zaichik.socket_stream import SocketStream
 from zaichik_protocol import DEFAULT_PORT
 

@@ -45,6 +45,7 @@ from zaichik_protocol import (
     Unsubscribed,
     Welcome,
     encode,
+    encode_pieces,
 )
 
 if TYPE_CHECKING:
@@ -199,12 +200,8 @@ class SubscriptionManager:
         if batch.count > limits.max_batch:
             raise Refused(ErrorCode.BATCH_TOO_LARGE, f"{batch.count} messages; at most {limits.max_batch}", "batch")
         # Looking at every key is only worth while if together they could hold one that is too long.
-        if batch.key_size > limits.max_key and batch.largest_key() > limits.max_key:
-            raise Refused(
-                ErrorCode.INVALID_FIELD,
-                f"a key of {batch.largest_key()} bytes; at most {limits.max_key}",
-                "batch",
-            )
+        if batch.key_size > limits.max_key and (longest := max(map(len, batch.keys()))) > limits.max_key:
+            raise Refused(ErrorCode.INVALID_FIELD, f"a key of {longest} bytes; at most {limits.max_key}", "batch")
 
     # -- subscriptions ---------------------------------------------------------------------------------------
 
@@ -269,7 +266,7 @@ class SubscriptionManager:
     # -- output ----------------------------------------------------------------------------------------------
 
     def turn(self, now_us: int) -> list[bytes]:
-        """The frames to send next, in order; none if there is nothing to say.
+        """The frames to send next, in order and in pieces; none if there is nothing to say.
 
         Replies go first. Then each ready subscription has a turn of one frame, again and again, until the soft
         mark is reached: a busy topic cannot starve a quiet one (LAG-4), and a reader that is slow in taking
@@ -283,9 +280,9 @@ class SubscriptionManager:
                 continue  # unsubscribed while it was in the queue (UNS-1)
             frame = subscription.take(now_us)
             if frame is not None:
-                data = encode(frame)
-                frames.append(data)
-                size += len(data)
+                pieces = encode_pieces(frame)
+                frames.extend(pieces)
+                size += sum(map(len, pieces))
                 self._ready.append(subscription)
         return frames
 

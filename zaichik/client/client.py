@@ -3,11 +3,13 @@
 import json
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from functools import partial
 from typing import Any, Literal, overload
 
 import anyio
 
 from zaichik.background import BackgroundTasks
+from zaichik.client.calls import PublishCalls
 from zaichik.client.connection import CLOSE_SECONDS, Connection
 from zaichik.client.errors import BrokerError
 from zaichik.client.messages import (
@@ -83,6 +85,7 @@ class Client:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._calls = PublishCalls(connection)
         self._subscriptions: set[Subscription[Any]] = set()
 
     @property
@@ -163,14 +166,14 @@ class Client:
     async def publish(self, topic: str, payload: bytes, key: Key = None) -> PublishResult:
         """Store one message and wait until it is readable (PUB-1).
 
-        For many messages `producer` is faster: it sends them in batches.
+        Calls of many tasks at once share batches. For a stream of messages `producer` is faster still.
 
         Raises:
             MessageTooLarge: more bytes than `welcome.max_message`.
         """
-        result = await self.publish_batch(topic, Batch.of_columns([key_bytes(key)], [payload_bytes(payload)]))
-        offset = result.first_offset if result.stored else None
-        return PublishResult(offset, bool(result.compacted), result.subscribers)
+        key, payload = key_bytes(key), payload_bytes(payload)
+        _check_size(1, len(key) + len(payload), self.welcome)
+        return await self._calls.publish(topic, key, payload)
 
     async def publish_batch(self, topic: str, batch: Batch | Iterable[tuple[Key, bytes]]) -> BatchResult:
         """Store several messages, given as (key, payload), all at once and at one time (PUB-2).
@@ -181,7 +184,7 @@ class Client:
         """
         if not isinstance(batch, Batch):
             batch = Batch.of((key_bytes(key), payload_bytes(payload)) for key, payload in batch)
-        _check_size(batch, self.welcome)
+        _check_size(batch.count, batch.size, self.welcome)
         reply = await self._connection.request(Publish(self._connection.next_id(), topic, batch), Published)
         bits = int.from_bytes(reply.dropped, "little")
         dropped = tuple(index for index in range(batch.count) if bits >> index & 1) if bits else ()
@@ -189,7 +192,7 @@ class Client:
 
     @asynccontextmanager
     async def producer(
-        self, topic: str, *, max_batch: int = 1000, max_bytes: int = 64 * 1024
+        self, topic: str, *, max_batch: int = 1000, max_bytes: int = 256 * 1024
     ) -> AsyncIterator[Producer]:
         """A producer for the topic, flushed when the block ends, unless by being cancelled.
 
@@ -199,17 +202,19 @@ class Client:
             max_bytes: likewise in bytes; one message may have more.
         """
         limits = self.welcome
-        producer = Producer(self, topic, min(max_batch, limits.max_batch), min(max_bytes, limits.max_message))
-        async with BackgroundTasks() as tasks:
-            tasks.group.start_soon(producer.run)
-            try:
-                yield producer
-            except Exception:
-                # The block's own failure is the one to tell, and a broker that hangs must not keep it back.
-                with suppress(Exception), anyio.move_on_after(CLOSE_SECONDS):
-                    await producer.flush()
-                raise
+        producer = Producer(
+            self._connection, topic, min(max_batch, limits.max_batch), min(max_bytes, limits.max_message)
+        )
+        try:
+            yield producer
             await producer.flush()
+        except Exception:
+            # The block's own failure is the one to tell, and a broker that hangs must not keep it back.
+            with suppress(Exception), anyio.move_on_after(CLOSE_SECONDS):
+                await producer.flush()
+            raise
+        finally:
+            producer.close(partial(RuntimeError, "a producer ends with its `async with` block; this one has"))
 
     # -- subscribing -----------------------------------------------------------------------------------------
 
@@ -301,12 +306,12 @@ class Client:
                 subscription.commit_settled()
 
 
-def _check_size(batch: Batch, limits: Welcome) -> None:
+def _check_size(count: int, size: int, limits: Welcome) -> None:
     """Refuse what the broker would refuse: it may close the connection over a frame that is too large for it."""
-    if batch.size > limits.max_message or batch.count > limits.max_batch:
-        code = ErrorCode.MESSAGE_TOO_LARGE if batch.count == 1 else ErrorCode.BATCH_TOO_LARGE
+    if size > limits.max_message or count > limits.max_batch:
+        code = ErrorCode.MESSAGE_TOO_LARGE if count == 1 else ErrorCode.BATCH_TOO_LARGE
         message = (
-            f"a batch of {batch.count} messages, {batch.size} bytes; at most {limits.max_batch} messages and "
+            f"a batch of {count} messages, {size} bytes; at most {limits.max_batch} messages and "
             f"{limits.max_message} bytes are accepted. Send it in pieces."
         )
         raise BrokerError.of(Error(0, code, Publish.TYPE, "batch", 0, message))

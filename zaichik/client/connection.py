@@ -3,11 +3,14 @@
 The reader takes in everything as it comes, at all times. A program that is slow to handle its messages is
 therefore never a slow reader of its socket: what it has not handled waits in an `Inbox`, and that is never
 more than the credit it asked for. The writer sends all that has gathered since its last send in one piece.
+
+The writer works when the event loop comes to it, a turn later. That is right for what comes in numbers; what is
+alone, or large, does not wait for it: `_send_nowait` sends as much as the socket takes at once.
 """
 
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from importlib.metadata import version
@@ -33,6 +36,7 @@ from zaichik_protocol import (
     SubscriptionEnded,
     Welcome,
     encode,
+    encode_pieces,
 )
 
 logger = logging.getLogger(__name__)
@@ -45,7 +49,8 @@ Event = Messages | Lagged | SubscriptionEnded
 Reply = TypeVar("Reply", bound=Frame)
 # Makes the error that tells why the connection is gone: a new one for each who asks, because an exception
 # that is raised in several tasks would gather all their tracebacks.
-Lost = Callable[[], ZaichikError]
+Lost = Callable[[], Exception]
+OnOutcome = Callable[[Frame | Lost], None]
 
 
 class Inbox:
@@ -84,21 +89,23 @@ class Inbox:
             await self._arrived.wait()
 
 
-class _Pending:
-    """A request that waits for its outcome: the reply, or the loss of the connection."""
+class Outcome:
+    """What became of a request, for any number of tasks to wait for: the reply, or the loss of the connection."""
 
-    outcome: Frame | Lost
+    _value: Frame | Lost
 
     def __init__(self) -> None:
         self._settled = anyio.Event()
 
     def settle(self, outcome: Frame | Lost) -> None:
-        self.outcome = outcome
+        """It is known now."""
+        self._value = outcome
         self._settled.set()
 
     async def wait(self) -> Frame | Lost:
+        """The outcome, as soon as it is known."""
         await self._settled.wait()
-        return self.outcome
+        return self._value
 
 
 class Connection:
@@ -113,9 +120,10 @@ class Connection:
         self._decoder = FrameDecoder.for_client()
         self._requests = 0
         self._last_subscription = 0
-        self._pending: dict[int, _Pending] = {}
+        self._pending: dict[int, OnOutcome] = {}  # by the number of the request
         self._inboxes: dict[int, Inbox] = {}
         self._outbox: list[bytes] = []
+        self._calls: list[Callable[[], None]] = []  # for the writer's turn
         self._output = anyio.Event()
         self._is_idle = False  # the writer waits for output
         self._goodbye = ""  # why the broker is about to close, if it said so
@@ -172,15 +180,42 @@ class Connection:
         self._outbox.append(encode(frame))
         self._output.set()
 
-    def _send_nowait(self, frame: Frame) -> None:
+    def send_nowait(self, frame: Frame) -> None:
         """Send a frame now, unless others are before it; what the socket does not take at once is the writer's."""
-        data = encode(frame)
+        pieces: Sequence[bytes] = encode_pieces(frame)
         if self._is_idle and not self._outbox:
             with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # the reader will hear of it
-                data = data[self._stream.send_nowait(data) :]
-        if data:
-            self._outbox.append(data)
+                pieces = [self._stream.send_pieces_nowait(pieces)]
+        if any(pieces):
+            self._outbox.extend(pieces)
             self._output.set()
+
+    def post(self, request: Frame, on_outcome: OnOutcome) -> None:
+        """Send a request now, and have its outcome told, once, by a call that must not fail.
+
+        Raises:
+            ConnectionLost: it was not sent.
+        """
+        if self._lost is not None:
+            raise self._lost()
+        self.send_nowait(request)
+        self._pending[request.id] = on_outcome
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing is on its way, so that it makes no sense to gather anything before sending."""
+        return not self._pending and not self._outbox and not self._calls
+
+    def soon(self, call: Callable[[], None]) -> None:
+        """Call that function, which must not fail, once other tasks have had their turn, or if the connection is lost.
+
+        Raises:
+            ConnectionLost: it is lost already.
+        """
+        if self._lost is not None:
+            raise self._lost()
+        self._calls.append(call)
+        self._output.set()
 
     async def request(self, frame: Frame, expected: type[Reply]) -> Reply:
         """The reply to a request. If this is cancelled, the request may be carried out all the same.
@@ -191,23 +226,32 @@ class Connection:
         """
         if self._lost is not None:
             raise self._lost()
-        pending = self._pending[frame.id] = _Pending()
+        outcome = Outcome()
+        # One alone goes at once. Those that are made while it waits are sent in one piece, by the writer.
+        send = self.send if self._pending else self.send_nowait
+        send(frame)
+        self._pending[frame.id] = outcome.settle
         try:
-            # One alone goes at once. Those that are made while it waits are sent in one piece, by the writer.
-            send = self._send_nowait if len(self._pending) == 1 else self.send
-            send(frame)
-            outcome = await pending.wait()
+            reply = await outcome.wait()
         finally:
             self._pending.pop(frame.id, None)  # still there if cancelled
+        return self.expected(expected, type(frame), reply)
+
+    def expected(self, expected: type[Reply], asked: type[Frame], outcome: Frame | Lost) -> Reply:
+        """The outcome of a request of type `asked` if it is the reply wanted; everything else is raised."""
         match outcome:
-            case Error():
-                raise BrokerError.of(outcome)
             case reply if isinstance(reply, expected):
                 return reply
+            case Error():
+                raise BrokerError.of(outcome)
             case Frame():
-                raise ZaichikError(f"{self._peer} answered {type(frame).__name__} with {type(outcome).__name__}")
+                raise self.unexpected(asked, outcome)
             case lost:
                 raise lost()
+
+    def unexpected(self, asked: type[Frame], reply: Frame) -> ZaichikError:
+        """The error that says so."""
+        return ZaichikError(f"{self._peer} answered {asked.__name__} with {type(reply).__name__}")
 
     @contextmanager
     def inbox(self, subscription_id: int) -> Iterator[Inbox]:
@@ -239,9 +283,11 @@ class Connection:
     async def _write(self) -> None:
         try:
             while True:
+                self._make_calls()
                 while self._outbox:
                     frames, self._outbox = self._outbox, []
                     await self._stream.send(b"".join(frames))
+                    self._make_calls()
                 self._output = anyio.Event()
                 self._is_idle = True
                 await self._output.wait()
@@ -249,13 +295,15 @@ class Connection:
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             pass  # the reader will hear of it too, and may still find the reason in what the broker sent
 
+    def _make_calls(self) -> None:
+        calls, self._calls = self._calls, []
+        for call in calls:
+            call()
+
     async def _read(self) -> None:
         reason = "the broker closed it"
         try:
-            while True:
-                self._decoder.receive_data(await self._stream.receive())
-                while (frame := self._decoder.next_frame()) is not NEED_DATA:
-                    self._dispatch(frame)
+            await self._stream.receive_each(self._take)
         except anyio.EndOfStream:
             pass
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
@@ -263,6 +311,12 @@ class Connection:
         except ProtocolError as error:
             reason = f"what came is not zaichik's protocol: {error}"
         self._lose(partial(ConnectionLost, f"{self._lost_text}: {self._goodbye or reason}"))
+
+    def _take(self, data: bytes) -> bool:
+        self._decoder.receive_data(data)
+        while (frame := self._decoder.next_frame()) is not NEED_DATA:
+            self._dispatch(frame)
+        return True
 
     def _dispatch(self, frame: Frame) -> None:
         match frame:
@@ -274,16 +328,18 @@ class Connection:
             case Error(id=0, fatal=False):
                 logger.warning("%s refused a request that wanted no answer: %s", self._peer, frame.message)
             case _:
-                if pending := self._pending.pop(frame.id, None):  # else whoever asked was cancelled
-                    pending.settle(frame)
+                if on_outcome := self._pending.pop(frame.id, None):  # else whoever asked was cancelled
+                    on_outcome(frame)
                 if isinstance(frame, Error) and frame.fatal:  # for all others the connection is lost
                     self._lose(partial(ConnectionLost, f"{self._lost_text}: {frame.message}"))
 
     def _lose(self, lost: Lost) -> None:
         """The connection is of no more use; the first reason is the one that counts."""
         self._lost = self._lost or lost
-        for pending in self._pending.values():
-            pending.settle(self._lost)
+        pending, self._pending = self._pending, {}
+        for on_outcome in pending.values():
+            on_outcome(self._lost)
+        self._make_calls()
         for inbox in self._inboxes.values():
             inbox.close(self._lost)
 

@@ -1,12 +1,13 @@
 """What the client gives back: messages, lag, and the results of publishing. And how it reads its arguments."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import count, repeat
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from zaichik_protocol import FOREVER, Messages, Start
+from zaichik_protocol import FOREVER, Messages, Published, Start
 
 Key = str | bytes | None
 Duration = float | timedelta | Literal["forever"]
@@ -31,14 +32,18 @@ class Message(NamedTuple):
     payload: bytes
 
 
+# What `Message._make` does, without a call of Python for each message.
+_message: Callable[[tuple[Any, ...]], Message] = partial(tuple.__new__, Message)
+
+
 def messages_of(frame: Messages, topic: str) -> Iterator[Message]:
     """The messages of a frame, each made when it is asked for."""
     batch = frame.batch
     offsets = (frame.base + delta for delta in frame.deltas) if frame.holes else count(frame.base)
-    keys, payloads = batch.keys(), batch.payloads()
-    return map(
-        Message, repeat(topic), offsets, repeat(frame.accepted_us / 1e6), (key or None for key in keys), payloads
-    )
+    column = batch.keys()
+    keys = (key or None for key in column) if batch.key_size else repeat(None)
+    rows = zip(repeat(topic), offsets, repeat(frame.accepted_us / 1e6), keys, batch.each_payload(), strict=False)
+    return map(_message, rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +60,7 @@ class Lagged:
         return self.end - self.start
 
 
-@dataclass(frozen=True, slots=True)
-class PublishResult:
+class PublishResult(NamedTuple):
     """What became of one published message.
 
     Attributes:
@@ -103,6 +107,16 @@ class Topic:
     created: bool
     epoch: int
     settings: dict[str, int]
+
+
+def publish_results(reply: Published, count: int) -> list[PublishResult]:
+    """What became of each message of a batch of `count`."""
+    bits = int.from_bytes(reply.dropped, "little")
+    offsets = iter(range(reply.first_offset, reply.first_offset + reply.stored))
+    return [
+        PublishResult(None if dropped else next(offsets, None), dropped, reply.subscribers)
+        for dropped in (bool(bits >> index & 1) for index in range(count))
+    ]
 
 
 def key_bytes(key: Key) -> bytes:

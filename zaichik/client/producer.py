@@ -1,64 +1,77 @@
-"""Publishing in batches: while one batch is on its way, the next one gathers.
+"""Publishing a stream: messages gather into batches, and several batches may be on their way at once.
 
-There is no timer to set. A lone message leaves at once; under load batches grow by themselves until they are
-full. One batch at a time is on its way, so that order is kept whatever happens to it.
+There is no timer to set. While nothing is on its way, a message leaves at once. Otherwise what one turn of the event
+loop brings gathers and leaves together; and while `WINDOW` batches are on their way, everything gathers. So a message
+never waits for others to come, and under load batches grow by themselves until they are full.
+
+Batches do not wait for the ones before them, and their order holds all the same. A batch that is larger than any the
+topic's ring has taken so far could be refused for its size, and is then sent again in halves: therefore it travels
+alone. One that is no larger cannot be.
 """
 
-from typing import TYPE_CHECKING
+from collections import deque
+from collections.abc import Callable
+from functools import partial
 
 import anyio
 
-from zaichik.client.errors import BatchTooLarge
-from zaichik.client.messages import BatchResult, Key, key_bytes, payload_bytes
-from zaichik_protocol import Batch
+from zaichik.client.connection import Connection, Lost
+from zaichik.client.errors import BrokerError, ZaichikError
+from zaichik.client.messages import Key, key_bytes, payload_bytes
+from zaichik_protocol import Batch, Error, ErrorCode, Frame, Publish, Published
 
-if TYPE_CHECKING:
-    from zaichik.client.client import Client
+WINDOW = 8  # batches on their way: enough that neither side waits for the other to be scheduled
 
 
 class Producer:
-    """A queue of at most one batch, and the task that sends it; `Client.producer` makes one.
+    """Gathers messages for a topic and sends them in batches; `Client.producer` makes one.
 
     Attributes:
         topic: where to.
         stored, compacted: messages the broker has kept, and dropped by compaction, so far.
     """
 
-    def __init__(self, client: "Client", topic: str, max_batch: int, max_bytes: int) -> None:
+    def __init__(self, connection: Connection, topic: str, max_batch: int, max_bytes: int) -> None:
         self.topic = topic
         self.stored = 0
         self.compacted = 0
-        self._client = client
+        self._connection = connection
         self._max_batch = max_batch
         self._max_bytes = max_bytes
-        self._keys: list[bytes] = []
+        self._keys: list[bytes] = []  # these three are the batch that gathers
         self._payloads: list[bytes] = []
         self._bytes = 0
-        self._queued = 0  # messages, ever
-        self._failure: Exception | None = None
-        self._work = anyio.Event()
-        self._progress = anyio.Event()
+        self._pieces: deque[Batch] = deque()  # of a batch that was too large: they leave before all others
+        self._left = 0  # messages that are no longer gathering, ever
+        self._in_flight = 0  # batches
+        self._is_due = False  # what gathers may leave when the event loop comes round
+        self._proven = (0, 0)  # messages and bytes of batches the ring has taken
+        self._failure: Callable[[], Exception] | None = None
+        self._change: anyio.Event | None = None
 
     async def send(self, payload: bytes, key: Key = None) -> None:
-        """Queue a message; waits only if the queue is full.
+        """Queue a message; waits only if the batch that gathers is full and may not leave yet.
 
         The broker's word on it comes later: see `flush`.
 
         Raises:
-            Exception: why an earlier batch could not be stored, in most cases a `ZaichikError`; nothing more will
-                be sent.
+            Exception: why an earlier batch could not be stored, in most cases a `ZaichikError`. No batch leaves after
+                that is known; of those that were on their way, some may be stored.
         """
-        name, payload = key_bytes(key), payload_bytes(payload)
+        name = b"" if key is None else key_bytes(key)
+        if type(payload) is not bytes:
+            payload = payload_bytes(payload)
         size = len(name) + len(payload)
-        while self._payloads and (len(self._payloads) >= self._max_batch or self._bytes + size > self._max_bytes):
-            await self._wait_for_progress()
-        if self._failure is not None:
-            raise self._failure
+        if len(self._payloads) >= self._max_batch or self._bytes + size > self._max_bytes:
+            await self._make_room(size)
         self._keys.append(name)
         self._payloads.append(payload)
         self._bytes += size
-        self._queued += 1
-        self._work.set()
+        if not self._in_flight:
+            self._leave()
+        elif not self._is_due:
+            self._is_due = True
+            self._connection.soon(self._turn)
 
     async def flush(self) -> None:
         """Wait until everything queued so far is stored.
@@ -66,46 +79,98 @@ class Producer:
         Raises:
             Exception: why it could not be, in most cases a `ZaichikError`.
         """
-        goal = self._queued
+        goal = self._left + len(self._payloads)
         while self.stored + self.compacted < goal:
-            await self._wait_for_progress()
+            await self._progress()
 
-    async def _wait_for_progress(self) -> None:
+    def close(self, failure: Callable[[], Exception]) -> None:
+        """Send nothing more: what gathers is dropped, and `send` raises what `failure` makes."""
+        self._failure = self._failure or failure
+        self._max_batch = 0  # so that `send` looks for the reason
+        self._keys, self._payloads, self._bytes = [], [], 0
+        self._pieces.clear()
+        if self._change is not None:
+            self._change.set()
+
+    def _has_room(self, size: int) -> bool:
+        count = len(self._payloads)
+        return not count or (count < self._max_batch and self._bytes + size <= self._max_bytes)
+
+    async def _make_room(self, size: int) -> None:
+        """Returns when a message of that size may be queued; raises if none may be any more."""
+        while self._failure is not None or not self._has_room(size):
+            await self._progress()
+
+    async def _progress(self) -> None:
+        """Let the next batch leave if it may, or else wait for the outcome of one; raises if there was a failure."""
         if self._failure is not None:
-            raise self._failure
-        await self._progress.wait()
-
-    def _made_progress(self) -> None:
-        """There is room again, or an outcome: whoever waits now is woken, the next wait is for the next time."""
-        self._progress.set()
-        self._progress = anyio.Event()
-
-    async def run(self) -> None:
-        """Send what is queued, for ever, or until it fails."""
-        while self._failure is None:
-            if not self._payloads:
-                self._work = anyio.Event()
-                await self._work.wait()
-            keys, payloads = self._keys, self._payloads
-            self._keys, self._payloads, self._bytes = [], [], 0
-            self._made_progress()
-            try:
-                await self._publish(Batch.of_columns(keys, payloads))
-            except Exception as error:  # raised again where somebody waits for the outcome
-                self._failure = error
-            self._made_progress()
-
-    async def _publish(self, batch: Batch) -> None:
-        """Store a batch, in halves if the topic's ring is too small for it."""
-        try:
-            result: BatchResult = await self._client.publish_batch(self.topic, batch)
-        except BatchTooLarge:
-            if batch.count == 1:
-                raise
-            half = batch.count // 2
-            self._max_batch = min(self._max_batch, half)
-            await self._publish(batch.cut(0, half))
-            await self._publish(batch.cut(half, batch.count))
+            raise self._failure()
+        if self._in_flight == 0 and not self._pieces and not self._payloads:
+            raise ZaichikError(f"the broker has confirmed fewer messages for {self.topic} than it was sent")
+        if self._may_leave():
+            self._leave()
         else:
-            self.stored += result.stored
-            self.compacted += result.compacted
+            if self._change is None or self._change.is_set():
+                self._change = anyio.Event()
+            await self._change.wait()
+
+    def _may_leave(self) -> bool:
+        if not self._in_flight:
+            return True
+        messages, size = self._proven
+        return (
+            self._in_flight < WINDOW
+            and not self._pieces
+            and 0 < len(self._payloads) <= messages
+            and self._bytes <= size
+        )
+
+    def _turn(self) -> None:
+        self._is_due = False
+        if self._may_leave():
+            self._leave()
+
+    def _leave(self) -> None:
+        """Send the next batch: a piece of one that was too large, or what has gathered."""
+        if self._pieces:
+            batch = self._pieces.popleft()
+        elif self._payloads:
+            batch = Batch.of_columns(self._keys, self._payloads)
+            self._keys, self._payloads, self._bytes = [], [], 0
+            self._left += batch.count
+        else:
+            return
+        self._in_flight += 1
+        try:
+            self._connection.post(Publish(self._connection.next_id(), self.topic, batch), partial(self._settle, batch))
+        except Exception as error:  # raised again where somebody waits for the outcome
+            self._in_flight -= 1
+            self.close(partial(_again, error))
+
+    def _settle(self, batch: Batch, outcome: Frame | Lost) -> None:
+        """Take in what became of a batch; the next one may leave now."""
+        self._in_flight -= 1
+        match outcome:
+            case Published():
+                self.stored += outcome.stored
+                self.compacted += outcome.compacted
+                messages, size = self._proven
+                self._proven = max(messages, batch.count), max(size, batch.size)
+            case Error(code=ErrorCode.BATCH_TOO_LARGE) if batch.count > 1:
+                half = batch.count // 2
+                self._max_batch = min(self._max_batch, half)
+                self._pieces.extendleft((batch.cut(half, batch.count), batch.cut(0, half)))
+            case Error():
+                self.close(partial(BrokerError.of, outcome))
+            case Frame():
+                self.close(partial(self._connection.unexpected, Publish, outcome))
+            case lost:
+                self.close(lost)
+        if self._may_leave() and self._failure is None:
+            self._leave()
+        if self._change is not None:
+            self._change.set()
+
+
+def _again(error: Exception) -> Exception:
+    return error

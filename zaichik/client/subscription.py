@@ -1,7 +1,9 @@
 """Reading a topic: messages out of frames, and commits at the right moments.
 
 The step to the next message settles the one before: a program that fails, or leaves the loop, never settles
-the message it was handling. Commits travel seldom and nobody waits for them. One is sent
+the message it was handling. So what is settled is everything below the message in hand, and a step costs no
+more than to put the next one there. A frame is handled in pieces of half the credit, and everything else happens
+between two pieces. Commits travel seldom and nobody waits for them. One is sent
 
 * when half of either credit is settled, so that the broker can send on before the reader runs dry;
 * before waiting for more;
@@ -11,6 +13,7 @@ the message it was handling. Commits travel seldom and nobody waits for them. On
 
 import logging
 from collections.abc import Iterator
+from itertools import islice
 from typing import Generic, Self, TypeVar, cast
 
 import anyio
@@ -56,11 +59,13 @@ class Subscription(Generic[Item]):
         self._inbox = inbox
         self._events = events
         self._half_credit = max(1, request.credit // 2)
-        self._half_credit_bytes = request.credit_bytes // 2
-        self._messages: Iterator[Message] = iter(())  # of the frame in hand
+        self._half_credit_bytes = max(1, request.credit_bytes // 2)
+        self._pieces: Iterator[Iterator[Message]] = iter(())  # of the frame in hand
+        self._messages: Iterator[Message] = iter(())  # of the piece in hand
+        self._message: Message | None = None  # in hand, not settled
         self._frame_bytes = 0  # of the frame in hand
         self._stepped_bytes = 0  # of frames stepped past since the last commit
-        self._next = self._settled = self._committed = reply.committed
+        self._stepped = self._committed = reply.committed
 
     def __aiter__(self) -> Self:
         """Itself: two loops over one subscription share its messages, and each step settles what both were given."""
@@ -74,26 +79,39 @@ class Subscription(Generic[Item]):
             SubscriptionLost: the broker ended the subscription.
             ConnectionLost: the connection is gone, and everything that had arrived was given out.
         """
-        self._settled = self._next
-        if self._settled - self._committed >= self._half_credit:
-            self.commit_settled()
-            await anyio.lowlevel.checkpoint()  # let the writer send it while there is still work in hand
-        while (message := next(self._messages, None)) is None:
+        while True:
+            for message in self._messages:  # one step of a loop: it asks the iterator without a call
+                self._message = message
+                return cast("Item", message)
             lagged = await self._advance()
             if lagged is not None and self._events:
                 return cast("Item", lagged)
-        self._next = message.offset + 1
-        return cast("Item", message)
 
     async def _advance(self) -> Lagged | None:
-        """Look at the next event, or wait for one. Messages are put in hand, lag is returned."""
-        self._stepped_bytes += self._frame_bytes
-        self._frame_bytes = 0
-        if not self._inbox.events or self._stepped_bytes >= self._half_credit_bytes:
+        """Past the piece in hand: commit if it is time to, put the next piece in hand, return lag, or wait.
+
+        It does one of these and nothing after having waited: of two loops over one subscription the other may have
+        been quicker.
+        """
+        if self._message is not None:
+            self._stepped = self._message.offset + 1
+            self._message = None
+        if self._stepped - self._committed >= self._half_credit or self._stepped_bytes >= self._half_credit_bytes:
             self.commit_settled()
-        if not self._inbox.events:
+            await anyio.lowlevel.checkpoint()  # however much is here already, others have their turn
+        elif (piece := next(self._pieces, None)) is not None:
+            self._messages = piece
+        elif self._frame_bytes:
+            self._stepped_bytes += self._frame_bytes
+            self._frame_bytes = 0
+        elif not self._inbox.events:
+            self.commit_settled()
             await self._inbox.wait()
-            return None  # and nothing taken: of two loops over one subscription the other may have been quicker
+        else:
+            return self._take_event()
+        return None
+
+    def _take_event(self) -> Lagged | None:
         match self._inbox.events[0]:
             case wire.SubscriptionEnded(code=wire.EndCode.UNTIL):  # it stays in the inbox, for all loops to see
                 raise StopAsyncIteration
@@ -101,14 +119,15 @@ class Subscription(Generic[Item]):
                 raise SubscriptionLost(f"the subscription to {self.topic} was ended: {end.text}")
             case wire.Messages() as frame:
                 self._inbox.events.popleft()
-                self._messages = messages_of(frame, self.topic)
+                messages, size = messages_of(frame, self.topic), self._half_credit
+                self._pieces = (islice(messages, size) for _ in range(0, frame.batch.count, size))
                 self._frame_bytes = frame.batch.size
                 return None
             case wire.Lagged() as event:
                 self._inbox.events.popleft()
                 lagged = Lagged(self.topic, event.from_offset, event.to_offset)
                 self.lagged += lagged.count
-                self._next = lagged.end
+                self._stepped = lagged.end
                 logger.warning(
                     "%s: %d messages were gone before they could be read (offsets %d to %d)",
                     self.topic, lagged.count, lagged.start, lagged.end - 1,
@@ -127,12 +146,12 @@ class Subscription(Generic[Item]):
         next_offset = message.offset + 1
         request = wire.Commit(self._connection.next_id(), self._id, next_offset)
         await self._connection.request(request, wire.Committed)
-        self._settled = max(self._settled, next_offset)
         self._committed = max(self._committed, next_offset)
 
     def commit_settled(self) -> None:
         """Tell the broker, without waiting, what the loop has stepped past, if there is news."""
-        if self._settled > self._committed:
-            self._committed = self._settled
-            self._stepped_bytes = 0
-            self._connection.send(wire.Commit(0, self._id, self._settled))
+        self._stepped_bytes = 0
+        settled = self._stepped if self._message is None else self._message.offset
+        if settled > self._committed:
+            self._committed = settled
+            self._connection.send_nowait(wire.Commit(0, self._id, settled))

@@ -14,8 +14,8 @@ import anyio
 import pytest
 from peer import GUARD
 
-from zaichik.broker import listener as listener_module
-from zaichik.broker.listener import Listener
+from zaichik import listener as listener_module
+from zaichik.listener import Listener
 from zaichik.socket_stream import SocketStream
 
 pytestmark = pytest.mark.anyio
@@ -277,7 +277,7 @@ async def test_a_spare_descriptor_that_was_lost_is_had_again(no_pause, monkeypat
 EXHAUSTED_SERVER = """
 import logging, os, resource, sys
 import anyio
-from zaichik.broker.listener import Listener
+from zaichik.listener import Listener
 
 async def echo(stream):
     async with stream:

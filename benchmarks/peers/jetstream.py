@@ -1,0 +1,67 @@
+"""NATS JetStream with nats-py, kept in memory: where messages are acknowledged, or read later.
+
+A stream of messages is published as in `nats`, and then the server is asked whether all of them are stored: ten times
+as fast as a request for each. It is read by a push consumer without acknowledgements, the fastest of the three ways
+there are (the others are the ordered consumer and fetching a thousand at a time).
+"""
+
+# ruff: noqa: D102 - what the methods promise is said in peer.py
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib import import_module
+from typing import Any
+
+from benchmarks.peers.nats import NatsLink, NatsPeer
+from benchmarks.peers.peer import Job, Link, Receipt
+
+
+class JetstreamLink(NatsLink):
+    """Each topic is a stream of its own."""
+
+    def __init__(self, job: Job, client: Any) -> None:
+        super().__init__(job, client)
+        self._jetstream = client.jetstream()
+
+    async def create(self) -> None:
+        """The stream, if it is not there."""
+        await self._jetstream.add_stream(name=self._topic, subjects=[self._topic], storage="memory")
+
+    async def subscribe(self, receipt: Receipt) -> None:
+        take, api = receipt.take, import_module("nats.js.api")
+
+        async def callback(message: Any) -> None:
+            take(message.data)
+
+        await self._jetstream.subscribe(
+            self._topic, cb=callback, config=api.ConsumerConfig(ack_policy=api.AckPolicy.NONE), manual_ack=True,
+            pending_msgs_limit=-1, pending_bytes_limit=-1,
+        )  # fmt: skip
+
+    async def stream(self, payload: bytes, messages: int) -> None:
+        await super().stream(payload, messages)
+        stored = (await self._jetstream.stream_info(self._topic)).state.messages
+        if stored != messages:
+            raise RuntimeError(f"{stored} messages are stored, not {messages}")
+
+    async def publish(self, payload: bytes) -> None:
+        await self._jetstream.publish(self._topic, payload)
+
+
+class JetstreamPeer(NatsPeer):
+    """The same server, another service of it."""
+
+    label = "NATS JetStream, nats-py"
+    share = 0.1
+    scenarios = frozenset({"acknowledged", "replay"})
+    link_class = JetstreamLink
+
+    @asynccontextmanager
+    async def link(self, job: Job) -> AsyncIterator[Link]:
+        async with super().link(job) as link:
+            assert isinstance(link, JetstreamLink)
+            await link.create()
+            yield link
+
+
+PEER = JetstreamPeer()

@@ -1,0 +1,155 @@
+import anyio
+import pytest
+from brokers import HANG_UP, fake_broker, fake_client, real_client
+
+import zaichik
+from zaichik import PublishResult
+from zaichik_protocol import Error, ErrorCode, Ping, Pong, Publish, Published
+
+pytestmark = pytest.mark.anyio
+
+
+def stored(request, first_offset=0):
+    return Published(request.id, first_offset, request.batch.count, 0, 2)
+
+
+async def at_once(client, *payloads, topic="t"):
+    """The results, or errors, of publishing these in as many tasks, in the order of the payloads."""
+    results = {}
+
+    async def publish(number, payload):
+        try:
+            results[number] = await client.publish(topic, payload)
+        except zaichik.ZaichikError as error:
+            results[number] = error
+
+    async with anyio.create_task_group() as tasks:
+        for number, payload in enumerate(payloads):
+            tasks.start_soon(publish, number, payload)
+    return [results[number] for number in range(len(payloads))]
+
+
+async def test_calls_of_one_turn_travel_as_one_batch_after_the_first():
+    async with fake_client() as (broker, client):
+        await at_once(client, *(b"%d" % number for number in range(10)))
+        assert [request.batch.count for request in broker.of(Publish)] == [1, 9]
+
+
+async def test_each_call_gets_the_offset_of_its_own_message():
+    async with real_client() as client:
+        payloads = [b"%d" % number for number in range(100)]
+        results = await at_once(client, *payloads)
+        async with client.subscribe("t", start=0, until=100) as subscription:
+            found = {message.offset: message.payload async for message in subscription}
+    assert {result.offset: payload for result, payload in zip(results, payloads, strict=True)} == found
+
+
+async def test_calls_for_different_topics_travel_apart():
+    async with real_client() as client:
+        async with anyio.create_task_group() as tasks:
+            for number in range(20):
+                tasks.start_soon(client.publish, f"t{number % 2}", b"")
+        assert [(state["name"], state["stored"]) for state in await client.topics()] == [("t0", 10), ("t1", 10)]
+
+
+async def test_each_call_learns_whether_its_own_message_was_compacted_away():
+    """COM-2."""
+    async with fake_client({Publish: lambda _: None}) as (broker, client):
+        payloads = [b"a", b"b", b"c", b"d", b"e"]
+        results = []
+
+        async def publish():
+            results.extend(await at_once(client, *payloads))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(publish)
+            first, rest = await broker.has_received(Publish), await broker.has_received(Publish, 2)
+            await broker.send(stored(first))
+            await broker.send(Published(rest.id, 7, 2, 2, 2, b"\x05"))  # the first and the third are dropped
+        by_payload = dict(zip(payloads, results, strict=True))
+        assert [by_payload[payload] for payload in rest.batch.payloads()] == [
+            PublishResult(None, compacted=True, subscribers=2),
+            PublishResult(7, compacted=False, subscribers=2),
+            PublishResult(None, compacted=True, subscribers=2),
+            PublishResult(8, compacted=False, subscribers=2),
+        ]
+
+
+async def test_a_batch_never_holds_more_than_the_broker_accepts():
+    async with real_client(max_batch=10, max_message=1000) as client:
+        assert len({result.offset for result in await at_once(client, *[b""] * 100)}) == 100
+        assert len({result.offset for result in await at_once(client, *[b"x" * 300] * 20)}) == 20
+
+
+async def test_what_was_refused_together_is_sent_again_alone_and_each_gets_its_own_answer():
+    """PUB-2: nothing of a refused batch was stored."""
+
+    def small_and_good(request):
+        if request.batch.count > 1:
+            return Error(request.id, ErrorCode.BATCH_TOO_LARGE, Publish.TYPE, "batch", 0, "together")
+        if request.batch.payloads() == [b"bad"]:
+            return Error(request.id, ErrorCode.INVALID_FIELD, Publish.TYPE, "batch", 0, "alone")
+        return stored(request)
+
+    async with fake_client({Publish: small_and_good}) as (_, client):
+        first, good, bad, better = await at_once(client, b"first", b"good", b"bad", b"better")
+        assert first == good == better == PublishResult(0, compacted=False, subscribers=2)
+        with pytest.raises(zaichik.InvalidField, match="alone"):
+            raise bad
+
+
+async def test_a_ring_smaller_than_a_batch_takes_the_messages_one_by_one():
+    """RET-6."""
+    async with real_client() as client:
+        await client.create_topic("t", capacity=1)
+        results = await at_once(client, *[b""] * 20)
+        assert sorted(result.offset for result in results) == list(range(20))
+
+
+async def test_a_call_that_is_cancelled_does_not_keep_the_others_of_its_batch():
+    async with fake_client({Publish: lambda _: None}) as (broker, client), anyio.create_task_group() as tasks:
+        results = []
+
+        async def patient():
+            results.append(await client.publish("t", b"c"))
+
+        async def impatient():
+            with anyio.move_on_after(0):
+                await client.publish("t", b"b")
+
+        tasks.start_soon(client.publish, "t", b"a")
+        first = await broker.has_received(Publish)
+        tasks.start_soon(impatient)
+        tasks.start_soon(patient)
+        second = await broker.has_received(Publish, 2)
+        assert second.batch.payloads() == [b"b", b"c"]
+        await broker.send(stored(first), stored(second, 5))
+        await client.ping()
+        assert [result.offset for result in results] == [6]
+
+
+async def test_a_name_that_does_not_fit_the_wire_is_told_to_each_call_and_the_connection_goes_on():
+    async with fake_client({Ping: lambda _: None}) as (broker, client):
+        errors = []
+
+        async def publish():
+            with pytest.raises(ValueError, match="cannot be encoded") as caught:
+                await client.publish("x" * 70_000, b"")
+            errors.append(caught.value)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(client.ping)
+            ping = await broker.has_received(Ping)
+            tasks.start_soon(publish)  # not alone: they leave in the writer's turn
+            tasks.start_soon(publish)
+            await anyio.wait_all_tasks_blocked()
+            await broker.send(Pong(ping.id, ping.value))
+        assert len(set(errors)) == 2, "an error each, or they would gather each other's tracebacks"
+
+
+async def test_calls_that_wait_for_their_turn_learn_that_the_connection_is_lost():
+    async with fake_broker({Publish: lambda _: HANG_UP}) as broker, zaichik.connect(port=broker.port) as client:
+        results = await at_once(client, *[b""] * 10)
+        assert all(isinstance(result, zaichik.ConnectionLost) for result in results)
+        with pytest.raises(zaichik.ConnectionLost):
+            await client.publish("t", b"")

@@ -1,0 +1,97 @@
+"""Single publishes, gathered: those that are made while the event loop turns once travel as one batch.
+
+Many tasks that each publish one message and wait for its result would otherwise cost a frame each way for every
+message, and a frame costs many times what a message in a batch does. Nobody waits for the gathering: a call that is
+alone is sent at once; others are sent when the connection's writer has its turn, as they would be anyway.
+
+To each caller it looks as if its message had travelled alone. It gets its own offset. If a batch is refused (one of
+its messages has too long a key, or the topic's ring is smaller than the batch), nothing of it was stored, and each
+caller sends its own message again, alone, to get its own answer.
+"""
+
+from functools import partial
+
+from zaichik.client.connection import Connection, Outcome
+from zaichik.client.messages import PublishResult, publish_results
+from zaichik_protocol import Batch, Error, Publish, Published
+
+
+class PublishCalls:
+    """The calls of `Client.publish` over one connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._open: dict[str, _Gathered] = {}  # by topic: those that more messages may join
+
+    async def publish(self, topic: str, key: bytes, payload: bytes) -> PublishResult:
+        """Store one message, which must not be too large for the broker, and wait until it is readable (PUB-1).
+
+        Raises:
+            BrokerError: the broker refused it.
+            ConnectionLost: there was no reply.
+        """
+        limits, size = self._connection.welcome, len(key) + len(payload)
+        gathered = self._open.get(topic)
+        if gathered is not None and gathered.has_room(size, limits.max_batch, limits.max_message):
+            index = gathered.add(key, payload)
+        else:
+            gathered = self._open[topic] = _Gathered(topic)
+            index = gathered.add(key, payload)
+            if self._connection.is_quiet:
+                self._leave(gathered)
+            else:
+                self._connection.soon(partial(self._leave, gathered))
+        outcome = await gathered.wait()
+        if isinstance(outcome, Error) and gathered.count > 1:
+            gathered = _Gathered(topic)
+            index = gathered.add(key, payload)
+            self._leave(gathered)
+            outcome = await gathered.wait()
+        reply = self._connection.expected(Published, Publish, outcome)
+        return gathered.results(reply)[index]
+
+    def _leave(self, gathered: "_Gathered") -> None:
+        if self._open.get(gathered.topic) is gathered:
+            del self._open[gathered.topic]
+        try:
+            self._connection.post(gathered.request(self._connection.next_id()), gathered.settle)
+        except Exception as error:  # raised again by each of the callers
+            gathered.settle(partial(type(error), *error.args))
+
+
+class _Gathered(Outcome):
+    """Messages for one topic that travel as one batch, and its outcome."""
+
+    def __init__(self, topic: str) -> None:
+        super().__init__()
+        self.topic = topic
+        self._keys: list[bytes] = []
+        self._payloads: list[bytes] = []
+        self._bytes = 0
+        self._results: list[PublishResult] = []
+
+    @property
+    def count(self) -> int:
+        """Messages in it."""
+        return len(self._payloads)
+
+    def has_room(self, size: int, max_messages: int, max_bytes: int) -> bool:
+        """Whether a message of that size may join."""
+        return self.count < max_messages and self._bytes + size <= max_bytes
+
+    def add(self, key: bytes, payload: bytes) -> int:
+        """Let a message join; its place in the batch."""
+        self._keys.append(key)
+        self._payloads.append(payload)
+        self._bytes += len(key) + len(payload)
+        return self.count - 1
+
+    def request(self, number: int) -> Publish:
+        """The batch as a request; none may join any more."""
+        return Publish(number, self.topic, Batch.of_columns(self._keys, self._payloads))
+
+    def results(self, reply: Published) -> list[PublishResult]:
+        """What became of each message: worked out for the first caller, there for the others."""
+        if not self._results:
+            self._results = publish_results(reply, self.count)
+        return self._results
