@@ -54,7 +54,7 @@ mutant(
 mutant(
     "trailing bytes in Welcome",
     "S1.1",
-    "goes on for 1 bytes after its last field",
+    "goes on for 1 byte after its last field",
     'text("tiny 1")',
     'text("tiny 1") + b"!"',
 )

@@ -80,14 +80,14 @@ async def test_a_launcher_keeps_one_server_and_starts_it_again_when_it_has_ended
     os.kill(pid, signal.SIGKILL)
     with anyio.fail_after(5):
         await launcher._server._process.wait()
-    assert launcher.obituary() == "the server was ended by SIGKILL"
+    assert (await launcher.aftermath())[0] == "the server was ended by SIGKILL"
     assert await launcher.ready() != first
-    assert launcher.obituary() == ""
+    assert (await launcher.aftermath())[0] == ""
     pid = launcher._server._process.pid
     await launcher.stop()
     assert not is_alive(pid)
     assert launcher.complaints == []
-    assert (launcher.obituary(), launcher.output()) == ("", "")
+    assert await launcher.aftermath() == ("", "")
 
 
 async def test_a_cancelled_start_leaves_no_process_behind(tmp_path):

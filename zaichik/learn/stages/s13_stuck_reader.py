@@ -6,9 +6,9 @@ from zaichik.learn import wire
 from zaichik.learn.connection import Connection
 from zaichik.learn.failure import Failed
 from zaichik.learn.hose import hose
+from zaichik.learn.layouts import CAPACITY, FOREVER, LATEST, TTL
 from zaichik.learn.stage import Stage
 from zaichik.learn.trial import Trial
-from zaichik.learn.wire import CAPACITY, FOREVER, LATEST, TTL
 
 # Between two programs on one machine, Linux keeps up to 4 MiB on the sender's side, and on the reader's, as long as it
 # does not read, some 128 KiB. (With a smaller buffer packets are dropped, and sent again later and later.)
