@@ -85,8 +85,15 @@ class Frame:
         return self.span(field).value
 
     def span(self, field: str) -> Span:
-        """A field with its place."""
-        return next(span for span in self.spans if span.name == field)
+        """A field with its place.
+
+        Raises:
+            KeyError: this frame has none of that name.
+        """
+        for span in self.spans:
+            if span.name == field:
+                return span
+        raise KeyError(f"{self.name} has no field {field}")
 
     @property
     def is_event(self) -> bool:
