@@ -370,6 +370,22 @@ mutant(
     "        self.cursor += 1 + (offset == 40)\n",
 )
 mutant(
+    "one number is left out",
+    "S6.1",
+    "offsets have gaps",
+    'struct.pack("<Qq", offset, accepted_us)',
+    'struct.pack("<Qq", offset + (offset > 20), accepted_us)',
+)
+mutant(
+    "readers are sent different messages",
+    "S6.1",
+    "different messages at offset 20",
+    "        accepted_us, key, payload = topic.ring[offset - head]\n",
+    """        accepted_us, key, payload = topic.ring[offset - head]
+        payload += b"!" * (offset == 20 and topic.readers[0] is not self)
+""",
+)
+mutant(
     "batches are torn apart",
     "S6.2",
     "is not there|different|nothing came",
@@ -419,6 +435,15 @@ mutant(
     "should have come",
     "if topic.settings is DEFAULTS and topic.next_offset == 0:",
     "if created:",
+)
+mutant(
+    "an automatic topic says that it takes settings",
+    "S7.5",
+    "did not take the capacity",
+    "            topic.settings = DEFAULTS | request.settings\n",
+    "            topic.settings = DEFAULTS | (request.settings if created else {})\n",
+    "require(request.settings.items() <= topic.settings.items(),",
+    "require(topic.settings == DEFAULTS or request.settings.items() <= topic.settings.items(),",
 )
 mutant(
     "the second creator replaces the topic (as in 2020)",
@@ -625,6 +650,13 @@ mutant(
     "earliest = max(head, end - 20) if topic.settings[TTL_MS] else end",
 )
 mutant(
+    "live is told only up to twenty",
+    "S11.1",
+    "live should be 30",
+    'struct.pack("<4Q", topic.epoch, start, end, start)',
+    'struct.pack("<4Q", topic.epoch, start, min(end, 20), start)',
+)
+mutant(
     "a time begins after itself",
     "S11.2",
     "start should be",
@@ -742,6 +774,15 @@ mutant(
     "                await self.stream.send(chunk)\n",
     """                async with self.broker.__dict__.setdefault("sending", anyio.Lock()):
                     await self.stream.send(chunk)
+""",
+)
+mutant(
+    "long messages are overwritten while they wait",
+    "S13.1 S13.2",
+    "other keys or payloads",
+    "        accepted_us, key, payload = topic.ring[offset - head]\n",
+    """        accepted_us, key, payload = topic.ring[offset - head]
+        payload = b"?" * 4 + payload[4:] if len(payload) > 250_000 else payload
 """,
 )
 mutant(

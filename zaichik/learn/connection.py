@@ -108,8 +108,8 @@ class Connection:
 
     # -- frames in -------------------------------------------------------------------------------------------
 
-    async def read(self, *, awaited: str = "a frame") -> Frame:
-        """The next frame, whatever it is.
+    async def read(self, *, awaited: str = "a frame", patience: float | None = None) -> Frame:
+        """The next frame, whatever it is; after `patience` seconds, by default the trial's, none has come.
 
         Raises:
             Failed: none came in time, the stream ended, or the bytes are no frame.
@@ -122,15 +122,15 @@ class Connection:
                     return self._take(size)
             except BadFrame as bad:
                 raise self._no_frame(bad) from None
-            await self._fill(awaited)
+            await self._fill(awaited, patience or self._trial.patience)
 
-    async def _fill(self, awaited: str) -> None:
+    async def _fill(self, awaited: str, patience: float) -> None:
         try:
-            with anyio.fail_after(self._trial.patience):
+            with anyio.fail_after(patience):
                 self._buffer += await self._stream.receive()
         except TimeoutError:
             begun = causes.of_unfinished(bytes(self._buffer)) if self._buffer else ""
-            raise self._missing(f"nothing came within {self._trial.patience:g} s", awaited, begun) from None
+            raise self._missing(f"nothing came within {patience:g} s", awaited, begun) from None
         except anyio.EndOfStream:
             raise self._missing("the server ended the connection", awaited, causes.ENDED) from None
         except (anyio.BrokenResourceError, OSError):
@@ -254,7 +254,7 @@ class Connection:
         """Whether an event of a subscription comes within these seconds; it is kept."""
         with anyio.move_on_after(seconds):
             while not any(frame.id == subscription for frame in self.events):
-                frame = await self.read(awaited="an event")
+                frame = await self.read(awaited="an event", patience=2 * seconds)  # so it is we who give up
                 if not frame.is_event:
                     raise Failed("a reply came that nobody had asked for", came=frame_line(frame))
                 self.events.append(frame)
