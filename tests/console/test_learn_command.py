@@ -239,8 +239,15 @@ def typing(start):
 
 
 def test_watch_goes_on_only_when_it_is_told_to(typing, folder):
-    """S0 is passed; n goes on to S1, which fails; h hints, twice; q ends."""
-    keys = [("n next stage", "n"), ("h hint", "h"), (CHECKS["S1.1"].hint[:40], "h"), ("top bit set", "q")]
+    """S0 is passed; n goes on to S1, which fails; t tells what it is about; h hints, twice; q ends."""
+    keys = [
+        ("n next stage", "n"),
+        ("h hint", "t"),
+        ("t back", "t"),
+        ("h hint", "h"),
+        (CHECKS["S1.1"].hint[:40], "h"),
+        ("top bit set", "q"),
+    ]
     code, output = typing("learn", "watch", steps=keys)
     assert code == 0
     assert "running, 3 to go" in output

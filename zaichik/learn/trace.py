@@ -33,7 +33,11 @@ class Entry:
 
     def line(self) -> str:
         """Name and fields, without time and bytes."""
-        what = frame_line(self.frame) if self.frame else (f"{len(self.data)} raw bytes" if self.data else "")
+        what = (
+            frame_line(self.frame)
+            if self.frame
+            else (f"{len(self.data)} raw byte{'s' * (len(self.data) > 1)}" if self.data else "")
+        )
         return " ".join(filter(None, (what, f"({self.note})" if self.note else "")))
 
     def hex(self) -> str:
