@@ -252,6 +252,7 @@ def test_watch_goes_on_only_when_it_is_told_to(typing, folder):
     assert code == 0
     assert "running, 3 to go" in output
     assert "1 of 16 stages" in output
+    assert "Hello (0x01)" in output
     known = json.loads((folder / "learn-progress.json").read_text(encoding="utf-8"))
     assert (known["stage"], known["hints"]) == (1, {"S1.1": 2})
 

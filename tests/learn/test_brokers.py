@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import anyio
 import pytest
 from learn_hosts import SURE, run, shipped, small_buffers, tiny
-from learn_mutants import TINY
+from learn_mutant import TINY
 
 from zaichik.learn.stages import CHECKS
 from zaichik.learn.trial import Pace

@@ -5,7 +5,8 @@ import re
 import pytest
 from learn_hosts import SURE, find, run, small_buffers, tiny
 from learn_liars import is_at, places, places_in
-from learn_mutants import MUTANTS, TINY
+from learn_mutant import TINY
+from learn_mutants import MUTANTS
 
 from zaichik.learn.stages import CHECKS, STAGES
 

@@ -8,7 +8,7 @@ import sys
 
 import anyio
 import pytest
-from learn_mutants import TINY
+from learn_mutant import TINY
 from processes import write
 
 from zaichik.learn import config

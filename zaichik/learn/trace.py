@@ -33,11 +33,9 @@ class Entry:
 
     def line(self) -> str:
         """Name and fields, without time and bytes."""
-        what = (
-            frame_line(self.frame)
-            if self.frame
-            else (f"{len(self.data)} raw byte{'s' * (len(self.data) > 1)}" if self.data else "")
-        )
+        size = len(self.data)
+        raw = f"{size} raw {'byte' if size == 1 else 'bytes'}" if size else ""
+        what = frame_line(self.frame) if self.frame else raw
         return " ".join(filter(None, (what, f"({self.note})" if self.note else "")))
 
     def hex(self) -> str:
