@@ -17,8 +17,8 @@ mutant(
 )
 mutant(
     "long messages are overwritten while they wait",
-    "S13.1 S13.2",
-    "other keys or payloads",
+    "S13.2 S13.1",
+    "another payload than was published",
     "        accepted_us, key, payload = topic.ring[offset - head]\n",
     """        accepted_us, key, payload = topic.ring[offset - head]
         payload = b"?" * 4 + payload[4:] if len(payload) > 250_000 else payload
