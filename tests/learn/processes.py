@@ -18,6 +18,11 @@ def serve():
 PROGRAMS = {
     "listens": LISTEN + "serve()\n",
     "ignores_sigterm": "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + LISTEN + "serve()\n",
+    "leaves_a_child": f"""
+import subprocess, sys
+deaf = "import signal\\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\\n" + {LISTEN!r} + "serve()\\n"
+subprocess.call([sys.executable, "-E", "-S", "-c", deaf])
+""",
     "exits_early": "print('no config')\nraise SystemExit(3)\n",
     "crashes": "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n",
     "never_listens": "import os, time\nopen('pid', 'w').write(str(os.getpid()))\nprint('thinking')\ntime.sleep(60)\n",

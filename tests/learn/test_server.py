@@ -37,6 +37,14 @@ def is_alive(pid):
     return True
 
 
+def listens(target):
+    try:
+        with socket.create_connection((target.host, target.port)):
+            return True
+    except ConnectionRefusedError:
+        return False
+
+
 async def test_a_server_is_told_its_port_by_the_environment(tmp_path):
     server = await Server.start(config.read(write(tmp_path, "listens")))
     with socket.create_connection((server.target.host, server.target.port)):
@@ -82,6 +90,16 @@ async def test_a_server_that_ignores_sigterm_is_killed_and_told(tmp_path):
     assert await server.terminate() == IGNORED
     assert server.obituary() == "the server was ended by SIGKILL"
     server.close()
+
+
+async def test_what_a_server_has_started_ends_with_it(tmp_path):
+    """A wrapper ends at once; what it has wrapped is deaf, and still must not go on listening for ever."""
+    server = await Server.start(config.read(write(tmp_path, "leaves_a_child")))
+    assert await server.terminate() == ""
+    server.close()
+    with anyio.fail_after(5):
+        while listens(server.target):  # noqa: ASYNC110 (a killed process takes a moment to be gone)
+            await anyio.sleep(0.01)
 
 
 async def test_a_launcher_keeps_one_server_and_starts_it_again_when_it_has_ended(tmp_path):

@@ -1,6 +1,9 @@
 """`zaichik learn`: build a broker of your own, in any language, and be told how far it is."""
 
 import argparse
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
@@ -80,4 +83,22 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
     """Do what the action says."""
     if arguments.plain:
         console = Console(file=console.file, highlight=False, no_color=True, force_terminal=False)
-    return await ACTIONS[arguments.action](arguments, console)
+    with _ended_as_by_ctrl_c():
+        return await ACTIONS[arguments.action](arguments, console)
+
+
+@contextmanager
+def _ended_as_by_ctrl_c() -> Iterator[None]:
+    """SIGTERM, and SIGHUP of a terminal that is closed, end learn as Ctrl-C does, and so the learner's server with it.
+
+    That server has a session of its own: no signal but ours reaches it. What is ignored (nohup) stays so.
+    """
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    ours = [number for number, handler in before.items() if handler is signal.SIG_DFL]
+    for number in ours:
+        signal.signal(number, signal.getsignal(signal.SIGINT))
+    try:
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)

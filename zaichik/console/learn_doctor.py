@@ -18,7 +18,7 @@ from zaichik.console import learn_screen
 from zaichik.learn import config, files
 from zaichik.learn.config import Config
 from zaichik.learn.runner import ServerTrouble
-from zaichik.learn.server import Server, free_port
+from zaichik.learn.server import Launcher, free_port
 
 FINE, NOT_FINE = "ok", "!!"
 NOTICED_S = 3.0
@@ -108,14 +108,15 @@ def _program(settings: Config) -> tuple[str, str, str]:
 
 
 async def _server(settings: Config) -> tuple[str, str, str]:
+    launcher = Launcher(settings)
     began = time.monotonic()
     try:
-        server = await Server.start(settings)
+        await launcher.ready()
+        started = time.monotonic() - began
     except ServerTrouble as trouble:
         return NOT_FINE, "server", str(trouble)
-    started = time.monotonic() - began
-    complaint = await server.terminate()
-    server.close()
-    if complaint:
-        return NOT_FINE, "server", complaint
+    finally:
+        await launcher.stop()
+    if launcher.complaints:
+        return NOT_FINE, "server", launcher.complaints[0]
     return FINE, "server", f"listened after {started:.1f} s, and ended when it was told to"

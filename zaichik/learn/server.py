@@ -1,12 +1,14 @@
 """The learner's server as a process: started, watched, and ended, by us and only if we started it.
 
-It gets a session of its own, so that what a wrapper such as `cargo run` starts ends with it, and so that Ctrl-C
-at the terminal reaches us alone. Both its outputs go to one file: nobody has to read a pipe for it to go on.
+It gets a session of its own, so that what a wrapper such as `sh -c` or `npm` starts ends with it, and so that Ctrl-C
+at the terminal reaches us alone. It has no standard input: the keys that somebody types are for `watch`. Both its
+outputs go to one file: nobody has to read a pipe for it to go on.
 """
 
 import os
 import signal
 import socket
+import subprocess
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -52,7 +54,7 @@ class Server:
         environment = {**os.environ, config.port_variable: str(port), "PYTHONUNBUFFERED": "1"}
         try:
             process = await anyio.open_process(
-                command, stdin=None, stdout=output, stderr=output, cwd=config.folder, env=environment,
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=config.folder, env=environment,
                 start_new_session=True,
             )  # fmt: skip
         except OSError as error:
@@ -116,18 +118,18 @@ class Server:
 
     async def terminate(self) -> str:
         """Ask it to end, and end it if it does not. Returns "" or what went wrong."""
-        if self._process.returncode is not None:
-            return ""
         self._signal(signal.SIGTERM)
-        with anyio.move_on_after(self._config.stop_s):
+        with anyio.move_on_after(self._config.stop_s) as patience:
             await self._process.wait()
-            return ""
-        self._signal(signal.SIGKILL)
+        self._signal(signal.SIGKILL)  # also to what it has started, and left behind
         await self._process.wait()
-        return f"the server ignored SIGTERM: {self._config.stop_s:g} s later it was still there, and was killed"
+        if patience.cancelled_caught:
+            return f"the server ignored SIGTERM: {self._config.stop_s:g} s later it was still there, and was killed"
+        return ""
 
     def _signal(self, number: signal.Signals) -> None:
-        with suppress(ProcessLookupError):
+        """To all of its session. macOS answers EPERM where only ended ones are left."""
+        with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, number)
 
     def close(self) -> None:
@@ -152,8 +154,7 @@ class Launcher:
         """Where the server listens; it is started if there is none, or if it has ended."""
         async with self._lock:
             if self._server is not None and self._server.obituary():
-                self._server.close()
-                self._server = None
+                await self.stop()
             if self._server is None:
                 self._server = await Server.start(self._config)
             return self._server.target
