@@ -147,6 +147,20 @@ def test_a_server_that_does_not_start_is_told_at_the_end(zaichik, folder):
     assert "no config" in result.out
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_whatever_ends_learn_ends_the_server_too(start, folder, number):
+    (folder / "server.py").write_text(
+        "import os, time\nopen('pid.new', 'w').write(str(os.getpid()))\nos.rename('pid.new', 'pid')\ntime.sleep(60)\n"
+    )
+    process = start("learn", "check", cwd=folder)
+    while not (folder / "pid").exists():
+        assert process.poll() is None
+    process.send_signal(number)
+    assert process.wait() == 130
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((folder / "pid").read_text()), 0)
+
+
 def test_a_running_broker_is_checked_where_it_is(zaichik, broker, tmp_path, monkeypatch):
     """No learn.toml is needed, no progress is kept, and what needs a process is left out."""
     monkeypatch.chdir(tmp_path)
@@ -214,6 +228,17 @@ def test_watch_with_neither_keys_nor_a_watcher_has_nothing_to_wait_for(start, fo
     assert said.endswith("zaichik learn check\n")
 
 
+class Doing:
+    """A key, and something that is done just before it is typed."""
+
+    def __init__(self, key, do, *words):
+        self._key, self._do, self._words = key, do, words
+
+    def encode(self):
+        self._do(*self._words)
+        return self._key.encode()
+
+
 @pytest.fixture
 def typing(start):
     """Run a command on a terminal, and type keys when something is shown. Its exit code, and all it wrote."""
@@ -261,16 +286,26 @@ def test_watch_runs_again_when_a_file_has_changed(typing, folder):
     pytest.importorskip("watchfiles")
     (folder / "server.py").write_text("raise SystemExit(3)\n", encoding="utf-8")
 
-    class Mend(str):
-        """A key that is typed by writing the file."""
-
-        def encode(self):
-            (folder / "server.py").write_text(SERVER, encoding="utf-8")
-            return b"x"
-
-    code, output = typing("learn", "watch", steps=[("exit code 3", Mend("")), ("S0 is passed", "q")])
+    mend = Doing("x", (folder / "server.py").write_text, SERVER)
+    code, output = typing("learn", "watch", steps=[("exit code 3", mend), ("S0 is passed", "q")])
     assert code == 0
     assert "waiting for files to change" in output
+
+
+def test_watch_reads_again_what_is_beside_the_server(typing, folder):
+    """A learn.toml that was wrong, and one that is mended; a step made elsewhere with `zaichik learn next`."""
+    path = folder / "learn.toml"
+    right = path.read_text(encoding="utf-8")
+    path.write_text('[server]\ncommand = "no-such-program"\n', encoding="utf-8")
+    step = json.dumps({"stage": 1, "passed": [0]})
+    keys = [
+        ("cannot be started", Doing("r", path.write_text, "")),
+        ("no section [server]", Doing("r", path.write_text, right)),
+        ("S0 is passed", Doing("r", (folder / "learn-progress.json").write_text, step)),
+        ("S1  One frame back", "q"),
+    ]
+    assert typing("learn", "watch", steps=keys)[0] == 0
+    assert json.loads((folder / "learn-progress.json").read_text(encoding="utf-8"))["stage"] == 1
 
 
 def test_watch_says_when_files_are_not_watched(typing, folder):

@@ -20,7 +20,6 @@ from rich.text import Text
 from zaichik.console import learn_check, learn_screen
 from zaichik.console.failure import Failure
 from zaichik.learn import config, examination, files, progress, story
-from zaichik.learn.config import Config
 from zaichik.learn.runner import Result, ServerTrouble
 from zaichik.learn.server import Launcher
 from zaichik.learn.stages import STAGES
@@ -32,11 +31,11 @@ FOOTER_LINES = 1
 async def run(arguments: argparse.Namespace, console: Console) -> int:
     """Watch until q or Ctrl-C."""
     try:
-        settings = config.read(arguments.config)
+        config.read(arguments.config)
     except config.BadConfig as error:
         raise Failure(str(error)) from None
     has_keys = console.is_terminal and sys.stdin.isatty()
-    watch = Watch(settings, arguments, console, has_keys=has_keys)
+    watch = Watch(arguments, console, has_keys=has_keys)
     with _keys_at_once() if has_keys else _as_it_is():
         await watch.run()
     return 0
@@ -62,18 +61,17 @@ class Watch:
     """A run of `watch`.
 
     Args:
-        settings: how the server is started.
-        arguments: the command's.
+        arguments: the command's. What lies beside learn.toml, and that file, are read again for every run.
         console: where to.
         has_keys: whether there is a keyboard, and a screen that may be cleared.
     """
 
-    def __init__(self, settings: Config, arguments: argparse.Namespace, console: Console, *, has_keys: bool) -> None:
-        self._settings = settings
+    def __init__(self, arguments: argparse.Namespace, console: Console, *, has_keys: bool) -> None:
         self._arguments = arguments
+        self._folder = arguments.config.parent
         self._console = console
         self._has_keys = has_keys
-        self._known = progress.read(settings.folder)
+        self._known = progress.read(self._folder)
         self._results: list[Result] = []
         self._trouble = ""
         self._unwatched = ""
@@ -93,7 +91,7 @@ class Watch:
 
     async def _watch_files(self, send: MemoryObjectSendStream[str]) -> None:
         try:
-            async for _ in files.changes(self._settings.folder):
+            async for _ in files.changes(self._folder):
                 await send.send(CHANGED)
         except files.Unwatched as error:
             if not self._has_keys:  # nothing could ever happen
@@ -104,7 +102,8 @@ class Watch:
     async def _watch_keys(self, send: MemoryObjectSendStream[str]) -> None:
         while True:
             await anyio.wait_readable(sys.stdin)
-            await send.send(os.read(sys.stdin.fileno(), 1).decode("ascii", "replace"))
+            key = os.read(sys.stdin.fileno(), 1).decode("ascii", "replace")
+            await send.send(key or QUIT)  # the end of a terminal's input: it was closed
 
     def _obey(self, event: str) -> bool:
         """Do what a key says. Returns whether to run the checks (again)."""
@@ -124,7 +123,7 @@ class Watch:
         return False
 
     def _keep(self) -> None:
-        progress.write(self._settings.folder, self._known)
+        progress.write(self._folder, self._known)
 
     @property
     def _bad(self) -> Result | None:
@@ -141,9 +140,15 @@ class Watch:
 
     async def _examine(self) -> None:
         self._results, self._trouble, self._is_running = [], "", True
-        launcher = Launcher(self._settings)
+        self._known = progress.read(self._folder)  # `zaichik learn next` or `hint` may have changed it
         stage = examination.stage(self._known.stage)
         self._draw()
+        try:
+            launcher = Launcher(config.read(self._arguments.config))
+        except config.BadConfig as error:
+            self._trouble, self._is_running = str(error), False
+            self._draw()
+            return
         try:
             async for result in examination.examine(stage.checks, launcher, learn_check.plan(self._arguments)):
                 self._results.append(result)
@@ -155,6 +160,7 @@ class Watch:
             await launcher.stop()
             self._is_running = False
         self._trouble = self._trouble or " ".join(launcher.complaints)
+        self._known = progress.read(self._folder)
         examination.judge(self._known, self._results)
         self._keep()
         self._draw()

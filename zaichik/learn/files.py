@@ -10,6 +10,9 @@ from pathlib import Path
 
 from zaichik.learn import progress
 
+BUILT = ("target", "build", "dist", "out", "bin", "obj", "zig-out")  # where compilers write
+WRITTEN = (r"\.log$", f"^{Path(progress.FILE_NAME).stem}\\.")  # by the server, and by us
+
 
 class Unwatched(Exception):
     """Changes cannot be noticed; the text says why."""
@@ -18,6 +21,9 @@ class Unwatched(Exception):
 async def changes(folder: Path) -> AsyncGenerator[None]:
     """One item for each burst of changes below a folder, until it is closed.
 
+    Left out are hidden folders, caches, what compilers build, logs, and our own progress: each of them changes because
+    checks are run, and would have them run for ever.
+
     Raises:
         Unwatched: now or later.
     """
@@ -25,15 +31,12 @@ async def changes(folder: Path) -> AsyncGenerator[None]:
         from watchfiles import DefaultFilter, awatch
     except ImportError:
         raise Unwatched("the library watchfiles is missing; get it with: pip install 'zaichik[learn]'") from None
-    is_source = DefaultFilter()
+    is_source = DefaultFilter(
+        ignore_dirs=(*DefaultFilter.ignore_dirs, *BUILT),
+        ignore_entity_patterns=(*DefaultFilter.ignore_entity_patterns, *WRITTEN),
+    )
     try:
-        async for _ in awatch(
-            folder, watch_filter=lambda change, path: is_source(change, path) and not _is_ours(path), rust_timeout=500
-        ):
+        async for _ in awatch(folder, watch_filter=is_source, rust_timeout=500):
             yield
     except (OSError, RuntimeError) as error:
         raise Unwatched(f"{folder} cannot be watched: {error}") from None
-
-
-def _is_ours(path: str) -> bool:
-    return Path(path).stem == Path(progress.FILE_NAME).stem

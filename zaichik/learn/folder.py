@@ -16,6 +16,10 @@ port_variable = "PORT"
 start_seconds = 10      # how long it may take until it listens; with a compiler in the command, allow more
 stop_seconds = 5        # and until it ends after SIGTERM
 
+# `zaichik learn watch` runs the checks when a file below this folder changes. Hidden folders, logs (*.log) and what
+# compilers build (target, build, dist, out, bin, obj, zig-out) do not count. Whatever else your broker writes, let it
+# write elsewhere.
+
 # Others:
 #   command = ["python3", "tiny_broker.py", "{{port}}"]
 #   command = ["cargo", "run", "--quiet"]
