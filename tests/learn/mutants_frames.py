@@ -9,7 +9,7 @@ mutant = declaring(MUTANTS)
 mutant(
     "boot is 0",
     "S1.1",
-    "boot must not be 0",
+    "Welcome.boot is 0; the checks need 1",
     "1, 0, BOOT,",
     "1, 0, 0,",
 )

@@ -1,6 +1,7 @@
 """S1: one request, one answer."""
 
 from zaichik.learn.failure import Failed
+from zaichik.learn.layouts import LEAST
 from zaichik.learn.stage import Stage
 from zaichik.learn.trace import frame_line, shown_hex
 from zaichik.learn.trial import Trial
@@ -36,16 +37,18 @@ STAGE = Stage(
 
 @STAGE.check(
     "Hello is answered with Welcome",
-    hint="Compare your Welcome with the hexdump in protocol/README.md, section 8. Strings are a u16 length and UTF-8.",
+    hint="Compare your Welcome with the hexdump in protocol/README.md, section 8; its limits will do for you. "
+    "Strings are a u16 length and UTF-8.",
 )
 async def welcome(trial: Trial) -> None:
     """Version 1, no feature that was not offered, limits that leave room to work."""
     connection = await trial.dial()
     frame = await connection.hello()
     connection.must_be(frame, "Welcome", version=1, features=0)
-    for field in ("boot", "max_frame", "max_batch", "max_message", "max_credit"):
-        if frame[field] == 0:
-            raise Failed(f"Welcome.{field} must not be 0", expected=f"{field} of at least 1", came=frame_line(frame))
+    for field, least in LEAST.items():
+        if frame[field] < least:
+            problem = f"Welcome.{field} is {frame[field]}; the checks need {least} at least"
+            raise Failed(problem, expected=f"{field} of {least} or more", came=frame_line(frame))
 
 
 @STAGE.check(

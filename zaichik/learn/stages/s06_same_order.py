@@ -56,7 +56,7 @@ async def same_order(trial: Trial) -> None:
     """Three readers of a topic that three write to, in batches of one to four."""
     writers = [await trial.client() for _ in range(PUBLISHERS)]
     readers = [await trial.client() for _ in range(READERS)]
-    ids = [await reader.subscribe(trial.topic(), credit=10_000) for reader in readers]
+    ids = [await reader.subscribe(trial.topic()) for reader in readers]
     batches = [[[trial.message() for _ in range(trial.rng.randint(1, 4))] for _ in range(BATCHES)] for _ in writers]
     total = sum(len(batch) for own in batches for batch in own)
 
@@ -86,7 +86,7 @@ async def together(trial: Trial) -> None:
     """Publishers send without waiting for answers; then each batch must be found where it was said to be."""
     writers = [await trial.client() for _ in range(PUBLISHERS)]
     reader = await trial.client()
-    subscription = await reader.subscribe(trial.topic(), credit=10_000)
+    subscription = await reader.subscribe(trial.topic())
     sent: list[tuple[Connection, int, list[tuple[bytes, bytes]]]] = []
     for _ in range(BATCHES):
         for writer in writers:
@@ -94,13 +94,13 @@ async def together(trial: Trial) -> None:
             sent.append((writer, await writer.send("Publish", topic=trial.topic(), batch=batch), batch))
     for writer in writers:
         await writer.flush()
-    places = {}
+    places = []
     for writer, request, batch in sent:
         frame = await writer.reply(request)
         writer.must_be(frame, "Published", stored=len(batch))
-        places[frame["first_offset"]] = batch
-    row = await _read(reader, subscription, sum(map(len, places.values())))
-    for first, batch in places.items():
+        places.append((frame["first_offset"], batch))
+    row = await _read(reader, subscription, sum(len(batch) for _, batch in places))
+    for first, batch in places:
         found = [(message.key, message.payload) for message in row[first : first + len(batch)]]
         if found != batch:
             problem = f"the batch that was published at offset {first} is not there"

@@ -9,14 +9,14 @@ from zaichik.learn import wire
 from zaichik.learn.connection import Connection
 from zaichik.learn.failure import Failed, Inconclusive
 from zaichik.learn.hose import hose
-from zaichik.learn.layouts import CAPACITY, FOREVER, LATEST, TTL
+from zaichik.learn.layouts import CAPACITY, FOREVER, LATEST, LEAST, TTL
 from zaichik.learn.stage import Stage
 from zaichik.learn.trial import Trial
 
 # Between two programs on one machine, Linux keeps up to 4 MiB on the sender's side, and on the reader's, as long as it
 # does not read, some 128 KiB. (With a smaller buffer packets are dropped, and sent again later and later.)
 # Few and large messages, so that it is over long before a broker may cut off who takes nothing, which is after 10 s.
-CHUNK, CHUNKS, CHUNKS_TO_BE_STUCK, ROOM = 262_144, 96, 32, 5
+CHUNK, CHUNKS, CHUNKS_TO_BE_STUCK, ROOM = LEAST["max_message"], 96, 32, 5
 SURELY_NOT_CUT_OFF_S = 8.0
 # Requests whose replies nobody reads: 2 MiB of them, of 32 bytes each. Marks are close, so that even a slow broker that
 # goes on is seen to go on, and few are sent ahead: this is about memory, and no flood.
@@ -71,10 +71,10 @@ def _not_yet_cut_off(trial: Trial) -> Iterator[None]:
 
 
 async def _stuck(trial: Trial) -> tuple[Connection, Connection, int]:
-    """A reader with endless credit, and a writer, of a topic with little room."""
+    """A reader with credit for all that comes, and a writer, of a topic with little room."""
     stuck, writer = await trial.client(), await trial.client()
     await writer.ok("CreateTopic", topic=trial.topic(), settings={CAPACITY: ROOM, TTL: FOREVER})
-    subscription = await stuck.subscribe(trial.topic(), credit=100_000, credit_bytes=2**32 - 1)
+    subscription = await stuck.subscribe(trial.topic(), credit_bytes=2**32 - 1)
     return stuck, writer, subscription
 
 
@@ -90,7 +90,7 @@ async def others_go_on(trial: Trial) -> None:
     """All is published, and all of it read by somebody else."""
     stuck, writer, _ = await _stuck(trial)
     reader = await trial.client()
-    subscription = await reader.subscribe(trial.topic(), credit=100_000, credit_bytes=2**32 - 1)
+    subscription = await reader.subscribe(trial.topic(), credit_bytes=2**32 - 1)
     with _not_yet_cut_off(trial):
         for offset in range(CHUNKS_TO_BE_STUCK):
             await writer.publish(trial.topic(), _chunk(offset), first_offset=offset, subscribers=2)
