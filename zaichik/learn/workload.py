@@ -27,7 +27,6 @@ BRIEF_S = 0.3
 KEYS = 40  # few enough that repeats are common
 BREAK_OFF, PAUSE_S = 0.04, 0.03  # how often a publisher breaks off, and how long anybody pauses at most
 SESSION_STEPS = 40
-LONG_ENOUGH_S = 1.0  # in calm, whatever was to come has come within that
 
 
 @dataclass(slots=True)
@@ -144,8 +143,8 @@ class Workload:
             case 2:
                 await client.aclose()
             case _:
-                request = await client.send("Unsubscribe", subscription=session.subscription)
-                session.take_all(client, await client.reply(request))
+                await client.ok("Unsubscribe", subscription=session.subscription)
+                session.take_all()
                 await client.aclose()
 
     async def _subscribe(self, client: Connection, label: str, **how: Any) -> "Session":
@@ -163,7 +162,7 @@ class Workload:
         for label in CAPACITIES:
             session = await self._subscribe(client, label, start=OFFSET, credit=1000)
             while session.cursor < self._ends[label]:
-                if not await session.step(LONG_ENOUGH_S * max(1.0, self.trial.scale)):
+                if not await session.step(self.trial.patience):
                     break
                 await session.commit(None)
             self.events.append(Drained(self.trial.elapsed, session.name, self._ends[label]))
@@ -176,7 +175,7 @@ class Session:
 
     Attributes:
         cursor: the next offset expected.
-        enabled: when it was last asked for something that messages may have waited for.
+        asked: when it was subscribed to: nothing was sent to it before.
     """
 
     trial: Trial
@@ -185,7 +184,7 @@ class Session:
     name: str
     subscription: int
     cursor: int
-    enabled: float
+    asked: float
 
     async def step(self, seconds: float) -> bool:
         """The next event, if one comes within that time."""
@@ -194,9 +193,9 @@ class Session:
         self._take(await self.client.event(self.subscription))
         return True
 
-    def take_all(self, client: Connection, _reply: Frame) -> None:
+    def take_all(self) -> None:
         """What came before the answer to an Unsubscribe."""
-        for frame in client.events:
+        for frame in self.client.events:
             self._take(frame)
 
     def _take(self, frame: Frame) -> None:
@@ -204,7 +203,7 @@ class Session:
         match frame.name:
             case "Messages":
                 for message in frame.messages:
-                    self.events.append(Delivered(now, self.name, message.offset, message.payload, self.enabled))
+                    self.events.append(Delivered(now, self.name, message.offset, message.payload, self.asked))
                     self.cursor = message.offset + 1
             case "Lagged":
                 self.events.append(Lagged(now, self.name, frame["from_offset"], frame["to_offset"]))
