@@ -10,6 +10,9 @@ from anyio.abc import SocketAttribute
 from learn_hosts import answering, find
 
 from zaichik.learn import causes, wire
+from zaichik.learn.runner import run_check
+from zaichik.learn.stage import Check
+from zaichik.learn.trial import Pace
 
 pytestmark = pytest.mark.anyio
 
@@ -74,6 +77,21 @@ async def test_a_wrong_answer_to_hello_is_told_with_a_likely_cause(handler, summ
     assert result.outcome == "failed"
     assert re.search(summary, result.failure.summary), result.failure.summary
     assert cause in result.failure.cause
+
+
+async def test_offsets_that_are_left_out_are_told():
+    """Each alone may be right: only somebody who knows that nothing was missing can tell."""
+    batch = [(b"", b"a"), (b"", b"b")]
+    data = wire.encode("Messages", frame_id=7, flags=1, base=3, accepted_us=0, deltas=[0, 2], batch=batch)
+
+    async def receive(trial):
+        client = await trial.dial()
+        await client.send("Ping")
+        await client.messages(7, 3, batch)
+
+    async with answering(says(data)) as host:
+        result = await run_check(Check("S5.1", 5, "a check", "a hint", receive), host, [0], Pace())
+    assert result.failure.summary == "offsets were left out, though no message was missing"
 
 
 def test_without_a_good_guess_nothing_is_said():

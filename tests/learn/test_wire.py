@@ -73,6 +73,15 @@ def test_bad_bytes_are_told_with_their_place(data, at, problem):
     assert caught.value.at == at
 
 
+@pytest.mark.parametrize("deltas", [[0], [1, 2], [0, 0], [0, 1, 2], []])
+def test_deltas_that_do_not_fit_their_messages_are_told(deltas):
+    batch = [(b"", b"a"), (b"", b"b")]
+    data = wire.encode("Messages", frame_id=2, flags=1, base=10, accepted_us=0, deltas=deltas, batch=batch)
+    with pytest.raises(BadFrame, match="one for each message") as caught:
+        wire.parse(data)
+    assert (caught.value.at, caught.value.field) == (28, "deltas")
+
+
 def test_of_a_bad_frame_the_fields_before_the_trouble_are_kept():
     with pytest.raises(BadFrame) as caught:
         wire.parse(wire.raw_frame(0x82, b"\1" + bytes(5), frame_id=7))

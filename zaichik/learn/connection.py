@@ -3,8 +3,8 @@
 import itertools
 import socket
 import struct
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -103,8 +103,14 @@ class Connection:
         trace.sent(self._trial.elapsed, self.number, data, note)
         self._asked = trace.entries[-1].line()
 
-    def _broken_is_failed(self) -> "_BrokenIsFailed":
-        return _BrokenIsFailed(self._asked)
+    @contextmanager
+    def _broken_is_failed(self) -> Iterator[None]:
+        """Turns a write that fails into a sentence."""
+        try:
+            yield
+        except (anyio.BrokenResourceError, OSError):
+            problem = "the connection broke while a request was being sent"
+            raise Failed(problem, asked=self._asked, cause=causes.RESET) from None
 
     # -- frames in -------------------------------------------------------------------------------------------
 
@@ -204,11 +210,11 @@ class Connection:
         compare(frame, name, fields, self._asked)
 
     def must_be_error(
-        self, frame: Frame, error: str, *, request_type: int | None = None, at: str | None = None
+        self, frame: Frame, error: str, *, request_type: int | None = None, at: str | None = None, **fields: Any
     ) -> None:
-        """Judge an Error: its code, whether it is fatal, and what it names."""
+        """Judge an Error: its code, whether it is fatal, what it names, and other fields that are given."""
         code = layouts.ERROR_CODES[error]
-        fields: dict[str, Any] = {"code": code}
+        fields["code"] = code
         if request_type is not None:
             fields["request_type"] = request_type
         if at is not None:
@@ -270,7 +276,7 @@ class Connection:
             self.must_be(frame, "Messages", base=first + done)
             came = frame.messages
             should = list(pairs[done : done + len(came)])
-            if [(message.key, message.payload) for message in came] != should:
+            if frame["batch"] != should:
                 raise Failed(
                     f"the messages from offset {first + done} on have other keys or payloads than those published",
                     asked=self._asked,
@@ -278,6 +284,9 @@ class Connection:
                     came=frame_line(frame),
                     wrong=first_wrong_byte(frame.span("batch"), should),
                 )
+            if [message.offset for message in came] != list(range(first + done, first + done + len(came))):
+                problem = "offsets were left out, though no message was missing"
+                raise Failed(problem, asked=self._asked, came=frame_line(frame))
             done += len(came)
 
     async def next_messages(self, subscription: int) -> list[Message]:
@@ -336,17 +345,3 @@ class Connection:
             problem = "the connection should have ended in order (FIN), and was torn down (RST)"
             raise Failed(problem, asked=self._asked, expected="the end of the stream", cause=causes.RESET) from None
         raise Failed("the end was due, and more came", asked=self._asked, came=shown_hex(more))
-
-
-class _BrokenIsFailed:
-    """Turns a write that fails into a sentence."""
-
-    def __init__(self, asked: str) -> None:
-        self._asked = asked
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
-        if isinstance(error, (anyio.BrokenResourceError, OSError)):
-            problem = "the connection broke while a request was being sent"
-            raise Failed(problem, asked=self._asked, cause=causes.RESET) from None

@@ -192,6 +192,7 @@ def parse(data: bytes) -> Frame:
     name = LAYOUTS[kind][0]
     try:
         _read_body(name, fields_of(kind, flags), data, spans)
+        _judge_deltas({span.name: span for span in spans})
     except BadFrame as bad:
         bad.so_far = Frame(name, kind, flags, frame_id, data, tuple(spans))
         raise
@@ -207,6 +208,15 @@ def _read_body(name: str, fields: list[tuple[str, str]], data: bytes, spans: lis
         at = end
     if more := len(data) - at:
         raise BadFrame(at, AFTER_LAST, f"{name} goes on for {more} {_bytes(more)} after its last field")
+
+
+def _judge_deltas(spans: dict[str, Span]) -> None:
+    """One for each message, from 0 on, each greater than the one before."""
+    if "deltas" in spans:
+        deltas = spans["deltas"].value
+        if len(deltas) != len(spans["batch"].value) or deltas[0] or deltas != sorted(set(deltas)):
+            problem = f"deltas must be one for each message, begin at 0 and increase, and are {deltas}"
+            raise BadFrame(spans["deltas"].at, "deltas", problem)
 
 
 def _bytes(count: int) -> str:

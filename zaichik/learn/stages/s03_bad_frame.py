@@ -40,9 +40,9 @@ STAGE = Stage(
 )
 
 
-async def _ends_with(connection: Connection, error: str, *, request_type: int | None) -> None:
+async def _ends_with(connection: Connection, error: str, *, request_type: int, frame_id: int) -> None:
     frame = await connection.read(awaited=f"the error {error}")
-    connection.must_be_error(frame, error, request_type=request_type)
+    connection.must_be_error(frame, error, request_type=request_type, id=frame_id)
     await connection.ends()
 
 
@@ -63,7 +63,7 @@ async def too_short(trial: Trial) -> None:
     for length in (7, 0):
         connection = await trial.client()
         await connection.send_bytes(struct.pack("<I", length), f"a length of {length}")
-        await _ends_with(connection, "MALFORMED", request_type=0)
+        await _ends_with(connection, "MALFORMED", request_type=0, frame_id=0)
         await _server_lives(trial, connection)
 
 
@@ -76,11 +76,11 @@ async def too_long(trial: Trial) -> None:
     connection = await trial.client()
     length = connection.limits["max_frame"] + 1
     await connection.send_bytes(struct.pack("<I", length), f"a length of {length}")
-    await _ends_with(connection, "FRAME_TOO_LARGE", request_type=0)
+    await _ends_with(connection, "FRAME_TOO_LARGE", request_type=0, frame_id=0)
     await connection.aclose()
     stranger = await trial.dial()
     await stranger.send_bytes(struct.pack("<I", 4097), "a length of 4097, before Hello")
-    await _ends_with(stranger, "FRAME_TOO_LARGE", request_type=0)
+    await _ends_with(stranger, "FRAME_TOO_LARGE", request_type=0, frame_id=0)
     await _server_lives(trial, stranger)
 
 
@@ -93,7 +93,7 @@ async def uneven(trial: Trial) -> None:
     for size in (7, 9):
         connection = await trial.client()
         await connection.send_bytes(wire.raw_frame(0x07, bytes(size), frame_id=5), f"a Ping with {size} bytes")
-        await _ends_with(connection, "MALFORMED", request_type=0x07)
+        await _ends_with(connection, "MALFORMED", request_type=0x07, frame_id=5)
         await _server_lives(trial, connection)
 
 
@@ -105,7 +105,7 @@ async def not_zero(trial: Trial) -> None:
     """A Ping whose zero is 1."""
     connection = await trial.client()
     await connection.send_bytes(wire.encode("Ping", frame_id=5, zero=1), "zero = 1")
-    await _ends_with(connection, "MALFORMED", request_type=0x07)
+    await _ends_with(connection, "MALFORMED", request_type=0x07, frame_id=5)
 
 
 @STAGE.check(
@@ -116,7 +116,7 @@ async def hello_first(trial: Trial) -> None:
     """A Ping; other letters; versions of the future."""
     connection = await trial.dial()
     await connection.send_bytes(wire.encode("Ping", frame_id=5))
-    await _ends_with(connection, "HELLO_REQUIRED", request_type=0x07)
+    await _ends_with(connection, "HELLO_REQUIRED", request_type=0x07, frame_id=5)
     await connection.aclose()
     for error, fields in (
         ("MALFORMED", {"magic": b"KIAZ"}),
@@ -124,7 +124,7 @@ async def hello_first(trial: Trial) -> None:
     ):
         stranger = await trial.dial()
         await stranger.send_bytes(wire.encode("Hello", frame_id=5, **fields))
-        await _ends_with(stranger, error, request_type=0x01)
+        await _ends_with(stranger, error, request_type=0x01, frame_id=5)
         await stranger.aclose()
 
 
