@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
 from zaichik.learn.progress import Progress
-from zaichik.learn.runner import Host, Result, run_check
+from zaichik.learn.runner import SEEDS, Host, Result, run_check
 from zaichik.learn.stage import Check, Stage
 from zaichik.learn.stages import CHECKS, STAGES
 from zaichik.learn.trial import Pace
@@ -70,11 +70,13 @@ async def examine(checks: Sequence[Check], host: Host, plan: Plan) -> AsyncItera
 
 
 def judge(progress: Progress, results: Sequence[Result]) -> None:
-    """Write down what came of those stages of which every check was run, or one failed."""
+    """Write down what came of those stages of which every check was run with all its seeds, or one failed."""
     for each in STAGES:
         mine = [result for result in results if result.check.stage == each.number]
         bad = next((result for result in mine if result.is_bad), None)
         if bad is not None:
             progress.judged(each.number, bad.check.id, bad.seed)
-        elif len({result.check.id for result in mine}) == len(each.checks):
+            continue
+        whole = {result.check.id for result in mine if result.check.once or len(result.seeds) >= SEEDS}
+        if len(whole) == len(each.checks):
             progress.judged(each.number, "", None)
