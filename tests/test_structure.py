@@ -110,7 +110,7 @@ def test_every_dependency_has_its_reason_in_the_readme():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
     others = [requirement for requirement in extras["dev"] if not requirement.startswith("zaichik[")]
-    named = [*project["dependencies"], *extras["flights"], *others]
+    named = [*project["dependencies"], *extras["flights"], *extras["learn"], *others]
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     for requirement in named:
         name = requirement.partition(">")[0].partition("[")[0].strip()

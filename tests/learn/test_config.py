@@ -66,9 +66,9 @@ def test_progress_is_kept_in_a_readable_file(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["learn-progress.json"]
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", '{"unknown": 1}'])
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"unknown": 1}', "\xff"])
 def test_a_spoiled_file_begins_anew(tmp_path, text):
-    (tmp_path / "learn-progress.json").write_text(text, encoding="utf-8")
+    (tmp_path / "learn-progress.json").write_text(text, encoding="latin-1")
     assert progress.read(tmp_path) == Progress()
 
 

@@ -23,14 +23,19 @@ def plan(arguments: argparse.Namespace) -> Plan:
     return Plan(seeds, Pace(scale, PATIENCE_S * max(1.0, scale)), arguments.keep_going)
 
 
+def selected(what: str | None, known: progress.Progress) -> list[Check]:
+    """The checks that a word of the command line means."""
+    try:
+        return examination.select(what, known)
+    except examination.NoSuchCheck as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 async def run(arguments: argparse.Namespace, console: Console) -> int:
     """Run what was asked for; 0 if nothing failed."""
     folder = arguments.config.parent
     known = progress.read(folder)
-    try:
-        checks = examination.select(arguments.what, known)
-    except examination.NoSuchCheck as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+    checks = selected(arguments.what, known)
     results: list[Result] = []
     trouble = ""
     launcher: Launcher | None = None

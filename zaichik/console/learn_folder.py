@@ -9,11 +9,11 @@ from rich.text import Text
 
 from zaichik.console import learn_screen, screen
 from zaichik.console.failure import Failure
+from zaichik.console.learn_check import selected
 from zaichik.learn import chapters, examination, folder, progress
 from zaichik.learn.chapters import CHAPTERS
 from zaichik.learn.config import FILE_NAME
-from zaichik.learn.stage import Check
-from zaichik.learn.stages import CHECKS, STAGES
+from zaichik.learn.stages import STAGES
 
 
 async def init(arguments: argparse.Namespace, console: Console) -> int:
@@ -50,7 +50,7 @@ async def show_stages(arguments: argparse.Namespace, console: Console) -> int:
     """All stages in a table, or one with its text."""
     known = progress.read(arguments.config.parent)
     if arguments.what is not None:
-        learn_screen.print_text(console, examination.stage(_selected(arguments.what, known)[0].stage))
+        learn_screen.print_text(console, examination.stage(selected(arguments.what, known)[0].stage))
     elif arguments.json:
         for stage in STAGES:
             checks = [{"check": check.id, "title": check.title} for check in stage.checks]
@@ -84,7 +84,7 @@ async def show_hint(arguments: argparse.Namespace, console: Console) -> int:
     name = arguments.what or known.failed
     if not name:
         raise Failure("no check has failed; run some with: zaichik learn check, or name one: zaichik learn hint S5.2")
-    check = CHECKS[known.failed] if name == known.failed else _selected(name, known)[0]
+    check = selected(name, known)[0]
     hints = examination.stage(check.stage).hints_of(check)
     shown = min(known.hints.get(check.id, 0) + 1, len(hints))
     known.hints[check.id] = shown
@@ -97,10 +97,3 @@ async def show_hint(arguments: argparse.Namespace, console: Console) -> int:
     else:
         console.print(Text(f"that was the last one; {CHAPTERS[examination.stage(check.stage).chapter].show()}", "dim"))
     return 0
-
-
-def _selected(what: str, known: progress.Progress) -> list[Check]:
-    try:
-        return examination.select(what, known)
-    except examination.NoSuchCheck as error:
-        raise argparse.ArgumentTypeError(str(error)) from None

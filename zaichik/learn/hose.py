@@ -45,7 +45,7 @@ class Hose:
 @asynccontextmanager
 async def hose(target: Target) -> AsyncIterator[Hose]:
     """Connect one; it is torn down with the block."""
-    with socket.socket() as sock:
+    with socket.socket(socket.AF_INET6 if ":" in target.host else socket.AF_INET) as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, WINDOW)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, SEGMENT)
         try:

@@ -40,7 +40,7 @@ def read(folder: Path) -> Progress:
     try:
         content = json.loads((folder / FILE_NAME).read_text(encoding="utf-8"))
         return Progress(**content)
-    except (FileNotFoundError, json.JSONDecodeError, TypeError):
+    except (FileNotFoundError, ValueError, TypeError):  # what is no JSON, and no text, is a ValueError
         return Progress()
 
 

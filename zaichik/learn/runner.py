@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from random import SystemRandom
 from typing import Protocol
@@ -21,6 +21,7 @@ TRIES = 4  # at pace 1, 2, 4 and 8
 LONGEST_TRIAL_S = 60.0  # beyond its own waiting no trial takes that long, unless the server hangs
 
 PASSED, FAILED, INCONCLUSIVE, SKIPPED = "passed", "failed", "inconclusive", "skipped"
+WORST_FIRST = (FAILED, INCONCLUSIVE, SKIPPED, PASSED)
 
 # Topics outlive a trial, and with --connect also this process: names begin differently in each.
 _RUN = f"{SystemRandom().randrange(2**16):04x}"
@@ -110,23 +111,9 @@ async def run_check(check: Check, host: Host, seeds: Sequence[int], pace: Pace) 
             await run(seed)
             if outcomes[seed].outcome == FAILED:
                 break
-    worst = min((outcomes[seed] for seed in seeds if seed in outcomes), key=lambda result: _RANKS[result.outcome])
-    return Result(
-        check,
-        worst.outcome,
-        tuple(seeds),
-        time.monotonic() - began,
-        worst.seed,
-        worst.pattern,
-        worst.failure,
-        worst.trace,
-        worst.reason,
-        worst.obituary,
-        worst.output,
-    )
-
-
-_RANKS = {FAILED: 0, INCONCLUSIVE: 1, SKIPPED: 2, PASSED: 3}
+    run_through = [outcomes[seed] for seed in seeds if seed in outcomes]
+    worst = min(run_through, key=lambda result: WORST_FIRST.index(result.outcome))
+    return replace(worst, seeds=tuple(seeds), seconds=time.monotonic() - began)
 
 
 async def _carry_out(check: Check, trial: Trial) -> None:
