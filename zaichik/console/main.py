@@ -29,6 +29,7 @@ COMMANDS = {
     "stats": "what compaction does to a topic, and what another window would do",
     "dissect": "explain the bytes of the wire protocol, field by field",
     "demo": "watch a broker at work",
+    "learn": "build a broker of your own, stage by stage, and have it checked",
 }
 
 OK, FAILED, INTERRUPTED = 0, 1, 130  # 2, wrong usage, is argparse's; 130 is what shells make of Ctrl-C

@@ -1,0 +1,89 @@
+"""Brokers that are right pass: the project's own everything, the tutorial's all but one check."""
+
+import subprocess
+import sys
+from contextlib import contextmanager
+
+import anyio
+import pytest
+from learn_hosts import SURE, run, shipped, small_buffers, tiny
+from learn_mutant import TINY
+
+from zaichik.learn.stages import CHECKS
+from zaichik.learn.trial import Pace
+
+pytestmark = pytest.mark.anyio
+
+NEEDS_A_PROCESS = "S14.5"  # SIGTERM: test_server.py
+LEFT_OUT_BY_TINY = "S13.4"  # it says so in its docstring
+LONG_ROUNDS = 20
+AT_ONCE = 8
+TIMED = {"S11.5", "S11.6", "S12.5"}
+
+
+async def passes(host, names, *, seed):
+    """Each check with one seed, so that neighbours have the three patterns.
+
+    Most of a check is waiting, so several run at once; those that judge by time have the machine for themselves.
+    """
+    limiter = anyio.CapacityLimiter(AT_ONCE)
+    bad = []
+
+    async def one(name, seed):
+        async with limiter:
+            result = await run(host, name, seeds=[seed], pace=SURE)
+            if result.outcome != "passed":
+                bad.append(f"{name}, seed {seed}: {result.failure or result.reason}")
+
+    for are_timed in (False, True):
+        async with anyio.create_task_group() as tasks:
+            for number, name in enumerate(names):
+                if (name in TIMED) == are_timed:
+                    tasks.start_soon(one, name, seed + number)
+    assert bad == []
+
+
+async def test_the_project_s_broker_passes_every_light_check():
+    async with shipped() as host:
+        await passes(
+            host, [name for name, check in CHECKS.items() if name != NEEDS_A_PROCESS and not check.heavy], seed=0
+        )
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_the_project_s_broker_passes_every_heavy_check(monkeypatch):
+    small_buffers(monkeypatch)
+    async with shipped() as host:
+        await passes(host, [name for name, check in CHECKS.items() if check.heavy], seed=0)
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_the_broker_of_the_tutorial_passes_what_it_does_not_leave_out():
+    async with tiny(TINY.read_text(encoding="utf-8")) as host:
+        await passes(host, [name for name in CHECKS if name not in {NEEDS_A_PROCESS, LEFT_OUT_BY_TINY}], seed=1)
+
+
+@contextmanager
+def both_cores_busy():
+    """Two processes that do nothing but burn time, one for each core of a small machine."""
+    burn = [sys.executable, "-c", "while True: pass"]
+    burners = [subprocess.Popen(burn) for _ in range(2)]
+    try:
+        yield
+    finally:
+        for burner in burners:
+            burner.kill()
+            burner.wait()
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize("round_", range(LONG_ROUNDS))
+async def test_the_project_s_broker_passes_again_and_again_on_a_busy_machine(round_):
+    with both_cores_busy():
+        async with shipped() as host:
+            for name in CHECKS:
+                if name != NEEDS_A_PROCESS:
+                    seeds = [3000 + 3 * round_ + number for number in range(3)]
+                    result = await run(host, name, seeds=seeds, pace=Pace())
+                    assert result.outcome == "passed", f"{name}: {result.seed}: {result.failure or result.reason}"

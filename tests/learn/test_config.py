@@ -1,0 +1,82 @@
+"""learn.toml, what init writes, and the file that remembers."""
+
+import json
+
+import pytest
+
+from zaichik.learn import config, folder, progress
+from zaichik.learn.config import BadConfig
+from zaichik.learn.progress import Progress
+
+
+@pytest.mark.parametrize("python", [True, False])
+def test_what_init_writes_can_be_read(tmp_path, python):
+    written = folder.init(tmp_path / "new" / "broker", python=python)
+    settings = config.read(tmp_path / "new" / "broker" / "learn.toml")
+    assert settings.port_variable == "PORT"
+    assert (settings.start_s, settings.stop_s) == (10, 5)
+    assert settings.folder == tmp_path / "new" / "broker"
+    assert {path.name for path in written} == ({"learn.toml", "broker.py"} if python else {"learn.toml"})
+
+
+def test_init_leaves_what_is_there(tmp_path):
+    (tmp_path / "broker.py").write_text("mine", encoding="utf-8")
+    written = folder.init(tmp_path, python=True)
+    assert [path.name for path in written] == ["learn.toml"]
+    assert (tmp_path / "broker.py").read_text(encoding="utf-8") == "mine"
+    assert folder.init(tmp_path, python=True) == []
+
+
+def test_a_command_may_be_a_string_and_name_its_port(tmp_path):
+    path = tmp_path / "learn.toml"
+    path.write_text("[server]\ncommand = \"./run --at 127.0.0.1:{port} 'a b'\"\n", encoding="utf-8")
+    assert config.read(path).command_at(7) == ["./run", "--at", "127.0.0.1:7", "a b"]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "no section"),
+        ("[server]\n", "command must be a list"),
+        ("[server]\ncommand = []\n", "command must be a list"),
+        ("[server]\ncommand = [1]\n", "command must be a list"),
+        ('[server]\ncommand = "x"\nport = 5\n', "nothing in .server. is called port; there are command"),
+        ('[server]\ncommand = "x"\nstart_seconds = "long"\n', "start_seconds = 'long' makes no sense"),
+        ('[server]\ncommand = "x"\nstop_seconds = true\n', "stop_seconds = True makes no sense"),
+        ("server = ", "cannot be read"),
+    ],
+)
+def test_a_wrong_file_is_told_in_a_sentence(tmp_path, text, problem):
+    path = tmp_path / "learn.toml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(BadConfig, match=problem):
+        config.read(path)
+
+
+def test_a_missing_file_tells_how_to_make_one(tmp_path):
+    with pytest.raises(BadConfig, match="zaichik learn init"):
+        config.read(tmp_path / "learn.toml")
+
+
+def test_progress_is_kept_in_a_readable_file(tmp_path):
+    known = Progress(stage=2, passed=[0, 1], failed="S2.1", seed=5, hints={"S2.1": 1})
+    progress.write(tmp_path, known)
+    assert progress.read(tmp_path) == known
+    assert json.loads((tmp_path / "learn-progress.json").read_text(encoding="utf-8"))["passed"] == [0, 1]
+    assert [path.name for path in tmp_path.iterdir()] == ["learn-progress.json"]
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"unknown": 1}', "\xff"])
+def test_a_spoiled_file_begins_anew(tmp_path, text):
+    (tmp_path / "learn-progress.json").write_text(text, encoding="latin-1")
+    assert progress.read(tmp_path) == Progress()
+
+
+def test_a_stage_that_fails_again_is_not_passed_any_more():
+    known = Progress(passed=[0, 1])
+    known.judged(1, "S1.2", 7)
+    assert (known.passed, known.failed, known.seed) == ([0], "S1.2", 7)
+    known.judged(0, "", None)
+    assert known.failed == "S1.2"
+    known.judged(1, "", None)
+    assert (known.passed, known.failed, known.seed) == ([0, 1], "", None)

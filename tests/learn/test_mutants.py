@@ -1,0 +1,101 @@
+"""Every check finds a broker that is wrong in just that, and says so."""
+
+import re
+
+import anyio
+import pytest
+from learn_hosts import SURE, find, run, small_buffers, tiny
+from learn_liars import is_at, places, places_in
+from learn_mutant import TINY
+from learn_mutants import MUTANTS
+
+from zaichik.learn.stages import CHECKS, STAGES, s13_stuck_reader
+
+LEFT_OUT_BY_TINY = "S13.4"  # so all mutants leave it out
+# What no mutant of tiny_broker can show is shown by servers that are no brokers at all.
+KILLED_ELSEWHERE = {
+    "S0.1": "test_hopeless.py: nothing listens",
+    "S0.2": "test_hopeless.py: random bytes",
+    "S14.5": "test_server.py: SIGTERM is ignored",
+}
+
+AT_ONCE = 4
+REACHED, RUN = set(), set()  # statements that wrong brokers failed at, and the names of these brokers
+
+
+@pytest.fixture
+def anyio_backend():
+    """Mutants are made of asyncio's parts, too; the tester itself runs on both in test_brokers.py."""
+    return "asyncio"
+
+
+async def judge_all(mutants):
+    """The results of each mutant's checks, by its name. Most of the time is waiting, so several are judged at once."""
+    limiter, results = anyio.CapacityLimiter(AT_ONCE), {}
+
+    async def judge(mutant):
+        async with limiter, tiny(mutant.source()) as host:
+            first = MUTANTS.index(mutant)
+            says = {name: mutant.says if name == mutant.kills[0] else "" for name in mutant.kills}
+            results[mutant.name] = [await find(host, name, says[name], first_seed=first) for name in mutant.kills]
+
+    async with anyio.create_task_group() as tasks:
+        for mutant in mutants:
+            tasks.start_soon(judge, mutant)
+    return results
+
+
+@pytest.fixture(scope="module")
+def results(request):
+    """Of all mutants that were asked for."""
+    chosen = [item.callspec.params["mutant"] for item in request.session.items if "results" in item.fixturenames]
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        small_buffers(monkeypatch)
+        monkeypatch.setattr(s13_stuck_reader, "STALLED_S", 20.0)  # slow on a busy machine is not stalled
+        return anyio.run(judge_all, chosen)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # some mutants leave sockets open
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_wrong_broker_fails_where_it_is_wrong(mutant, results):
+    for name, result in zip(mutant.kills, results[mutant.name], strict=True):
+        says = mutant.says if name == mutant.kills[0] else ""
+        assert result.outcome == "failed", f"{name} does not find it: {result.outcome} {result.reason}"
+        assert re.search(says, said := f"{result.failure.summary}. {result.failure.cause}"), said
+        assert len(set(STAGES[result.check.stage].hints_of(result.check))) == 3
+        REACHED.update(places_in(result.failure))
+    RUN.add(mutant.name)
+
+
+@pytest.mark.anyio
+@pytest.mark.soak
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+async def test_a_wrong_broker_passes_every_stage_before(mutant):
+    """Who learns with the stages is never sent back to one that was passed."""
+    stage = CHECKS[mutant.kills[0]].stage
+    async with tiny(mutant.source()) as host:
+        for check in CHECKS.values():
+            if check.stage < stage and check.id not in (*mutant.kills, LEFT_OUT_BY_TINY):
+                result = await run(host, check.id, pace=SURE)
+                assert result.outcome != "failed", f"{check.id}: {result.failure.summary}"
+
+
+def test_every_verdict_that_a_stage_words_itself_is_reached_by_some_mutant():
+    """All other judgements are shown to be some by test_liars.py; KILLED_ELSEWHERE has the rest of S0 and S14."""
+    if len(RUN) < len(MUTANTS):
+        pytest.skip("not all mutants were run")
+    not_reached = {place for place in places(raising=True) if not is_at(place, REACHED)}
+    assert {place for place in not_reached if place.file not in {"s00_listen", "s14_close"}} == set()
+
+
+def test_every_check_is_killed_by_some_mutant():
+    killed = {name for mutant in MUTANTS for name in mutant.kills} | KILLED_ELSEWHERE.keys()
+    assert set(CHECKS) - killed == set()
+    assert killed - set(CHECKS) == set()
+
+
+def test_mutants_differ_from_the_original_and_from_each_other():
+    sources = [mutant.source() for mutant in MUTANTS]
+    assert len({*sources, TINY.read_text(encoding="utf-8")}) == len(MUTANTS) + 1
+    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)

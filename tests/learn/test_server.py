@@ -1,0 +1,161 @@
+"""Starting and ending what somebody else has written."""
+
+import json
+import os
+import signal
+import socket
+import sys
+
+import anyio
+import pytest
+from learn_mutant import TINY
+from processes import write
+
+from zaichik.learn import config
+from zaichik.learn.runner import ServerTrouble, run_check
+from zaichik.learn.server import Launcher, Server
+from zaichik.learn.stages import CHECKS
+from zaichik.learn.trial import Pace
+
+pytestmark = pytest.mark.anyio
+
+IGNORED = "the server ignored SIGTERM: 0.3 s later it was still there, and was killed"
+# The broker of the tutorial, deaf to one signal.
+IGNORING = """
+import runpy, signal, sys
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+def is_alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def listens(target):
+    try:
+        with socket.create_connection((target.host, target.port)):
+            return True
+    except ConnectionRefusedError:
+        return False
+
+
+async def test_a_server_is_told_its_port_by_the_environment(tmp_path):
+    server = await Server.start(config.read(write(tmp_path, "listens")))
+    with socket.create_connection((server.target.host, server.target.port)):
+        pass
+    assert server.output() == f"listening {server.target.port}"
+    assert server.obituary() == ""
+    assert await server.terminate() == ""
+    assert server.obituary() == "the server was ended by SIGTERM"
+    server.close()
+
+
+async def test_a_server_is_told_its_port_in_its_command(tmp_path):
+    server = await Server.start(config.read(write(tmp_path, "listens", argument="{port}", variable="UNUSED")))
+    assert server.output() == f"listening {server.target.port}"
+    assert await server.terminate() == ""
+    server.close()
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        ("exits_early", r"ended by itself with exit code 3 before it listened at port \d+. Its last lines:\nno config"),
+        ("crashes", "the server was ended by SIGSEGV before it listened"),
+        (
+            "never_listens",
+            "did not listen at 127.0.0.1:.* within 0.3 s: does it take its port from the environment variable PORT",
+        ),
+    ],
+)
+async def test_a_server_that_does_not_start_is_told_apart(tmp_path, program, said):
+    with pytest.raises(ServerTrouble, match=said):
+        await Server.start(config.read(write(tmp_path, program, start=0.3 if program == "never_listens" else 5)))
+
+
+async def test_a_program_that_is_not_there_is_one_sentence(tmp_path):
+    (tmp_path / "learn.toml").write_text('[server]\ncommand = "no-such-program --fast"\n', encoding="utf-8")
+    with pytest.raises(ServerTrouble, match="cannot be started: no-such-program: No such file"):
+        await Server.start(config.read(tmp_path / "learn.toml"))
+
+
+async def test_a_server_that_ignores_sigterm_is_killed_and_told(tmp_path):
+    server = await Server.start(config.read(write(tmp_path, "ignores_sigterm")))
+    assert await server.terminate() == IGNORED
+    assert server.obituary() == "the server was ended by SIGKILL"
+    server.close()
+
+
+async def test_what_a_server_has_started_ends_with_it(tmp_path):
+    """A wrapper ends at once; what it has wrapped is deaf, and still must not go on listening for ever."""
+    server = await Server.start(config.read(write(tmp_path, "leaves_a_child")))
+    assert await server.terminate() == ""
+    server.close()
+    with anyio.fail_after(5):
+        while listens(server.target):  # noqa: ASYNC110 (a killed process takes a moment to be gone)
+            await anyio.sleep(0.01)
+
+
+async def test_a_launcher_keeps_one_server_and_starts_it_again_when_it_has_ended(tmp_path):
+    launcher = Launcher(config.read(write(tmp_path, "listens")))
+    first = await launcher.ready()
+    assert await launcher.ready() == first
+    pid = launcher._server._process.pid
+    os.kill(pid, signal.SIGKILL)
+    with anyio.fail_after(5):
+        await launcher._server._process.wait()
+    assert (await launcher.aftermath())[0] == "the server was ended by SIGKILL"
+    assert await launcher.ready() != first
+    assert (await launcher.aftermath())[0] == ""
+    pid = launcher._server._process.pid
+    await launcher.stop()
+    assert not is_alive(pid)
+    assert launcher.complaints == []
+    assert await launcher.aftermath() == ("", "")
+
+
+async def test_a_cancelled_start_leaves_no_process_behind(tmp_path):
+    settings = config.read(write(tmp_path, "never_listens", start=30))
+    pid = tmp_path / "pid"
+
+    async def cancel_when_started(scope):
+        while not (  # noqa: ASYNC110 (another process writes it)
+            pid.exists() and pid.read_text(encoding="utf-8")
+        ):
+            await anyio.sleep(0.01)
+        scope.cancel()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(cancel_when_started, tasks.cancel_scope)
+        await Server.start(settings)
+    assert not is_alive(int(pid.read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize(("words", "outcome", "said"), [
+    ((), "passed", ""),
+    (("-c", IGNORING, str(TINY)), "failed", IGNORED),
+])  # fmt: skip
+async def test_the_check_of_sigterm_starts_a_server_of_its_own(tmp_path, words, outcome, said):
+    path = tmp_path / "learn.toml"
+    command = [sys.executable, *(words or (str(TINY),)), "{port}"]
+    path.write_text(f"[server]\ncommand = {json.dumps(command)}\nstop_seconds = {0.3 if said else 10}\n")
+    launcher = Launcher(config.read(path))
+    result = await run_check(CHECKS["S14.5"], launcher, [0], Pace(patience=20))
+    await launcher.stop()
+    assert (result.outcome, result.failure.summary if result.failure else "") == (outcome, said)
+
+
+async def test_a_server_that_ends_by_itself_has_an_obituary_in_the_result(tmp_path):
+    launcher = Launcher(config.read(write(tmp_path, "exits_after_a_client")))
+    result = await run_check(CHECKS["S0.3"], launcher, [0], Pace(patience=1))
+    again = await run_check(CHECKS["S1.1"], launcher, [0], Pace(patience=1))
+    await launcher.stop()
+    assert "failed" in {result.outcome, again.outcome}
+    bad = result if result.outcome == "failed" else again
+    assert bad.output.splitlines()[0].startswith("listening")

@@ -1,0 +1,83 @@
+"""The texts of the stages, and the table of chapters."""
+
+import pytest
+
+from zaichik.learn import chapters, examination, layouts
+from zaichik.learn.chapters import CHAPTERS
+from zaichik.learn.examination import NoSuchCheck
+from zaichik.learn.progress import Progress
+from zaichik.learn.stages import CHECKS, STAGES
+
+
+def test_there_are_sixteen_stages_in_order():
+    assert [stage.number for stage in STAGES] == list(range(16))
+    assert [stage.id for stage in STAGES][-1] == "S15"
+
+
+@pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage.id)
+def test_a_stage_says_what_it_wants_and_why(stage):
+    assert stage.checks
+    for text in (stage.goal, stage.tested, stage.real, *stage.hints):
+        assert text.endswith(".")
+        assert 60 < len(text) < 700
+    assert len({stage.title, stage.goal, stage.tested, stage.real, *stage.hints}) == 6
+    for number, check in enumerate(stage.checks, 1):
+        assert check.id == f"{stage.id}.{number}"
+        assert check.function.__doc__
+        assert 15 < len(check.hint) < 240
+        assert check.title[0].islower() or check.title.startswith(("Hello", "Ping", "Subscribe", "Create", "SIGTERM"))
+
+
+def test_titles_and_hints_are_not_repeated():
+    assert len({check.title for check in CHECKS.values()}) == len(CHECKS)
+    assert len({check.hint for check in CHECKS.values()}) == len(CHECKS)
+
+
+def test_every_frame_comes_into_play_once():
+    """So that `list` shows a learner each layout where it is first needed. GoAway is nobody's to ask for."""
+    frames = [name for stage in STAGES for name in stage.frames]
+    assert sorted(frames) == sorted(layouts.TYPES.keys() - {"GoAway"})
+
+
+def test_a_frame_is_explained_with_its_kinds_of_fields():
+    assert layouts.explained(("Ping", "Close", "CreateTopic")) == [
+        "Ping (0x07): value u64",
+        "Close (0x08): no body",
+        "CreateTopic (0x02): topic str, settings settings",
+        "str is u16, the number of bytes that follow, and these, in UTF-8",
+        "settings is u8, how many follow, and so many pairs of u8 (which one) and u64 (its value)",
+    ]
+
+
+def test_every_stage_has_its_chapter():
+    assert {stage.chapter for stage in STAGES} <= CHAPTERS.keys()
+    assert all(
+        number == chapter.number and chapter.folder.startswith(f"{number:02}-") for number, chapter in CHAPTERS.items()
+    )
+
+
+def test_chapters_that_exist_are_linked_and_the_others_named(tmp_path, monkeypatch):
+    """A folder of the tutorial that begins like a chapter is one of the table."""
+    there = {path.name for path in chapters.TUTORIAL.glob("[0-9][0-9]-*")} if chapters.TUTORIAL.exists() else set()
+    assert there <= {chapter.folder for chapter in CHAPTERS.values()}
+    monkeypatch.setattr(chapters, "TUTORIAL", tmp_path)
+    chapter = CHAPTERS[2]
+    assert chapter.show() == f"chapter 02, {chapter.title}"
+    chapter.text.parent.mkdir()
+    chapter.text.write_text("# 2", encoding="utf-8")
+    assert chapter.show().endswith(f"{chapter.folder}/README.md")
+
+
+@pytest.mark.parametrize(
+    ("what", "first", "count"),
+    [("all", "S0.1", len(CHECKS)), ("S5", "S5.1", 8), ("s5.2", "S5.2", 1), (None, "S3.1", 7)],
+)
+def test_checks_are_selected_by_stage_or_name(what, first, count):
+    selected = examination.select(what, Progress(stage=3))
+    assert (selected[0].id, len(selected)) == (first, count)
+
+
+@pytest.mark.parametrize("what", ["S16", "S5.99", "5", "everything"])
+def test_what_is_neither_is_told(what):
+    with pytest.raises(NoSuchCheck, match="S0 to S15"):
+        examination.select(what, Progress())

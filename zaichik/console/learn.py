@@ -1,0 +1,104 @@
+"""`zaichik learn`: build a broker of your own, in any language, and be told how far it is."""
+
+import argparse
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+
+from zaichik.console import learn_check, learn_doctor, learn_folder, learn_watch
+from zaichik.console.address import address
+from zaichik.console.quantities import natural, positive
+from zaichik.learn.config import FILE_NAME
+
+ACTIONS = {
+    "init": learn_folder.init,
+    "check": learn_check.run,
+    "next": learn_folder.step,
+    "list": learn_folder.show_stages,
+    "hint": learn_folder.show_hint,
+    "watch": learn_watch.run,
+    "doctor": learn_doctor.run,
+}
+
+DESCRIPTION = """\
+Build a broker of your own, in any language. Sixteen stages lead from a port that listens to a history without a
+gap. Each is checked from outside, over TCP, by the wire protocol alone; what fails is shown to the first wrong byte.
+It is also the conformance suite of the protocol: with `check all` it tells whether a broker is one.
+
+init DIR writes a learn.toml, which says how your server is started. check [WHAT] runs checks: the stage you are at,
+a stage (S5), a check (S5.2), or all. next goes on to the next stage. hint [WHAT] tells one thing more about the
+check that failed last, or about WHAT, each time. watch runs your stage whenever a file changes. list shows all
+stages, list S5 one of them. doctor looks whether everything that learn needs is there.
+"""
+
+EPILOG = """\
+examples:
+  zaichik learn init my-broker --python       # a folder to begin in; then: cd my-broker
+  zaichik learn watch                         # and write
+  zaichik learn check                         # the stage you are at
+  zaichik learn check S5.2 --seed 4711        # once more, exactly as it failed
+  zaichik learn check all --keep-going --junit results.xml
+  zaichik learn check all --connect 127.0.0.1:8889     # a broker that runs already
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `zaichik learn`."""
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.add_argument("action", metavar="ACTION", choices=ACTIONS, help=", ".join(ACTIONS))
+    parser.add_argument("what", metavar="WHAT", nargs="?", help="init: a folder; check, hint, list: a stage or check")
+    parser.add_argument("--python", action="store_true", help="init: also write a server in Python to begin with")
+    parser.add_argument(
+        "--config", metavar="FILE", type=Path, default=Path(FILE_NAME), help="instead of learn.toml in this folder"
+    )
+    parser.add_argument("--plain", action="store_true", help="no colours, and watch does not clear the screen")
+    parser.add_argument("--json", action="store_true", help="check, list: print one JSON object a line")
+    checks = parser.add_argument_group("how checks are run")
+    checks.add_argument(
+        "--connect", metavar="HOST:PORT", type=address, help="a broker that runs, instead of starting one"
+    )
+    checks.add_argument("--seed", metavar="N", type=natural, help="run with this seed alone, as a report printed it")
+    checks.add_argument("--repeat", metavar="N", type=positive, default=1, help="run everything N times")
+    checks.add_argument("--keep-going", action="store_true", help="do not stop at the first check that fails")
+    checks.add_argument(
+        "--time-scale", metavar="X", type=_scale, default=1.0, help="make all waiting X times longer, on slow machines"
+    )
+    checks.add_argument("--junit", metavar="FILE", type=Path, help="also write the results as JUnit XML")
+
+
+def _scale(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0.1 <= value <= 100:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time scale; it must be 0.1 to 100")
+    return value
+
+
+async def run(arguments: argparse.Namespace, console: Console) -> int:
+    """Do what the action says."""
+    if arguments.plain:
+        console = Console(file=console.file, highlight=False, no_color=True, force_terminal=False)
+    with _ended_as_by_ctrl_c():
+        return await ACTIONS[arguments.action](arguments, console)
+
+
+@contextmanager
+def _ended_as_by_ctrl_c() -> Iterator[None]:
+    """SIGTERM, and SIGHUP of a terminal that is closed, end learn as Ctrl-C does, and so the learner's server with it.
+
+    That server has a session of its own: no signal but ours reaches it. What is ignored (nohup) stays so.
+    """
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    ours = [number for number, handler in before.items() if handler is signal.SIG_DFL]
+    for number in ours:
+        signal.signal(number, signal.getsignal(signal.SIGINT))
+    try:
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)

@@ -1,0 +1,101 @@
+"""`zaichik learn check`: run checks, show what fails."""
+
+import argparse
+from collections.abc import Sequence
+
+from rich.console import Console
+
+from zaichik.console import learn_screen, screen
+from zaichik.console.failure import Failure
+from zaichik.learn import config, examination, progress, story
+from zaichik.learn.connected import Connected
+from zaichik.learn.examination import Plan
+from zaichik.learn.runner import Host, Result, ServerTrouble, fresh_seeds
+from zaichik.learn.server import Launcher
+from zaichik.learn.stage import Check, Stage
+from zaichik.learn.trial import PATIENCE_S, Pace, Target
+
+
+def plan(arguments: argparse.Namespace) -> Plan:
+    """What the options ask for. Waiting for what must come is never made shorter."""
+    scale = arguments.time_scale
+    seeds = fresh_seeds() if arguments.seed is None else (arguments.seed,)
+    return Plan(seeds, Pace(scale, PATIENCE_S * max(1.0, scale)), arguments.keep_going)
+
+
+def selected(what: str | None, known: progress.Progress) -> list[Check]:
+    """The checks that a word of the command line means."""
+    try:
+        return examination.select(what, known)
+    except examination.NoSuchCheck as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+async def run(arguments: argparse.Namespace, console: Console) -> int:
+    """Run what was asked for; 0 if nothing failed."""
+    folder = arguments.config.parent
+    known = progress.read(folder)
+    checks = selected(arguments.what, known)
+    results: list[Result] = []
+    trouble = ""
+    launcher: Launcher | None = None
+    try:
+        launcher = None if arguments.connect else Launcher(config.read(arguments.config))
+        host: Host = launcher or Connected(Target(*arguments.connect))
+        for _ in range(arguments.repeat):
+            await _round(checks, host, arguments, console, results)
+            if any(result.is_bad for result in results) and not arguments.keep_going:
+                break
+    except config.BadConfig as error:
+        raise Failure(str(error)) from None
+    except ServerTrouble as error:
+        trouble = str(error)
+    finally:
+        if launcher is not None:
+            await launcher.stop()
+    if arguments.junit:
+        arguments.junit.write_text(story.junit(results), encoding="utf-8")
+    if launcher is not None:
+        examination.judge(known, results)
+        progress.write(folder, known)
+    troubles = [trouble, *(launcher.complaints if launcher else ())]
+    is_passed = known.stage in known.passed and any(result.check.stage == known.stage for result in results)
+    step = examination.stage(known.stage) if launcher is not None and is_passed else None
+    return _conclude(results, troubles, step, arguments, console)
+
+
+async def _round(
+    checks: Sequence[Check], host: Host, arguments: argparse.Namespace, console: Console, results: list[Result]
+) -> None:
+    stage = None
+    how = plan(arguments)
+    if not arguments.json:
+        learn_screen.print_seeds(console, how.seeds)
+    async for result in examination.examine(checks, host, how):
+        results.append(result)
+        if arguments.json:
+            screen.print_json(story.as_json(result))
+            continue
+        if result.check.stage != stage:
+            stage = result.check.stage
+            learn_screen.print_stage(console, examination.stage(stage))
+        learn_screen.print_result(console, result)
+
+
+def _conclude(
+    results: Sequence[Result],
+    troubles: Sequence[str],
+    step: Stage | None,
+    arguments: argparse.Namespace,
+    console: Console,
+) -> int:
+    """The last lines, and the exit code."""
+    said = [trouble for trouble in troubles if trouble]
+    counts = {outcome: sum(r.outcome == outcome for r in results) for outcome in learn_screen.OUTCOMES}
+    if arguments.json:
+        screen.print_json({"summary": counts, "trouble": said})
+    else:
+        for trouble in said:
+            learn_screen.print_trouble(console, trouble)
+        learn_screen.print_summary(console, counts, results, step)
+    return 1 if said or any(result.is_bad for result in results) else 0

@@ -1,0 +1,221 @@
+"""`zaichik learn watch`: the stage being worked on, checked again whenever a file changes.
+
+On a terminal it is one screen and a few keys. Elsewhere, or with --plain, every run is printed below the one before,
+and Ctrl-C ends it.
+"""
+
+import argparse
+import os
+import sys
+import termios
+import tty
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from rich.console import Console
+from rich.text import Text
+
+from zaichik.console import learn_check, learn_screen
+from zaichik.console.failure import Failure
+from zaichik.learn import config, examination, files, progress, story
+from zaichik.learn.runner import Result, ServerTrouble
+from zaichik.learn.server import Launcher
+from zaichik.learn.stages import STAGES
+
+CHANGED, QUIT = "changed", "q"
+FOOTER_LINES = 1
+
+
+async def run(arguments: argparse.Namespace, console: Console) -> int:
+    """Watch until q or Ctrl-C."""
+    try:
+        config.read(arguments.config)
+    except config.BadConfig as error:
+        raise Failure(str(error)) from None
+    has_keys = console.is_terminal and sys.stdin.isatty()
+    watch = Watch(arguments, console, has_keys=has_keys)
+    with _keys_at_once() if has_keys else _as_it_is():
+        await watch.run()
+    return 0
+
+
+@contextmanager
+def _keys_at_once() -> Iterator[None]:
+    """Keys are read when they are typed, and not shown; afterwards the terminal is as before."""
+    before = termios.tcgetattr(sys.stdin)
+    tty.setcbreak(sys.stdin, termios.TCSADRAIN)  # what was typed already is not thrown away
+    try:
+        yield
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+
+
+@contextmanager
+def _as_it_is() -> Iterator[None]:
+    yield
+
+
+class Watch:
+    """A run of `watch`.
+
+    Args:
+        arguments: the command's. What lies beside learn.toml, and that file, are read again for every run.
+        console: where to.
+        has_keys: whether there is a keyboard, and a screen that may be cleared.
+    """
+
+    def __init__(self, arguments: argparse.Namespace, console: Console, *, has_keys: bool) -> None:
+        self._arguments = arguments
+        self._folder = arguments.config.parent
+        self._console = console
+        self._has_keys = has_keys
+        self._known = progress.read(self._folder)
+        self._results: list[Result] = []
+        self._trouble = ""
+        self._unwatched = ""
+        self._is_running = False
+        self._shows_text = False
+
+    async def run(self) -> None:
+        """Check, show, wait for a change or a key; again."""
+        send, receive = anyio.create_memory_object_stream[str](8)
+        async with anyio.create_task_group() as tasks, send, receive:
+            tasks.start_soon(self._watch_files, send)
+            if self._has_keys:
+                tasks.start_soon(self._watch_keys, send)
+            while await self._examine_until_told(receive):
+                pass
+            tasks.cancel_scope.cancel()
+
+    async def _watch_files(self, send: MemoryObjectSendStream[str]) -> None:
+        try:
+            async for _ in files.changes(self._folder):
+                await send.send(CHANGED)
+        except files.Unwatched as error:
+            if not self._has_keys:  # nothing could ever happen
+                raise Failure(f"{error}. Or run the checks yourself: zaichik learn check") from None
+            self._unwatched = str(error)
+            self._draw()
+
+    async def _watch_keys(self, send: MemoryObjectSendStream[str]) -> None:
+        while True:
+            await anyio.wait_readable(sys.stdin)
+            key = os.read(sys.stdin.fileno(), 1).decode("ascii", "replace")
+            await send.send(key or QUIT)  # the end of a terminal's input: it was closed
+
+    def _obey(self, event: str) -> bool:
+        """Do what a key says. Returns whether to run the checks (again)."""
+        self._shows_text = event == "t" and not self._shows_text
+        match event:
+            case "changed" | "r":
+                return True
+            case "n" if self._known.stage in self._known.passed and self._known.stage + 1 < len(STAGES):
+                self._known.stage += 1
+                self._keep()
+                return True
+            case "h" if bad := self._bad:
+                count = len(examination.stage(bad.check.stage).hints_of(bad.check))
+                self._known.hints[bad.check.id] = min(self._known.hints.get(bad.check.id, 0) + 1, count)
+                self._keep()
+        self._draw()
+        return False
+
+    def _keep(self) -> None:
+        progress.write(self._folder, self._known)
+
+    @property
+    def _bad(self) -> Result | None:
+        return next((result for result in self._results if result.is_bad), None)
+
+    async def _examine_until_told(self, receive: MemoryObjectReceiveStream[str]) -> bool:
+        """Run the checks until a change or a key asks for another run; False if a key asks for the end."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._examine)
+            while (event := await receive.receive()) != QUIT and not self._obey(event):
+                pass
+            tasks.cancel_scope.cancel()
+        return event != QUIT
+
+    async def _examine(self) -> None:
+        self._results, self._trouble, self._is_running = [], "", True
+        self._known = progress.read(self._folder)  # `zaichik learn next` or `hint` may have changed it
+        stage = examination.stage(self._known.stage)
+        self._draw()
+        try:
+            launcher = Launcher(config.read(self._arguments.config))
+        except config.BadConfig as error:
+            self._trouble, self._is_running = str(error), False
+            self._draw()
+            return
+        try:
+            async for result in examination.examine(stage.checks, launcher, learn_check.plan(self._arguments)):
+                self._results.append(result)
+                if self._has_keys:
+                    self._draw()
+        except ServerTrouble as trouble:
+            self._trouble = str(trouble)
+        finally:
+            await launcher.stop()
+            self._is_running = False
+        self._trouble = self._trouble or " ".join(launcher.complaints)
+        self._known = progress.read(self._folder)
+        examination.judge(self._known, self._results)
+        self._keep()
+        self._draw()
+
+    # -- the screen ------------------------------------------------------------------------------------------
+
+    def _draw(self) -> None:
+        """All of it, anew: that is simplest, and no slower than a terminal."""
+        if not self._has_keys:
+            if not self._is_running:
+                self._print_body()
+                self._console.print(Text(self._footer(), "dim"), soft_wrap=True)
+            return
+        with self._console.capture() as captured:
+            self._print_body()
+        lines = captured.get().splitlines()
+        room = self._console.height - FOOTER_LINES - 1  # the last line stays empty, or the terminal would scroll
+        if len(lines) > room:
+            lines = [*lines[: room - 1], f"     … {len(lines) - room + 1} more lines: zaichik learn check"]
+        self._console.clear()
+        self._console.file.write("\n".join(lines) + "\n" * (room - len(lines) + 1))
+        self._console.file.flush()
+        self._console.print(Text(self._footer(), "reverse"), soft_wrap=True)
+
+    def _print_body(self) -> None:
+        console, known = self._console, self._known
+        stage = examination.stage(known.stage)
+        done = len(known.passed)
+        bar = "#" * done + "-" * (len(STAGES) - done)
+        console.print(Text.assemble(("zaichik learn", "bold"), f"  [{bar}] {done} of {len(STAGES)} stages"))
+        if self._shows_text:
+            learn_screen.print_text(console, stage)
+            return
+        learn_screen.print_stage(console, stage)
+        if self._known.stage not in self._known.passed:
+            learn_screen.print_sections(console, [story.Section("goal", (stage.goal,))])
+        for result in self._results:
+            learn_screen.print_result(console, result, hints=known.hints.get(result.check.id, 0))
+        left = len(stage.checks) - len(self._results)
+        if self._is_running:
+            console.print(Text(f"     running, {left} to go", "dim"))
+        if self._trouble:
+            learn_screen.print_trouble(console, self._trouble)
+        elif not self._is_running and not self._bad and self._results:
+            console.print(Text(f"     {stage.id} is passed", "bold green"))
+
+    def _footer(self) -> str:
+        """The keys that do something now, and whether files are watched."""
+        words = []
+        if self._has_keys:
+            passed = self._known.stage in self._known.passed and self._known.stage + 1 < len(STAGES)
+            words += ["n next stage"] if passed else []
+            words += ["h hint"] if self._bad else []
+            words += ["t back" if self._shows_text else "t text", "r run", "q quit"]
+        else:
+            words += ["Ctrl-C ends", "the next stage: zaichik learn next"]
+        words.append(f"NOT watching: {self._unwatched}" if self._unwatched else "waiting for files to change")
+        return "  ".join(words)

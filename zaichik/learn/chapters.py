@@ -1,0 +1,52 @@
+"""The tutorial's chapters that build the stages: one table, so that a test can check every link."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+TUTORIAL = Path(__file__).parents[2] / "tutorial"  # beside the package in a clone; an installed one has none
+
+
+class Chapter(NamedTuple):
+    """A chapter's number, title, and folder in the tutorial."""
+
+    number: int
+    title: str
+    folder: str
+
+    @property
+    def text(self) -> Path:
+        """The file to read."""
+        return TUTORIAL / self.folder / "README.md"
+
+    def show(self) -> str:
+        """How to find it: its path if it is there, else its number and title."""
+        where = f": {self.text}" if self.text.exists() else ""
+        return f"chapter {self.number:02}, {self.title}{where}"
+
+
+def protocol() -> str:
+    """Where every frame is told in full: its path in a clone, else its name."""
+    path = TUTORIAL.parent / "protocol" / "README.md"
+    return f"the wire protocol: {path if path.exists() else 'protocol/README.md of the project'}"
+
+
+CHAPTERS = {
+    chapter.number: chapter
+    for chapter in (
+        Chapter(0, "See the end first", "00-see-the-end-first"),
+        Chapter(1, "TCP has no messages", "01-tcp-has-no-messages"),
+        Chapter(2, "Frames: incomplete, complete, invalid", "02-frames"),
+        Chapter(3, "Declaring a protocol", "03-declaring-a-protocol"),
+        Chapter(4, "An echo server", "04-an-echo-server"),
+        Chapter(5, "Task groups", "05-task-groups"),
+        Chapter(6, "Publish and subscribe, the naive way", "06-publish-subscribe"),
+        Chapter(7, "The ring and its cursors", "07-the-ring"),
+        Chapter(8, "Retention", "08-retention"),
+        Chapter(9, "Compaction windows", "09-compaction"),
+        Chapter(10, "Waiting on two things", "10-waiting-on-two-things"),
+        Chapter(11, "Commit and credit", "11-commit-and-credit"),
+        Chapter(12, "Slow consumers", "12-slow-consumers"),
+        Chapter(13, "The client library", "13-the-client-library"),
+        Chapter(14, "Measuring", "14-measuring"),
+    )
+}

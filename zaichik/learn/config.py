@@ -1,0 +1,83 @@
+"""`learn.toml`: how the learner's server is started."""
+
+import shlex
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+FILE_NAME = "learn.toml"
+START_S, STOP_S = 10.0, 5.0
+PORT = "{port}"  # stands for the port in a command
+
+
+class BadConfig(Exception):
+    """The file is missing or wrong; the text says where, and what to write."""
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """What the file says.
+
+    Attributes:
+        folder: where it lies, and where the server is started.
+        command: the program and its arguments.
+        port_variable: the environment variable that tells the server its port.
+        start_s, stop_s: how long it may take to listen, and to end.
+    """
+
+    folder: Path
+    command: tuple[str, ...]
+    port_variable: str = "PORT"
+    start_s: float = START_S
+    stop_s: float = STOP_S
+
+    def command_at(self, port: int) -> list[str]:
+        """The command for a port."""
+        return [word.replace(PORT, str(port)) for word in self.command]
+
+
+def read(path: Path) -> Config:
+    """What a learn.toml says.
+
+    Raises:
+        BadConfig: it is missing, or something in it makes no sense.
+    """
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise BadConfig(f"there is no {path}; make one with: zaichik learn init {path.parent}") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise BadConfig(f"{path} cannot be read: {error}") from None
+    server = content.get("server")
+    if not isinstance(server, dict):
+        raise BadConfig(f"{path} has no section [server]")
+    known = {"command", "port_variable", "start_seconds", "stop_seconds"}
+    if unknown := server.keys() - known:
+        raise BadConfig(f"{path}: nothing in [server] is called {', '.join(sorted(unknown))}; there are {_list(known)}")
+    return Config(
+        path.parent.resolve(),
+        _command(server.get("command"), path),
+        _typed(server, "port_variable", str, "PORT", path),
+        float(_typed(server, "start_seconds", (int, float), START_S, path)),
+        float(_typed(server, "stop_seconds", (int, float), STOP_S, path)),
+    )
+
+
+def _command(value: Any, path: Path) -> tuple[str, ...]:
+    if isinstance(value, str):
+        value = shlex.split(value)
+    if not isinstance(value, list) or not value or not all(isinstance(word, str) for word in value):
+        raise BadConfig(f'{path}: command must be a list of words, such as ["python3", "broker.py"]')
+    return tuple(value)
+
+
+def _typed(section: dict[str, Any], name: str, kind: Any, default: Any, path: Path) -> Any:
+    value = section.get(name, default)
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise BadConfig(f"{path}: {name} = {value!r} makes no sense; by default it is {default!r}")
+    return value
+
+
+def _list(names: set[str]) -> str:
+    return ", ".join(sorted(names))

@@ -1,0 +1,82 @@
+"""Which checks are run, in which order, and when to stop."""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+
+from zaichik.learn.progress import Progress
+from zaichik.learn.runner import SEEDS, Host, Result, run_check
+from zaichik.learn.stage import Check, Stage
+from zaichik.learn.stages import CHECKS, STAGES
+from zaichik.learn.trial import Pace
+
+
+class NoSuchCheck(Exception):
+    """There is no such stage or check; the text says what there is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How checks are run.
+
+    Attributes:
+        seeds: each check is run with each of them.
+        pace: how long things take.
+        keep_going: whether to go on after a check that failed.
+    """
+
+    seeds: tuple[int, ...]
+    pace: Pace
+    keep_going: bool = False
+
+
+def select(what: str | None, progress: Progress) -> list[Check]:
+    """The checks that a word means: "all", a stage (S5), a check (S5.2), or none for the stage being worked on.
+
+    Raises:
+        NoSuchCheck: it means none.
+    """
+    if what is None:
+        return list(stage(progress.stage).checks)
+    if what == "all":
+        return list(CHECKS.values())
+    name = what.upper()
+    if name in CHECKS:
+        return [CHECKS[name]]
+    for each in STAGES:
+        if each.id == name:
+            return list(each.checks)
+    raise NoSuchCheck(
+        f"{what!r} is neither a stage (S0 to S{len(STAGES) - 1}) nor a check (such as S5.2), nor the word all; "
+        "see: zaichik learn list"
+    )
+
+
+def stage(number: int) -> Stage:
+    """The stage of that number; the last one for numbers beyond it."""
+    return STAGES[max(0, min(number, len(STAGES) - 1))]
+
+
+async def examine(checks: Sequence[Check], host: Host, plan: Plan) -> AsyncIterator[Result]:
+    """Run checks one after the other, until one fails.
+
+    Raises:
+        ServerTrouble: there is no server to check.
+    """
+    for check in checks:
+        result = await run_check(check, host, plan.seeds, plan.pace)
+        yield result
+        if result.is_bad and not plan.keep_going:
+            return
+
+
+def judge(progress: Progress, results: Sequence[Result]) -> None:
+    """Write down what came of those stages of which every check was run with all its seeds, or one failed."""
+    for each in STAGES:
+        mine = [result for result in results if result.check.stage == each.number]
+        bad = next((result for result in mine if result.is_bad), None)
+        if bad is not None:
+            progress.judged(each.number, bad.check.id, bad.seed)
+            continue
+        whole = {result.check.id for result in mine if result.check.once or len(result.seeds) >= SEEDS}
+        if len(whole) == len(each.checks):
+            progress.judged(each.number, "", None)

@@ -1,0 +1,71 @@
+"""What `zaichik learn init` writes: a learn.toml, and for Python a server to begin with."""
+
+from pathlib import Path
+
+from zaichik.learn import config
+
+TOML = """\
+# How `zaichik learn` starts your broker. It is started in this folder, must listen at 127.0.0.1, and is ended with
+# SIGTERM. Where it is to listen, it is told twice; use what suits you:
+#   - the environment variable below holds the port;
+#   - {{port}} in the command is replaced by it.
+
+[server]
+command = {command}
+port_variable = "PORT"
+start_seconds = 10      # how long it may take until it listens; with a compiler in the command, allow more
+stop_seconds = 5        # and until it ends after SIGTERM
+
+# `zaichik learn watch` runs the checks when a file below this folder changes. Hidden folders, logs (*.log) and what
+# compilers build (target, build, dist, out, bin, obj, zig-out) do not count. Whatever else your broker writes, let it
+# write elsewhere.
+
+# Others:
+#   command = ["python3", "tiny_broker.py", "{{port}}"]
+#   command = ["cargo", "run", "--quiet"]
+#   command = ["zaichik", "serve", "--port", "{{port}}"]       # to see how it looks when all is done
+"""
+
+PYTHON = '''\
+"""My broker."""
+
+import os
+import socket
+
+PORT = int(os.environ["PORT"])
+
+
+def main() -> None:
+    """Listen. What clients say, nobody hears yet: that is stage S1."""
+    clients = []
+    with socket.create_server(("127.0.0.1", PORT)) as listener:
+        while True:
+            client, _ = listener.accept()
+            clients.append(client)
+
+
+if __name__ == "__main__":
+    main()
+'''
+
+PYTHON_COMMAND = '["python3", "broker.py"]'
+OTHER_COMMAND = '["./my-broker"]'
+
+
+def init(folder: Path, *, python: bool) -> list[Path]:
+    """Make the folder ready. Files that are there stay as they are.
+
+    Returns:
+        the files that were written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    files = {config.FILE_NAME: TOML.format(command=PYTHON_COMMAND if python else OTHER_COMMAND)}
+    if python:
+        files["broker.py"] = PYTHON
+    written = []
+    for name, text in files.items():
+        path = folder / name
+        if not path.exists():
+            path.write_text(text, encoding="utf-8")
+            written.append(path)
+    return written

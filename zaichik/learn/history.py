@@ -1,0 +1,297 @@
+"""A history of what clients saw, and whether any broker that keeps its promises could have produced it.
+
+A pure function over a list of events: no socket, no clock. What it says is proof, never suspicion: it asks only for
+what follows from the events whatever happened in between, and shows the fewest events that prove it.
+
+Six things can be wrong:
+
+* `lost`: a message that must still be there never came, or was reported as lag although it cannot have been dropped;
+* `duplicated`: a subscription got an offset twice, or one message has two offsets;
+* `reordered`: offsets go back, or two readers (or a reader and its publisher) disagree about an offset;
+* `invented`: a message that nobody published there, or that was reported as compacted away;
+* `expired-delivered`: a message was delivered although its retention was surely over;
+* `silent gap`: offsets are missing, and no Lagged covers them exactly.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+LOST, DUPLICATED, REORDERED = "lost", "duplicated", "reordered"
+INVENTED, EXPIRED, GAP = "invented", "expired-delivered", "silent gap"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicMade:
+    """A topic and what it promises.
+
+    Attributes:
+        ttl_s: how long messages stay readable, in seconds; None is forever.
+        capacity: how many it holds.
+    """
+
+    at: float
+    topic: str
+    ttl_s: float | None
+    capacity: int
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A batch that was sent, and what is known of it.
+
+    Attributes:
+        sent, at: when the request went out, and when its answer came (or the connection broke).
+        payloads: of its messages. No two messages of a history have the same.
+        first: offset of the first one stored; None if no answer came, so that nobody knows whether it was stored.
+        dropped: places in the batch that were reported as compacted away.
+    """
+
+    at: float
+    sent: float
+    publisher: str
+    topic: str
+    payloads: tuple[bytes, ...]
+    first: int | None
+    dropped: frozenset[int] = frozenset()
+
+    def offsets(self) -> Iterator[tuple[int, bytes]]:
+        """Offsets and payloads of what was stored, if the answer came."""
+        if self.first is not None:
+            kept = [payload for place, payload in enumerate(self.payloads) if place not in self.dropped]
+            yield from enumerate(kept, self.first)
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribed:
+    """A subscription began at an offset. `sent` is when it was asked for."""
+
+    at: float
+    sent: float
+    session: str
+    topic: str
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """A message came.
+
+    Attributes:
+        not_before: a moment before which the broker cannot have decided to send it: when it was subscribed to, for
+            example.
+    """
+
+    at: float
+    session: str
+    offset: int
+    payload: bytes
+    not_before: float
+
+
+@dataclass(frozen=True, slots=True)
+class Lagged:
+    """Messages from `first` to before `end` were reported as gone."""
+
+    at: float
+    session: str
+    first: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """Nothing more came, with free credit, for longer than it may take; by then the topic ended at `end`."""
+
+    at: float
+    session: str
+    end: int
+
+
+Event = TopicMade | Published | Subscribed | Delivered | Lagged | Drained
+
+
+@dataclass(frozen=True, slots=True)
+class Anomaly:
+    """Something no correct broker does.
+
+    Attributes:
+        name: one of the six.
+        sentence: what happened.
+        proof: the fewest events that show it, in order.
+    """
+
+    name: str
+    sentence: str
+    proof: tuple[Event, ...]
+
+
+@dataclass(slots=True)
+class _Topic:
+    """What is known of a topic from all its publishers."""
+
+    made: TopicMade
+    batches: list[Published] = field(default_factory=list)
+    by_payload: dict[bytes, Published] = field(default_factory=dict)
+    places: dict[int, tuple[bytes, Event]] = field(default_factory=dict)  # who first said what lies at an offset
+    found: dict[bytes, tuple[int, Event]] = field(default_factory=dict)  # and where a payload lies
+
+
+@dataclass(slots=True)
+class _Session:
+    """A subscription on its way."""
+
+    began: Subscribed
+    cursor: int
+    last: Event
+    seen: dict[int, Delivered] = field(default_factory=dict)
+
+
+def check(events: Sequence[Event]) -> Anomaly | None:
+    """The anomaly with the shortest proof, the earliest of those; None if all is well."""
+    found = sorted(anomalies(events), key=lambda anomaly: (len(anomaly.proof), anomaly.proof[-1].at))
+    return found[0] if found else None
+
+
+def anomalies(events: Sequence[Event]) -> Iterator[Anomaly]:
+    """Everything that is wrong with a history."""
+    topics = {event.topic: _Topic(event) for event in events if isinstance(event, TopicMade)}
+    for event in events:
+        if isinstance(event, Published):
+            yield from _published(topics[event.topic], event)
+    sessions: dict[str, _Session] = {}
+    for event in sorted((e for e in events if not isinstance(e, TopicMade | Published)), key=lambda e: e.at):
+        match event:
+            case Subscribed():
+                sessions[event.session] = _Session(event, event.start, event)
+            case Delivered():
+                session = sessions[event.session]
+                topic = topics[session.began.topic]
+                yield from _delivered(topic, session, event)
+            case Lagged():
+                session = sessions[event.session]
+                yield from _lagged(topics[session.began.topic], session, event)
+            case Drained():
+                session = sessions[event.session]
+                yield from _drained(topics[session.began.topic], session, event)
+
+
+def _published(topic: _Topic, batch: Published) -> Iterator[Anomaly]:
+    """Two answers must not claim the same offset."""
+    topic.batches.append(batch)
+    topic.by_payload.update(dict.fromkeys(batch.payloads, batch))
+    for offset, payload in batch.offsets():
+        if offset in topic.places:
+            sentence = f"two batches were told that they are stored at offset {offset}"
+            yield Anomaly(REORDERED, sentence, (topic.places[offset][1], batch))
+            return
+        topic.places[offset] = payload, batch
+        topic.found[payload] = offset, batch
+
+
+def _delivered(topic: _Topic, session: _Session, event: Delivered) -> Iterator[Anomaly]:
+    batch = topic.by_payload.get(event.payload)
+    if batch is None:
+        yield Anomaly(INVENTED, f"nobody published {event.payload!r} to {topic.made.topic}", (event,))
+        return
+    if batch.payloads.index(event.payload) in batch.dropped:
+        sentence = f"{event.payload!r} was reported as compacted away, and delivered"
+        yield Anomaly(INVENTED, sentence, (batch, event))
+    yield from _place(topic, event)
+    yield from _expired(topic, batch, event)
+    if (before := session.seen.get(event.offset)) is not None:
+        yield Anomaly(DUPLICATED, f"{event.session} got offset {event.offset} twice", (before, event))
+    elif event.offset < session.cursor:
+        sentence = f"{event.session} stood at {session.cursor}, and then got offset {event.offset}"
+        yield Anomaly(REORDERED, sentence, (session.last, event))
+    elif event.offset > session.cursor:
+        missing = _offsets(session.cursor, event.offset)
+        sentence = (
+            f"{event.session} stood at {session.cursor}, then got offset {event.offset}: of {missing} it heard nothing"
+        )
+        yield Anomaly(GAP, sentence, (session.last, event))
+    session.seen[event.offset] = session.seen.get(event.offset, event)
+    session.cursor, session.last = max(session.cursor, event.offset + 1), event
+
+
+def _place(topic: _Topic, event: Delivered) -> Iterator[Anomaly]:
+    """Everybody must agree which message lies at an offset, and at which offset a message lies."""
+    payload, said_by = topic.places.setdefault(event.offset, (event.payload, event))
+    offset, found_by = topic.found.setdefault(event.payload, (event.offset, event))
+    if payload != event.payload and offset == event.offset:
+        return  # the disagreement was told where the place was taken
+    if offset != event.offset:
+        name = DUPLICATED if isinstance(found_by, Delivered) and payload == event.payload else REORDERED
+        sentence = f"{event.payload!r} lies at offset {offset}, and then at {event.offset}"
+        yield Anomaly(name, sentence, (found_by, event))
+    elif payload != event.payload:
+        sentence = f"offset {event.offset} holds {payload!r}, and then {event.payload!r}"
+        yield Anomaly(REORDERED, sentence, (said_by, event))
+
+
+def _expired(topic: _Topic, batch: Published, event: Delivered) -> Iterator[Anomaly]:
+    """It was accepted before its publisher heard so, and sent after `not_before`: less than its retention apart."""
+    ttl = topic.made.ttl_s
+    if ttl is not None and batch.first is not None and event.not_before - batch.at > ttl:
+        age = event.not_before - batch.at
+        sentence = f"{event.payload!r} came {age:.3f} s after its publisher's answer; its retention was {ttl:g} s"
+        yield Anomaly(EXPIRED, sentence, (batch, event))
+
+
+def _lagged(topic: _Topic, session: _Session, event: Lagged) -> Iterator[Anomaly]:
+    if event.first != session.cursor or event.end <= event.first:
+        sentence = (
+            f"{event.session} stood at {session.cursor}, and was told that {_offsets(event.first, event.end)} are gone"
+        )
+        yield Anomaly(GAP, sentence, (session.last, event))
+    # The head of a ring is at most next offset - capacity, and the next offset at most what was sent by then.
+    sent = [batch for batch in topic.batches if batch.sent < event.at]
+    highest = max(0, sum(len(batch.payloads) for batch in sent) - topic.made.capacity)
+    if topic.made.ttl_s is None and event.end > highest:
+        sentence = (
+            f"{event.session} was told that {_offsets(event.first, event.end)} are gone; of all that had been sent by "
+            f"then, a ring of {topic.made.capacity} cannot have dropped more than what is below {highest}"
+        )
+        yield Anomaly(LOST, sentence, (topic.made, event))
+    session.cursor, session.last = max(session.cursor, event.end), event
+
+
+def _drained(topic: _Topic, session: _Session, event: Drained) -> Iterator[Anomaly]:
+    if session.cursor < event.end:
+        said = topic.places.get(session.cursor)
+        proof = (said[1], session.last, event) if said else (session.last, event)
+        missing = _offsets(session.cursor, event.end)
+        sentence = f"{event.session} stands at {session.cursor} with free credit: {missing} never came"
+        yield Anomaly(LOST, sentence, proof)
+
+
+def _offsets(first: int, end: int) -> str:
+    return f"offset {first}" if end == first + 1 else f"offsets {first} to {end - 1}"
+
+
+def describe(events: Iterable[Event]) -> tuple[str, ...]:
+    """The events as lines, to be read."""
+    return tuple(_line(event) for event in events)
+
+
+def _line(event: Event) -> str:
+    at = f"{event.at:8.3f} s"
+    match event:
+        case TopicMade(topic=topic, ttl_s=ttl, capacity=capacity):
+            kept = "forever" if ttl is None else f"{ttl:g} s"
+            return f"{at}  topic {topic}: retention {kept}, capacity {capacity}"
+        case Published(publisher=publisher, topic=topic, payloads=payloads, first=first):
+            said = "no answer" if first is None else f"answered: from offset {first} on"
+            dropped = f", dropped {sorted(event.dropped)}" if event.dropped else ""
+            return f"{at}  {publisher} published {_payloads(payloads)} to {topic}; {said}{dropped}"
+        case Subscribed(session=session, topic=topic, start=start):
+            return f"{at}  {session} subscribed to {topic} from offset {start} on"
+        case Delivered(session=session, offset=offset, payload=payload):
+            return f"{at}  {session} got offset {offset}: {payload.decode('ascii', 'replace')}"
+        case Lagged(session=session, first=first, end=end):
+            return f"{at}  {session} was told that {_offsets(first, end)} are gone"
+        case Drained(session=session, end=end):
+            return f"{at}  nothing more came to {session}; the topic ended at {end}"
+
+
+def _payloads(payloads: Sequence[bytes]) -> str:
+    return " ".join(payload.decode("ascii", "replace") for payload in payloads)

@@ -1,0 +1,79 @@
+"""What a stage is: a text, hints, and checks in the order in which a broker grows."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from zaichik.learn.trial import Trial
+
+CheckFunction = Callable[[Trial], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing a broker must do.
+
+    Attributes:
+        id: such as S5.2.
+        stage: its stage's number.
+        title: the sentence that must hold.
+        hint: where to look first if it does not.
+        function: carries it out; returns, or raises Failed, Inconclusive or Skipped.
+        heavy: whether it loads the machine, so that its seeds are run one after the other.
+        once: whether it takes so long, and leaves so little to chance, that one seed is enough.
+    """
+
+    id: str
+    stage: int
+    title: str
+    hint: str
+    function: CheckFunction
+    heavy: bool = False
+    once: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A step on the way to a broker.
+
+    Attributes:
+        number: 0 to 15.
+        title: what the broker can do after it.
+        chapter: of the tutorial, which builds it.
+        goal: what to make, and why anybody wants it.
+        tested: what the checks do.
+        real: what real systems do at this point.
+        frames: those that come into play here.
+        heavy: whether its checks load the machine.
+        hints: two more after each check's own: how it is usually built, and where it can be read.
+        checks: in order.
+    """
+
+    number: int
+    title: str
+    chapter: int
+    goal: str
+    tested: str
+    real: str
+    hints: tuple[str, str]
+    frames: tuple[str, ...] = ()
+    heavy: bool = False
+    checks: list[Check] = field(default_factory=list)
+
+    @property
+    def id(self) -> str:
+        """Such as S5."""
+        return f"S{self.number}"
+
+    def check(self, title: str, *, hint: str, once: bool = False) -> Callable[[CheckFunction], CheckFunction]:
+        """Declare a function as the stage's next check."""
+
+        def declare(function: CheckFunction) -> CheckFunction:
+            number = len(self.checks) + 1
+            self.checks.append(Check(f"{self.id}.{number}", self.number, title, hint, function, self.heavy, once))
+            return function
+
+        return declare
+
+    def hints_of(self, check: Check) -> tuple[str, str, str]:
+        """All hints for a check, each telling more than the one before."""
+        return (check.hint, *self.hints)

@@ -1,0 +1,41 @@
+"""The stages, in order. Each is a file: its text, then its checks."""
+
+from zaichik.learn.stage import Check, Stage
+from zaichik.learn.stages import (
+    s00_listen,
+    s01_one_frame,
+    s02_split_and_glued,
+    s03_bad_frame,
+    s04_two_clients,
+    s05_publish,
+    s06_same_order,
+    s07_topics,
+    s08_unsubscribe,
+    s09_commit,
+    s10_lag,
+    s11_retention,
+    s12_compaction,
+    s13_stuck_reader,
+    s14_close,
+    s15_history,
+)
+
+STAGES: tuple[Stage, ...] = (
+    s00_listen.STAGE,
+    s01_one_frame.STAGE,
+    s02_split_and_glued.STAGE,
+    s03_bad_frame.STAGE,
+    s04_two_clients.STAGE,
+    s05_publish.STAGE,
+    s06_same_order.STAGE,
+    s07_topics.STAGE,
+    s08_unsubscribe.STAGE,
+    s09_commit.STAGE,
+    s10_lag.STAGE,
+    s11_retention.STAGE,
+    s12_compaction.STAGE,
+    s13_stuck_reader.STAGE,
+    s14_close.STAGE,
+    s15_history.STAGE,
+)
+CHECKS: dict[str, Check] = {check.id: check for stage in STAGES for check in stage.checks}

@@ -1,0 +1,99 @@
+"""S1: one request, one answer."""
+
+from zaichik.learn.failure import Failed
+from zaichik.learn.layouts import LEAST
+from zaichik.learn.stage import Stage
+from zaichik.learn.trace import frame_line, shown_hex
+from zaichik.learn.trial import Trial
+
+STAGE = Stage(
+    number=1,
+    title="One frame back",
+    chapter=2,
+    frames=("Hello", "Welcome", "Ping", "Pong"),
+    goal=(
+        "Read a frame, answer with a frame: Hello with Welcome, Ping with Pong. A frame is a header of 12 "
+        "bytes (length u32, type u8, flags u8, zero u16, id u32) and a body; all integers are little-endian, "
+        "and the length counts all that follows it. Flags and zero are 0 for now."
+    ),
+    tested="Each request goes out in one piece, and its answer is taken apart to the last byte.",
+    real=(
+        "Every binary protocol begins so: Kafka's length is a big-endian i32, MQTT's is 1 to 4 bytes of 7 "
+        "bits, RabbitMQ (AMQP 0-9-1) ends each frame with the byte 0xCE. A server that knows the length never "
+        "has to search for an end."
+    ),
+    hints=(
+        (
+            "Reply type = request type with the top bit set; reply id = request id. Build body first, then the "
+            "header around it: length = 8 + size of the body."
+        ),
+        (
+            "tutorial/tiny_broker.py: `frame` builds one, `Connection.answer` takes one apart, `hello` and "
+            "`ping` are the two methods. protocol/README.md, section 8, shows Hello and Welcome byte by byte."
+        ),
+    ),
+)
+
+
+@STAGE.check(
+    "Hello is answered with Welcome",
+    hint="Compare your Welcome with the hexdump in protocol/README.md, section 8; its limits will do for you. "
+    "Strings are a u16 length and UTF-8.",
+)
+async def welcome(trial: Trial) -> None:
+    """Version 1, no feature that was not offered, limits that leave room to work."""
+    connection = await trial.dial()
+    frame = await connection.hello()
+    connection.must_be(frame, "Welcome", version=1, features=0)
+    for field, least in LEAST.items():
+        if frame[field] < least:
+            problem = f"Welcome.{field} is {frame[field]}; the checks need {least} at least"
+            raise Failed(problem, expected=f"{field} of {least} or more", came=frame_line(frame))
+
+
+@STAGE.check(
+    "Ping is answered with Pong, with the same id and the same value",
+    hint="The id and the 8 bytes of the value come back as they came, whatever they are.",
+)
+async def pong(trial: Trial) -> None:
+    """The largest numbers come back whole, too."""
+    connection = await trial.client()
+    for value in (trial.rng.getrandbits(64), 0, 2**64 - 1):
+        frame_id = trial.rng.randrange(1, 2**32)
+        await connection.ok("Ping", frame_id=frame_id, value=value, expect={"id": frame_id, "value": value})
+
+
+@STAGE.check(
+    "after an answer the connection stays open for the next request",
+    hint="Read in a loop until the client ends its stream, not once.",
+)
+async def stays_open(trial: Trial) -> None:
+    """Ten requests, each sent when the one before was answered."""
+    connection = await trial.client()
+    for _ in range(10):
+        await connection.ping()
+
+
+@STAGE.check(
+    "a request with id 0 is carried out in silence",
+    hint="Id 0 means: tell me only if it fails. So the reply is built, and not sent.",
+)
+async def silence(trial: Trial) -> None:
+    """Only the second Ping is answered."""
+    connection = await trial.client()
+    await connection.send("Ping", frame_id=0, value=1)
+    if came := await connection.overhear(trial.quiet):
+        raise Failed("a request with id 0 was answered", expected="nothing", came=shown_hex(came))
+    await connection.ok("Ping", frame_id=9, value=2, expect={"id": 9, "value": 2})
+
+
+@STAGE.check(
+    "boot is the same number on every connection",
+    hint="Draw it once, when the server starts: a client knows by it whether it has come back to the same broker.",
+)
+async def same_boot(trial: Trial) -> None:
+    """Two connections, one after the other."""
+    first = await trial.client()
+    await first.aclose()
+    second = await trial.dial()
+    await second.ok("Hello", expect={"boot": first.limits["boot"]})

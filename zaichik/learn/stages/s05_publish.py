@@ -1,0 +1,176 @@
+"""S5: what is published reaches who has subscribed."""
+
+import struct
+import time
+
+from zaichik.learn import layouts
+from zaichik.learn.failure import Failed
+from zaichik.learn.stage import Stage
+from zaichik.learn.trace import frame_line
+from zaichik.learn.trial import Trial
+
+LARGE = 200_000
+CLOCKS_MAY_DIFFER_S = 3600
+
+STAGE = Stage(
+    number=5,
+    title="A publish reaches a subscriber",
+    chapter=6,
+    frames=("Subscribe", "Subscribed", "Publish", "Published", "Messages"),
+    goal=(
+        "Subscribe gives a connection a place in a topic; Publish appends to the topic, and every subscription "
+        "is sent what was appended. A message's place is its offset: 0, 1, 2 … without gaps."
+    ),
+    tested=(
+        "One publishes, another one reads: offsets, keys, payloads, whatever bytes they are made of. Batches, "
+        "which are two columns of strings, must arrive as they left."
+    ),
+    real=(
+        "Kafka has the same offsets, a partition for our topic, and batches too (RecordBatch v2); MQTT has no "
+        "offsets: a message is handed on and forgotten. Columns for a batch are Apache Arrow's layout for "
+        "binary arrays."
+    ),
+    hints=(
+        (
+            "Let a topic be a list of messages and a subscription an offset into it. Publishing appends and "
+            "wakes; sending is: while the offset is below the end, send and go on."
+        ),
+        (
+            "tutorial/tiny_broker.py: `read_batch`, `Topic.publish`, `Subscription.next_event` (what goes into "
+            "Messages), and `Connection.write`, which sends all replies before it looks at subscriptions."
+        ),
+    ),
+)
+
+
+@STAGE.check(
+    "Subscribe is answered with Subscribed",
+    hint="The epoch is the topic's time of birth in µs, never 0. A new topic begins at offset 0.",
+)
+async def subscribed(trial: Trial) -> None:
+    """A new topic: all stands at 0, and both readers learn the same epoch."""
+    one, two = await trial.client(), await trial.client()
+    start = {"start": 0, "live": 0, "committed": 0}
+    first = await one.ok("Subscribe", topic=trial.topic(), expect=start)
+    if first["epoch"] == 0:
+        raise Failed("Subscribed.epoch must not be 0", came=frame_line(first))
+    await two.ok("Subscribe", topic=trial.topic(), expect=start | {"epoch": first["epoch"]})
+
+
+@STAGE.check(
+    "a message published on one connection reaches a subscriber on another",
+    hint="After the batch is stored: which connections have a subscription to the topic, and who wakes them?",
+)
+async def reaches(trial: Trial) -> None:
+    """Three messages, one after the other: keys, payloads, offsets, the subscription's id."""
+    reader, writer = await trial.client(), await trial.client()
+    subscription = await reader.subscribe(trial.topic())
+    for offset in range(3):
+        message = (trial.payload(), trial.payload())
+        await writer.publish(trial.topic(), message, first_offset=offset, stored=1, compacted=0, subscribers=1)
+        await reader.messages(subscription, offset, [message])
+
+
+@STAGE.check(
+    "a batch arrives whole: every key and payload, empty ones and zero bytes too",
+    hint="Message i is bytes [offset i] to [offset i + 1] of its column, and the payloads begin where the keys end.",
+)
+async def batches(trial: Trial) -> None:
+    """Keys and payloads of chance, some of them empty."""
+    reader, writer = await trial.client(), await trial.client()
+    subscription = await reader.subscribe(trial.topic())
+    batch = [(trial.payload(trial.rng.randrange(3)), trial.payload(trial.rng.randrange(5))) for _ in range(12)]
+    batch += [(b"", b""), (b"\0", b"\0\xff"), (b"key", b"")]
+    await writer.publish(trial.topic(), *batch, first_offset=0, stored=len(batch))
+    await reader.messages(subscription, 0, batch)
+    await writer.publish(trial.topic(), *batch[:2], first_offset=len(batch), stored=2)
+    await reader.messages(subscription, len(batch), batch[:2])
+
+
+@STAGE.check(
+    "who publishes to a topic it reads gets Published before its own message",
+    hint="Put the reply into the output before the subscriptions are looked at.",
+)
+async def echo(trial: Trial) -> None:
+    """On one connection, several times."""
+    client = await trial.client()
+    subscription = await client.subscribe(trial.topic())
+    for offset in range(5):
+        message = trial.message()
+        request = await client.send("Publish", topic=trial.topic(), batch=[message])
+        client.must_be(await client.read(awaited="Published"), "Published", id=request, first_offset=offset)
+        await client.messages(subscription, offset, [message])
+
+
+@STAGE.check(
+    "a large message arrives whole",
+    hint="It takes many reads to get it and many writes to send it. Does your write send all it was given?",
+)
+async def large(trial: Trial) -> None:
+    """Two hundred thousand bytes."""
+    reader, writer = await trial.client(), await trial.client()
+    subscription = await reader.subscribe(trial.topic())
+    message = (b"", trial.payload(LARGE))
+    await writer.publish(trial.topic(), message)
+    await reader.messages(subscription, 0, [message])
+
+
+@STAGE.check(
+    "topics do not mix",
+    hint="Are subscriptions kept by topic? An event's id is that of the Subscribe, not that of the Publish.",
+)
+async def apart(trial: Trial) -> None:
+    """One reader of two topics, each with offsets of its own."""
+    client = await trial.client()
+    topics = [trial.topic("a"), trial.topic("b")]
+    subscriptions = [await client.subscribe(topic) for topic in topics]
+    published = [[trial.message() for _ in range(3)] for _ in topics]
+    for offset in range(3):
+        for topic, messages in zip(topics, published, strict=True):
+            await client.publish(topic, messages[offset], first_offset=offset)
+    for subscription, messages in zip(subscriptions, published, strict=True):
+        await client.messages(subscription, 0, messages)
+
+
+@STAGE.check(
+    "accepted_us is the broker's time in microseconds since 1970, and never goes back",
+    hint="Read the clock once for each Publish, and keep it with the messages. Seconds or milliseconds are not enough.",
+)
+async def times(trial: Trial) -> None:
+    """The same for every reader, and near this machine's clock."""
+    one, two = await trial.client(), await trial.client()
+    ids = [await client.subscribe(trial.topic()) for client in (one, two)]
+    before = 0
+    for _ in range(3):
+        await one.publish(trial.topic(), trial.message())
+        frames = [await client.event(i, awaited="Messages") for client, i in zip((one, two), ids, strict=True)]
+        accepted = frames[0]["accepted_us"]
+        one.must_be(frames[1], "Messages", accepted_us=accepted)
+        off = abs(accepted / 1_000_000 - time.time())
+        if off > CLOCKS_MAY_DIFFER_S or accepted < before:
+            raise Failed(
+                "accepted_us went back" if accepted < before else "accepted_us is not the time of day in µs since 1970",
+                expected=f"about {round(time.time() * 1_000_000)}",
+                came=frame_line(frames[0]),
+            )
+        before = accepted
+
+
+@STAGE.check(
+    "a batch whose columns do not add up is INVALID_FIELD, and nothing of it is stored",
+    hint="Check before you store: offsets begin at 0, never decrease, and end where their strings do.",
+)
+async def bad_batches(trial: Trial) -> None:
+    """No messages; offsets that decrease, do not begin at 0, promise more bytes than there are, or are not there."""
+    client = await trial.client()
+    for batch in (
+        struct.pack("<Iii", 0, 0, 0),
+        struct.pack("<I3i3i", 2, 0, 0, 0, 0, 2, 1) + b"x",
+        struct.pack("<I2i2i", 1, 1, 1, 0, 1) + b"kx",
+        struct.pack("<I2i2i", 1, 0, 0, 0, 5) + b"x",
+        struct.pack("<I2i2i", 1, 0, 0, 0, 1) + b"xy",
+        struct.pack("<I", 16),  # and no more than a broker accepts, or BATCH_TOO_LARGE would be right, too
+    ):
+        await client.send("Publish", frame_id=8, topic=trial.topic(), batch=batch)
+        client.must_be_error(await client.reply(8), "INVALID_FIELD", request_type=layouts.TYPES["Publish"], at="batch")
+    await client.publish(trial.topic(), trial.message(), first_offset=0)

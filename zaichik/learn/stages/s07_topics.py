@@ -1,0 +1,168 @@
+"""S7: topics come into being, and nobody needs to be there."""
+
+import anyio
+
+from zaichik.learn import wire
+from zaichik.learn.connection import Connection
+from zaichik.learn.failure import Failed
+from zaichik.learn.layouts import CAPACITY, FOREVER, LATEST, TTL, WINDOW
+from zaichik.learn.stage import Stage
+from zaichik.learn.trace import frame_line
+from zaichik.learn.trial import Trial
+from zaichik.learn.wire import Frame
+
+CREATORS = 8
+SETTINGS = 5
+
+STAGE = Stage(
+    number=7,
+    title="No subscribers, and topics that create themselves",
+    chapter=6,
+    frames=("CreateTopic", "TopicCreated"),
+    goal=(
+        "Publish works when nobody listens: the message gets its offset, and is gone when retention says so. "
+        "Topics come into being by being used; CreateTopic makes one with settings, and tells the settings in "
+        "force."
+    ),
+    tested=(
+        "Publishing to nobody; coming late; creating twice, with the same settings and with others; eight "
+        "clients that create the same topic at once."
+    ),
+    real=(
+        "Kafka creates topics on first use unless auto.create.topics.enable is false; NATS JetStream never "
+        "does; in MQTT a topic is nothing but a name. The first zaichik asked whether a topic exists and "
+        "created it in two steps: two clients at once got two topics, and the readers of the first one heard "
+        "nothing ever again."
+    ),
+    hints=(
+        (
+            "Look up and create must be one step, without anybody in between: a dict's setdefault, or one lock "
+            "around both."
+        ),
+        (
+            "tutorial/tiny_broker.py: `Broker.find` and `Connection.create_topic`. `settings is DEFAULTS` "
+            "tells whether anybody has named any: an automatic topic in which nothing was stored yet still "
+            "takes them."
+        ),
+    ),
+)
+
+
+@STAGE.check(
+    "a message that nobody reads is published all the same",
+    hint="Offsets belong to the topic. They grow whether somebody reads or not; subscribers is then 0.",
+)
+async def nobody(trial: Trial) -> None:
+    """Offsets grow."""
+    writer = await trial.client()
+    for offset in (0, 1):
+        await writer.publish(trial.topic(), trial.message(), first_offset=offset, stored=1, subscribers=0)
+    await writer.publish(trial.topic(), trial.message(), trial.message(), first_offset=2, stored=2, subscribers=0)
+
+
+@STAGE.check(
+    "with retention 0 a latecomer gets what comes, and nothing old",
+    hint="With retention_ttl 0, the default, earliest means the same as latest: the next offset.",
+)
+async def latecomer(trial: Trial) -> None:
+    """Two messages before, one after."""
+    client = await trial.client()
+    await client.ok("CreateTopic", topic=trial.topic(), settings={TTL: 0})
+    await client.publish(trial.topic(), trial.message(), trial.message())
+    subscription = await client.subscribe(trial.topic(), expect={"start": 2, "live": 2, "committed": 2})
+    await client.nothing("both messages were there before the subscription")
+    message = trial.message()
+    await client.publish(trial.topic(), message, first_offset=2)
+    await client.messages(subscription, 2, [message])
+
+
+@STAGE.check(
+    "CreateTopic tells all settings in force, in the order of their numbers",
+    hint="Five pairs of u8 and u64, whatever the request named; those it did not name have your defaults.",
+)
+async def settings(trial: Trial) -> None:
+    """What was named has that value, and the epoch is that of the topic."""
+    client = await trial.client()
+    named = {TTL: FOREVER, WINDOW: 500, CAPACITY: 77}
+    frame = await client.ok("CreateTopic", topic=trial.topic(), settings=named, expect={"created": 1})
+    told = frame["settings"]
+    if [number for number, _ in told] != list(range(1, SETTINGS + 1)) or not named.items() <= dict(told).items():
+        expected = f"settings 1 to {SETTINGS}, among them {named}"
+        raise Failed("TopicCreated does not tell the settings in force", expected=expected, came=frame_line(frame))
+    again = {"created": 0, "epoch": frame["epoch"], "settings": told}
+    await client.ok("CreateTopic", topic=trial.topic(), settings={CAPACITY: 77}, expect=again)
+    await client.ok("CreateTopic", topic=trial.topic(), expect=again)
+    await client.ok("Subscribe", topic=trial.topic(), expect={"epoch": frame["epoch"]})
+
+
+@STAGE.check(
+    "creating a topic again with other settings is TOPIC_EXISTS",
+    hint="Compare only what the request names. A topic in use is never changed.",
+)
+async def exists(trial: Trial) -> None:
+    """And the settings stay as they were."""
+    client = await trial.client()
+    await client.ok("CreateTopic", topic=trial.topic(), settings={CAPACITY: 77})
+    await client.refused("TOPIC_EXISTS", "CreateTopic", topic=trial.topic(), settings={CAPACITY: 78})
+    await client.ok("CreateTopic", topic=trial.topic(), settings={CAPACITY: 77}, expect={"created": 0})
+
+
+@STAGE.check(
+    "a topic that created itself takes settings as long as nothing was stored in it",
+    hint="Remember whether anybody has named settings. After the first CreateTopic, or the first message, they stay.",
+)
+async def automatic(trial: Trial) -> None:
+    """Subscribed to, then created, then created otherwise; published to, then created."""
+    client = await trial.client()
+    await client.subscribe(trial.topic())
+    frame = await client.ok("CreateTopic", topic=trial.topic(), settings={CAPACITY: 5}, expect={"created": 0})
+    if dict(frame["settings"])[CAPACITY] != 5:
+        raise Failed("an automatic topic did not take the capacity 5", expected="capacity 5", came=frame_line(frame))
+    await client.refused("TOPIC_EXISTS", "CreateTopic", topic=trial.topic(), settings={CAPACITY: 6})
+    await client.publish(trial.topic("used"), trial.message())
+    await client.refused("TOPIC_EXISTS", "CreateTopic", topic=trial.topic("used"), settings={CAPACITY: 5})
+
+
+@STAGE.check(
+    "clients that create the same topic at once get the same topic",
+    hint='Between "is it there?" and "make it", can another client come? Then there are two topics of one name.',
+)
+async def at_once(trial: Trial) -> None:
+    """One of them is told that it made it; all are told one epoch; a message reaches all."""
+    clients = [await trial.client() for _ in range(CREATORS)]
+    replies: list[Frame] = []
+    subscriptions: list[tuple[Connection, int]] = []
+
+    async def create(client: Connection) -> None:
+        replies.append(await client.ok("CreateTopic", topic=trial.topic(), settings={TTL: FOREVER}))
+        subscriptions.append((client, await client.subscribe(trial.topic(), start=LATEST)))
+
+    async with anyio.create_task_group() as tasks:
+        for client in clients:
+            tasks.start_soon(create, client)
+    made = sum(frame["created"] for frame in replies)
+    epochs = {frame["epoch"] for frame in replies}
+    if made != 1 or len(epochs) != 1:
+        problem = f"{made} of {CREATORS} clients were told that they made the topic, and {len(epochs)} epochs"
+        raise Failed(problem, expected="1, and one epoch", came=", ".join(map(frame_line, replies)))
+    message = trial.message()
+    await clients[0].publish(trial.topic(), message, subscribers=CREATORS)
+    for client, subscription in subscriptions:
+        await client.messages(subscription, 0, [message])
+
+
+@STAGE.check(
+    "a topic's name has 1 to 200 bytes and does not begin with $",
+    hint="Bytes, not letters: é is two of them. Anything else is INVALID_FIELD, and field says topic.",
+)
+async def names(trial: Trial) -> None:
+    """In every request that names a topic."""
+    client = await trial.client()
+    long = "é" * 100
+    await client.publish(long, trial.message())
+    for name in ("", long + "x", "$mine"):
+        await client.refused("INVALID_FIELD", "CreateTopic", topic=name, at="topic")
+        await client.refused("INVALID_FIELD", "Publish", topic=name, batch=[trial.message()], at="topic")
+        await client.refused("INVALID_FIELD", "Subscribe", topic=name, at="topic")
+    await client.send_frame(wire.encode("Publish", frame_id=9, topic=b"\xff\xfe", batch=[trial.message()]))
+    client.must_be_error(await client.reply(9), "INVALID_FIELD", at="topic")

@@ -1,0 +1,133 @@
+"""S8: leaving."""
+
+from typing import Any
+
+import anyio
+
+from zaichik.learn.failure import Failed
+from zaichik.learn.stage import Stage
+from zaichik.learn.trace import frame_line
+from zaichik.learn.trial import Trial
+
+STAGE = Stage(
+    number=8,
+    title="Unsubscribe",
+    chapter=10,
+    frames=("Unsubscribe", "Unsubscribed"),
+    goal=(
+        "Unsubscribe ends one subscription, and after its answer nothing of it comes any more. A connection "
+        "that ends, however it ends, takes its subscriptions with it."
+    ),
+    tested=(
+        "Messages are published after Unsubscribed; another subscription of the same connection must go on; a "
+        "reader's connection is torn down, and must soon not be counted any more."
+    ),
+    real=(
+        "MQTT lets messages in flight arrive after UNSUBACK; ours does not, so that a reader knows when it is "
+        "over. The first zaichik logged a failed write and kept the client as ready: its topic drained into a "
+        "dead socket."
+    ),
+    hints=(
+        (
+            "Answering Unsubscribe and forgetting the subscription must be one step; whoever writes messages "
+            "must look the subscription up again after each wait."
+        ),
+        (
+            "tutorial/tiny_broker.py: `Connection.unsubscribe`, and `Topic.live_readers`, which leaves out "
+            "those whose connection is done."
+        ),
+    ),
+)
+
+
+@STAGE.check(
+    "after Unsubscribed nothing of that subscription comes",
+    hint="Is there a queue or a task that still holds messages for it?",
+)
+async def nothing_after(trial: Trial) -> None:
+    """All that was published before has come; nothing that is published after does."""
+    client = await trial.client()
+    subscription = await client.subscribe(trial.topic())
+    messages = [trial.message() for _ in range(3)]
+    await client.publish(trial.topic(), *messages, subscribers=1)
+    await client.messages(subscription, 0, messages)
+    await client.ok("Unsubscribe", subscription=subscription)
+    await client.publish(trial.topic(), trial.message(), subscribers=0)
+    await client.nothing("the subscription had ended")
+
+
+@STAGE.check(
+    "a subscription that is not there is NO_SUCH_SUBSCRIPTION",
+    hint="Subscriptions belong to their connection: look the id up among this connection's own.",
+)
+async def unknown(trial: Trial) -> None:
+    """Never there; ended; another connection's."""
+    client, other = await trial.client(), await trial.client()
+    subscription = await client.subscribe(trial.topic(), frame_id=700)
+    for request in ("Unsubscribe", "Commit"):
+        more: dict[str, Any] = {"next": 0} if request == "Commit" else {}
+        await client.refused("NO_SUCH_SUBSCRIPTION", request, subscription=subscription + 1, **more)
+        await other.refused("NO_SUCH_SUBSCRIPTION", request, subscription=subscription, **more)
+    await client.ok("Unsubscribe", subscription=subscription)
+    await client.refused("NO_SUCH_SUBSCRIPTION", "Unsubscribe", subscription=subscription)
+
+
+@STAGE.check(
+    "two subscriptions of one connection to one topic are two",
+    hint="Keep subscriptions by their id, not by their topic.",
+)
+async def two(trial: Trial) -> None:
+    """Both get everything; when one ends, the other one goes on."""
+    client = await trial.client()
+    first, second = await client.subscribe(trial.topic()), await client.subscribe(trial.topic())
+    messages = [trial.message() for _ in range(4)]
+    await client.publish(trial.topic(), *messages[:2], subscribers=2)
+    await client.messages(first, 0, messages[:2])
+    await client.messages(second, 0, messages[:2])
+    await client.ok("Unsubscribe", subscription=first)
+    await client.publish(trial.topic(), *messages[2:], subscribers=1)
+    await client.messages(second, 2, messages[2:])
+    await client.nothing("the first subscription had ended")
+
+
+@STAGE.check(
+    "a Subscribe's id must be new, not 0, and greater than those before",
+    hint="Keep the greatest id of a Subscribe that succeeded. Events carry it, so it must never mean two things.",
+)
+async def ids(trial: Trial) -> None:
+    """The same id, a smaller one, 0; a greater one after the first was ended."""
+    client = await trial.client()
+    await client.subscribe(trial.topic(), frame_id=500)
+    for frame_id in (500, 499, 0):
+        await client.send("Subscribe", topic=trial.topic(), frame_id=frame_id)
+        client.must_be_error(await client.reply(frame_id), "INVALID_FIELD", at="id")
+    await client.ok("Unsubscribe", subscription=500)
+    await client.send("Subscribe", topic=trial.topic(), frame_id=500)
+    client.must_be_error(await client.reply(500), "INVALID_FIELD", at="id")
+    await client.subscribe(trial.topic(), frame_id=501)
+
+
+@STAGE.check(
+    "a reader whose connection broke is forgotten, and others go on",
+    hint="Whatever ends a connection (FIN, RST, a failed write), its subscriptions must leave their topics.",
+)
+async def broken(trial: Trial) -> None:
+    """One torn down, one that ends its stream; the third one reads on."""
+    gone, ended, stays, writer = [await trial.client() for _ in range(4)]
+    for client in (gone, ended):
+        await client.subscribe(trial.topic())
+    subscription = await stays.subscribe(trial.topic())
+    await gone.reset()
+    await ended.end()
+    began, offset = trial.elapsed, 0
+    while True:
+        message = trial.message()
+        frame = await writer.publish(trial.topic(), message)
+        await stays.messages(subscription, offset, [message])
+        offset += 1
+        if frame["subscribers"] == 1:
+            return
+        if trial.elapsed - began > trial.patience:
+            problem = f"{trial.patience:g} s after two of three readers had left, they are still counted"
+            raise Failed(problem, expected="Published subscribers=1", came=frame_line(frame))
+        await anyio.sleep(0.02)

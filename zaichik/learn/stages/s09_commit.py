@@ -1,0 +1,164 @@
+"""S9: the reader sets the pace."""
+
+from zaichik.learn.stage import Stage
+from zaichik.learn.trial import Trial
+
+STAGE = Stage(
+    number=9,
+    title="The commit gate",
+    chapter=11,
+    frames=("Commit", "Committed"),
+    goal=(
+        "A subscription is sent as many messages as it has credit for; those not yet settled by a Commit are "
+        "in flight. Free credit is computed, never counted: credit minus what is in flight."
+    ),
+    tested=(
+        "Credit 1 and 3, commits of some and of all, twice, too far; two subscriptions with credits of their "
+        "own; credit in bytes."
+    ),
+    real=(
+        "The same under many names: RabbitMQ's prefetch (basic.qos), MQTT 5's Receive Maximum (65,535 by "
+        "default), NATS JetStream's MaxAckPending (1,000 by default). Kafka's consumers pull instead. The "
+        "first zaichik kept a flag: a commit with nothing outstanding bought a message, and so did "
+        "unsubscribing and subscribing again."
+    ),
+    hints=(
+        (
+            "Keep cursor (next offset to send) and committed. In flight is what lies between. May another one "
+            "go? cursor - committed < credit. A commit only moves committed, forwards, up to cursor at most."
+        ),
+        (
+            "tutorial/tiny_broker.py: `Subscription.next_event` decides, `Connection.commit` settles: below "
+            "committed nothing happens, beyond cursor is NOT_IN_FLIGHT."
+        ),
+    ),
+)
+
+
+@STAGE.check(
+    "with credit 1 the second message waits for the commit of the first",
+    hint="Before you send: is less in flight than there is credit? After a commit: who wakes the writer?",
+)
+async def one_by_one(trial: Trial) -> None:
+    """Three messages, two commits."""
+    reader, writer = await trial.client(), await trial.client()
+    subscription = await reader.subscribe(trial.topic(), credit=1)
+    messages = [trial.message() for _ in range(3)]
+    await writer.publish(trial.topic(), *messages)
+    for offset, message in enumerate(messages):
+        await reader.messages(subscription, offset, [message])
+        await reader.nothing("one message was in flight, and credit was 1")
+        await reader.commit(subscription, offset + 1)
+    await reader.nothing("all messages had been read")
+
+
+@STAGE.check(
+    "a commit frees as much as it settles, and is cumulative",
+    hint="Commit(next) settles everything below next, not one message.",
+)
+async def cumulative(trial: Trial) -> None:
+    """Credit 3: three come; a commit of two brings two; a commit of all the rest."""
+    reader, writer = await trial.client(), await trial.client()
+    subscription = await reader.subscribe(trial.topic(), credit=3)
+    messages = [trial.message() for _ in range(8)]
+    await writer.publish(trial.topic(), *messages)
+    await reader.messages(subscription, 0, messages[:3])
+    await reader.nothing("three messages were in flight, and credit was 3")
+    await reader.commit(subscription, 2)
+    await reader.messages(subscription, 3, messages[3:5])
+    await reader.nothing("three messages were in flight again")
+    await reader.commit(subscription, 5)
+    await reader.messages(subscription, 5, messages[5:])
+
+
+@STAGE.check(
+    "a commit beyond what was delivered is NOT_IN_FLIGHT, and changes nothing",
+    hint="The limit is the cursor: the next offset you would send. A message not sent cannot be settled.",
+)
+async def too_far(trial: Trial) -> None:
+    """One delivered, two committed."""
+    reader, writer = await trial.client(), await trial.client()
+    subscription = await reader.subscribe(trial.topic(), credit=1)
+    messages = [trial.message() for _ in range(3)]
+    await writer.publish(trial.topic(), *messages)
+    await reader.messages(subscription, 0, messages[:1])
+    await reader.refused("NOT_IN_FLIGHT", "Commit", subscription=subscription, next=2)
+    await reader.nothing("the commit was refused")
+    await reader.commit(subscription, 1)
+    await reader.messages(subscription, 1, messages[1:2])
+
+
+@STAGE.check(
+    "a commit that settles nothing gives no credit",
+    hint="Is credit a number that every commit adds to? Compute it instead: credit - in flight.",
+)
+async def nothing_bought(trial: Trial) -> None:
+    """Nothing outstanding, and commits all the same; the same commit twice; one that goes back."""
+    reader, writer = await trial.client(), await trial.client()
+    subscription = await reader.subscribe(trial.topic(), credit=2)
+    for _ in range(3):
+        await reader.commit(subscription, 0)
+    messages = [trial.message() for _ in range(6)]
+    await writer.publish(trial.topic(), *messages)
+    await reader.messages(subscription, 0, messages[:2])
+    await reader.nothing("two messages were in flight, and credit was 2")
+    await reader.commit(subscription, 1)
+    await reader.commit(subscription, 1)
+    committed = {"committed": 1}
+    await reader.ok("Commit", subscription=subscription, next=0, expect=committed)
+    await reader.messages(subscription, 2, messages[2:3])
+    await reader.nothing("only one message was settled, and one had come for it")
+
+
+@STAGE.check(
+    "each subscription has a credit of its own",
+    hint="Keep what is in flight in the subscription, not in the connection, nor in the topic.",
+)
+async def own_credit(trial: Trial) -> None:
+    """Two on one connection, one of them out of credit."""
+    client, writer = await trial.client(), await trial.client()
+    slow, quick = await client.subscribe(trial.topic(), credit=1), await client.subscribe(trial.topic(), credit=10)
+    messages = [trial.message() for _ in range(5)]
+    await writer.publish(trial.topic(), *messages)
+    await client.messages(quick, 0, messages)
+    await client.messages(slow, 0, messages[:1])
+    await client.nothing("the slow subscription had settled nothing")
+    await client.commit(slow, 1)
+    await client.messages(slow, 1, messages[1:2])
+    await client.commit(quick, 5)
+    await client.nothing("it was the quick subscription that had settled something")
+
+
+@STAGE.check(
+    "credit also counts bytes, but one message is always allowed",
+    hint="Keys and payloads in flight must stay below credit_bytes; if nothing is in flight, any one message may go.",
+)
+async def in_bytes(trial: Trial) -> None:
+    """100 bytes of credit: 40 + 40 fit, another 40 do not; 500 go alone."""
+    reader, writer = await trial.client(), await trial.client()
+    subscription = await reader.subscribe(trial.topic(), credit=100, credit_bytes=100)
+    sizes = (40, 40, 40, 500, 10)
+    messages = [(b"", trial.payload(size)) for size in sizes]
+    for message in messages:
+        await writer.publish(trial.topic(), message)
+    await reader.messages(subscription, 0, messages[:2])
+    await reader.nothing("80 bytes were in flight, and 40 more are above 100")
+    await reader.commit(subscription, 2)
+    await reader.messages(subscription, 2, messages[2:3])
+    await reader.nothing("500 bytes go only when nothing is in flight")
+    await reader.commit(subscription, 3)
+    await reader.messages(subscription, 3, messages[3:4])
+    await reader.nothing("500 bytes were in flight, and credit was 100")
+    await reader.commit(subscription, 4)
+    await reader.messages(subscription, 4, messages[4:])
+
+
+@STAGE.check(
+    "a credit of 0 is INVALID_FIELD",
+    hint="Such a subscription would never get anything. credit and credit_bytes are at least 1.",
+)
+async def zero(trial: Trial) -> None:
+    """In messages, and in bytes."""
+    client = await trial.client()
+    await client.refused("INVALID_FIELD", "Subscribe", topic=trial.topic(), credit=0, at="credit")
+    await client.refused("INVALID_FIELD", "Subscribe", topic=trial.topic(), credit_bytes=0, at="credit_bytes")

@@ -1,0 +1,143 @@
+"""S10: who falls behind is told exactly how far."""
+
+from zaichik.learn.connection import Connection
+from zaichik.learn.layouts import CAPACITY, FOREVER, OFFSET, TTL
+from zaichik.learn.stage import Stage
+from zaichik.learn.trial import Trial
+
+ROOM = 5
+
+STAGE = Stage(
+    number=10,
+    title="Lag, told exactly",
+    chapter=7,
+    frames=("Lagged",),
+    goal=(
+        "A topic keeps its newest messages, at most `capacity`. A reader whose next message is gone is sent "
+        "one Lagged: from its place to the oldest message left, as soon as it has free credit; it uses none of "
+        "it. Nothing is lost in silence."
+    ),
+    tested=(
+        "A topic of 5 messages, a reader that waits, 13 messages. The report must be exact, come once, come "
+        "only when there is credit, and concern nobody else."
+    ),
+    real=(
+        "Kafka answers such a fetch with OFFSET_OUT_OF_RANGE, and the client then jumps (auto.offset.reset); "
+        "NATS drops and counts; Redis Streams trims and says nothing: a reader sees by the ids, if it looks. "
+        "The first zaichik met a lag with a pattern that did not match, and the reader froze."
+    ),
+    hints=(
+        (
+            "head = the oldest offset in the ring. Before each send: is the cursor below head? Then "
+            "Lagged(cursor, head), and cursor = head. Only with free credit, else it would have to be told "
+            "again."
+        ),
+        (
+            "tutorial/tiny_broker.py: `Topic.publish` drops from the front, `Topic.head` says what is left, "
+            "`Subscription.next_event` has the three cases in order: no credit, behind, next message."
+        ),
+    ),
+)
+
+
+async def _fallen_behind(trial: Trial, credit: int = 1) -> tuple[Connection, Connection, int]:
+    """A topic with room for 5, of whose 13 messages the reader has got the first `credit`."""
+    reader, writer = await trial.client(), await trial.client()
+    await writer.ok("CreateTopic", topic=trial.topic(), settings={CAPACITY: ROOM, TTL: FOREVER})
+    subscription = await reader.subscribe(trial.topic(), credit=credit)
+    first = [(b"", bytes([offset])) for offset in range(credit)]
+    await writer.publish(trial.topic(), *first)
+    await reader.messages(subscription, 0, first)
+    for offset in range(credit, 13):
+        await writer.publish(trial.topic(), (b"", bytes([offset])), first_offset=offset)
+    return reader, writer, subscription
+
+
+@STAGE.check(
+    "a reader that fell behind is told from where to where, and goes on there",
+    hint="to_offset is the oldest message left: next offset - capacity. Then comes that message.",
+)
+async def exact(trial: Trial) -> None:
+    """Offset 0 read, 1 to 7 gone, 8 to 12 left."""
+    reader, _, subscription = await _fallen_behind(trial)
+    await reader.commit(subscription, 1)
+    await reader.lagged(subscription, 1, 8)
+    for offset in range(8, 13):
+        await reader.messages(subscription, offset, [(b"", bytes([offset]))])
+        await reader.commit(subscription, offset + 1)
+    await reader.nothing("all that was left had been read, and the lag had been told")
+
+
+@STAGE.check(
+    "a reader without credit is told nothing yet, and later all in one",
+    hint="Check credit before you look for lag. What is told too early is wrong when more has gone meanwhile.",
+)
+async def not_before_credit(trial: Trial) -> None:
+    """More messages go while it waits; one report tells them all."""
+    reader, writer, subscription = await _fallen_behind(trial)
+    await reader.nothing("a message was in flight, and credit was 1")
+    await writer.publish(trial.topic(), (b"", b"more"), first_offset=13)
+    await reader.commit(subscription, 1)
+    await reader.lagged(subscription, 1, 9)
+    await reader.messages(subscription, 9, [(b"", bytes([9]))])
+
+
+@STAGE.check(
+    "a report of lag uses no credit, and skipped offsets are settled with the next commit",
+    hint="In flight is what was delivered. Offsets that were skipped never were.",
+)
+async def no_credit_used(trial: Trial) -> None:
+    """Credit 2, one settled, and the free one serves the message after the lag."""
+    reader, _, subscription = await _fallen_behind(trial, credit=2)
+    await reader.commit(subscription, 1)
+    await reader.lagged(subscription, 2, 8)
+    await reader.messages(subscription, 8, [(b"", bytes([8]))])
+    await reader.nothing("offsets 1 and 8 were in flight, and credit was 2")
+    await reader.commit(subscription, 9)
+    await reader.messages(subscription, 9, [(b"", bytes([9])), (b"", bytes([10]))])
+
+
+@STAGE.check(
+    "the lag of one reader is nobody else's",
+    hint="Each subscription has a cursor of its own; only the ring is shared.",
+)
+async def nobody_elses(trial: Trial) -> None:
+    """Another reader of the same topic gets everything, and is told of no lag."""
+    slow, quick, writer = [await trial.client() for _ in range(3)]
+    await writer.ok("CreateTopic", topic=trial.topic(), settings={CAPACITY: ROOM, TTL: FOREVER})
+    lagging = await slow.subscribe(trial.topic(), credit=1)
+    reading = await quick.subscribe(trial.topic())
+    for offset in range(13):
+        message = (b"", bytes([offset]))
+        await writer.publish(trial.topic(), message, subscribers=2)
+        await quick.messages(reading, offset, [message])
+    await slow.messages(lagging, 0, [(b"", b"\0")])
+    await slow.commit(lagging, 1)
+    await slow.lagged(lagging, 1, 8)
+    await writer.publish(trial.topic(), (b"", b"last"), first_offset=13)
+    await quick.messages(reading, 13, [(b"", b"last")])
+
+
+@STAGE.check(
+    "a subscription may start at an offset that is gone: first Lagged, then the oldest",
+    hint="Start where you are told, below the head if need be. The next thing the reader gets is then its lag.",
+)
+async def start_below(trial: Trial) -> None:
+    """Offset 2 of a topic that begins at 8."""
+    _, writer, _ = await _fallen_behind(trial)
+    subscription = await writer.subscribe(trial.topic(), start=OFFSET, value=2, expect={"start": 2, "live": 13})
+    await writer.lagged(subscription, 2, 8)
+    await writer.messages(subscription, 8, [(b"", bytes([offset])) for offset in range(8, 13)])
+
+
+@STAGE.check(
+    "a batch that is larger than the ring is BATCH_TOO_LARGE, and nothing of it is stored",
+    hint="A publisher that is told can split its batch. One that is not would lose the beginning of it.",
+)
+async def too_large(trial: Trial) -> None:
+    """Six messages for a ring of five; then five."""
+    client = await trial.client()
+    await client.ok("CreateTopic", topic=trial.topic(), settings={CAPACITY: ROOM})
+    batch = [trial.message() for _ in range(ROOM + 1)]
+    await client.refused("BATCH_TOO_LARGE", "Publish", topic=trial.topic(), batch=batch)
+    await client.publish(trial.topic(), *batch[:ROOM], first_offset=0, stored=ROOM)

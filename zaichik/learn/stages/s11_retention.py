@@ -1,0 +1,182 @@
+"""S11: what is kept for those who come late, and for how long."""
+
+import anyio
+
+from zaichik.learn.failure import Failed
+from zaichik.learn.layouts import EARLIEST, FOREVER, LATEST, OFFSET, TIME, TTL
+from zaichik.learn.stage import Stage
+from zaichik.learn.trace import frame_line
+from zaichik.learn.trial import Trial
+
+# Far from the edge on both sides. Between the two, right cannot be told from wrong on a busy machine.
+TTL_S, SURELY_THERE_S, SURELY_GONE_S = 0.4, 0.15, 1.2
+
+STAGE = Stage(
+    number=11,
+    title="Retention for latecomers",
+    chapter=8,
+    frames=("SubscriptionEnded",),
+    goal=(
+        "A topic with a retention keeps messages for those who come later: for a duration, or until the ring "
+        "needs the room. Reading history and reading what is new is the same walk along the same row, without "
+        "a seam."
+    ),
+    tested=(
+        "Latecomers start at earliest, latest, an offset, a time; history and news mix; messages expire, "
+        "before anybody came and before a waiting reader's turn."
+    ),
+    real=(
+        "Kafka keeps a week by default (log.retention.hours=168), and deletes whole segments, so that old "
+        "messages may outlive it; NATS JetStream has MaxAge, Redis Streams MAXLEN and MINID. The first zaichik "
+        "copied all retained messages for every subscriber, and cleaned up only when somebody published."
+    ),
+    hints=(
+        (
+            "A message is readable while accepted <= now < accepted + ttl, the same rule everywhere: for those "
+            "who come, for those who wait, for freeing. What expires is always the oldest: a prefix of the "
+            "ring."
+        ),
+        (
+            "tutorial/tiny_broker.py: `Topic.head` drops what has expired whenever somebody looks; "
+            "`Connection.subscribe` computes the four starts; `write` looks again once a second, since "
+            "messages expire silently."
+        ),
+    ),
+)
+
+
+@STAGE.check(
+    "with retention forever a latecomer gets the whole history, then what comes, without a seam",
+    hint=(
+        "Subscribed tells start (where it begins) and live (the next offset to be published): two different "
+        "numbers here."
+    ),
+)
+async def history(trial: Trial) -> None:
+    """Publishing goes on while history is read."""
+    reader, writer = await trial.client(), await trial.client()
+    await writer.ok("CreateTopic", topic=trial.topic(), settings={TTL: FOREVER})
+    messages = [(b"", f"{offset}".encode()) for offset in range(60)]
+    for message in messages[:30]:
+        await writer.publish(trial.topic(), message)
+
+    async def go_on() -> None:
+        for message in messages[30:]:
+            await writer.publish(trial.topic(), message)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(go_on)
+        frame = await reader.ok("Subscribe", topic=trial.topic(), start=EARLIEST, expect={"start": 0, "committed": 0})
+        if frame["live"] < 30:
+            raise Failed("30 messages were there: live should be 30 at least", came=frame_line(frame))
+        await reader.messages(frame.id, 0, messages)
+
+
+@STAGE.check(
+    "a subscription starts at latest, at an offset, or at a time",
+    hint="latest: the next offset. A time: the first message accepted at or after it, else the next offset.",
+)
+async def starts(trial: Trial) -> None:
+    """Four messages; each start sees those behind it. One beyond the end is OFFSET_AHEAD."""
+    client = await trial.client()
+    topic = trial.topic()
+    await client.ok("CreateTopic", topic=topic, settings={TTL: FOREVER})
+    messages = [trial.message() for _ in range(4)]
+    for message in messages:
+        await client.publish(topic, message)
+        await anyio.sleep(0.002)  # so that no two have the same time
+    first = await client.subscribe(topic)
+    accepted = []
+    for offset, message in enumerate(messages):
+        frame = await client.event(first, awaited="Messages")
+        client.must_be(frame, "Messages", base=offset, batch=[message])
+        accepted.append(frame["accepted_us"])
+    for start, value, offset in (
+        (OFFSET, 2, 2), (OFFSET, 4, 4), (TIME, accepted[1], 1), (TIME, accepted[2] + 1, 3),
+        (TIME, accepted[3] + 10_000_000, 4), (TIME, 0, 0), (LATEST, 0, 4),
+    ):  # fmt: skip
+        expect = {"start": offset, "live": 4, "committed": offset}
+        subscription = await client.subscribe(topic, start=start, value=value, expect=expect)
+        await client.messages(subscription, offset, messages[offset:])
+    await client.refused("OFFSET_AHEAD", "Subscribe", topic=topic, start=OFFSET, value=5)
+    await client.refused("INVALID_FIELD", "Subscribe", topic=topic, start=4, at="start")
+
+
+@STAGE.check(
+    "an epoch that is not the topic's is EPOCH_CHANGED",
+    hint="0 means any. Else offsets of another topic, of the same name, would be taken for this one's.",
+)
+async def epoch(trial: Trial) -> None:
+    """Right, none, wrong."""
+    client = await trial.client()
+    known = (await client.ok("CreateTopic", topic=trial.topic()))["epoch"]
+    await client.subscribe(trial.topic(), epoch=known, expect={"epoch": known})
+    await client.refused("EPOCH_CHANGED", "Subscribe", topic=trial.topic(), epoch=known + 1, at="epoch")
+
+
+@STAGE.check(
+    "until ends a subscription by itself",
+    hint="When the cursor reaches until: SubscriptionEnded, code 1 (UNTIL), next = the cursor. It needs no credit.",
+)
+async def until(trial: Trial) -> None:
+    """Two of four; the end comes although a message is in flight; Commit still works; nothing to read at all."""
+    client = await trial.client()
+    await client.ok("CreateTopic", topic=trial.topic(), settings={TTL: FOREVER})
+    messages = [trial.message() for _ in range(4)]
+    await client.publish(trial.topic(), *messages)
+    subscription = await client.subscribe(trial.topic(), until=2, credit=2)
+    await client.messages(subscription, 0, messages[:2])
+    client.must_be(await client.event(subscription), "SubscriptionEnded", code=1, next=2)
+    await client.commit(subscription, 2)
+    await client.publish(trial.topic(), trial.message(), subscribers=0)
+    await client.nothing("the subscription had ended")
+    empty = await client.subscribe(trial.topic(), start=OFFSET, value=3, until=3)
+    client.must_be(await client.event(empty), "SubscriptionEnded", code=1, next=3)
+
+
+@STAGE.check(
+    "a message is there within its retention, and not after it",
+    hint="retention_ttl_ms is in milliseconds, accepted_us in microseconds. Compare before every delivery.",
+)
+async def expires(trial: Trial) -> None:
+    """400 ms: who comes before 150 must get it, who comes after 1200 must not. What is between proves nothing."""
+    early, late, writer = [await trial.client() for _ in range(3)]
+    ttl = {TTL: round(TTL_S * 1000 * trial.scale)}
+    await writer.ok("CreateTopic", topic=trial.topic(), settings=ttl)
+    asked = trial.elapsed
+    message = trial.message()
+    await writer.publish(trial.topic(), message)
+    told = await early.ok("Subscribe", topic=trial.topic())
+    event = await early.event(told.id, awaited="the message")
+    trial.in_time(asked, SURELY_THERE_S)
+    early.must_be(told, "Subscribed", start=0, live=1)
+    early.must_be(event, "Messages", base=0, batch=[message])
+    await trial.wait(trial.elapsed, SURELY_GONE_S)
+    await late.subscribe(trial.topic(), expect={"start": 1, "live": 1})
+    await late.nothing("the message was past its retention")
+    # Who asks for its offset all the same is told that it is gone.
+    gone = await late.subscribe(trial.topic(), start=OFFSET, value=0)
+    await late.lagged(gone, 0, 1)
+
+
+@STAGE.check(
+    "a message that expires before a waiting reader's turn is skipped, and told as lag",
+    hint="Readers that wait follow the same rule as those that come. And lag is told even if no message follows it.",
+)
+async def expires_waiting(trial: Trial) -> None:
+    """Credit 1: the first is read in time, three more wait too long."""
+    reader, writer = await trial.client(), await trial.client()
+    await writer.ok("CreateTopic", topic=trial.topic(), settings={TTL: round(TTL_S * 1000 * trial.scale)})
+    subscription = await reader.subscribe(trial.topic(), credit=1)
+    messages = [trial.message() for _ in range(4)]
+    asked = trial.elapsed
+    await writer.publish(trial.topic(), *messages)
+    frame = await reader.event(subscription)
+    trial.in_time(asked, SURELY_THERE_S)
+    reader.must_be(frame, "Messages", base=0, batch=messages[:1])
+    await trial.wait(trial.elapsed, SURELY_GONE_S)
+    await reader.commit(subscription, 1)
+    await reader.lagged(subscription, 1, 4)
+    last = trial.message()
+    await writer.publish(trial.topic(), last, first_offset=4)
+    await reader.messages(subscription, 4, [last])

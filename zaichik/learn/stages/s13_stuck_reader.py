@@ -1,0 +1,188 @@
+"""S13: a reader that does not read."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import anyio
+
+from zaichik.learn import wire
+from zaichik.learn.connection import Connection
+from zaichik.learn.failure import Failed, Inconclusive
+from zaichik.learn.hose import hose
+from zaichik.learn.layouts import CAPACITY, FOREVER, LATEST, LEAST, TTL
+from zaichik.learn.stage import Stage
+from zaichik.learn.trial import Trial
+
+# Between two programs on one machine, Linux keeps up to 4 MiB on the sender's side, and on the reader's, as long as it
+# does not read, some 128 KiB. (With a smaller buffer packets are dropped, and sent again later and later.)
+# Few and large messages, so that it is over long before a broker may cut off who takes nothing, which is after 10 s.
+CHUNK, CHUNKS, CHUNKS_TO_BE_STUCK, ROOM = LEAST["max_message"], 96, 32, 5
+SURELY_NOT_CUT_OFF_S = 8.0
+# Requests whose replies nobody reads: 2 MiB of them, of 32 bytes each. Marks are close, so that even a slow broker that
+# goes on is seen to go on, and few are sent ahead: this is about memory, and no flood.
+REQUESTS_A_MARK, MARKS, MARKS_AHEAD = 500, 128, 4
+STALLED_S = 2.0
+
+STAGE = Stage(
+    number=13,
+    title="A stuck reader harms nobody",
+    heavy=True,
+    chapter=12,
+    goal=(
+        "A program that does not read its socket must cost the broker a bounded amount of memory, and nobody "
+        "else any time. Its messages lag, its requests wait, and at last it may be cut off."
+    ),
+    tested=(
+        "A subscriber stops reading while 24 MiB are published. Others are served meanwhile; what was kept for "
+        "it must have been bounded, and reported. Then a client sends requests and reads no reply."
+    ),
+    real=(
+        "NATS cuts off a client that has 64 MB pending or takes no bytes for 10 s (max_pending, "
+        "write_deadline); Redis has client-output-buffer-limit (pubsub 32mb 8mb 60). RabbitMQ stops reading "
+        "from publishers instead. The first zaichik had a reader's own commits wait behind its unfinished send."
+    ),
+    hints=(
+        (
+            "Take from a topic only what the socket takes from you: while more than some 256 KiB wait to be "
+            "sent, leave messages in the ring (where they may be evicted). While replies pile up, do not read "
+            "requests."
+        ),
+        (
+            "zaichik/broker/subscription_manager.py and connection.py: `soft_output` and `max_replies` are the "
+            "two limits. tutorial/tiny_broker.py has the first one, and says in its docstring that it leaves "
+            "out the second."
+        ),
+    ),
+)
+
+
+@contextmanager
+def _not_yet_cut_off(trial: Trial) -> Iterator[None]:
+    """After some time in here nothing proves anything, because the stuck reader may have been cut off."""
+    began = trial.elapsed
+    try:
+        yield
+    except Failed:
+        if trial.elapsed - began > SURELY_NOT_CUT_OFF_S:
+            raise Inconclusive(
+                "a reader that takes nothing for 10 s may be cut off, and this took nearly as long"
+            ) from None
+        raise
+
+
+async def _stuck(trial: Trial) -> tuple[Connection, Connection, int]:
+    """A reader with credit for all that comes, and a writer, of a topic with little room."""
+    stuck, writer = await trial.client(), await trial.client()
+    await writer.ok("CreateTopic", topic=trial.topic(), settings={CAPACITY: ROOM, TTL: FOREVER})
+    subscription = await stuck.subscribe(trial.topic(), credit_bytes=2**32 - 1)
+    return stuck, writer, subscription
+
+
+def _chunk(offset: int) -> tuple[bytes, bytes]:
+    return b"", offset.to_bytes(4, "little") + bytes(CHUNK - 4)
+
+
+@STAGE.check(
+    "publishers and other readers do not wait for a reader that does not read",
+    hint="Who sends to the stuck socket, and who waits for that? It must be the stuck connection's own task alone.",
+)
+async def others_go_on(trial: Trial) -> None:
+    """All is published, and all of it read by somebody else."""
+    stuck, writer, _ = await _stuck(trial)
+    reader = await trial.client()
+    subscription = await reader.subscribe(trial.topic(), credit_bytes=2**32 - 1)
+    with _not_yet_cut_off(trial):
+        for offset in range(CHUNKS_TO_BE_STUCK):
+            await writer.publish(trial.topic(), _chunk(offset), first_offset=offset, subscribers=2)
+            await reader.messages(subscription, offset, [_chunk(offset)])
+    await stuck.reset()
+
+
+@STAGE.check(
+    "what is kept for a stuck reader is bounded, and what it missed is told when it reads again",
+    hint="Is there a queue for each subscriber, or a send buffer without a limit? Leave messages in the ring until the "
+    "socket takes them.",
+)
+async def bounded(trial: Trial) -> None:
+    """Reading again, it gets messages and lag without a gap, and surely not everything."""
+    stuck, writer, subscription = await _stuck(trial)
+    expected, missed = 0, 0
+    with _not_yet_cut_off(trial):
+        for offset in range(CHUNKS):
+            await writer.publish(trial.topic(), _chunk(offset), first_offset=offset)
+        while expected < CHUNKS:
+            frame = await stuck.event(subscription, awaited=f"the message with offset {expected}, or lag")
+            if frame.name == "Lagged":
+                stuck.must_be(frame, "Lagged", from_offset=expected)
+                missed += frame["to_offset"] - expected
+                expected = frame["to_offset"]
+            else:
+                await _same(stuck, frame, expected)
+                expected += len(frame.messages)
+    if not missed:
+        kept = CHUNKS * CHUNK // 2**20
+        problem = f"all {kept} MiB were kept for a reader that did not read, though the ring holds {ROOM} messages"
+        raise Failed(problem, expected="Lagged, at some place", came="every message")
+
+
+async def _same(client: Connection, frame: wire.Frame, expected: int) -> None:
+    client.must_be(frame, "Messages", base=expected)
+    if [message.payload[:4] for message in frame.messages] != [
+        (expected + index).to_bytes(4, "little") for index in range(len(frame.messages))
+    ]:
+        raise Failed(f"the message with offset {expected} has another payload than was published")
+
+
+@STAGE.check(
+    "what a stuck reader itself asks for is still carried out",
+    hint="Read requests and write messages in two tasks: a send that waits must not stop the reading.",
+)
+async def own_requests(trial: Trial) -> None:
+    """It publishes to another topic while its own messages wait."""
+    stuck, writer, _ = await _stuck(trial)
+    other = await writer.subscribe(trial.topic("other"))
+    with _not_yet_cut_off(trial):
+        for offset in range(CHUNKS_TO_BE_STUCK):
+            await writer.publish(trial.topic(), _chunk(offset), first_offset=offset)
+        message = trial.message()
+        await stuck.send("Publish", frame_id=0, topic=trial.topic("other"), batch=[message])
+        await stuck.flush()
+        await writer.messages(other, 0, [message])
+    await stuck.reset()
+
+
+@STAGE.check(
+    "replies that nobody reads do not pile up without a bound",
+    hint="When more than some 128 KiB of replies wait to be sent, stop reading that client's requests.",
+    once=True,
+)
+async def replies(trial: Trial) -> None:
+    """Requests whose long replies are not read; marks between them tell how many were carried out."""
+    watcher = await trial.client()
+    topic, marks_topic = trial.topic(), trial.topic("marks")
+    marks = await watcher.subscribe(marks_topic, start=LATEST)
+    await watcher.ok("CreateTopic", topic=topic, settings={CAPACITY: 1})
+    requests = wire.encode("Publish", frame_id=7, topic=topic, batch=[(b"", b"")]) * REQUESTS_A_MARK
+    requests += wire.encode("Publish", frame_id=0, topic=marks_topic, batch=[(b"", b"mark")])
+    ahead = anyio.Semaphore(MARKS_AHEAD)
+    seen = 0
+    async with hose(trial.target) as greedy, anyio.create_task_group() as tasks:
+        await greedy.pour(wire.encode("Hello", frame_id=0))
+
+        async def pour_all() -> None:
+            for _ in range(MARKS):
+                await ahead.acquire()
+                if not await greedy.pour(requests):
+                    return
+
+        tasks.start_soon(pour_all)
+        while seen < MARKS and await watcher.has_event(marks, STALLED_S * max(1.0, trial.scale)):
+            for message in await watcher.next_messages(marks):
+                seen = message.offset + 1
+                ahead.release()
+        tasks.cancel_scope.cancel()
+    await watcher.ping()
+    if seen == MARKS:
+        total = MARKS * REQUESTS_A_MARK
+        problem = f"{total:,} requests were carried out although not one of their replies had been read"
+        raise Failed(problem, expected="at some point, no more requests are read", came="all were carried out")

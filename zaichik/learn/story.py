@@ -1,0 +1,145 @@
+"""A result as something to read: for a person in sections, for programs as JSON or JUnit's XML."""
+
+import xml.etree.ElementTree as ET
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from zaichik.learn.runner import FAILED, INCONCLUSIVE, SKIPPED, Result
+from zaichik.learn.stages import STAGES
+from zaichik.learn.wire import AFTER_LAST
+
+FRAMES_SHOWN = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of the story.
+
+    Attributes:
+        title: such as "expected".
+        lines: its text.
+    """
+
+    title: str
+    lines: tuple[str, ...]
+
+
+def sections(result: Result) -> list[Section]:
+    """Why a check failed, from the verdict to the details."""
+    failure = result.failure
+    if failure is None:
+        return [Section("because", (result.reason,))] if result.reason else []
+    again = f"zaichik learn check {result.check.id} --seed {result.seed}  (frames are sent {result.pattern})"
+    told = [
+        ("wrong", (failure.summary,)),
+        ("asked", (failure.asked,)),
+        ("expected", (failure.expected,)),
+        ("came", (failure.came,)),
+        ("first wrong byte", _wrong_byte(result)),
+        ("proof", failure.excerpt),
+        ("likely cause", (failure.cause,)),
+        ("the server", (result.obituary,)),
+        ("frames", _frames(result)),
+        ("server's output", tuple(result.output.splitlines())),
+        ("run it again", (again,)),
+    ]
+    return [Section(title, lines) for title, lines in told if any(lines)]
+
+
+def _wrong_byte(result: Result) -> tuple[str, ...]:
+    wrong = result.failure.wrong if result.failure else None
+    if wrong is None:
+        return ()
+    bytes_ = [f"{name} {data.hex(' ')}" for name, data in (("expected", wrong.expected), ("came", wrong.came)) if data]
+    where = wrong.field if wrong.field == AFTER_LAST else f"in the field {wrong.field}"
+    return (f"byte {wrong.at} of the frame, {where}: {', '.join(bytes_) or 'the frame ends there'}",)
+
+
+def _frames(result: Result) -> tuple[str, ...]:
+    lines = []
+    several = len({entry.connection for entry in result.trace.entries}) > 1
+    for entry in result.trace.last(FRAMES_SHOWN):
+        who = f" #{entry.connection}" if several else ""
+        lines.append(f"{entry.at:8.3f} s{who} {entry.direction} {entry.line()}")
+        if entry.data:
+            lines.append(f"{'':>{13 + len(who)}} {entry.hex()}")
+    left_out = len(result.trace.entries) - FRAMES_SHOWN
+    return (f"… {left_out} before", *lines) if left_out > 0 else tuple(lines)
+
+
+def as_json(result: Result) -> dict[str, Any]:
+    """A result as JSON has it."""
+    state: dict[str, Any] = {
+        "check": result.check.id,
+        "title": result.check.title,
+        "outcome": result.outcome,
+        "seeds": list(result.seeds),
+        "seconds": round(result.seconds, 3),
+    }
+    if result.reason:
+        state["reason"] = result.reason
+    if (failure := result.failure) is not None:
+        wrong = failure.wrong
+        state["failure"] = {
+            "seed": result.seed,
+            "pattern": result.pattern,
+            "summary": failure.summary,
+            "asked": failure.asked,
+            "expected": failure.expected,
+            "came": failure.came,
+            "wrong_byte": wrong and {"at": wrong.at, "field": wrong.field},
+            "proof": list(failure.excerpt),
+            "cause": failure.cause,
+            "hint": result.check.hint,
+            "server": result.obituary,
+            "output": result.output,
+            "frames": [
+                {
+                    "seconds": round(entry.at, 6),
+                    "connection": entry.connection,
+                    "direction": entry.direction,
+                    "frame": entry.line(),
+                    "hex": entry.data.hex(),
+                }
+                for entry in result.trace.entries
+            ],
+        }
+    return state
+
+
+def junit(results: Iterable[Result]) -> str:
+    """Results as the XML that continuous integration systems read."""
+    root = ET.Element("testsuites", name="zaichik learn")
+    titles = {stage.number: f"{stage.id} {stage.title}" for stage in STAGES}
+    for number, group in groupby(results, key=lambda result: result.check.stage):
+        cases = list(group)
+        bad = sum(result.is_bad for result in cases)
+        skipped = sum(result.outcome == SKIPPED for result in cases)
+        counts = {"tests": str(len(cases)), "failures": str(bad), "skipped": str(skipped)}
+        suite = ET.SubElement(root, "testsuite", {"name": titles[number], **counts})
+        for result in cases:
+            name = f"{result.check.id} {result.check.title}"
+            case = ET.SubElement(suite, "testcase", classname=f"S{number}", name=name, time=f"{result.seconds:.3f}")
+            if result.outcome in {FAILED, INCONCLUSIVE}:
+                summary = result.failure.summary if result.failure else result.reason
+                ET.SubElement(case, "failure", message=_xml(summary)).text = _xml(as_text(result))
+            elif result.outcome == SKIPPED:
+                ET.SubElement(case, "skipped", message=result.reason)
+    ET.indent(root)
+    return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def as_text(result: Result) -> str:
+    """The sections one below the other, without any colour."""
+    return "\n".join(
+        f"{section.title}: {section.lines[0]}" if len(section.lines) == 1
+        else "\n".join([f"{section.title}:", *(f"  {line}" for line in section.lines)])
+        for section in sections(result)
+    )  # fmt: skip
+
+
+def _xml(text: str) -> str:
+    """Text without the characters that XML cannot hold."""
+    return "".join(char if char in "\n\t" or char.isprintable() else f"\\x{ord(char):02x}" for char in text)

@@ -1,0 +1,87 @@
+"""What went over the wire in one trial: every frame, both ways, with its time, its bytes and its fields."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from zaichik.learn.layouts import HEADER
+from zaichik.learn.wire import BadFrame, Frame, frame_size, parse, show_value
+
+HEX_SHOWN = 40  # bytes of a frame that are shown in hexadecimal
+_OUT, _IN = "->", "<-"
+_QUIET = {"length", "type", "zero", "flags", "id"}  # told by the frame's name, or of no interest when 0
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of the record.
+
+    Attributes:
+        at: seconds since the trial began.
+        connection: which of the trial's connections, counted from 1.
+        direction: "->" to the broker, "<-" from it, "--" for what happened to the connection itself.
+        data: the bytes, if there were any.
+        frame: the same taken apart, if they are a frame.
+        note: what the bytes alone do not tell.
+    """
+
+    at: float
+    connection: int
+    direction: str
+    data: bytes
+    frame: Frame | None
+    note: str = ""
+
+    def line(self) -> str:
+        """Name and fields, without time and bytes."""
+        size = len(self.data)
+        raw = f"{size} raw {'byte' if size == 1 else 'bytes'}" if size else ""
+        what = frame_line(self.frame) if self.frame else raw
+        return " ".join(filter(None, (what, f"({self.note})" if self.note else "")))
+
+    def hex(self) -> str:
+        """The first bytes in hexadecimal."""
+        return shown_hex(self.data)
+
+
+def shown_hex(data: bytes) -> str:
+    """Bytes in hexadecimal, cut where it gets long."""
+    more = len(data) - HEX_SHOWN
+    return data[:HEX_SHOWN].hex(" ") + (f" … {more} more" if more > 0 else "")
+
+
+def frame_line(frame: Frame) -> str:
+    """A frame in one line: name, id, flags if any, and the body's fields."""
+    flags = f" flags={frame.flags:#x}" if frame.flags else ""
+    fields = [f"{s.name}={show_value(s.name, s.kind, s.value)}" for s in frame.spans if s.name not in _QUIET]
+    return " ".join([f"{frame.name} id={frame.id}{flags}", *fields])
+
+
+def whole(data: bytes) -> Frame | None:
+    """The frame that these bytes are; None if they are none, or more than one."""
+    try:
+        return parse(data) if len(data) >= HEADER.size and frame_size(data) == len(data) else None
+    except BadFrame:
+        return None
+
+
+@dataclass(slots=True)
+class Trace:
+    """The record of one trial. Lines are only ever added."""
+
+    entries: list[Entry] = field(default_factory=list)
+
+    def sent(self, at: float, connection: int, data: bytes, note: str = "") -> None:
+        """Bytes that are one frame, or on purpose none."""
+        self.entries.append(Entry(at, connection, _OUT, data, whole(data), note))
+
+    def received(self, at: float, connection: int, data: bytes, frame: Frame | None, note: str = "") -> None:
+        """A frame, or bytes that should have been one."""
+        self.entries.append(Entry(at, connection, _IN, data, frame, note))
+
+    def happened(self, at: float, connection: int, note: str) -> None:
+        """Opened, ended, torn down."""
+        self.entries.append(Entry(at, connection, "--", b"", None, note))
+
+    def last(self, count: int) -> Iterator[Entry]:
+        """The newest entries, oldest of them first."""
+        yield from self.entries[-count:]

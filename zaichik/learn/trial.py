@@ -1,0 +1,162 @@
+"""One run of one check: a seed, a pace, a record, and the connections it opened."""
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from random import Random
+from string import ascii_lowercase
+from typing import Any, Protocol
+
+import anyio
+
+from zaichik.learn import causes
+from zaichik.learn.connection import Connection
+from zaichik.learn.failure import Failed, Inconclusive
+from zaichik.learn.patterns import Pattern
+from zaichik.learn.trace import Trace
+
+PATTERNS = tuple(Pattern)
+FIRST_STAGE_WITH_PATTERNS = 2  # before that a broker need not know that TCP has no messages
+QUIET_S = 0.08  # how long nothing must come, to be taken for nothing; any wrong event is long due by then
+PATIENCE_S = 3.0  # how long something that must come may take
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where the broker under test listens."""
+
+    host: str
+    port: int
+
+
+class Instance(Protocol):
+    """A server of the trial's own."""
+
+    target: Target
+
+    async def terminate(self) -> str:
+        """Ask it to end (SIGTERM). Returns "" or what went wrong."""
+
+
+class Host(Protocol):
+    """Who can start servers for a check that needs one for itself."""
+
+    def fresh(self) -> Any:
+        """An async context manager with an `Instance`.
+
+        Raises:
+            Skipped: here nobody can.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How long things take.
+
+    Attributes:
+        scale: factor of all periods that a check waits on purpose.
+        patience: seconds to wait for something that must come.
+    """
+
+    scale: float = 1.0
+    patience: float = PATIENCE_S
+
+    def doubled(self) -> "Pace":
+        """For another try on a machine that was too busy for this one."""
+        return Pace(self.scale * 2, self.patience * 2)
+
+
+class Trial:
+    """What a check gets.
+
+    Args:
+        target: the broker.
+        host: for those who need a server of their own.
+        name: begins the names of the trial's topics; no two trials at one broker have the same.
+        stage: its number.
+        seed: decides pattern, names, payloads, and every other choice.
+        pace: how long things take.
+
+    Attributes:
+        rng: the only source of chance.
+        trace: the record.
+    """
+
+    def __init__(self, target: Target, host: Host, *, name: str, stage: int, seed: int, pace: Pace) -> None:
+        self.target = target
+        self.host = host
+        self.seed = seed
+        self.scale = pace.scale
+        self.patience = pace.patience
+        self.quiet = QUIET_S * pace.scale
+        self.rng = Random(seed)  # noqa: S311 (chance that can be repeated, not secrets)
+        self.pattern = PATTERNS[seed % len(PATTERNS)] if stage >= FIRST_STAGE_WITH_PATTERNS else Pattern.WHOLE
+        self.trace = Trace()
+        self._name = name
+        self._connections: list[Connection] = []
+        self._began = time.monotonic()
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the trial began."""
+        return time.monotonic() - self._began
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator["Trial"]:
+        """Close whatever was opened, however it ends."""
+        try:
+            yield self
+        finally:
+            with anyio.CancelScope(shield=True):
+                for connection in self._connections:
+                    await connection.aclose()
+
+    async def dial(self, target: Target | None = None) -> Connection:
+        """A connection, without a Hello."""
+        where = target or self.target
+        number = len(self._connections) + 1
+        try:
+            with anyio.fail_after(self.patience):
+                stream = await anyio.connect_tcp(where.host, where.port)
+        except TimeoutError:
+            raise Failed(f"no connection could be made within {self.patience:g} s") from None
+        except OSError:
+            raise Failed("no connection could be made", cause=causes.REFUSED) from None
+        connection = Connection(stream, self, number)
+        self._connections.append(connection)
+        self.trace.happened(self.elapsed, number, "connected")
+        return connection
+
+    async def client(self, **fields: Any) -> Connection:
+        """A connection that has said Hello."""
+        connection = await self.dial()
+        await connection.hello(**fields)
+        return connection
+
+    def topic(self, label: str = "t") -> str:
+        """A topic's name that no other trial uses."""
+        return f"{self._name}-{label}"
+
+    def payload(self, size: int | None = None) -> bytes:
+        """A few letters of chance, so that people can tell them apart; with a size, any bytes."""
+        if size is not None:
+            return self.rng.randbytes(size)
+        return "".join(self.rng.choices(ascii_lowercase, k=self.rng.randrange(1, 20))).encode()
+
+    def message(self, key: bytes = b"") -> tuple[bytes, bytes]:
+        """A message with a payload of chance."""
+        return key, self.payload()
+
+    def since(self, moment: float) -> float:
+        """Seconds, by an unscaled check's watch, since `elapsed` had this value."""
+        return (self.elapsed - moment) / self.scale
+
+    async def wait(self, moment: float, seconds: float) -> None:
+        """Wait until so many (scaled) seconds have passed since `elapsed` had this value."""
+        await anyio.sleep(max(0.0, (seconds - self.since(moment)) * self.scale))
+
+    def in_time(self, moment: float, seconds: float) -> None:
+        """Give up, without blame, if more than so many (scaled) seconds have passed since then."""
+        if self.since(moment) > seconds:
+            raise Inconclusive(f"{self.since(moment):.2f} s passed where {seconds:g} s were allowed")

@@ -1,0 +1,315 @@
+"""The wire format, told a second time: every frame put together and taken apart, by a table and `struct` alone.
+
+The project has a declaration and a codec already. A tester that used them would agree with their mistakes, so this
+is a second reading of `protocol/README.md`. It keeps what the codec throws away: where in the frame each field
+lay, because that is what a learner needs to hear.
+"""
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import Any
+
+from zaichik.learn.layouts import DEFAULTS, ERRORS, EVENTS, HEADER, LAYOUTS, MAX_LENGTH, NEVER, TYPES, fields_of
+
+AFTER_LAST = "after the last field"  # where bytes can be, too
+
+_INTEGERS = {"u8": "<B", "u16": "<H", "u32": "<I", "u64": "<Q", "i64": "<q"}
+
+
+class BadFrame(Exception):
+    """Bytes that are no frame of this protocol.
+
+    Attributes:
+        at: how many bytes from the frame's beginning the trouble starts.
+        field: the field it starts in.
+        problem: what is wrong, as a sentence.
+        so_far: the frame with those fields that could be read; None if not even its type could.
+    """
+
+    so_far: "Frame | None" = None
+
+    def __init__(self, at: int, field: str, problem: str) -> None:
+        super().__init__(problem)
+        self.at = at
+        self.field = field
+        self.problem = problem
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A field of a frame, and the bytes it lay in.
+
+    Attributes:
+        name, kind, value: which field, in what layout, and what it says.
+        at: of its first byte, counted from the frame's first one.
+        raw: its bytes.
+    """
+
+    name: str
+    kind: str
+    at: int
+    raw: bytes
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message as it was delivered."""
+
+    offset: int
+    key: bytes
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A frame that was taken apart.
+
+    Attributes:
+        name: such as "Published"; "type 0x7e" if the protocol has no such type.
+        data: all its bytes.
+        spans: header and body, field by field, in order.
+    """
+
+    name: str
+    type: int
+    flags: int
+    id: int
+    data: bytes
+    spans: tuple[Span, ...]
+
+    def __getitem__(self, field: str) -> Any:
+        """The value of a field."""
+        return self.span(field).value
+
+    def span(self, field: str) -> Span:
+        """A field with its place.
+
+        Raises:
+            KeyError: this frame has none of that name.
+        """
+        for span in self.spans:
+            if span.name == field:
+                return span
+        raise KeyError(f"{self.name} has no field {field}")
+
+    @property
+    def is_event(self) -> bool:
+        """Whether it came unasked."""
+        return self.type in EVENTS
+
+    @property
+    def messages(self) -> list[Message]:
+        """What a Messages frame brings, each with its offset."""
+        pairs = self["batch"]
+        deltas = self["deltas"] if self.flags & 1 else range(len(pairs))
+        return [Message(self["base"] + delta, *pair) for delta, pair in zip(deltas, pairs, strict=True)]
+
+
+# -- building ------------------------------------------------------------------------------------------------
+
+
+def encode(name: str, /, *, frame_id: int, flags: int = 0, zero: int = 0, **fields: Any) -> bytes:
+    """The bytes of a frame. Fields that are not given take the table's defaults."""
+    given = DEFAULTS.get(name, {}) | fields
+    body = b"".join(encode_field(kind, given.pop(field)) for field, kind in fields_of(TYPES[name], flags))
+    if given:
+        raise TypeError(f"{name} has no field {', '.join(given)}")
+    return raw_frame(TYPES[name], body, frame_id=frame_id, flags=flags, zero=zero)
+
+
+def raw_frame(kind: int, body: bytes, *, frame_id: int, flags: int = 0, zero: int = 0) -> bytes:
+    """A header for any body, whether it makes sense or not."""
+    return HEADER.pack(8 + len(body), kind, flags, zero, frame_id) + body
+
+
+def encode_field(kind: str, value: Any) -> bytes:
+    """The bytes of one field. Bytes where something else is expected are taken as they are."""
+    match kind:
+        case "magic" | "rest":
+            return bytes(value)
+        case "str":
+            data = value if isinstance(value, bytes) else value.encode()
+            return struct.pack("<H", len(data)) + data
+        case "settings":
+            pairs = list(value.items() if isinstance(value, dict) else value)
+            return struct.pack("<B", len(pairs)) + b"".join(struct.pack("<BQ", *pair) for pair in pairs)
+        case "batch":
+            return value if isinstance(value, bytes) else encode_batch(value)
+        case "deltas":
+            return struct.pack(f"<{len(value) + 1}I", len(value), *value)
+        case _:
+            return struct.pack(_INTEGERS[kind], value)
+
+
+def encode_batch(messages: Sequence[tuple[bytes, bytes]]) -> bytes:
+    """The two columns of keys and payloads."""
+    count = len(messages)
+    columns = [[message[index] for message in messages] for index in (0, 1)]
+    offsets = [struct.pack(f"<{count + 1}i", *accumulate(map(len, column), initial=0)) for column in columns]
+    return struct.pack("<I", count) + b"".join(offsets) + b"".join(columns[0]) + b"".join(columns[1])
+
+
+# -- taking apart --------------------------------------------------------------------------------------------
+
+
+def frame_size(data: bytes | bytearray) -> int | None:
+    """How long the frame at the front of these bytes is; None if its length field is not all here.
+
+    Raises:
+        BadFrame: no frame can be that long or that short.
+    """
+    if len(data) < 4:
+        return None
+    length = int.from_bytes(data[:4], "little")
+    if not 8 <= length <= MAX_LENGTH:
+        raise BadFrame(0, "length", f"a length of {length:,} cannot be: 8 is the least, and no frame is that large")
+    return 4 + length
+
+
+def parse(data: bytes) -> Frame:
+    """The frame that exactly these bytes are.
+
+    Raises:
+        BadFrame: they are none, and where that shows.
+    """
+    length, kind, flags, zero, frame_id = HEADER.unpack_from(data)
+    header = (length, kind, flags, zero, frame_id)
+    spans: list[Span] = []
+    at = 0
+    for name, field_kind, value in zip(
+        ("length", "type", "flags", "zero", "id"), ("u32", "u8", "u8", "u16", "u32"), header, strict=True
+    ):
+        size = struct.calcsize(_INTEGERS[field_kind])
+        spans.append(Span(name, field_kind, at, data[at : at + size], value))
+        at += size
+    if zero:
+        raise BadFrame(6, "zero", f"bytes 6 and 7 of a frame are always 0, and these are {zero}")
+    if kind not in LAYOUTS:
+        return Frame(f"type {kind:#04x}", kind, flags, frame_id, data, tuple(spans))
+    name = LAYOUTS[kind][0]
+    try:
+        _read_body(name, fields_of(kind, flags), data, spans)
+        _judge_deltas({span.name: span for span in spans})
+    except BadFrame as bad:
+        bad.so_far = Frame(name, kind, flags, frame_id, data, tuple(spans))
+        raise
+    return Frame(name, kind, flags, frame_id, data, tuple(spans))
+
+
+def _read_body(name: str, fields: list[tuple[str, str]], data: bytes, spans: list[Span]) -> None:
+    """Add a span for each field of the body."""
+    at = HEADER.size
+    for field, kind in fields:
+        value, end = _read(kind, data, at, f"{name}.{field}")
+        spans.append(Span(field, kind, at, data[at:end], value))
+        at = end
+    if more := len(data) - at:
+        raise BadFrame(at, AFTER_LAST, f"{name} goes on for {more} {_bytes(more)} after its last field")
+
+
+def _judge_deltas(spans: dict[str, Span]) -> None:
+    """One for each message, from 0 on, each greater than the one before."""
+    if "deltas" in spans:
+        deltas = spans["deltas"].value
+        if len(deltas) != len(spans["batch"].value) or deltas[0] or deltas != sorted(set(deltas)):
+            problem = f"deltas must be one for each message, begin at 0 and increase, and are {deltas}"
+            raise BadFrame(spans["deltas"].at, "deltas", problem)
+
+
+def _bytes(count: int) -> str:
+    return "byte" if count == 1 else "bytes"
+
+
+def _read(kind: str, data: bytes, at: int, field: str) -> tuple[Any, int]:
+    """The value of the field that begins at `at`, and where it ends."""
+
+    def take(size: int) -> bytes:
+        nonlocal at
+        if at + size > len(data):
+            problem = f"{field} needs {size} {_bytes(size)}, and the frame ends after {len(data) - at}"
+            raise BadFrame(at, field.partition(".")[2], problem)
+        at += size
+        return data[at - size : at]
+
+    def integer(layout: str) -> int:
+        return int(struct.unpack(_INTEGERS[layout], take(struct.calcsize(_INTEGERS[layout])))[0])
+
+    begin = at
+    match kind:
+        case "magic":
+            return take(4), at
+        case "str":
+            raw = take(integer("u16"))
+            try:
+                return raw.decode(), at
+            except UnicodeDecodeError:
+                raise BadFrame(begin, field.partition(".")[2], f"{field} is not UTF-8") from None
+        case "settings":
+            return [(integer("u8"), integer("u64")) for _ in range(integer("u8"))], at
+        case "deltas":
+            return [integer("u32") for _ in range(integer("u32"))], at
+        case "rest":
+            return data[at:], len(data)
+        case "batch":
+            return _read_batch(data[at:], begin), len(data)
+        case _:
+            return integer(kind), at
+
+
+def _read_batch(data: bytes, at: int) -> list[tuple[bytes, bytes]]:
+    """The pairs of key and payload in a batch that began at `at` in its frame."""
+
+    def wrong(problem: str) -> BadFrame:
+        return BadFrame(at, "batch", f"the batch {problem}")
+
+    count = int.from_bytes(data[:4], "little")
+    if len(data) < 4 or not count:
+        raise wrong("has no messages; a Messages frame brings at least one")
+    row = 4 * (count + 1)
+    if 4 + 2 * row > len(data):
+        raise wrong(f"says count = {count}, and is too short for two rows of {count + 1} offsets")
+    rows = [struct.unpack_from(f"<{count + 1}i", data, 4 + index * row) for index in (0, 1)]
+    strings = data[4 + 2 * row :]
+    ends = rows[0][-1] + rows[1][-1]
+    if any(offsets[0] or list(offsets) != sorted(offsets) for offsets in rows):
+        raise wrong(f"has offsets that do not begin at 0, or decrease: keys {rows[0]}, payloads {rows[1]}")
+    if ends != len(strings):
+        raise wrong(f"announces {ends} bytes of keys and payloads and brings {len(strings)}")
+    split = rows[0][-1]
+    keys, payloads = strings[:split], strings[split:]
+    columns = [[column[a:b] for a, b in pairwise(row)] for column, row in ((keys, rows[0]), (payloads, rows[1]))]
+    return list(zip(*columns, strict=True))
+
+
+# -- showing -------------------------------------------------------------------------------------------------
+
+
+def show_value(name: str, kind: str, value: Any) -> str:
+    """A field's value in a few words."""
+    if name == "code" and value in ERRORS:
+        return f"{value} {ERRORS[value]}"
+    if name == "type":
+        return f"{value:#04x} {LAYOUTS[value][0] if value in LAYOUTS else '?'}"
+    match kind:
+        case "u64" if value == NEVER:
+            return "forever"
+        case "batch" if not isinstance(value, bytes):
+            return (
+                "["
+                + ", ".join(f"{_text(key)}:{_text(payload)}" for key, payload in value[:4])
+                + (f", … {len(value)} in all]" if len(value) > 4 else "]")
+            )
+        case "settings":
+            return str(dict(value))
+        case "rest" | "magic" | "batch":
+            return _text(bytes(value))
+        case _:
+            return repr(value)
+
+
+def _text(data: bytes) -> str:
+    shown = repr(data[:24])[1:]
+    return f"{shown[:-1]}…({len(data)} bytes)'" if len(data) > 24 else shown

@@ -1,0 +1,217 @@
+"""Some seconds of publishing, reading and breaking off, by chance but repeatably, and the history of it.
+
+Every payload is unique, so that a history can be judged without knowing the broker. Publishers send batches, sometimes
+several without waiting, and sometimes break off with answers outstanding. Readers come and go: they start at
+different places, with different credits, commit late, pause, tear their connections down, and leave half frames behind.
+At the end all is calm, and everything that was kept is read once more from the beginning.
+"""
+
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import anyio
+
+from zaichik.learn import wire
+from zaichik.learn.connection import Connection
+from zaichik.learn.failure import Failed
+from zaichik.learn.history import Delivered, Drained, Event, Lagged, Published, Subscribed, TopicMade
+from zaichik.learn.layouts import CAPACITY, EARLIEST, FOREVER, LATEST, OFFSET, TTL, WINDOW
+from zaichik.learn.trial import Trial
+from zaichik.learn.wire import Frame
+
+SECONDS = 5.0
+PUBLISHERS, READERS = 3, 4
+CAPACITIES = {"all": 1_000_000, "ring": 40, "brief": 1_000_000, "keys": 1_000_000}
+BRIEF_S = 0.3
+KEYS = 40  # few enough that repeats are common
+BREAK_OFF, PAUSE_S = 0.04, 0.03  # how often a publisher breaks off, and how long anybody pauses at most
+SESSION_STEPS = 40
+
+
+@dataclass(slots=True)
+class Workload:
+    """One run.
+
+    Args:
+        trial: whose connections and chance it uses.
+
+    Attributes:
+        events: the history.
+    """
+
+    trial: Trial
+    events: list[Event] = field(default_factory=list)
+    _sessions: int = 0
+    _ends: dict[str, int] = field(default_factory=dict)
+
+    async def run(self) -> None:
+        """Do it all."""
+        await self._make_topics()
+        over = self.trial.elapsed + SECONDS * self.trial.scale
+        async with anyio.create_task_group() as tasks:
+            for number in range(PUBLISHERS):
+                tasks.start_soon(self._publish, f"publisher {number + 1}", self._chance(), over)
+            for _ in range(READERS):
+                tasks.start_soon(self._read, self._chance(), over)
+        await self._read_all()
+
+    def _chance(self) -> Random:
+        """Each actor's own, so that one's choices do not depend on when another one makes its."""
+        return Random(self.trial.rng.random())  # noqa: S311 (it can be repeated; nothing here is secret)
+
+    async def _make_topics(self) -> None:
+        client = await self.trial.client()
+        brief = round(BRIEF_S * 1000 * self.trial.scale)
+        for label, capacity in CAPACITIES.items():
+            settings = {TTL: brief if label == "brief" else FOREVER, CAPACITY: capacity}
+            if label == "keys":
+                settings[WINDOW] = FOREVER
+            reply = await client.ask("CreateTopic", topic=self.trial.topic(label), settings=settings)
+            if reply.name == "Error":  # so large a ring is not everybody's choice
+                settings[CAPACITY] = 10_000
+                reply = await client.ok("CreateTopic", topic=self.trial.topic(label), settings=settings)
+            ttl = brief / 1000 if label == "brief" else None
+            self.events.append(TopicMade(self.trial.elapsed, label, ttl, dict(reply["settings"])[CAPACITY]))
+        await client.aclose()
+
+    # -- publishers ------------------------------------------------------------------------------------------
+
+    async def _publish(self, name: str, rng: Random, over: float) -> None:
+        number, client = 0, await self.trial.client()
+        while self.trial.elapsed < over:
+            outstanding = []
+            for _ in range(rng.randint(1, 3)):
+                label = rng.choice(tuple(CAPACITIES))
+                payloads = tuple(f"{name[-1]}.{number + index}".encode() for index in range(rng.randint(1, 6)))
+                number += len(payloads)
+                keys = [b"%d" % rng.randrange(KEYS) if label == "keys" else b"" for _ in payloads]
+                batch = list(zip(keys, payloads, strict=True))
+                sent = self.trial.elapsed
+                request = await client.send("Publish", topic=self.trial.topic(label), batch=batch)
+                outstanding.append((request, sent, label, payloads))
+            await client.flush()
+            is_broken = rng.random() < BREAK_OFF
+            if is_broken:
+                await client.reset()
+            for request, sent, label, payloads in outstanding:
+                reply = None if is_broken else await client.reply(request)
+                self._published(name, sent, label, payloads, reply, client)
+            if is_broken:
+                client = await self.trial.client()
+            await anyio.sleep(rng.random() * PAUSE_S * self.trial.scale)
+        await client.aclose()
+
+    def _published(
+        self, name: str, sent: float, label: str, payloads: tuple[bytes, ...], reply: Frame | None, client: Connection
+    ) -> None:
+        first, dropped = None, frozenset[int]()
+        if reply is not None:
+            client.must_be(reply, "Published")
+            first, bits = reply["first_offset"], int.from_bytes(reply["dropped"], "little")
+            dropped = frozenset(place for place in range(len(payloads)) if bits >> place & 1)
+        self.events.append(Published(self.trial.elapsed, sent, name, label, payloads, first, dropped))
+
+    # -- readers ---------------------------------------------------------------------------------------------
+
+    async def _read(self, rng: Random, over: float) -> None:
+        """Session after session."""
+        while self.trial.elapsed < over:
+            client = await self.trial.client()
+            label = rng.choice(tuple(CAPACITIES))
+            credit = rng.choice((1, 2, 10, 1000))
+            start = rng.choice((EARLIEST, LATEST, OFFSET))
+            session = await self._subscribe(client, label, start=start, credit=credit)
+            for _ in range(rng.randrange(SESSION_STEPS)):
+                if self.trial.elapsed > over:
+                    break
+                await session.step(PAUSE_S * self.trial.scale)
+                if rng.random() < 0.2:
+                    await anyio.sleep(rng.random() * PAUSE_S * self.trial.scale)
+                if rng.random() < 0.7:
+                    await session.commit(rng)
+            await self._leave(client, session, rng)
+
+    async def _leave(self, client: Connection, session: "Session", rng: Random) -> None:
+        """In one of four ways, three of them rude."""
+        match rng.randrange(4):
+            case 0:
+                await client.reset()
+            case 1:
+                await client.send_bytes(wire.encode("Ping", frame_id=0)[: rng.randrange(1, 20)], "half a frame")
+                await client.aclose()
+            case 2:
+                await client.aclose()
+            case _:
+                await client.ok("Unsubscribe", subscription=session.subscription)
+                session.take_all()
+                await client.aclose()
+
+    async def _subscribe(self, client: Connection, label: str, **how: Any) -> "Session":
+        self._sessions += 1
+        name = f"reader {self._sessions}"  # before anybody else gets a turn
+        sent = self.trial.elapsed
+        reply = await client.ok("Subscribe", topic=self.trial.topic(label), value=0, **how)
+        self.events.append(Subscribed(self.trial.elapsed, sent, name, label, reply["start"]))
+        self._ends[label] = max(self._ends.get(label, 0), reply["live"])
+        return Session(self.trial, self.events, client, name, reply.id, reply["start"], sent)
+
+    async def _read_all(self) -> None:
+        """In calm: each topic once more, from offset 0 to its end."""
+        client = await self.trial.client()
+        for label in CAPACITIES:
+            session = await self._subscribe(client, label, start=OFFSET, credit=1000)
+            while session.cursor < self._ends[label]:
+                if not await session.step(self.trial.patience):
+                    break
+                await session.commit(None)
+            self.events.append(Drained(self.trial.elapsed, session.name, self._ends[label]))
+        await client.aclose()
+
+
+@dataclass(slots=True)
+class Session:
+    """One subscription, and what is written down of it.
+
+    Attributes:
+        cursor: the next offset expected.
+        asked: when it was subscribed to: nothing was sent to it before.
+    """
+
+    trial: Trial
+    events: list[Event]
+    client: Connection
+    name: str
+    subscription: int
+    cursor: int
+    asked: float
+
+    async def step(self, seconds: float) -> bool:
+        """The next event, if one comes within that time."""
+        if not await self.client.has_event(self.subscription, seconds):
+            return False
+        self._take(await self.client.event(self.subscription))
+        return True
+
+    def take_all(self) -> None:
+        """What came before the answer to an Unsubscribe."""
+        for frame in self.client.events:
+            self._take(frame)
+
+    def _take(self, frame: Frame) -> None:
+        now = self.trial.elapsed
+        match frame.name:
+            case "Messages":
+                for message in frame.messages:
+                    self.events.append(Delivered(now, self.name, message.offset, message.payload, self.asked))
+                    self.cursor = message.offset + 1
+            case "Lagged":
+                self.events.append(Lagged(now, self.name, frame["from_offset"], frame["to_offset"]))
+                self.cursor = frame["to_offset"]
+            case _:
+                raise Failed(f"{frame.name} came to a subscription that had no end")
+
+    async def commit(self, rng: Random | None) -> None:
+        """Settle what has come, or some of it. Its answer is read, so that nothing is in flight by mistake."""
+        following = self.cursor if rng is None or rng.random() < 0.8 else max(0, self.cursor - 1)
+        await self.client.ok("Commit", subscription=self.subscription, next=following)
