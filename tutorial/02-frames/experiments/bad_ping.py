@@ -1,0 +1,26 @@
+"""A Ping with one byte too few: what one client's mistake does to the others."""
+
+import struct
+
+from zaichik.learn.lab import running
+
+HELLO = bytes.fromhex("2100000001000000010000005a41494b01000100000000000000000002006d650000000000")
+
+with running("broker.py") as broker:
+    good = broker.connect()
+    good.sendall(HELLO)
+    print("a good client says Hello and is answered with", len(good.recv(4096)), "bytes")
+    good.close()
+
+    bad = broker.connect()
+    bad.sendall(HELLO)
+    bad.recv(4096)
+    bad.sendall(struct.pack("<IBBHI", 15, 7, 0, 0, 2) + bytes(7))
+    print("a bad client sends a Ping with 7 bytes instead of 8")
+
+    print("the broker has ended, exit code", broker.wait_for_its_end())
+    print("its last line:", broker.output()[-1])
+    try:
+        broker.connect()
+    except ConnectionRefusedError:
+        print("the next client finds nobody at home")
