@@ -15,6 +15,9 @@ from fences import EDIT, EXCERPT, Claim, Deletions, Fence
 from sybil import Document, Example
 from terminals import Terminals, is_as_shown
 
+from zaichik.learn.config import FILE_NAME
+from zaichik.learn.folder import PYTHON_COMMAND, TOML
+
 # What is not the reader's to write: brought by `goto`, or written by programs.
 BROUGHT = ("exercise_", "experiments/", "learn.toml", "learn-progress.json")
 
@@ -23,6 +26,8 @@ def read(chapter: Chapter, folder: Path, *, stop_at_failures: bool = True) -> "R
     """Work through a chapter in an empty folder."""
     if chapter.start:
         shutil.copytree(chapter.start, folder, dirs_exist_ok=True)
+    if "broker.py" in files(chapter.start):
+        (folder / FILE_NAME).write_text(TOML.format(command=PYTHON_COMMAND), encoding="utf-8")  # as `learn init` did
     reading = Reading(chapter, folder)
     try:
         for example in reading.document.examples():

@@ -6,6 +6,7 @@ robot has, too.
 """
 
 from pathlib import Path
+from typing import Any
 
 import cog
 import document
@@ -14,6 +15,7 @@ from chapter import END_OF_CHAPTER, all_chapters, chapter, files
 
 from zaichik.learn.chapters import CHAPTERS
 from zaichik.learn.stages import STAGES
+from zaichik_protocol import encode, frames
 
 
 def _folder() -> Path:
@@ -107,6 +109,6 @@ def hours() -> None:
     cog.outl(f"The chapters written so far take {minutes // 60} hours and {minutes % 60} minutes, exercises not counted.")
 
 
-def hexdump(data: bytes) -> None:
-    """A frame, field by field."""
-    cog.outl(document.dump(data))
+def frame(name: str, **fields: Any) -> None:
+    """A frame of the real codec as a hexdump, made here and now."""
+    cog.outl(document.dump(encode(getattr(frames, name)(**fields))))
