@@ -4,7 +4,6 @@ It begins a chapter with the folder the one before ended with, reads from top to
 must be the chapter's last snapshot to the letter. A line that the text forgot to show is missing in that folder.
 """
 
-import shutil
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,8 @@ from fences import EDIT, EXCERPT, Claim, Deletions, Fence
 from sybil import Document, Example
 from terminals import Terminals, is_as_shown
 
-from zaichik.learn.config import FILE_NAME
-from zaichik.learn.folder import PYTHON_COMMAND, TOML
+from zaichik.learn import catch_up
+from zaichik.learn.chapters import CHAPTERS
 
 # What is not the reader's to write: brought by `goto`, or written by programs.
 BROUGHT = ("exercise_", "experiments/", "learn.toml", "learn-progress.json")
@@ -24,10 +23,8 @@ BROUGHT = ("exercise_", "experiments/", "learn.toml", "learn-progress.json")
 
 def read(chapter: Chapter, folder: Path, *, stop_at_failures: bool = True) -> "Reading":
     """Work through a chapter in an empty folder."""
-    if chapter.start:
-        shutil.copytree(chapter.start, folder, dirs_exist_ok=True)
-    if "broker.py" in files(chapter.start):
-        (folder / FILE_NAME).write_text(TOML.format(command=PYTHON_COMMAND), encoding="utf-8")  # as `learn init` did
+    if before := CHAPTERS.get(chapter.number - 1):
+        catch_up.go(before, folder, catch_up.END)
     reading = Reading(chapter, folder)
     try:
         for example in reading.document.examples():

@@ -11,6 +11,7 @@
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from zaichik.learn.chapters import CHAPTERS, TUTORIAL
 
@@ -26,7 +27,8 @@ class Chapter:
         number, title: as the table of `zaichik learn` has them.
         minutes: how long it takes to read and to type.
         lines: the most lines of code its last snapshot may have.
-        stages: the snapshots' names in order, and of each the last stage it passes; none without a server.
+        stages: the snapshots' names in order, and of each the last stage it passes. A table instead names checks that
+            it `passes` and `fails`. Empty without a server.
     """
 
     folder: Path
@@ -34,7 +36,7 @@ class Chapter:
     title: str
     minutes: int
     lines: int
-    stages: dict[str, int]
+    stages: dict[str, Any]
 
     @property
     def text(self) -> Path:

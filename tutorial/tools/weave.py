@@ -30,10 +30,11 @@ def _block(caption: str, language: str, text: str) -> None:
     cog.out(f"**{caption}:**\n\n```{language}\n{text}```\n")
 
 
-def new(name: str, step: str = END_OF_CHAPTER) -> None:
-    """A whole file to type."""
+def new(name: str, *names: str, step: str = END_OF_CHAPTER) -> None:
+    """A file to type: all of it, or its first parts."""
     language = {".py": "python", ".toml": "toml"}[Path(name).suffix]
-    _block(f"New file `{name}`", language, _source(name, step))
+    source = _source(name, step)
+    _block(f"New file `{name}`", language, "\n\n".join(parts.part(source, part) for part in names) or source)
 
 
 def replace(name: str, part: str, step: str = END_OF_CHAPTER) -> None:

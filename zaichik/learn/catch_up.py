@@ -50,13 +50,15 @@ def go(where: Chapter, folder: Path, program: str = "") -> list[str]:
     said = []
     for path in _files(source):
         said += _bring(path, folder / path.relative_to(source or root))
-    for path in _files(root / "experiments"):
-        said += _bring(path, folder / "experiments" / path.name)
+    for each in CHAPTERS.values():  # earlier ones, too: some are run again to see what has changed
+        if each.number <= where.number:
+            for path in _files(TUTORIAL / each.folder / "experiments"):
+                said += _bring(path, folder / "experiments" / path.name)
     for path in _files(root / "exercises"):
         if path.name.startswith("exercise_") and not (folder / path.name).exists():
             said += _bring(path, folder / path.name)
     settings = folder / config.FILE_NAME
-    if program and not settings.exists():
+    if (folder / "broker.py").exists() and not settings.exists():
         settings.write_text(TOML.format(command=PYTHON_COMMAND), encoding="utf-8")
         said.append(f"written: {settings}")
     if settings.exists():

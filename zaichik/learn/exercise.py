@@ -134,7 +134,7 @@ def judge(checks: Path, answer: Path) -> Verdict:
 
 def judge_apart(checks: Path, answer: Path) -> Verdict:
     """The same in a process of its own, which is ended if it takes too long."""
-    command = [sys.executable, "-m", "zaichik.learn.exercise", str(checks), str(answer)]
+    command = [sys.executable, "-c", f"import {__name__} as it; it.tell()", str(checks), str(answer)]
     try:
         result = subprocess.run(  # noqa: S603 (the learner's own file)
             command, capture_output=True, text=True, timeout=LONGEST_S, check=False
@@ -150,7 +150,14 @@ def judge_apart(checks: Path, answer: Path) -> Verdict:
         return Verdict(answer.name, (), "the answer leaves the program running", f"it ended, saying: {last}")
 
 
-def _told(error: Exception) -> str:
+def tell() -> None:
+    """Judge the files that the arguments name. The verdict is the last line, whatever the answer has printed."""
+    sys.stdout.write("\n" + json.dumps(asdict(judge(Path(sys.argv[1]), Path(sys.argv[2])))))
+
+
+def _told(error: BaseException) -> str:
+    while isinstance(error, BaseExceptionGroup):  # what a task group makes of an exception
+        error = error.exceptions[0]
     return str(error) if isinstance(error, Wrong) else f"{type(error).__name__}: {error}"
 
 
@@ -165,7 +172,3 @@ def _load(path: Path) -> ModuleType:
     finally:
         sys.path.remove(str(path.parent))
     return module
-
-
-if __name__ == "__main__":
-    sys.stdout.write("\n" + json.dumps(asdict(judge(Path(sys.argv[1]), Path(sys.argv[2])))))

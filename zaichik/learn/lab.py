@@ -18,10 +18,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO
 
+from zaichik.learn import wire
 from zaichik.learn.server import HOST, free_port
 
 START_S, STOP_S, PATIENCE_S = 10.0, 5.0, 5.0
 LOOK_EVERY_S = 0.01
+HELLO = wire.encode("Hello", frame_id=1)  # what every client begins with
 
 
 class NoBroker(Exception):

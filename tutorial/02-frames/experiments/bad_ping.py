@@ -2,9 +2,7 @@
 
 import struct
 
-from zaichik.learn.lab import running
-
-HELLO = bytes.fromhex("2100000001000000010000005a41494b01000100000000000000000002006d650000000000")
+from zaichik.learn.lab import HELLO, running
 
 with running("broker.py") as broker:
     good = broker.connect()

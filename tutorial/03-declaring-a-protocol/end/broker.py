@@ -30,7 +30,7 @@ def main() -> None:
         print("listening at", HOST, "port", PORT, flush=True)
         while True:
             client, _ = listener.accept()
-            with client, suppress(ConnectionError, TimeoutError):  # such a client is no reason to end
+            with client, suppress(OSError):  # whatever happens to this client, the next one is served
                 talk_with(client)
 
 
