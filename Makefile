@@ -45,6 +45,8 @@ test: check
 
 docs: $(VENV)/.installed-dev
 	$(BIN)/cog -r -U protocol/README.md README.md docs/*.md
+	$(BIN)/python tutorial/tools/pictures.py
+	$(BIN)/cog -r -U -p "$$(cat tutorial/tools/prologue)" tutorial/README.md tutorial/*/README.md
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks --out benchmarks/results

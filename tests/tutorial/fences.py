@@ -16,6 +16,7 @@ from sybil.parsers.markdown.lexers import RawFencedCodeBlockLexer
 INFO = re.compile(r"(?P<language>[^\n]*)\n")
 CAPTION = re.compile(r"^\*\*(?P<text>[^\n]+?)[:.]\*\*$", re.MULTILINE)
 DELETION = re.compile(r"^\*\*In `(?P<file>[^`]+)`, delete (?P<part>[^\n]+)\.\*\*$", re.MULTILINE)
+INTERRUPTION = re.compile(r"^\*\*Press Ctrl-C in the first terminal\.\*\*$", re.MULTILINE)
 GENERATED = re.compile(r"^<!-- \[\[\[cog.*?\]\]\] -->\n(?P<text>.*?)^<!-- \[\[\[end\]\]\] -->$", re.MULTILINE | re.DOTALL)
 
 EDIT = re.compile(
@@ -86,15 +87,15 @@ class Claim:
                 yield Region(region.start, region.end, fence, self.evaluator)
 
 
-class Deletions:
-    """A sybil parser for the one instruction that needs no fence."""
+class Instruction:
+    """A sybil parser for a line that tells to do something and needs no fence."""
 
-    def __init__(self, evaluator: Evaluator) -> None:
-        self.evaluator = evaluator
+    def __init__(self, pattern: re.Pattern[str], evaluator: Evaluator) -> None:
+        self.pattern, self.evaluator = pattern, evaluator
 
     def __call__(self, document: Document) -> Iterable[Region]:
-        for match in DELETION.finditer(document.text):
-            yield Region(match.start(), match.end(), (match["file"], match["part"].strip("`")), self.evaluator)
+        for match in self.pattern.finditer(document.text):
+            yield Region(match.start(), match.end(), match, self.evaluator)
 
 
 def lexed(path: Path) -> list[Fence]:

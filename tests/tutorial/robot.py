@@ -6,11 +6,10 @@ must be the chapter's last snapshot to the letter. A line that the text forgot t
 
 import textwrap
 from pathlib import Path
-from typing import Any
 
 import parts
 from chapter import Chapter, files
-from fences import EDIT, EXCERPT, Claim, Deletions, Fence
+from fences import DELETION, EDIT, EXCERPT, INTERRUPTION, Claim, Fence, Instruction
 from sybil import Document, Example
 from terminals import Terminals, is_as_shown
 
@@ -30,12 +29,12 @@ def read(chapter: Chapter, folder: Path, *, stop_at_failures: bool = True) -> "R
         for example in reading.document.examples():
             failure = example.region.evaluator(example) if example.region.evaluator else None
             if failure:
-                where = f"{chapter.text}, line {example.line}: {failure}"
+                where = f"{reading.document.path}, line {example.line}: {failure}"
                 reading.failures.append(where)
                 if stop_at_failures:
                     break
     finally:
-        reading.terminals.close()
+        reading.terminals.interrupt()
     return reading
 
 
@@ -55,14 +54,15 @@ class Reading:
         self.failures: list[str] = []
         self.typed: set[tuple[str, str]] = set()
         self.seen: list[tuple[int, int, Fence, str]] = []
-        self.missed = list(chapter.stages)
+        self.missed = chapter.snapshots
         self.document = Document.parse(
             str(chapter.text),
             Claim("edit", self.edit),
             Claim("excerpt", self.look),
             Claim("console", self.type),
             Claim("cog", lambda _example: None),
-            Deletions(self.delete),
+            Instruction(DELETION, self.delete),
+            Instruction(INTERRUPTION, self.interrupt),
         )
 
     def edit(self, example: Example) -> str | None:
@@ -75,15 +75,15 @@ class Reading:
             return self._write(told["new_file"], fence.text)
         path = self.terminals.folder / told["file"]
         part = told["part"].strip("`")
-        source = path.read_text(encoding="utf-8")
         try:
+            source = path.read_text(encoding="utf-8")
             if told["verb"] == "replace":
                 self.typed.add((told["file"], part))
                 source = parts.replace(source, part, fence.text)
             else:
                 self.typed.update((told["file"], name) for name in _named(fence.text))
                 source = parts.insert(source, part, fence.text)
-        except parts.NoSuchPart as error:
+        except (parts.NoSuchPart, OSError) as error:
             return str(error)
         return self._write(told["file"], source)
 
@@ -91,15 +91,20 @@ class Reading:
         path = self.terminals.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-        if self.missed and self.written() == files(self.chapter.folder / self.missed[0]):
+        # Files of earlier chapters that this one does not need stay where they are.
+        if self.missed and self.written() == files(self.chapter.start) | self.chapter.snapshot(self.missed[0]):
             del self.missed[0]
 
     def delete(self, example: Example) -> str | None:
         """Take a part away."""
-        name, part = example.region.parsed
+        name, part = example.region.parsed["file"], example.region.parsed["part"].strip("`")
         self.typed.add((name, part))
         source = (self.terminals.folder / name).read_text(encoding="utf-8")
         return self._write(name, parts.delete(source, part))
+
+    def interrupt(self, _example: Example) -> None:
+        """Press Ctrl-C."""
+        self.terminals.interrupt()
 
     def look(self, example: Example) -> str | None:
         """Look at a file that is there already: it must hold what is shown."""
@@ -125,9 +130,3 @@ class Reading:
 def _named(text: str) -> set[str]:
     """The parts in a block; methods stand there as in their class."""
     return set(parts.spans(textwrap.dedent(text)))
-
-
-def claimed(path: Path) -> int:
-    """How many fences of a text somebody answers for."""
-    parsers: list[Any] = [Claim(kind, lambda _example: None) for kind in ("edit", "excerpt", "console", "cog")]
-    return len(list(Document.parse(str(path), *parsers).examples()))

@@ -20,13 +20,13 @@ from pathlib import Path
 from fences import Fence
 
 from zaichik.console.main import main
-from zaichik.learn.server import free_port
+from zaichik.learn.server import HOST, free_port
 
 ROOT = Path(__file__).parents[2]
 PORT = "8889"
 STAYS = "leave it running"
 GUARD_S = 60
-SIMPLE = re.compile(r"zaichik( [\w./-]+)*")  # nothing in it that a shell would have to read
+SIMPLE = re.compile(r'zaichik( [\w./-]+| "[^"$]*")*')  # nothing in it that a shell would have to read
 TOOK = re.compile(r"  \d+\.\d s$", re.MULTILINE)
 
 
@@ -40,6 +40,7 @@ class Terminals:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._port = str(free_port())
+        self._environment = environment() | {"ZAICHIK_CONNECT": f"{HOST}:{self._port}"}
         self._running: list[subprocess.Popen[bytes]] = []
 
     def type(self, fence: Fence) -> str:
@@ -57,11 +58,11 @@ class Terminals:
             self.folder = (self.folder / command[3:]).resolve()
             return ""
         if SIMPLE.fullmatch(command):
-            return self._shown(run_here(shlex.split(command)[1:], self.folder))
+            return self._shown(run_here(shlex.split(self._masked(command))[1:], self.folder, self._environment))
         result = subprocess.run(
             ["bash", "-c", self._masked(command)],
             cwd=self.folder,
-            env=environment(),
+            env=self._environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -77,7 +78,7 @@ class Terminals:
             process = subprocess.Popen(
                 ["bash", "-c", f"exec env {self._masked(command[2:])}"],
                 cwd=self.folder,
-                env=environment(),
+                env=self._environment,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -99,20 +100,20 @@ class Terminals:
         lines = output.decode().replace(self._port, PORT).splitlines()
         return "".join(f"{line.rstrip()}\n" for line in lines)
 
-    def close(self) -> None:
+    def interrupt(self) -> None:
         """Press Ctrl-C wherever something is left running."""
         for process in self._running:
             os.killpg(process.pid, signal.SIGINT)
-        for process in self._running:
             process.wait(GUARD_S)
+        self._running.clear()
 
 
-def run_here(words: list[str], folder: Path) -> bytes:
+def run_here(words: list[str], folder: Path, variables: dict[str, str]) -> bytes:
     """What `zaichik` writes, run in this process: half a second less for each of the many commands of a chapter."""
     output = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
-    before, mine = dict(os.environ), environment()
+    before = dict(os.environ)
     os.environ.clear()
-    os.environ.update(mine)
+    os.environ.update(variables)
     try:
         with chdir(folder), redirect_stdout(output), redirect_stderr(output), suppress(SystemExit):
             main(words)

@@ -44,6 +44,15 @@ class Chapter:
         return self.folder / "README.md"
 
     @property
+    def snapshots(self) -> list[str]:
+        """Their names, in order."""
+        return list(self.stages) or [END_OF_CHAPTER]
+
+    def snapshot(self, name: str) -> dict[str, str]:
+        """The files of one."""
+        return files(self.folder / name)
+
+    @property
     def start(self) -> Path | None:
         """The folder the reader begins with; None for an empty one."""
         earlier = [chapter for chapter in all_chapters() if chapter.number < self.number]

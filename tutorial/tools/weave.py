@@ -17,6 +17,9 @@ from zaichik.learn.chapters import CHAPTERS
 from zaichik.learn.stages import STAGES
 from zaichik_protocol import encode, frames
 
+# Chapters after the last one that builds something.
+LATER = {15: "Compaction statistics with Spark", 16: "Reading the real broker"}
+
 
 def _folder() -> Path:
     return Path(cog.inFile).resolve().parent
@@ -102,6 +105,8 @@ def plan() -> None:
         stages = [each for each in STAGES if each.chapter == number]
         told = ", ".join(f"{each.id} {each.title.lower()}" for each in stages)
         cog.outl(f"| {number:02} {title} | {here.minutes if here else 'not written yet'} | {told} |")
+    for number, title in LATER.items():
+        cog.outl(f"| {number:02} {title} | not written yet | |")
 
 
 def hours() -> None:
