@@ -12,7 +12,7 @@ help:
 	@echo "make demo    watch a broker at work: echo, retention, compaction, lag, a year of real flights"
 	@echo "make test    lint, format check, types, every test, coverage"
 	@echo "make check   the fast half of it: lint, format check, types"
-	@echo "make docs    regenerate the tables, drawings and hexdumps of the documents"
+	@echo "make docs    regenerate the tables, drawings, hexdumps and code blocks of the documents"
 	@echo "make bench   half an hour: side by side with the brokers installed here, into benchmarks/results"
 	@echo "             (less of it: .venv/bin/python -m benchmarks --help; pieces: .venv/bin/python benchmarks/core.py)"
 	@echo "make soak-learn  the long tests of the stages: wrong brokers from the beginning, twenty rounds on busy cores"
@@ -36,6 +36,7 @@ check: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/mypy examples/*.py tutorial/tiny_broker.py benchmarks/*.py benchmarks/peers/*.py
+	MYPYPATH=tutorial/tools $(BIN)/mypy tutorial/tools/*.py
 
 test: check
 	$(BIN)/coverage erase

@@ -15,9 +15,10 @@ from sybil.parsers.markdown.lexers import RawFencedCodeBlockLexer
 
 INFO = re.compile(r"(?P<language>[^\n]*)\n")
 CAPTION = re.compile(r"^\*\*(?P<text>[^\n]+?)[:.]\*\*$", re.MULTILINE)
-DELETION = re.compile(r"^\*\*In `(?P<file>[^`]+)`, delete (?P<part>[^\n]+)\.\*\*$", re.MULTILINE)
 INTERRUPTION = re.compile(r"^\*\*Press Ctrl-C in the first terminal\.\*\*$", re.MULTILINE)
-GENERATED = re.compile(r"^<!-- \[\[\[cog.*?\]\]\] -->\n(?P<text>.*?)^<!-- \[\[\[end\]\]\] -->$", re.MULTILINE | re.DOTALL)
+GENERATED = re.compile(
+    r"^<!-- \[\[\[cog.*?\]\]\] -->\n(?P<text>.*?)^<!-- \[\[\[end\]\]\] -->$", re.MULTILINE | re.DOTALL
+)
 
 EDIT = re.compile(
     r"(?P<new>New file) `(?P<new_file>[^`]+)`"

@@ -1,4 +1,6 @@
-"""Writes what the commands in the chapters print today into the chapters: python tests/tutorial/rerun.py [NUMBER ...]
+"""Writes what the commands in the chapters print today into the chapters.
+
+    python tests/tutorial/rerun.py [NUMBER ...]
 
 For whoever changes a chapter. Blocks that are still true stay as they are, and so do those with `...`, which are only
 reported: where to put it, only you know. Read the difference before you commit it: this makes the text true, not good.

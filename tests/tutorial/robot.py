@@ -9,7 +9,7 @@ from pathlib import Path
 
 import parts
 from chapter import Chapter, files
-from fences import DELETION, EDIT, EXCERPT, INTERRUPTION, Claim, Fence, Instruction
+from fences import EDIT, EXCERPT, INTERRUPTION, Claim, Fence, Instruction
 from sybil import Document, Example
 from terminals import Terminals, is_as_shown
 
@@ -43,7 +43,7 @@ class Reading:
 
     Attributes:
         failures: where the text was not true.
-        typed: of each file, the parts the text told to type or to delete.
+        typed: of each file, the parts the text told to type.
         missed: the snapshots that the folder has not been equal to yet.
         seen: of each console block, where it stands in the text and what came.
     """
@@ -61,7 +61,6 @@ class Reading:
             Claim("excerpt", self.look),
             Claim("console", self.type),
             Claim("cog", lambda _example: None),
-            Instruction(DELETION, self.delete),
             Instruction(INTERRUPTION, self.interrupt),
         )
 
@@ -94,13 +93,6 @@ class Reading:
         # Files of earlier chapters that this one does not need stay where they are.
         if self.missed and self.written() == files(self.chapter.start) | self.chapter.snapshot(self.missed[0]):
             del self.missed[0]
-
-    def delete(self, example: Example) -> str | None:
-        """Take a part away."""
-        name, part = example.region.parsed["file"], example.region.parsed["part"].strip("`")
-        self.typed.add((name, part))
-        source = (self.terminals.folder / name).read_text(encoding="utf-8")
-        return self._write(name, parts.delete(source, part))
 
     def interrupt(self, _example: Example) -> None:
         """Press Ctrl-C."""

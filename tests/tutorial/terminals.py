@@ -47,11 +47,8 @@ class Terminals:
         """Type the block's commands; what a reader would then see, in place of the block."""
         if fence.caption.endswith(STAYS):
             return self._start(fence.text)
-        shown = []
-        for line in fence.text.splitlines():
-            if line.startswith("$ "):
-                shown.append(f"{line}\n{self._run(line[2:])}")
-        return "".join(shown)
+        commands = [line[2:] for line in fence.text.splitlines() if line.startswith("$ ")]
+        return "".join(f"$ {command}\n{self._run(command)}" for command in commands)
 
     def _run(self, command: str) -> str:
         if command.startswith("cd "):

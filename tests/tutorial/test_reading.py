@@ -1,7 +1,7 @@
 """The reader robot: it works through every chapter with nothing but the text.
 
-It types what is shown where it says (I3), runs every command and compares what comes (I2), and so sees each experiment end
-as the text tells (I8). What it has typed is all that a chapter may change (I4).
+It types what is shown where it says (I3), runs every command and compares what comes (I2), and so sees each experiment
+end as the text tells (I8). What it has typed is all that a chapter may change (I4).
 """
 
 import parts

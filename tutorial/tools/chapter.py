@@ -1,13 +1,14 @@
 """A chapter of the tutorial as files: its folder, its facts, its snapshots.
 
-    01-tcp-has-no-messages/
-        README.md       what is read
-        chapter.toml    minutes, lines, and which stages of `zaichik learn` its snapshots pass
-        middle/, end/   the learner's folder at a checkpoint half way (not every chapter has one), and at the end
-        experiments/    programs that break something, the same way each time
-        exercises/      what is left to the reader, and how it is judged
+01-tcp-has-no-messages/
+    README.md       what is read
+    chapter.toml    minutes, lines, and which stages of `zaichik learn` its snapshots pass
+    middle/, end/   the learner's folder at a checkpoint half way (not every chapter has one), and at the end
+    experiments/    programs that break something, the same way each time
+    exercises/      what is left to the reader, and how it is judged
 """
 
+import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 from zaichik.learn.chapters import CHAPTERS, TUTORIAL
 
 END_OF_CHAPTER = "end"
+LEFT_BEHIND = re.compile(r"__pycache__|(^|/)\.")
 
 
 @dataclass(frozen=True)
@@ -72,8 +74,8 @@ def all_chapters() -> list[Chapter]:
 
 
 def files(folder: Path | None) -> dict[str, str]:
-    """The files below a folder by their names, with their texts."""
+    """The files below a folder by their names, with their texts; what tools have left behind is passed over."""
     if folder is None:
         return {}
-    paths = sorted(path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
-    return {str(path.relative_to(folder)): path.read_text(encoding="utf-8") for path in paths}
+    found = {str(path.relative_to(folder)): path for path in sorted(folder.rglob("*")) if path.is_file()}
+    return {name: path.read_text(encoding="utf-8") for name, path in found.items() if not LEFT_BEHIND.search(name)}

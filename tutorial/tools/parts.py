@@ -77,17 +77,8 @@ def insert(source: str, after: str, text: str) -> str:
     return "\n".join([*lines[:end], *blank, *text.rstrip("\n").splitlines(), *lines[end:]]) + "\n"
 
 
-def delete(source: str, name: str) -> str:
-    """The source without a part and the blank lines above it."""
-    start, end = _find(source, name)
-    lines = source.splitlines()
-    while start > 1 and not lines[start - 2]:
-        start -= 1
-    return "\n".join([*lines[: start - 1], *lines[end:]]) + "\n"
-
-
 def changes(before: str, after: str) -> set[str]:
-    """The names of the parts that are new, gone, or other than they were. A class counts for what is not its methods."""
+    """The names of the parts that are new, gone, or changed. A class counts for what is not its methods."""
     old, new = _bodies(before), _bodies(after)
     return {name for name in old.keys() | new.keys() if old.get(name) != new.get(name)}
 

@@ -1,6 +1,6 @@
 """The chapters' pictures, drawn from a few lines each: rows of boxes, and arrows between boxes.
 
-`make docs` writes them; a test checks that they come out the same. Run it by hand with: python tutorial/tools/pictures.py
+`make docs` writes them; a test checks that they come out the same.
 """
 
 from collections.abc import Sequence
@@ -17,8 +17,10 @@ Box = tuple[str, int, str]  # what is written in it, how many bytes wide, its co
 def _svg(width: int, height: int, body: Sequence[str]) -> str:
     return "\n".join(
         [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
-            'font-family="monospace" font-size="14">',
+            (
+                f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
+                f'height="{height}" font-family="monospace" font-size="14">'
+            ),
             f'<rect width="{width}" height="{height}" fill="white"/>',
             *body,
             "</svg>\n",

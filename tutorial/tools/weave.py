@@ -8,11 +8,11 @@ robot has, too.
 from pathlib import Path
 from typing import Any
 
-import cog
-import document
+import cog  # type: ignore[import-not-found]  # it is there while cog runs
 import parts
 from chapter import END_OF_CHAPTER, all_chapters, chapter, files
 
+import document
 from zaichik.learn.chapters import CHAPTERS
 from zaichik.learn.stages import STAGES
 from zaichik_protocol import encode, frames
@@ -29,20 +29,19 @@ def _source(name: str, step: str) -> str:
     return (_folder() / step / name).read_text(encoding="utf-8")
 
 
-def _block(caption: str, language: str, text: str) -> None:
-    cog.out(f"**{caption}:**\n\n```{language}\n{text}```\n")
+def _block(caption: str, text: str) -> None:
+    cog.out(f"**{caption}:**\n\n```python\n{text}```\n")
 
 
 def new(name: str, *names: str, step: str = END_OF_CHAPTER) -> None:
     """A file to type: all of it, or its first parts."""
-    language = {".py": "python", ".toml": "toml"}[Path(name).suffix]
     source = _source(name, step)
-    _block(f"New file `{name}`", language, "\n\n".join(parts.part(source, part) for part in names) or source)
+    _block(f"New file `{name}`", "\n\n".join(parts.part(source, part) for part in names) or source)
 
 
 def replace(name: str, part: str, step: str = END_OF_CHAPTER) -> None:
     """A part to type instead of the one of that name."""
-    _block(f"In `{name}`, replace {_quoted(part)}", "python", parts.part(_source(name, step), part))
+    _block(f"In `{name}`, replace {_quoted(part)}", parts.part(_source(name, step), part))
 
 
 def add(name: str, *names: str, after: str, step: str = END_OF_CHAPTER) -> None:
@@ -50,18 +49,13 @@ def add(name: str, *names: str, after: str, step: str = END_OF_CHAPTER) -> None:
     source = _source(name, step)
     gap = "\n" if "." in names[0] else "\n\n"
     text = gap.join(parts.part(source, part) for part in names)
-    _block(f"In `{name}`, after {_quoted(after)}, add", "python", text)
-
-
-def delete(name: str, part: str) -> None:
-    """A part to take away."""
-    cog.outl(f"**In `{name}`, delete {_quoted(part)}.**")
+    _block(f"In `{name}`, after {_quoted(after)}, add", text)
 
 
 def excerpt(name: str, part: str = "") -> None:
     """Code to look at that is in a file already, such as an experiment's."""
     source = (_folder() / name).read_text(encoding="utf-8")
-    _block(f"From `{name}`", "python", parts.part(source, part) if part else source)
+    _block(f"From `{name}`", parts.part(source, part) if part else source)
 
 
 def _quoted(part: str) -> str:
@@ -71,13 +65,18 @@ def _quoted(part: str) -> str:
 def facts() -> None:
     """Minutes, files, chapters needed, and how to catch up: what the reader of any page wants to know first."""
     here = chapter(_folder())
-    touched = [name for name, text in files(here.folder / END_OF_CHAPTER).items() if files(here.start).get(name) != text]
+    touched = [
+        name for name, text in files(here.folder / END_OF_CHAPTER).items() if files(here.start).get(name) != text
+    ]
     stages = here.stages.get(END_OF_CHAPTER)
     passed = "none: you write no server yet" if stages is None else ("S0" if not stages else f"S0 to S{stages}")
     rows = [
         ("minutes", str(here.minutes)),
         ("files you write", ", ".join(f"`{name}`" for name in touched) or "none"),
-        ("needs", f"chapter {here.number - 1:02}" if here.number else "Python 3.11 or newer, and a clone of this project"),
+        (
+            "needs",
+            f"chapter {here.number - 1:02}" if here.number else "Python 3.11 or newer, and a clone of this project",
+        ),
         ("catch up", f"`zaichik learn goto {here.number:02} --start`"),
         ("stages passed at the end", passed),
     ]
@@ -112,7 +111,9 @@ def plan() -> None:
 def hours() -> None:
     """How long the written chapters take together."""
     minutes = sum(each.minutes for each in all_chapters())
-    cog.outl(f"The chapters written so far take {minutes // 60} hours and {minutes % 60} minutes, exercises not counted.")
+    cog.outl(
+        f"The chapters written so far take {minutes // 60} hours and {minutes % 60} minutes, exercises not counted."
+    )
 
 
 def frame(name: str, **fields: Any) -> None:

@@ -52,7 +52,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `zaichik learn`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("action", metavar="ACTION", choices=ACTIONS, help=", ".join(ACTIONS))
-    parser.add_argument("what", metavar="WHAT", nargs="?", help="init: a folder; check, hint, list: a stage or check; goto: a chapter; check, hint: an exercise")
+    parser.add_argument(
+        "what",
+        metavar="WHAT",
+        nargs="?",
+        help="init: a folder; check, hint, list: a stage or check; goto: a chapter; check, hint: an exercise",
+    )
     parser.add_argument("--python", action="store_true", help="init: also write a server in Python to begin with")
     program = parser.add_mutually_exclusive_group()
     for place in ("start", "end"):

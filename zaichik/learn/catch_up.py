@@ -75,7 +75,8 @@ def _start(where: Chapter) -> Path | None:
 def _files(folder: Path | None) -> list[Path]:
     if folder is None:
         return []
-    return sorted(path for path in folder.rglob("*") if path.is_file() and path.parent.name != "__pycache__")
+    # Tools leave folders such as __pycache__ and .mypy_cache behind.
+    return sorted(path for path in folder.glob("*") if path.is_file() and not path.name.startswith("."))
 
 
 def _bring(source: Path, target: Path) -> list[str]:

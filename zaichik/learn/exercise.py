@@ -120,12 +120,12 @@ def judge(checks: Path, answer: Path) -> Verdict:
     passed: list[str] = []
     try:
         module = _load(answer)
-    except Exception as error:  # noqa: BLE001 (whatever the learner's file raises is the verdict)
+    except Exception as error:
         return Verdict(exercise.title, (), "the file can be read", _told(error), ("", *exercise.hints))
     for question in exercise.questions:
         try:
             question.function(module)
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:
             hints = (question.hint, *exercise.hints)
             return Verdict(exercise.title, tuple(passed), question.title, _told(error), hints)
         passed.append(question.title)
@@ -144,8 +144,9 @@ def judge_apart(checks: Path, answer: Path) -> Verdict:
         reason = f"no end after {LONGEST_S:g} s: is there a loop that waits for something that never comes?"
         return Verdict(exercise.title, (), "the answer comes to an end", reason, ("", *exercise.hints))
     try:
-        return Verdict(**json.loads(result.stdout.rpartition("\n")[2]))
-    except (json.JSONDecodeError, TypeError):
+        told = json.loads(result.stdout.rpartition("\n")[2])
+        return Verdict(told["title"], tuple(told["passed"]), told["failed"], told["reason"], tuple(told["hints"]))
+    except (json.JSONDecodeError, TypeError, KeyError):
         last = (result.stderr.strip() or "nothing").splitlines()[-1]
         return Verdict(answer.name, (), "the answer leaves the program running", f"it ended, saying: {last}")
 

@@ -6,8 +6,10 @@ EXERCISE = Exercise(
     "Read a frame by hand",
     hints=(
         "Count the bytes from 0: length 0 to 3, type 4, flags 5, zero 6 and 7, request 8 to 11, value 12 to 19.",
-        "e8 03 is e8 + 256 times 03 in hexadecimal: 232 + 256 * 3. Python can check you: int.from_bytes(FRAME[12:20], "
-        "'little').",
+        (
+            "e8 03 is e8 + 256 times 03 in hexadecimal: 232 + 256 * 3. Python can check you: "
+            "int.from_bytes(FRAME[12:20], 'little')."
+        ),
     ),
 )
 

@@ -5,8 +5,10 @@ from zaichik.learn.exercise import Exercise, Wrong, must
 EXERCISE = Exercise(
     "Exactly so many bytes",
     hints=(
-        "Keep what has come in a bytes object, and read in a loop until it has `size` bytes. In each turn ask for the "
-        "number that is still missing.",
+        (
+            "Keep what has come in a bytes object, and read in a loop until it has `size` bytes. In each turn ask for "
+            "the number that is still missing."
+        ),
         "chunk = connection.recv(size - len(data)); if it is empty, the stream has ended; else data += chunk.",
     ),
 )

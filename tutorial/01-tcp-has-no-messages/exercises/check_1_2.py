@@ -5,8 +5,10 @@ from zaichik.learn.exercise import Exercise, must
 EXERCISE = Exercise(
     "Messages that end with a line feed",
     hints=(
-        "Keep the bytes of an unfinished line between two reads. After each read, take out every whole line, then keep "
-        "what is left.",
+        (
+            "Keep the bytes of an unfinished line between two reads. After each read, take out every whole line, then "
+            "keep what is left."
+        ),
         "buffer += read; *whole, buffer = buffer.split(b'\\n'); yield from whole.",
     ),
 )

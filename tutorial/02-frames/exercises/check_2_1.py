@@ -8,10 +8,14 @@ PING = struct.pack("<IBBHIQ", 16, 7, 0, 0, 8, 1)
 EXERCISE = Exercise(
     "How much is missing",
     hints=(
-        "Three cases, in this order: the length is not all there; the length cannot be; the length is known, and says "
-        "how long the frame is.",
-        "With fewer than 4 bytes: 4 - len(buffer). Else length = int.from_bytes(buffer[:4], 'little'), and the frame "
-        "is 4 + length bytes long; more than 0 of them are missing, or none.",
+        (
+            "Three cases, in this order: the length is not all there; the length cannot be; the length is known, and "
+            "says how long the frame is."
+        ),
+        (
+            "With fewer than 4 bytes: 4 - len(buffer). Else length = int.from_bytes(buffer[:4], 'little'), and the "
+            "frame is 4 + length bytes long; more than 0 of them are missing, or none."
+        ),
     ),
 )
 

@@ -5,10 +5,14 @@ from zaichik.learn.exercise import Exercise, Wrong, must
 EXERCISE = Exercise(
     "The length of an MQTT packet",
     hints=(
-        "Go through the first four bytes. Byte number i adds (byte & 0x7f) << (7 * i). If its top bit is 0, that was "
-        "the last one.",
-        "for i, byte in enumerate(buffer[:4]): add; if byte < 0x80: return the sum. After the loop: four bytes were "
-        "there, and no end among them, is an error; fewer were there is None.",
+        (
+            "Go through the first four bytes. Byte number i adds (byte & 0x7f) << (7 * i). If its top bit is 0, that "
+            "was the last one."
+        ),
+        (
+            "for i, byte in enumerate(buffer[:4]): add; if byte < 0x80: return the sum. After the loop: four bytes "
+            "were there, and no end among them, is an error; fewer were there is None."
+        ),
     ),
 )
 

@@ -8,7 +8,10 @@ GOOD = bytes.fromhex("020000000100000000000000")
 EXERCISE = Exercise(
     "Declare a Commit",
     hints=(
-        "A Struct has one line for each field, 'name' / kind, in the order of the bytes. Look at HELLO in your protocol.py.",
+        (
+            "A Struct has one line for each field, 'name' / kind, in the order of the bytes. Look at HELLO in "
+            "your layouts.py."
+        ),
         "'subscription' / Int32ul, 'next' / Int64ul, and what HELLO has at its end.",
     ),
 )

@@ -5,10 +5,14 @@ from zaichik.learn.exercise import Exercise, must
 EXERCISE = Exercise(
     "Whose fault is a name?",
     hints=(
-        "Two steps: first take the bytes apart, with TEXT and Terminated from construct, and let them stay bytes. Then "
-        "try to decode the name.",
-        "Struct('name' / Prefixed(Int16ul, GreedyBytes), Terminated).parse(body) raises a ConstructError for what does "
-        "not add up; .name.decode() raises a UnicodeDecodeError for what is not UTF-8.",
+        (
+            "Two steps: first take the bytes apart, with TEXT and Terminated from construct, and let them stay bytes. "
+            "Then try to decode the name."
+        ),
+        (
+            "Struct('name' / Prefixed(Int16ul, GreedyBytes), Terminated).parse(body) raises a ConstructError for what "
+            "does not add up; .name.decode() raises a UnicodeDecodeError for what is not UTF-8."
+        ),
     ),
 )
 

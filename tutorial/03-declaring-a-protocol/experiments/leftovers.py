@@ -1,7 +1,7 @@
 """A Ping has 8 bytes. What is said to 7, to 8, and to 9?"""
 
 from construct import ConstructError, Int64ul, Struct
-from protocol import PING
+from layouts import PING
 
 CARELESS = Struct("value" / Int64ul)  # a Ping as one would write it first
 

@@ -7,10 +7,14 @@ from zaichik.learn.exercise import Exercise, Wrong, must
 EXERCISE = Exercise(
     "No longer than that",
     hints=(
-        "`with anyio.move_on_after(seconds):` around the receive leaves the block when the time is over, without an "
-        "exception. What follows the block is then the answer for \"nothing came\".",
-        "with anyio.move_on_after(seconds): try: return await stream.receive(); except anyio.EndOfStream: return b''. "
-        "After the block: return None.",
+        (
+            "`with anyio.move_on_after(seconds):` around the receive leaves the block when the time is over, without "
+            'an exception. What follows the block is then the answer for "nothing came".'
+        ),
+        (
+            "with anyio.move_on_after(seconds): try: return await stream.receive(); except anyio.EndOfStream: return "
+            "b''. After the block: return None."
+        ),
     ),
 )
 

@@ -18,7 +18,6 @@ EXERCISE = Exercise(
 
 def _talk(answer, *said):
     """What the echo answers to these sends, until it ends its side."""
-
     heard = []
 
     async def serve(stream):
@@ -33,8 +32,7 @@ def _talk(answer, *said):
             with anyio.fail_after(5):
                 async with await anyio.connect_tcp("127.0.0.1", port) as client:
                     tasks.start_soon(_say, client, said)
-                    async for data in client:
-                        heard.append(data)
+                    heard.extend([data async for data in client])
             tasks.cancel_scope.cancel()
 
     try:

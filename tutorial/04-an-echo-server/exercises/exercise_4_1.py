@@ -1,6 +1,5 @@
 """Exercise 4.1: no longer than that."""
 
-import anyio
 from anyio.abc import ByteReceiveStream
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from construct import ConstructError, Container
 from frames import BadLength, FrameBuffer
-from protocol import ERROR, ERROR_TYPE, FATAL_FLAG, HEADER, PING, REPLY, REQUESTS, WELCOME, encode
+from layouts import ERROR, ERROR_TYPE, FATAL_FLAG, HEADER, PING, REPLY, REQUESTS, WELCOME, encode
 
 LARGEST_BEFORE_HELLO = 4096  # a stranger gets little memory
 LARGEST = 1_179_648  # a batch of 1 MiB, and what goes around it
@@ -24,7 +24,7 @@ class Refused(Exception):
         self.code, self.field, self.message = code, field, message
 
 
-def require(good: bool, code: int, field: str, message: str) -> None:
+def require(good: object, code: int, field: str, message: str) -> None:
     """Refuse the request, unless all is good."""
     if not good:
         raise Refused(code, field, message)

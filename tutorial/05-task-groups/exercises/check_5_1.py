@@ -7,8 +7,10 @@ from zaichik.learn.exercise import Exercise, Wrong, must
 EXERCISE = Exercise(
     "Let nobody else hear of it",
     hints=(
-        "try, await, except. The question is what to name after except: in Python a cancellation is an exception, too, "
-        "but not an Exception.",
+        (
+            "try, await, except. The question is what to name after except: in Python a cancellation is an exception, "
+            "too, but not an Exception."
+        ),
         "try: await conversation(); except Exception as error: failures.append(error).",
     ),
 )
@@ -43,7 +45,7 @@ def fails(answer):
 
 @EXERCISE.asks(
     "a cancellation goes on its way",
-    hint="`except BaseException` and a bare `except:` catch cancellations, too. Then nobody can end this task any more.",
+    hint="`except BaseException` and a bare `except:` catch cancellations, too. Then nobody can end this task.",
 )
 def cancelled(answer):
     async def main():

@@ -1,5 +1,7 @@
 """Questions for exercise 5.2."""
 
+from itertools import pairwise
+
 import anyio
 
 from zaichik.learn.exercise import Exercise, Wrong, must
@@ -7,7 +9,7 @@ from zaichik.learn.exercise import Exercise, Wrong, must
 EXERCISE = Exercise(
     "Accept for ever",
     hints=(
-        "The try stands inside the loop, around accept and nothing else. After an OSError sleep, and go on with the loop.",
+        "The try stands inside the loop, around accept and nothing else. After an OSError sleep, and go on.",
         "while True: try: client = await accept(); except OSError: await anyio.sleep(PAUSE_S); else: welcome(client).",
     ),
 )
@@ -35,7 +37,7 @@ def _welcomed(answer, *happens):
             raise Wrong(f"it has ended, and {len(left)} clients and failures were still to come")
 
     anyio.run(main)
-    return welcomed, [later - sooner for sooner, later in zip(moments, moments[1:], strict=False)]
+    return welcomed, [later - sooner for sooner, later in pairwise(moments)]
 
 
 @EXERCISE.asks("one client after the other", hint="A loop: await accept(), then welcome what it returns.")
