@@ -49,6 +49,13 @@ def test_every_prediction_has_its_answer_folded_away(chapter):
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS, ids=ids)
+def test_every_chapter_breaks_something_in_a_way_that_is_run(chapter):
+    """What is run is compared (test_reading.py), so the failure is the one that is told."""
+    section = chapter.text.read_text(encoding="utf-8").partition("\n## Break it\n")[2].partition("\n## ")[0]
+    assert "```console\n$ " in section
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS, ids=ids)
 def test_the_minutes_are_enough_to_read_and_type(chapter):
     words, lines, commands = amounts(chapter.text)
     needed = words / WORDS_A_MINUTE + lines / TYPED_LINES_A_MINUTE + commands / COMMANDS_A_MINUTE
