@@ -4,13 +4,14 @@ import json
 import os
 import pty
 import signal
+import subprocess
 import sys
 import xml.etree.ElementTree as ET
 
 import pytest
 
 from zaichik.console import learn_doctor
-from zaichik.learn import files
+from zaichik.learn import chapters, files
 from zaichik.learn.stages import CHECKS, STAGES
 
 SERVER = """
@@ -49,6 +50,7 @@ def test_init_makes_a_folder_and_says_how_to_go_on(zaichik, tmp_path, monkeypatc
         "written: mine/learn.toml",
         "written: mine/broker.py",
         "Next: cd mine; look into learn.toml; zaichik learn watch",
+        f"To read beside it, the wire protocol: {chapters.TUTORIAL.parent / 'protocol' / 'README.md'}",
     ]
     assert "stays as it is" in zaichik("learn", "init", "mine").out
 
@@ -104,7 +106,7 @@ def test_from_the_first_stage_to_the_first_failure(zaichik, folder):
     assert result.code == 1
     assert "seed 5\n" in result.out
     assert "FAIL S1.1  Hello is answered with Welcome" in result.out
-    assert "wrong            nothing came within 3 s where a reply with id 1 was due" in result.out
+    assert "wrong            nothing came within 3 s where Welcome with id 1 was due" in result.out
     assert "run it again     zaichik learn check S1.1 --seed 5" in result.out
     hints = STAGES[1].hints_of(CHECKS["S1.1"])
     for number in range(3):
@@ -153,6 +155,14 @@ def test_a_running_broker_is_checked_where_it_is(zaichik, broker, tmp_path, monk
     assert "  -- S14.5" in result.out
     assert "4 passed, 1 skipped" in result.out
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_same_seed_may_be_run_again_at_the_same_broker(zaichik, broker, tmp_path):
+    """A broker that runs on keeps its topics; the names of a new run are new all the same."""
+    words = [sys.executable, "-m", "zaichik", "learn", "check", "S5.1", "--seed", "3", "--connect", broker]
+    for _ in range(2):
+        done = subprocess.run(words, cwd=tmp_path, check=False, capture_output=True, text=True)
+        assert "1 passed" in done.stdout
 
 
 def test_doctor_looks_at_everything(zaichik, folder):
@@ -229,12 +239,20 @@ def typing(start):
 
 
 def test_watch_goes_on_only_when_it_is_told_to(typing, folder):
-    """S0 is passed; n goes on to S1, which fails; h hints, twice; q ends."""
-    keys = [("n next stage", "n"), ("h hint", "h"), (CHECKS["S1.1"].hint[:40], "h"), ("top bit set", "q")]
+    """S0 is passed; n goes on to S1, which fails; t tells what it is about; h hints, twice; q ends."""
+    keys = [
+        ("n next stage", "n"),
+        ("h hint", "t"),
+        ("t back", "t"),
+        ("h hint", "h"),
+        (CHECKS["S1.1"].hint[:40], "h"),
+        ("top bit set", "q"),
+    ]
     code, output = typing("learn", "watch", steps=keys)
     assert code == 0
     assert "running, 3 to go" in output
     assert "1 of 16 stages" in output
+    assert "Hello (0x01)" in output
     known = json.loads((folder / "learn-progress.json").read_text(encoding="utf-8"))
     assert (known["stage"], known["hints"]) == (1, {"S1.1": 2})
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import anyio
 import pytest
 from learn_hosts import SURE, run, shipped, small_buffers, tiny
-from learn_mutants import TINY
+from learn_mutant import TINY
 
 from zaichik.learn.stages import CHECKS
 from zaichik.learn.trial import Pace
@@ -77,6 +77,7 @@ def both_cores_busy():
 
 
 @pytest.mark.soak
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.parametrize("round_", range(LONG_ROUNDS))
 async def test_the_project_s_broker_passes_again_and_again_on_a_busy_machine(round_):
     with both_cores_busy():

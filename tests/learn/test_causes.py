@@ -60,7 +60,7 @@ async def resets(stream):
         (says(struct.pack("<I", 3) + WELCOME[4:]), "no frame", "the other 8 bytes of the header"),
         (says(WELCOME[:30]), "nothing came", "and 30 came"),
         (says(WELCOME[:5]), "nothing came", "not even its header"),
-        (says(struct.pack("<I", len(WELCOME) - 3) + WELCOME[4:] + b"!"), "goes on for 1 bytes", ""),
+        (says(struct.pack("<I", len(WELCOME) - 3) + WELCOME[4:] + b"!"), "goes on for 1 byte", ""),
         (says(WELCOME[:4] + b"\x01" + WELCOME[5:]), "never sends|no frame", "the top bit set"),
         (says(WELCOME[:4] + b"\x7e" + WELCOME[5:]), "never sends a frame of type 0x7e", ""),
         (echo, "never sends", "echoes"),

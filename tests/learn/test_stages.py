@@ -2,7 +2,7 @@
 
 import pytest
 
-from zaichik.learn import chapters, examination
+from zaichik.learn import chapters, examination, layouts
 from zaichik.learn.chapters import CHAPTERS
 from zaichik.learn.examination import NoSuchCheck
 from zaichik.learn.progress import Progress
@@ -31,6 +31,22 @@ def test_a_stage_says_what_it_wants_and_why(stage):
 def test_titles_and_hints_are_not_repeated():
     assert len({check.title for check in CHECKS.values()}) == len(CHECKS)
     assert len({check.hint for check in CHECKS.values()}) == len(CHECKS)
+
+
+def test_every_frame_comes_into_play_once():
+    """So that `list` shows a learner each layout where it is first needed. GoAway is nobody's to ask for."""
+    frames = [name for stage in STAGES for name in stage.frames]
+    assert sorted(frames) == sorted(layouts.TYPES.keys() - {"GoAway"})
+
+
+def test_a_frame_is_explained_with_its_kinds_of_fields():
+    assert layouts.explained(("Ping", "Close", "CreateTopic")) == [
+        "Ping (0x07): value u64",
+        "Close (0x08): no body",
+        "CreateTopic (0x02): topic str, settings settings",
+        "str is u16, the number of bytes that follow, and these, in UTF-8",
+        "settings is u8, how many follow, and so many pairs of u8 (which one) and u64 (its value)",
+    ]
 
 
 def test_every_stage_has_its_chapter():

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from zaichik.learn import wire
+from zaichik.learn import layouts, wire
 from zaichik.learn.wire import BadFrame
 from zaichik_protocol.errors import ErrorCode
 from zaichik_protocol.frames import EVENTS, REPLIES, REQUESTS
@@ -18,21 +18,21 @@ GOLDEN = json.loads((VECTORS / "frames.json").read_text(encoding="utf-8"))
 def test_it_knows_the_same_frames_and_fields_as_the_declaration():
     declared = {cls.TYPE: cls for cls in (*REQUESTS, *REPLIES, *EVENTS) if not cls.__name__.startswith("Describe")}
     assert {number: cls.__name__ for number, cls in declared.items()} == {
-        n: name for n, (name, _) in wire.LAYOUTS.items()
+        n: name for n, (name, _) in layouts.LAYOUTS.items()
     }
     for number, cls in declared.items():
         names = [sub.name for sub in cls.BODY.subcons if sub.name]
-        assert [name for name, _ in wire.fields_of(number, 0xFF)] == names
+        assert [name for name, _ in layouts.fields_of(number, 0xFF)] == names
 
 
 def test_it_knows_the_same_errors():
-    assert {code.value: code.name for code in ErrorCode} == wire.ERRORS
+    assert {code.value: code.name for code in ErrorCode} == layouts.ERRORS
 
 
 @pytest.mark.parametrize("case", GOLDEN, ids=lambda case: case["name"])
 def test_golden_frames_are_taken_apart_and_put_together_again(case):
     data = bytes.fromhex(case["hex"].replace(" ", ""))
-    if data[4] not in wire.LAYOUTS:
+    if data[4] not in layouts.LAYOUTS:
         pytest.skip("Describe is no part of the stages")
     frame = wire.parse(data)
     assert wire.frame_size(data) == len(data)
@@ -57,7 +57,7 @@ def test_a_frame_that_ends_early_is_wrong_where_it_ends(size):
 @pytest.mark.parametrize(
     ("data", "at", "problem"),
     [
-        (wire.encode("Ping", frame_id=1, value=5) + b"!", 20, "goes on for 1 bytes"),
+        (wire.encode("Ping", frame_id=1, value=5) + b"!", 20, "goes on for 1 byte"),
         (wire.encode("Ping", frame_id=1, zero=3), 6, "always 0"),
         (wire.raw_frame(0x83, b"\0" * 7, frame_id=1), 12, "needs 8 bytes"),
         (wire.raw_frame(0x43, b"\1\0\1\0\xff", frame_id=0), 14, "not UTF-8"),
@@ -71,6 +71,12 @@ def test_bad_bytes_are_told_with_their_place(data, at, problem):
     with pytest.raises(BadFrame, match=problem) as caught:
         wire.parse(data)
     assert caught.value.at == at
+
+
+def test_of_a_bad_frame_the_fields_before_the_trouble_are_kept():
+    with pytest.raises(BadFrame) as caught:
+        wire.parse(wire.raw_frame(0x82, b"\1" + bytes(5), frame_id=7))
+    assert (caught.value.field, caught.value.so_far["id"], caught.value.so_far["created"]) == ("epoch", 7, 1)
 
 
 def test_a_length_is_judged_as_soon_as_it_is_there():

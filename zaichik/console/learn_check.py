@@ -54,11 +54,9 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
         examination.judge(known, results)
         progress.write(folder, known)
     troubles = [trouble, *(launcher.complaints if launcher else ())]
-    return _conclude(results, troubles, _passed_stage(known) if launcher else None, arguments, console)
-
-
-def _passed_stage(known: progress.Progress) -> Stage | None:
-    return examination.stage(known.stage) if known.stage in known.passed else None
+    is_passed = known.stage in known.passed and any(result.check.stage == known.stage for result in results)
+    step = examination.stage(known.stage) if launcher is not None and is_passed else None
+    return _conclude(results, troubles, step, arguments, console)
 
 
 async def _round(

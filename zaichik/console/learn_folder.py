@@ -9,7 +9,7 @@ from rich.text import Text
 
 from zaichik.console import learn_screen, screen
 from zaichik.console.failure import Failure
-from zaichik.learn import examination, folder, progress
+from zaichik.learn import chapters, examination, folder, progress
 from zaichik.learn.chapters import CHAPTERS
 from zaichik.learn.config import FILE_NAME
 from zaichik.learn.stage import Check
@@ -27,6 +27,7 @@ async def init(arguments: argparse.Namespace, console: Console) -> int:
     if where / FILE_NAME not in written:
         console.print(Text(f"{where / FILE_NAME} was there already and stays as it is"))
     console.print(Text(f"Next: cd {where}; look into {FILE_NAME}; zaichik learn watch"))
+    console.print(Text(f"To read beside it, {chapters.protocol()}"), soft_wrap=True)
     return 0
 
 

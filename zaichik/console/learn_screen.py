@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
-from zaichik.learn import story
+from zaichik.learn import chapters, layouts, story
 from zaichik.learn.chapters import CHAPTERS
 from zaichik.learn.runner import FAILED, INCONCLUSIVE, PASSED, SKIPPED, Result
 from zaichik.learn.stage import Stage
@@ -111,8 +111,11 @@ def print_summary(
 def print_text(console: Console, stage: Stage) -> None:
     """All that a stage tells before one begins."""
     print_stage(console, stage)
-    told = (("goal", stage.goal), ("tested", stage.tested), ("real systems", stage.real))
+    told = [("goal", stage.goal), ("tested", stage.tested), ("real systems", stage.real)]
     sections = [story.Section(title, (text,)) for title, text in told]
-    print_sections(console, [*sections, story.Section("read", (CHAPTERS[stage.chapter].show(),))])
-    for title, check in zip(("checks", *[""] * len(stage.checks)), stage.checks, strict=False):
-        hang(console, Text(f"     {title:<{TITLE_WIDTH}}", "cyan"), Text(f"{check.id}  {check.title}"))
+    sections += [story.Section("on the wire", tuple(layouts.explained(stage.frames)))] if stage.frames else []
+    sections += [
+        story.Section("checks", tuple(f"{check.id}  {check.title}" for check in stage.checks)),
+        story.Section("read", (CHAPTERS[stage.chapter].show(), chapters.protocol())),
+    ]
+    print_sections(console, sections)

@@ -19,13 +19,13 @@ from rich.text import Text
 
 from zaichik.console import learn_check, learn_screen
 from zaichik.console.failure import Failure
-from zaichik.learn import config, examination, files, progress
+from zaichik.learn import config, examination, files, progress, story
 from zaichik.learn.config import Config
 from zaichik.learn.runner import Result, ServerTrouble
 from zaichik.learn.server import Launcher
 from zaichik.learn.stages import STAGES
 
-CHANGED, NEXT, HINT, AGAIN, QUIT = "changed", "n", "h", "r", "q"
+CHANGED, QUIT = "changed", "q"
 FOOTER_LINES = 1
 
 
@@ -78,6 +78,7 @@ class Watch:
         self._trouble = ""
         self._unwatched = ""
         self._is_running = False
+        self._shows_text = False
 
     async def run(self) -> None:
         """Check, show, wait for a change or a key; again."""
@@ -86,9 +87,8 @@ class Watch:
             tasks.start_soon(self._watch_files, send)
             if self._has_keys:
                 tasks.start_soon(self._watch_keys, send)
-            event = AGAIN
-            while event != QUIT:
-                event = await self._examine_until_event(receive) if self._obey(event) else await receive.receive()
+            while await self._examine_until_told(receive):
+                pass
             tasks.cancel_scope.cancel()
 
     async def _watch_files(self, send: MemoryObjectSendStream[str]) -> None:
@@ -108,6 +108,7 @@ class Watch:
 
     def _obey(self, event: str) -> bool:
         """Do what a key says. Returns whether to run the checks (again)."""
+        self._shows_text = event == "t" and not self._shows_text
         match event:
             case "changed" | "r":
                 return True
@@ -129,13 +130,14 @@ class Watch:
     def _bad(self) -> Result | None:
         return next((result for result in self._results if result.is_bad), None)
 
-    async def _examine_until_event(self, receive: MemoryObjectReceiveStream[str]) -> str:
-        """A change, or a key, ends the checks that it comes into."""
+    async def _examine_until_told(self, receive: MemoryObjectReceiveStream[str]) -> bool:
+        """Run the checks until a change or a key asks for another run; False if a key asks for the end."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._examine)
-            event = await receive.receive()
+            while (event := await receive.receive()) != QUIT and not self._obey(event):
+                pass
             tasks.cancel_scope.cancel()
-        return event
+        return event != QUIT
 
     async def _examine(self) -> None:
         self._results, self._trouble, self._is_running = [], "", True
@@ -183,7 +185,12 @@ class Watch:
         done = len(known.passed)
         bar = "#" * done + "-" * (len(STAGES) - done)
         console.print(Text.assemble(("zaichik learn", "bold"), f"  [{bar}] {done} of {len(STAGES)} stages"))
+        if self._shows_text:
+            learn_screen.print_text(console, stage)
+            return
         learn_screen.print_stage(console, stage)
+        if self._known.stage not in self._known.passed:
+            learn_screen.print_sections(console, [story.Section("goal", (stage.goal,))])
         for result in self._results:
             learn_screen.print_result(console, result, hints=known.hints.get(result.check.id, 0))
         left = len(stage.checks) - len(self._results)
@@ -201,7 +208,7 @@ class Watch:
             passed = self._known.stage in self._known.passed and self._known.stage + 1 < len(STAGES)
             words += ["n next stage"] if passed else []
             words += ["h hint"] if self._bad else []
-            words += ["r run", "q quit"]
+            words += ["t back" if self._shows_text else "t text", "r run", "q quit"]
         else:
             words += ["Ctrl-C ends", "the next stage: zaichik learn next"]
         words.append(f"NOT watching: {self._unwatched}" if self._unwatched else "waiting for files to change")

@@ -6,14 +6,13 @@ says nothing where it has no good guess.
 
 import string
 
-from zaichik.learn.wire import HEADER, LAYOUTS, MAX_LENGTH
+from zaichik.learn.layouts import HEADER, LAYOUTS, MAX_LENGTH, REQUESTS
 
 REFUSED = "nothing listens at that port any more: the server has ended, or has closed its listening socket"
 RESET = "the connection was torn down (RST): a server that crashes, or closes a socket with unread bytes, does that"
 ENDED = "it ended the connection by itself: look for an exception in its output"
 
 _PRINTABLE = set(string.printable.encode())
-_REQUESTS = range(0x01, 0x0A)
 
 
 def of_bytes(data: bytes, sent: bytes = b"") -> str:
@@ -62,7 +61,7 @@ def of_bad_body(data: bytes, following: bytes) -> str:
         following: what came behind it.
     """
     kind = data[4]
-    if kind in _REQUESTS:
+    if kind in REQUESTS:
         return "this is the type of a request; a reply has the top bit set, as in 0x87 for a Ping's 0x07"
     if following and len(following) < HEADER.size:
         return (

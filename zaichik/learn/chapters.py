@@ -24,6 +24,12 @@ class Chapter(NamedTuple):
         return f"chapter {self.number:02}, {self.title}{where}"
 
 
+def protocol() -> str:
+    """Where every frame is told in full: its path in a clone, else its name."""
+    path = TUTORIAL.parent / "protocol" / "README.md"
+    return f"the wire protocol: {path if path.exists() else 'protocol/README.md of the project'}"
+
+
 CHAPTERS = {
     chapter.number: chapter
     for chapter in (

@@ -20,13 +20,9 @@ class Connected:
         """Where it listens; whether it does, checks will tell."""
         return self._target
 
-    def obituary(self) -> str:
-        """Nothing is known of its end."""
-        return ""
-
-    def output(self) -> str:
-        """Nor of what it writes."""
-        return ""
+    async def aftermath(self) -> tuple[str, str]:
+        """Nothing is known of its end, nor of what it writes."""
+        return "", ""
 
     def fresh(self) -> AbstractAsyncContextManager[Instance]:
         """There is only this one.

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from anyio.abc import SocketAttribute, SocketStream
 
-from zaichik.learn import causes, wire
-from zaichik.learn.failure import Failed, compare, first_wrong_byte
+from zaichik.learn import causes, layouts, wire
+from zaichik.learn.failure import Failed, WrongByte, compare, first_wrong_byte
 from zaichik.learn.patterns import Writer
-from zaichik.learn.trace import frame_line, shown_hex
+from zaichik.learn.trace import frame_line, shown_hex, whole
 from zaichik.learn.wire import BadFrame, Frame, Message
 
 if TYPE_CHECKING:
@@ -46,12 +46,14 @@ class Connection:
         self._buffer = bytearray()
         self._sent = b""  # the newest request's bytes, to recognise an echo
         self._asked = ""
+        self._due: dict[int, str] = {}  # the name of the reply to a request, by its id
 
     # -- bytes out -------------------------------------------------------------------------------------------
 
     async def send(self, name: str, /, *, frame_id: int | None = None, **fields: Any) -> int:
         """Send a request in the trial's pattern. Returns its id."""
         used = next(self.ids) if frame_id is None else frame_id
+        self._due[used] = layouts.reply_to(name)
         await self.send_frame(wire.encode(name, frame_id=used, **fields))
         return used
 
@@ -106,8 +108,8 @@ class Connection:
 
     # -- frames in -------------------------------------------------------------------------------------------
 
-    async def read(self, *, awaited: str = "a frame") -> Frame:
-        """The next frame, whatever it is.
+    async def read(self, *, awaited: str = "a frame", patience: float | None = None) -> Frame:
+        """The next frame, whatever it is; after `patience` seconds, by default the trial's, none has come.
 
         Raises:
             Failed: none came in time, the stream ended, or the bytes are no frame.
@@ -120,15 +122,15 @@ class Connection:
                     return self._take(size)
             except BadFrame as bad:
                 raise self._no_frame(bad) from None
-            await self._fill(awaited)
+            await self._fill(awaited, patience or self._trial.patience)
 
-    async def _fill(self, awaited: str) -> None:
+    async def _fill(self, awaited: str, patience: float) -> None:
         try:
-            with anyio.fail_after(self._trial.patience):
+            with anyio.fail_after(patience):
                 self._buffer += await self._stream.receive()
         except TimeoutError:
             begun = causes.of_unfinished(bytes(self._buffer)) if self._buffer else ""
-            raise self._missing(f"nothing came within {self._trial.patience:g} s", awaited, begun) from None
+            raise self._missing(f"nothing came within {patience:g} s", awaited, begun) from None
         except anyio.EndOfStream:
             raise self._missing("the server ended the connection", awaited, causes.ENDED) from None
         except (anyio.BrokenResourceError, OSError):
@@ -147,7 +149,7 @@ class Connection:
             raise self._no_frame(bad, data) from None
         del self._buffer[:size]
         self._trial.trace.received(self._trial.elapsed, self.number, data, frame)
-        if frame.type not in wire.LAYOUTS or frame.type in range(0x01, 0x0A):
+        if frame.type not in layouts.LAYOUTS or frame.type in layouts.REQUESTS:
             raise Failed(
                 f"a broker never sends a frame of type {frame.type:#04x}",
                 asked=self._asked,
@@ -158,15 +160,15 @@ class Connection:
 
     def _no_frame(self, bad: BadFrame, data: bytes = b"") -> Failed:
         everything = bytes(self._buffer)
-        self._trial.trace.received(self._trial.elapsed, self.number, data or everything, None, bad.problem)
+        self._trial.trace.received(self._trial.elapsed, self.number, data or everything, bad.so_far, bad.problem)
         cause = causes.of_bytes(everything, self._sent)
         if not cause and data:
             cause = causes.of_bad_body(data, everything[len(data) :])
-        where = f"byte {bad.at} ({bad.field})"
         return Failed(
             f"what came is no frame: {bad.problem}",
             asked=self._asked,
-            came=f"{shown_hex(data or everything)}; trouble begins at {where}",
+            came=frame_line(bad.so_far) if bad.so_far else shown_hex(everything),
+            wrong=WrongByte(bad.at, bad.field, b"", everything[bad.at : min(bad.at + 8, len(data) or 4)]),
             cause=cause,
         )
 
@@ -174,7 +176,8 @@ class Connection:
 
     async def reply(self, frame_id: int) -> Frame:
         """The next reply, which must be the one to this request. Events on the way are kept."""
-        while (frame := await self.read(awaited=f"a reply with id {frame_id}")).is_event:
+        due = self._due.pop(frame_id, "a reply")
+        while (frame := await self.read(awaited=f"{due} with id {frame_id}")).is_event:
             self.events.append(frame)
         if frame.id != frame_id:
             compare(frame, frame.name, {"id": frame_id}, self._asked)
@@ -187,13 +190,13 @@ class Connection:
     async def ok(self, name: str, /, *, expect: dict[str, Any] | None = None, **fields: Any) -> Frame:
         """Send a request that must succeed, with a reply whose fields are these."""
         frame = await self.ask(name, **fields)
-        self.must_be(frame, wire.LAYOUTS[wire.TYPES[name] | wire.REPLY][0], flags=0, **(expect or {}))
+        self.must_be(frame, layouts.reply_to(name), flags=0, **(expect or {}))
         return frame
 
     async def refused(self, error: str, name: str, /, *, at: str | None = None, **fields: Any) -> Frame:
         """Send a request that must fail in just this way; `at` is the field that the Error must name."""
         frame = await self.ask(name, **fields)
-        self.must_be_error(frame, error, request_type=wire.TYPES[name], at=at)
+        self.must_be_error(frame, error, request_type=layouts.TYPES[name], at=at)
         return frame
 
     def must_be(self, frame: Frame, name: str, **fields: Any) -> None:
@@ -204,13 +207,13 @@ class Connection:
         self, frame: Frame, error: str, *, request_type: int | None = None, at: str | None = None
     ) -> None:
         """Judge an Error: its code, whether it is fatal, and what it names."""
-        code = wire.ERROR_CODES[error]
+        code = layouts.ERROR_CODES[error]
         fields: dict[str, Any] = {"code": code}
         if request_type is not None:
             fields["request_type"] = request_type
         if at is not None:
             fields["field"] = at
-        compare(frame, "Error", {**fields, "flags": wire.FATAL if code < 64 else 0}, self._asked)
+        compare(frame, "Error", {**fields, "flags": layouts.FATAL if code < 64 else 0}, self._asked)
 
     async def hello(self, **fields: Any) -> Frame:
         """Say Hello; the Welcome."""
@@ -251,7 +254,7 @@ class Connection:
         """Whether an event of a subscription comes within these seconds; it is kept."""
         with anyio.move_on_after(seconds):
             while not any(frame.id == subscription for frame in self.events):
-                frame = await self.read(awaited="an event")
+                frame = await self.read(awaited="an event", patience=2 * seconds)  # so it is we who give up
                 if not frame.is_event:
                     raise Failed("a reply came that nobody had asked for", came=frame_line(frame))
                 self.events.append(frame)
@@ -309,9 +312,11 @@ class Connection:
         """What comes within these seconds although nothing was asked; b"" if nothing does."""
         with anyio.move_on_after(seconds):
             try:
-                return await self._stream.receive()
+                came = await self._stream.receive()
             except (anyio.EndOfStream, anyio.BrokenResourceError, OSError):
                 raise Failed("the server ended the connection", cause=causes.ENDED) from None
+            self._trial.trace.received(self._trial.elapsed, self.number, came, whole(came))
+            return came
         return b""
 
     async def ends(self) -> None:

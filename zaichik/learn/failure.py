@@ -69,6 +69,7 @@ def compare(frame: Frame, name: str, expected: dict[str, Any], asked: str = "") 
 
     Raises:
         Failed: something differs.
+        KeyError: the frame has no such field, so that the check itself is wrong.
     """
     if frame.name != name:
         type_span = frame.span("type")
@@ -80,8 +81,8 @@ def compare(frame: Frame, name: str, expected: dict[str, Any], asked: str = "") 
             wrong=WrongByte(4, "type", b"", type_span.raw),
             cause=_error_text(frame),
         )
-    for span in frame.spans:
-        if span.name in expected and span.value != expected[span.name]:
+    for span in sorted(map(frame.span, expected), key=lambda span: span.at):
+        if span.value != expected[span.name]:
             raise Failed(
                 f"{name}.{span.name} should be {show_value(span.name, span.kind, expected[span.name])}, "
                 f"and is {show_value(span.name, span.kind, span.value)}",

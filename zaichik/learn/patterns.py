@@ -19,9 +19,9 @@ FILLER = encode("Ping", frame_id=0, value=0x5A)
 
 
 class Pattern(Enum):
-    """How frames go out; the value is what a report says of it."""
+    """How frames go out; the value is what a report says of them."""
 
-    WHOLE = "a write a frame"
+    WHOLE = "whole"
     DRIPPED = "byte by byte"
     GLUED = "glued together"
 

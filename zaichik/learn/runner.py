@@ -22,6 +22,8 @@ LONGEST_TRIAL_S = 60.0  # beyond its own waiting no trial takes that long, unles
 
 PASSED, FAILED, INCONCLUSIVE, SKIPPED = "passed", "failed", "inconclusive", "skipped"
 
+# Topics outlive a trial, and with --connect also this process: names begin differently in each.
+_RUN = f"{SystemRandom().randrange(2**16):04x}"
 _serial = count(1)
 
 
@@ -39,11 +41,8 @@ class Host(Protocol):
             ServerTrouble: it cannot be started.
         """
 
-    def obituary(self) -> str:
-        """How it ended, if it has; else ""."""
-
-    def output(self) -> str:
-        """The last lines it wrote."""
+    async def aftermath(self) -> tuple[str, str]:
+        """How it ended, if it has, else ""; and the last lines it wrote."""
 
     def fresh(self) -> AbstractAsyncContextManager[Instance]:
         """Another server, for one trial alone.
@@ -157,7 +156,7 @@ async def _run_seed(check: Check, host: Host, seed: int, pace: Pace) -> Result:
     reason = ""
     for _ in range(TRIES):
         target = await host.ready()
-        name = f"{check.id.lower()}-{next(_serial)}-{seed}"
+        name = f"{check.id.lower()}-{_RUN}-{next(_serial)}-{seed}"
         trial = Trial(target, host, name=name, stage=check.stage, seed=seed, pace=pace)
         try:
             await _carry_out(check, trial)
@@ -168,6 +167,7 @@ async def _run_seed(check: Check, host: Host, seed: int, pace: Pace) -> Result:
             return Result(check, SKIPPED, (seed,), time.monotonic() - began, reason=str(skipped))
         except (Failed, TimeoutError) as error:
             failure = error if isinstance(error, Failed) else Failed(f"no end after {LONGEST_TRIAL_S:g} s")
+            obituary, output = await host.aftermath()
             return Result(
                 check,
                 FAILED,
@@ -177,8 +177,8 @@ async def _run_seed(check: Check, host: Host, seed: int, pace: Pace) -> Result:
                 trial.pattern.value,
                 failure,
                 trial.trace,
-                obituary=host.obituary(),
-                output=host.output(),
+                obituary=obituary,
+                output=output,
             )
         return Result(check, PASSED, (seed,), time.monotonic() - began)
     return Result(check, INCONCLUSIVE, (seed,), time.monotonic() - began, seed, reason=reason)

@@ -21,6 +21,7 @@ from zaichik.learn.trial import Target
 
 HOST = "127.0.0.1"
 LOOK_EVERY_S = 0.02
+FALLING_S = 0.2  # from an exception to the end of its process; a client hears of it earlier
 LAST_LINES = 12
 _TAIL_BYTES = 8192
 
@@ -79,18 +80,18 @@ class Server:
                 except OSError:
                     await anyio.sleep(LOOK_EVERY_S)
         if obituary := self.obituary():
-            raise ServerTrouble(f"{obituary} before it listened at port {self.target.port}{self._said()}")
+            raise ServerTrouble(f"{obituary} before it listened at port {self.target.port}. {self._said()}")
         taught = f"the environment variable {self._config.port_variable}"
         if any(PORT in word for word in self._config.command):
             taught += f", and {PORT} in its command"
         raise ServerTrouble(
             f"the server did not listen at {HOST}:{self.target.port} within {self._config.start_s:g} s: does it take "
-            f"its port from {taught}?{self._said()}"
+            f"its port from {taught}? {self._said()}"
         )
 
     def _said(self) -> str:
         said = self.output()
-        return f". Its last lines:\n{said}" if said else ". It wrote nothing"
+        return f"Its last lines:\n{said}" if said else "It wrote nothing."
 
     def obituary(self) -> str:
         """How it ended, if it has."""
@@ -100,6 +101,11 @@ class Server:
         if code < 0:
             return f"the server was ended by {signal.Signals(-code).name}"
         return f"the server ended by itself with exit code {code}"
+
+    async def ended(self, seconds: float) -> None:
+        """Wait for its end, at most that long."""
+        with anyio.move_on_after(seconds):
+            await self._process.wait()
 
     def output(self) -> str:
         """The last lines it wrote, standard output and standard error together."""
@@ -152,13 +158,12 @@ class Launcher:
                 self._server = await Server.start(self._config)
             return self._server.target
 
-    def obituary(self) -> str:
-        """How the server ended, if it has."""
-        return self._server.obituary() if self._server else ""
-
-    def output(self) -> str:
-        """The last lines it wrote."""
-        return self._server.output() if self._server else ""
+    async def aftermath(self) -> tuple[str, str]:
+        """How the server ended, if it has, and its last lines. One that is just falling gets a moment to say why."""
+        if self._server is None:
+            return "", ""
+        await self._server.ended(FALLING_S)
+        return self._server.obituary(), self._server.output()
 
     @asynccontextmanager
     async def fresh(self) -> AsyncIterator[Server]:

@@ -42,6 +42,7 @@ class Stage:
         goal: what to make, and why anybody wants it.
         tested: what the checks do.
         real: what real systems do at this point.
+        frames: those that come into play here.
         heavy: whether its checks load the machine.
         hints: two more after each check's own: how it is usually built, and where it can be read.
         checks: in order.
@@ -54,6 +55,7 @@ class Stage:
     tested: str
     real: str
     hints: tuple[str, str]
+    frames: tuple[str, ...] = ()
     heavy: bool = False
     checks: list[Check] = field(default_factory=list)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from zaichik.learn.runner import FAILED, INCONCLUSIVE, SKIPPED, Result
 from zaichik.learn.stages import STAGES
+from zaichik.learn.wire import AFTER_LAST
 
 FRAMES_SHOWN = 12
 
@@ -30,6 +31,7 @@ def sections(result: Result) -> list[Section]:
     failure = result.failure
     if failure is None:
         return [Section("because", (result.reason,))] if result.reason else []
+    again = f"zaichik learn check {result.check.id} --seed {result.seed}  (frames are sent {result.pattern})"
     told = [
         ("wrong", (failure.summary,)),
         ("asked", (failure.asked,)),
@@ -41,7 +43,7 @@ def sections(result: Result) -> list[Section]:
         ("the server", (result.obituary,)),
         ("frames", _frames(result)),
         ("server's output", tuple(result.output.splitlines())),
-        ("run it again", (f"zaichik learn check {result.check.id} --seed {result.seed}  (frames {result.pattern})",)),
+        ("run it again", (again,)),
     ]
     return [Section(title, lines) for title, lines in told if any(lines)]
 
@@ -51,7 +53,8 @@ def _wrong_byte(result: Result) -> tuple[str, ...]:
     if wrong is None:
         return ()
     bytes_ = [f"{name} {data.hex(' ')}" for name, data in (("expected", wrong.expected), ("came", wrong.came)) if data]
-    return (f"byte {wrong.at} of the frame, in the field {wrong.field}: {', '.join(bytes_)}",)
+    where = wrong.field if wrong.field == AFTER_LAST else f"in the field {wrong.field}"
+    return (f"byte {wrong.at} of the frame, {where}: {', '.join(bytes_) or 'the frame ends there'}",)
 
 
 def _frames(result: Result) -> tuple[str, ...]:

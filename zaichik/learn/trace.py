@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from zaichik.learn.wire import BadFrame, Frame, parse, show_value
+from zaichik.learn.layouts import HEADER
+from zaichik.learn.wire import BadFrame, Frame, frame_size, parse, show_value
 
 HEX_SHOWN = 40  # bytes of a frame that are shown in hexadecimal
 _OUT, _IN = "->", "<-"
@@ -32,7 +33,9 @@ class Entry:
 
     def line(self) -> str:
         """Name and fields, without time and bytes."""
-        what = frame_line(self.frame) if self.frame else (f"{len(self.data)} raw bytes" if self.data else "")
+        size = len(self.data)
+        raw = f"{size} raw {'byte' if size == 1 else 'bytes'}" if size else ""
+        what = frame_line(self.frame) if self.frame else raw
         return " ".join(filter(None, (what, f"({self.note})" if self.note else "")))
 
     def hex(self) -> str:
@@ -53,6 +56,14 @@ def frame_line(frame: Frame) -> str:
     return " ".join([f"{frame.name} id={frame.id}{flags}", *fields])
 
 
+def whole(data: bytes) -> Frame | None:
+    """The frame that these bytes are; None if they are none, or more than one."""
+    try:
+        return parse(data) if len(data) >= HEADER.size and frame_size(data) == len(data) else None
+    except BadFrame:
+        return None
+
+
 @dataclass(slots=True)
 class Trace:
     """The record of one trial. Lines are only ever added."""
@@ -61,11 +72,7 @@ class Trace:
 
     def sent(self, at: float, connection: int, data: bytes, note: str = "") -> None:
         """Bytes that are one frame, or on purpose none."""
-        try:
-            frame = parse(data) if len(data) >= 12 and len(data) == 4 + int.from_bytes(data[:4], "little") else None
-        except BadFrame:
-            frame = None
-        self.entries.append(Entry(at, connection, _OUT, data, frame, note))
+        self.entries.append(Entry(at, connection, _OUT, data, whole(data), note))
 
     def received(self, at: float, connection: int, data: bytes, frame: Frame | None, note: str = "") -> None:
         """A frame, or bytes that should have been one."""

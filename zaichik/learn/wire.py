@@ -1,4 +1,4 @@
-"""The wire format, told a second time: names, fields and bytes of every frame, by a table and `struct` alone.
+"""The wire format, told a second time: every frame put together and taken apart, by a table and `struct` alone.
 
 The project has a declaration and a codec already. A tester that used them would agree with their mistakes, so this
 is a second reading of `protocol/README.md`. It keeps what the codec throws away: where in the frame each field
@@ -11,75 +11,9 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any
 
-NEVER = FOREVER = 2**64 - 1
-MAX_LENGTH = 64 * 1024 * 1024  # a broker that announces more than this has lost its place in the stream
-HEADER = struct.Struct("<IBBHI")
+from zaichik.learn.layouts import DEFAULTS, ERRORS, EVENTS, HEADER, LAYOUTS, MAX_LENGTH, NEVER, TYPES, fields_of
 
-# A name, and the body's fields with their kinds. A field in brackets is only there with that flag bit.
-LAYOUTS: dict[int, tuple[str, str]] = {
-    0x01: ("Hello", "magic:magic version_min:u16 version_max:u16 features:u64 client:str auth:u8 user:str secret:str"),
-    0x02: ("CreateTopic", "topic:str settings:settings"),
-    0x03: ("Publish", "producer:u64 sequence:u64 topic:str batch:batch"),
-    0x04: (
-        "Subscribe",
-        "topic:str name:str start:u8 value:u64 epoch:u64 until:u64 credit:u32 credit_bytes:u32",
-    ),
-    0x05: ("Unsubscribe", "subscription:u32"),
-    0x06: ("Commit", "subscription:u32 next:u64"),
-    0x07: ("Ping", "value:u64"),
-    0x08: ("Close", ""),
-    0x81: (
-        "Welcome",
-        (
-            "version:u16 features:u64 boot:u64 max_frame:u32 max_batch:u32 max_message:u32 max_credit:u32 "
-            "idle_ms:u32 broker:str"
-        ),
-    ),
-    0x82: ("TopicCreated", "created:u8 epoch:u64 settings:settings"),
-    0x83: ("Published", "first_offset:u64 stored:u32 compacted:u32 subscribers:u32 dropped:rest"),
-    0x84: ("Subscribed", "epoch:u64 start:u64 live:u64 committed:u64"),
-    0x85: ("Unsubscribed", ""),
-    0x86: ("Committed", "committed:u64"),
-    0x87: ("Pong", "value:u64"),
-    0x88: ("Closed", ""),
-    0xFF: ("Error", "code:u16 request_type:u8 field:str retry_after_ms:u32 message:str"),
-    0x40: ("Messages", "base:u64 accepted_us:i64 [1]deltas:deltas batch:batch"),
-    0x41: ("Lagged", "from_offset:u64 to_offset:u64"),
-    0x42: ("SubscriptionEnded", "code:u16 next:u64 text:str"),
-    0x43: ("GoAway", "code:u16 text:str"),
-}
-TYPES = {name: number for number, (name, _) in LAYOUTS.items()}
-EVENTS = range(0x40, 0x44)
-REPLY = 0x80
-
-ERRORS = {
-    1: "MALFORMED", 2: "FRAME_TOO_LARGE", 3: "HELLO_REQUIRED", 4: "UNSUPPORTED_VERSION", 5: "HANDSHAKE_TIMEOUT",
-    6: "FRAME_TIMEOUT", 7: "IDLE_TIMEOUT", 8: "AUTH_FAILED", 9: "TOO_MANY_CONNECTIONS", 10: "SLOW_CONSUMER",
-    11: "INTERNAL", 64: "INVALID_FIELD", 65: "UNSUPPORTED", 66: "NO_SUCH_TOPIC", 67: "TOPIC_EXISTS",
-    68: "TOO_MANY_TOPICS", 69: "TOO_MANY_SUBSCRIPTIONS", 70: "NO_SUCH_SUBSCRIPTION", 71: "NOT_IN_FLIGHT",
-    72: "OFFSET_AHEAD", 73: "EPOCH_CHANGED", 74: "FORBIDDEN", 75: "MESSAGE_TOO_LARGE", 76: "BATCH_TOO_LARGE",
-    77: "TOPIC_FULL", 78: "SEQUENCE_GAP", 79: "PRODUCER_UNKNOWN", 80: "NO_MEMORY",
-}  # fmt: skip
-ERROR_CODES = {name: code for code, name in ERRORS.items()}
-FATAL = 2  # the flag of an Error after which the broker closes
-
-TTL, WINDOW, CAPACITY, MAX_BYTES, MAX_KEYS = range(1, 6)  # the settings of a topic
-EARLIEST, LATEST, OFFSET, TIME = range(4)  # where a subscription starts
-
-# What a request says where a check does not say otherwise.
-DEFAULTS: dict[str, dict[str, Any]] = {
-    "Hello": {
-        "magic": b"ZAIK", "version_min": 1, "version_max": 1, "features": 0, "client": "zaichik learn", "auth": 0,
-        "user": "", "secret": "",
-    },
-    "CreateTopic": {"settings": ()},
-    "Publish": {"producer": 0, "sequence": 0},
-    "Subscribe": {
-        "name": "", "start": EARLIEST, "value": 0, "epoch": 0, "until": NEVER, "credit": 1000,
-        "credit_bytes": 8 * 1024 * 1024,
-    },
-    "Ping": {"value": 0},
-}  # fmt: skip
+AFTER_LAST = "after the last field"  # where bytes can be, too
 
 _INTEGERS = {"u8": "<B", "u16": "<H", "u32": "<I", "u64": "<Q", "i64": "<q"}
 
@@ -91,7 +25,10 @@ class BadFrame(Exception):
         at: how many bytes from the frame's beginning the trouble starts.
         field: the field it starts in.
         problem: what is wrong, as a sentence.
+        so_far: the frame with those fields that could be read; None if not even its type could.
     """
+
+    so_far: "Frame | None" = None
 
     def __init__(self, at: int, field: str, problem: str) -> None:
         super().__init__(problem)
@@ -148,8 +85,15 @@ class Frame:
         return self.span(field).value
 
     def span(self, field: str) -> Span:
-        """A field with its place."""
-        return next(span for span in self.spans if span.name == field)
+        """A field with its place.
+
+        Raises:
+            KeyError: this frame has none of that name.
+        """
+        for span in self.spans:
+            if span.name == field:
+                return span
+        raise KeyError(f"{self.name} has no field {field}")
 
     @property
     def is_event(self) -> bool:
@@ -179,17 +123,6 @@ def encode(name: str, /, *, frame_id: int, flags: int = 0, zero: int = 0, **fiel
 def raw_frame(kind: int, body: bytes, *, frame_id: int, flags: int = 0, zero: int = 0) -> bytes:
     """A header for any body, whether it makes sense or not."""
     return HEADER.pack(8 + len(body), kind, flags, zero, frame_id) + body
-
-
-def fields_of(kind: int, flags: int) -> list[tuple[str, str]]:
-    """Names and kinds of the fields that a frame of this type has in its body."""
-    fields = []
-    for word in LAYOUTS[kind][1].split():
-        bit, bracket, rest = word.removeprefix("[").partition("]")
-        if not bracket or flags & int(bit):
-            name, _, field_kind = (rest if bracket else word).partition(":")
-            fields.append((name, field_kind))
-    return fields
 
 
 def encode_field(kind: str, value: Any) -> bytes:
@@ -244,7 +177,8 @@ def parse(data: bytes) -> Frame:
     """
     length, kind, flags, zero, frame_id = HEADER.unpack_from(data)
     header = (length, kind, flags, zero, frame_id)
-    spans, at = [], 0
+    spans: list[Span] = []
+    at = 0
     for name, field_kind, value in zip(
         ("length", "type", "flags", "zero", "id"), ("u32", "u8", "u8", "u16", "u32"), header, strict=True
     ):
@@ -256,14 +190,27 @@ def parse(data: bytes) -> Frame:
     if kind not in LAYOUTS:
         return Frame(f"type {kind:#04x}", kind, flags, frame_id, data, tuple(spans))
     name = LAYOUTS[kind][0]
-    for field, field_kind in fields_of(kind, flags):
-        value, end = _read(field_kind, data, at, f"{name}.{field}")
-        spans.append(Span(field, field_kind, at, data[at:end], value))
-        at = end
-    if at != len(data):
-        more = len(data) - at
-        raise BadFrame(at, "after the last field", f"{name} goes on for {more} bytes after its last field")
+    try:
+        _read_body(name, fields_of(kind, flags), data, spans)
+    except BadFrame as bad:
+        bad.so_far = Frame(name, kind, flags, frame_id, data, tuple(spans))
+        raise
     return Frame(name, kind, flags, frame_id, data, tuple(spans))
+
+
+def _read_body(name: str, fields: list[tuple[str, str]], data: bytes, spans: list[Span]) -> None:
+    """Add a span for each field of the body."""
+    at = HEADER.size
+    for field, kind in fields:
+        value, end = _read(kind, data, at, f"{name}.{field}")
+        spans.append(Span(field, kind, at, data[at:end], value))
+        at = end
+    if more := len(data) - at:
+        raise BadFrame(at, AFTER_LAST, f"{name} goes on for {more} {_bytes(more)} after its last field")
+
+
+def _bytes(count: int) -> str:
+    return "byte" if count == 1 else "bytes"
 
 
 def _read(kind: str, data: bytes, at: int, field: str) -> tuple[Any, int]:
@@ -272,7 +219,7 @@ def _read(kind: str, data: bytes, at: int, field: str) -> tuple[Any, int]:
     def take(size: int) -> bytes:
         nonlocal at
         if at + size > len(data):
-            problem = f"{field} needs {size} bytes, and the frame ends after {len(data) - at}"
+            problem = f"{field} needs {size} {_bytes(size)}, and the frame ends after {len(data) - at}"
             raise BadFrame(at, field.partition(".")[2], problem)
         at += size
         return data[at - size : at]

@@ -16,8 +16,9 @@ from zaichik.learn import wire
 from zaichik.learn.connection import Connection
 from zaichik.learn.failure import Failed
 from zaichik.learn.history import Delivered, Drained, Event, Lagged, Published, Subscribed, TopicMade
+from zaichik.learn.layouts import CAPACITY, EARLIEST, FOREVER, LATEST, OFFSET, TTL, WINDOW
 from zaichik.learn.trial import Trial
-from zaichik.learn.wire import CAPACITY, EARLIEST, FOREVER, LATEST, OFFSET, TTL, WINDOW, Frame
+from zaichik.learn.wire import Frame
 
 SECONDS = 5.0
 PUBLISHERS, READERS = 3, 4

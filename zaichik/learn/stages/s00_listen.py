@@ -10,7 +10,8 @@ STAGE = Stage(
     chapter=1,
     goal="Listen at the port you are told, at 127.0.0.1, and go on listening when a client has left. In this protocol "
     "the client speaks first: a server that has just been called says nothing.",
-    tested="Connections are opened and closed, one after the other. Nothing is sent, and nothing may come.",
+    tested="Connections are opened and closed, one after the other. Nothing is sent, and nothing may come. To see "
+    "whether your server listens, learn knocks in the same way: it connects, and leaves without a byte.",
     real="Kafka's clients speak first, as ours do; a NATS server greets everyone with a line INFO {...} at once. Both "
     "are fine, but a client must know which of the two it has called.",
     hints=(

@@ -9,10 +9,11 @@ STAGE = Stage(
     number=1,
     title="One frame back",
     chapter=2,
+    frames=("Hello", "Welcome", "Ping", "Pong"),
     goal=(
         "Read a frame, answer with a frame: Hello with Welcome, Ping with Pong. A frame is a header of 12 "
-        "bytes (length, type, flags, zero, id) and a body; all integers are little-endian, and the length "
-        "counts all that follows it."
+        "bytes (length u32, type u8, flags u8, zero u16, id u32) and a body; all integers are little-endian, "
+        "and the length counts all that follows it. Flags and zero are 0 for now."
     ),
     tested="Each request goes out in one piece, and its answer is taken apart to the last byte.",
     real=(

@@ -11,6 +11,7 @@ STAGE = Stage(
     number=3,
     title="A bad frame ends its connection, and nothing else",
     chapter=3,
+    frames=("Error",),
     goal=(
         "Tell three kinds of trouble apart. Not agreeing where frames begin (a length that cannot be, fields "
         "that do not add up) is answered with a fatal Error, and the connection closes. A request that is "

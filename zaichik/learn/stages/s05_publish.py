@@ -3,7 +3,7 @@
 import struct
 import time
 
-from zaichik.learn import wire
+from zaichik.learn import layouts
 from zaichik.learn.failure import Failed
 from zaichik.learn.stage import Stage
 from zaichik.learn.trace import frame_line
@@ -16,6 +16,7 @@ STAGE = Stage(
     number=5,
     title="A publish reaches a subscriber",
     chapter=6,
+    frames=("Subscribe", "Subscribed", "Publish", "Published", "Messages"),
     goal=(
         "Subscribe gives a connection a place in a topic; Publish appends to the topic, and every subscription "
         "is sent what was appended. A message's place is its offset: 0, 1, 2 … without gaps."
@@ -173,5 +174,5 @@ async def bad_batches(trial: Trial) -> None:
         struct.pack("<I", 2**31),
     ):
         await client.send("Publish", frame_id=8, topic=trial.topic(), batch=batch)
-        client.must_be_error(await client.reply(8), "INVALID_FIELD", request_type=wire.TYPES["Publish"], at="batch")
+        client.must_be_error(await client.reply(8), "INVALID_FIELD", request_type=layouts.TYPES["Publish"], at="batch")
     await client.publish(trial.topic(), trial.message(), first_offset=0)

@@ -5,10 +5,11 @@ import anyio
 from zaichik.learn import wire
 from zaichik.learn.connection import Connection
 from zaichik.learn.failure import Failed
+from zaichik.learn.layouts import CAPACITY, FOREVER, LATEST, TTL, WINDOW
 from zaichik.learn.stage import Stage
 from zaichik.learn.trace import frame_line
 from zaichik.learn.trial import Trial
-from zaichik.learn.wire import CAPACITY, FOREVER, LATEST, TTL, WINDOW, Frame
+from zaichik.learn.wire import Frame
 
 CREATORS = 8
 SETTINGS = 5
@@ -17,6 +18,7 @@ STAGE = Stage(
     number=7,
     title="No subscribers, and topics that create themselves",
     chapter=6,
+    frames=("CreateTopic", "TopicCreated"),
     goal=(
         "Publish works when nobody listens: the message gets its offset, and is gone when retention says so. "
         "Topics come into being by being used; CreateTopic makes one with settings, and tells the settings in "

@@ -13,6 +13,7 @@ STAGE = Stage(
     number=8,
     title="Unsubscribe",
     chapter=10,
+    frames=("Unsubscribe", "Unsubscribed"),
     goal=(
         "Unsubscribe ends one subscription, and after its answer nothing of it comes any more. A connection "
         "that ends, however it ends, takes its subscriptions with it."

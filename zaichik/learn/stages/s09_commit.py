@@ -7,6 +7,7 @@ STAGE = Stage(
     number=9,
     title="The commit gate",
     chapter=11,
+    frames=("Commit", "Committed"),
     goal=(
         "A subscription is sent as many messages as it has credit for; those not yet settled by a Commit are "
         "in flight. Free credit is computed, never counted: credit minus what is in flight."

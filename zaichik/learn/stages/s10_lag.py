@@ -1,9 +1,9 @@
 """S10: who falls behind is told exactly how far."""
 
 from zaichik.learn.connection import Connection
+from zaichik.learn.layouts import CAPACITY, FOREVER, OFFSET, TTL
 from zaichik.learn.stage import Stage
 from zaichik.learn.trial import Trial
-from zaichik.learn.wire import CAPACITY, FOREVER, OFFSET, TTL
 
 ROOM = 5
 
@@ -11,6 +11,7 @@ STAGE = Stage(
     number=10,
     title="Lag, told exactly",
     chapter=7,
+    frames=("Lagged",),
     goal=(
         "A topic keeps its newest messages, at most `capacity`. A reader whose next message is gone is sent "
         "one Lagged: from its place to the oldest message left, as soon as it has free credit; it uses none of "

@@ -3,10 +3,10 @@
 import anyio
 
 from zaichik.learn.failure import Failed
+from zaichik.learn.layouts import EARLIEST, FOREVER, LATEST, OFFSET, TIME, TTL
 from zaichik.learn.stage import Stage
 from zaichik.learn.trace import frame_line
 from zaichik.learn.trial import Trial
-from zaichik.learn.wire import EARLIEST, FOREVER, LATEST, OFFSET, TIME, TTL
 
 # Far from the edge on both sides. Between the two, right cannot be told from wrong on a busy machine.
 TTL_S, SURELY_THERE_S, SURELY_GONE_S = 0.4, 0.15, 1.2
@@ -15,6 +15,7 @@ STAGE = Stage(
     number=11,
     title="Retention for latecomers",
     chapter=8,
+    frames=("SubscriptionEnded",),
     goal=(
         "A topic with a retention keeps messages for those who come later: for a duration, or until the ring "
         "needs the room. Reading history and reading what is new is the same walk along the same row, without "

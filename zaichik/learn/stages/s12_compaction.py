@@ -1,9 +1,9 @@
 """S12: the first of its key."""
 
 from zaichik.learn.failure import Inconclusive
+from zaichik.learn.layouts import CAPACITY, FOREVER, TTL, WINDOW
 from zaichik.learn.stage import Stage
 from zaichik.learn.trial import Trial
-from zaichik.learn.wire import CAPACITY, FOREVER, TTL, WINDOW
 
 # Of a window of 0.8 s: a repeat surely inside it; a moment after its end that a prolonged window would still cover.
 WINDOW_S, REPEAT_S, SURELY_INSIDE_S, AFTER_S, SURELY_BEFORE_PROLONGED_S = 0.8, 0.45, 0.65, 1.0, 1.2

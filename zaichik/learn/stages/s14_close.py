@@ -9,6 +9,7 @@ STAGE = Stage(
     number=14,
     title="A graceful close",
     chapter=13,
+    frames=("Close", "Closed"),
     goal=(
         "Close: what came before is carried out and answered, Closed is the last frame, then the broker ends "
         "its side. A client that just ends its stream gets the same without Closed. A server that is told to "

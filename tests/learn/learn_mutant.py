@@ -1,0 +1,44 @@
+"""Brokers that are wrong on purpose, each in one place: what the stages must find.
+
+A mutant is tutorial/tiny_broker.py with a few words replaced, as small as the slip that would cause it. Some are what
+really happened in the first zaichik, of 2020; they say so.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+TINY = Path(__file__).parents[2] / "tutorial" / "tiny_broker.py"
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A wrong broker.
+
+    Attributes:
+        name: what is wrong with it.
+        kills: the checks that find it; the first one is of the stage at which it fails.
+        says: words of the verdict.
+        patches: text of tiny_broker.py, and what stands there instead.
+    """
+
+    name: str
+    kills: tuple[str, ...]
+    says: str
+    patches: tuple[tuple[str, str], ...]
+
+    def source(self) -> str:
+        text = TINY.read_text(encoding="utf-8")
+        for old, new in self.patches:
+            assert text.count(old) == 1, f"{self.name}: tiny_broker.py has {text.count(old)} times: {old}"
+            text = text.replace(old, new)
+        return text
+
+
+def declaring(mutants):
+    """A function that adds a mutant to a list; its texts are pairs: what stands in tiny_broker.py, what instead."""
+
+    def mutant(name, kills, says, *texts):
+        patches = tuple(zip(texts[::2], texts[1::2], strict=True))
+        mutants.append(Mutant(name, tuple(kills.split()), says, patches))
+
+    return mutant

@@ -1,0 +1,129 @@
+"""Brokers that are wrong about stuck readers, the end, and everything at once (S13 to S15)."""
+
+from learn_mutant import declaring
+
+MUTANTS = []
+mutant = declaring(MUTANTS)
+
+# -- S13: a stuck reader ---------------------------------------------------------------------------------------
+mutant(
+    "one sends at a time",
+    "S13.1",
+    "nothing came",
+    "                await self.stream.send(chunk)\n",
+    """                async with self.broker.__dict__.setdefault("sending", anyio.Lock()):
+                    await self.stream.send(chunk)
+""",
+)
+mutant(
+    "long messages are overwritten while they wait",
+    "S13.2 S13.1",
+    "another payload than was published",
+    "        accepted_us, key, payload = topic.ring[offset - head]\n",
+    """        accepted_us, key, payload = topic.ring[offset - head]
+        payload = b"?" * 4 + payload[4:] if len(payload) > 250_000 else payload
+""",
+)
+mutant(
+    "output without a bound (a queue for each subscriber)",
+    "S13.2",
+    "were kept for a reader",
+    "                await self.stream.send(chunk)\n",
+    """                self.stream._transport.write(chunk)
+                await anyio.sleep(0)
+""",
+)
+mutant(
+    "requests wait behind an unfinished send (as in 2020)",
+    "S13.3",
+    "nothing came",
+    "                await self.stream.send(chunk)\n",
+    """                self.sending = True
+                await self.stream.send(chunk)
+                self.sending = False
+""",
+    '                length = int.from_bytes(await incoming.receive_exactly(4), "little")\n',
+    """                length = int.from_bytes(await incoming.receive_exactly(4), "little")
+                while getattr(self, "sending", False):
+                    await anyio.sleep(0.01)
+""",
+)
+mutant(
+    "tiny_broker as it is",
+    "S13.4",
+    "not one of their replies",
+    "all replies",
+    "all  replies",
+)
+
+# -- S14: the end ----------------------------------------------------------------------------------------------
+mutant(
+    "Close drops what waits to be sent",
+    "S3.1 S14.1",
+    "ended the connection|should have come",
+    "while self.replies or not self.done:",
+    "while not self.done:",
+)
+mutant(
+    "after Closed nothing ends",
+    "S3.1 S14.1",
+    "should have closed",
+    "        await self.stream.send_eof()\n",
+    "        await anyio.sleep_forever()\n",
+)
+mutant(
+    "what comes behind Close is carried out",
+    "S14.2",
+    "and yet Messages came|broke|ended",
+    "            while not self.done:\n",
+    "            while True:\n",
+)
+mutant(
+    "half a frame is filled up with zeros",
+    "S3.7 S14.3",
+    "the end was due|and yet Messages came",
+    "self.answer(await incoming.receive_exactly(length))",
+    """try:
+                        content = await incoming.receive_exactly(length)
+                    except anyio.IncompleteRead:
+                        content = incoming.buffer.ljust(length, b"\\0")
+                    self.answer(content)""",
+)
+
+# -- S15: everything -------------------------------------------------------------------------------------------
+mutant(
+    "one message in 23 is skipped",
+    "S15.1",
+    "silent gap",
+    "        self.cursor += 1\n",
+    """        is_victim = offset % 23 == 22 and topic.settings[CAPACITY] == 1_000_000
+        self.cursor += 1 + (is_victim and offset + 1 < topic.next_offset)
+""",
+)
+mutant(
+    "one message in 23 comes twice",
+    "S15.1",
+    "duplicated|reordered",
+    "        self.cursor += 1\n",
+    """        again = self.__dict__.setdefault("again", set())
+        self.cursor += offset % 23 != 22 or offset in again or topic.settings[CAPACITY] < 1_000_000
+        again.add(offset)
+""",
+)
+mutant(
+    "one message in 23 has another payload",
+    "S15.1",
+    "invented",
+    "                self.ring.append((now, key, payload))\n",
+    """                if self.settings[CAPACITY] == 1_000_000 and self.next_offset % 23 == 22:
+                    payload = payload[::-1]
+                self.ring.append((now, key, payload))
+""",
+)
+mutant(
+    "a ring is smaller than promised",
+    "S15.1",
+    "lost",
+    "        del self.ring[: -self.settings[CAPACITY]]",
+    "        del self.ring[: -(60 if self.settings[CAPACITY] == 1_000_000 else self.settings[CAPACITY])]",
+)

@@ -1,0 +1,112 @@
+"""The tables of the wire format: frames with their fields, errors, settings, starting places.
+
+Written from `protocol/README.md` and nothing else, like all of this package. Kinds of fields are named as there; a
+learner reads them in the text of a stage.
+"""
+
+import struct
+from typing import Any
+
+NEVER = FOREVER = 2**64 - 1
+MAX_LENGTH = 64 * 1024 * 1024  # a broker that announces more than this has lost its place in the stream
+HEADER = struct.Struct("<IBBHI")  # length, type, flags, zero, id
+
+# A name, and the body's fields with their kinds. A field in brackets is only there with that flag bit.
+LAYOUTS: dict[int, tuple[str, str]] = {
+    0x01: ("Hello", "magic:magic version_min:u16 version_max:u16 features:u64 client:str auth:u8 user:str secret:str"),
+    0x02: ("CreateTopic", "topic:str settings:settings"),
+    0x03: ("Publish", "producer:u64 sequence:u64 topic:str batch:batch"),
+    0x04: (
+        "Subscribe",
+        "topic:str name:str start:u8 value:u64 epoch:u64 until:u64 credit:u32 credit_bytes:u32",
+    ),
+    0x05: ("Unsubscribe", "subscription:u32"),
+    0x06: ("Commit", "subscription:u32 next:u64"),
+    0x07: ("Ping", "value:u64"),
+    0x08: ("Close", ""),
+    0x81: (
+        "Welcome",
+        (
+            "version:u16 features:u64 boot:u64 max_frame:u32 max_batch:u32 max_message:u32 max_credit:u32 "
+            "idle_ms:u32 broker:str"
+        ),
+    ),
+    0x82: ("TopicCreated", "created:u8 epoch:u64 settings:settings"),
+    0x83: ("Published", "first_offset:u64 stored:u32 compacted:u32 subscribers:u32 dropped:rest"),
+    0x84: ("Subscribed", "epoch:u64 start:u64 live:u64 committed:u64"),
+    0x85: ("Unsubscribed", ""),
+    0x86: ("Committed", "committed:u64"),
+    0x87: ("Pong", "value:u64"),
+    0x88: ("Closed", ""),
+    0xFF: ("Error", "code:u16 request_type:u8 field:str retry_after_ms:u32 message:str"),
+    0x40: ("Messages", "base:u64 accepted_us:i64 [1]deltas:deltas batch:batch"),
+    0x41: ("Lagged", "from_offset:u64 to_offset:u64"),
+    0x42: ("SubscriptionEnded", "code:u16 next:u64 text:str"),
+    0x43: ("GoAway", "code:u16 text:str"),
+}
+KINDS = {  # of fields, those that are no integers
+    "magic": "the four letters ZAIK",
+    "str": "u16, the number of bytes that follow, and these, in UTF-8",
+    "settings": "u8, how many follow, and so many pairs of u8 (which one) and u64 (its value)",
+    "batch": "u32 n; n + 1 offsets (i32) of keys; n + 1 offsets of payloads; all keys; all payloads",
+    "rest": "all that is left of the frame",
+}
+TYPES = {name: number for number, (name, _) in LAYOUTS.items()}
+REQUESTS, EVENTS = range(0x01, 0x0A), range(0x40, 0x44)
+REPLY = 0x80
+
+ERRORS = {
+    1: "MALFORMED", 2: "FRAME_TOO_LARGE", 3: "HELLO_REQUIRED", 4: "UNSUPPORTED_VERSION", 5: "HANDSHAKE_TIMEOUT",
+    6: "FRAME_TIMEOUT", 7: "IDLE_TIMEOUT", 8: "AUTH_FAILED", 9: "TOO_MANY_CONNECTIONS", 10: "SLOW_CONSUMER",
+    11: "INTERNAL", 64: "INVALID_FIELD", 65: "UNSUPPORTED", 66: "NO_SUCH_TOPIC", 67: "TOPIC_EXISTS",
+    68: "TOO_MANY_TOPICS", 69: "TOO_MANY_SUBSCRIPTIONS", 70: "NO_SUCH_SUBSCRIPTION", 71: "NOT_IN_FLIGHT",
+    72: "OFFSET_AHEAD", 73: "EPOCH_CHANGED", 74: "FORBIDDEN", 75: "MESSAGE_TOO_LARGE", 76: "BATCH_TOO_LARGE",
+    77: "TOPIC_FULL", 78: "SEQUENCE_GAP", 79: "PRODUCER_UNKNOWN", 80: "NO_MEMORY",
+}  # fmt: skip
+ERROR_CODES = {name: code for code, name in ERRORS.items()}
+FATAL = 2  # the flag of an Error after which the broker closes
+
+TTL, WINDOW, CAPACITY, MAX_BYTES, MAX_KEYS = range(1, 6)  # the settings of a topic
+EARLIEST, LATEST, OFFSET, TIME = range(4)  # where a subscription starts
+
+# What a request says where a check does not say otherwise.
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "Hello": {
+        "magic": b"ZAIK", "version_min": 1, "version_max": 1, "features": 0, "client": "zaichik learn", "auth": 0,
+        "user": "", "secret": "",
+    },
+    "CreateTopic": {"settings": ()},
+    "Publish": {"producer": 0, "sequence": 0},
+    "Subscribe": {
+        "name": "", "start": EARLIEST, "value": 0, "epoch": 0, "until": NEVER, "credit": 1000,
+        "credit_bytes": 8 * 1024 * 1024,
+    },
+    "Ping": {"value": 0},
+}  # fmt: skip
+
+
+def fields_of(kind: int, flags: int) -> list[tuple[str, str]]:
+    """Names and kinds of the fields that a frame of this type has in its body."""
+    fields = []
+    for word in LAYOUTS[kind][1].split():
+        bit, bracket, rest = word.removeprefix("[").partition("]")
+        if not bracket or flags & int(bit):
+            name, _, field_kind = (rest if bracket else word).partition(":")
+            fields.append((name, field_kind))
+    return fields
+
+
+def reply_to(name: str) -> str:
+    """The name of the reply to a request that is carried out."""
+    return LAYOUTS[TYPES[name] | REPLY][0]
+
+
+def explained(names: tuple[str, ...]) -> list[str]:
+    """Frames with their types and fields, then the kinds of fields that are no integers; a line each."""
+    lines: list[str] = []
+    kinds: dict[str, str] = {}
+    for name in names:
+        fields = fields_of(TYPES[name], 0)
+        kinds |= {kind: KINDS[kind] for _, kind in fields if kind in KINDS}
+        lines.append(f"{name} ({TYPES[name]:#04x}): " + (", ".join(map(" ".join, fields)) or "no body"))
+    return [*lines, *(f"{kind} is {meaning}" for kind, meaning in kinds.items())]
