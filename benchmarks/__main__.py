@@ -77,7 +77,7 @@ def allow_open_files() -> None:
 
 
 def measure_all(options: argparse.Namespace) -> list[Table]:
-    """A table for each scenario that was asked for, printed as soon as it is there."""
+    """A table for each scenario that was asked for, printed and written as soon as it is there."""
     peers: dict[str, Peer] = present(options.peers, {name: peer_of(name) for name in options.peers})
     tables: list[Table] = []
     for scenario in asked_for(options):
@@ -85,6 +85,8 @@ def measure_all(options: argparse.Namespace) -> list[Table]:
             tables.append(measure(scenario, taking_part, options.runs))
             print(text(tables[-1]), flush=True)
             say(f"{scenario.name} took {tables[-1].seconds:,.0f} s")
+            if options.out:  # each time, so that an interrupted run has not measured in vain
+                report.write(options.out, report.gather(tables, options.runs, quick=options.quick))
     return tables
 
 
@@ -114,8 +116,6 @@ def main(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         say("interrupted; everything that was started has been ended")
         return 130
-    if options.out:
-        report.write(options.out, report.gather(tables, options.runs, quick=options.quick))
     return 1 if any(outcome.failures for table in tables for outcome in table.outcomes) else 0
 
 

@@ -38,7 +38,9 @@ class Results:
 
 def gather(tables: list[Table], runs: int, *, quick: bool) -> Results:
     """The tables and what there is to say about them."""
-    machine = f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, Python {platform.python_version()}"
+    loop = "uvloop" if importlib.util.find_spec("uvloop") else "asyncio's event loop"
+    python = f"Python {platform.python_version()} with {loop}"
+    machine = f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, {python}"
     when, load = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", round(os.getloadavg()[0], 2)
     return Results({"machine": machine, "runs": runs, "quick": quick, "when": when, "load": load}, tables)
 

@@ -7,7 +7,7 @@ Times are those of the monotonic clock, which all processes of a machine share.
 """
 
 import asyncio
-import importlib
+import importlib.util
 import json
 import statistics
 import sys
@@ -180,7 +180,7 @@ def main() -> None:
     """Play the one role, on the event loop that is best for the peer's client."""
     job = Job(**json.loads(sys.argv[1]))
     factory = None
-    if peer_of(job.peer).uvloop:
+    if peer_of(job.peer).uvloop and importlib.util.find_spec("uvloop"):  # the peers ask for it, zaichik need not
         factory = importlib.import_module("uvloop").new_event_loop
     with asyncio.Runner(loop_factory=factory) as runner:
         runner.run(play(job))

@@ -568,6 +568,15 @@ async def test_receive_each_on_a_closed_stream_says_so():
             await stream.receive_each(lambda _: True)
 
 
+async def test_only_one_task_may_receive_each_at_a_time():
+    async with connected() as (stream, _), anyio.create_task_group() as tasks:
+        tasks.start_soon(stream.receive_each, lambda _: True)
+        await anyio.wait_all_tasks_blocked()
+        with pytest.raises(anyio.BusyResourceError):
+            await stream.receive_each(lambda _: True)
+        tasks.cancel_scope.cancel()
+
+
 async def test_a_peer_that_resets_ends_a_receive_each():
     async with connected() as (stream, peer):
         reset(peer)

@@ -44,7 +44,7 @@ class SocketStream(ByteStream):
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # a request is sent when it is made
         self._raw = raw
         self._drained = True  # the last receive took all there was, so another would most likely block
-        self._closing: Callable[[], None] = lambda: None  # ends a `receive_each`
+        self._end_receiving: Callable[[], None] | None = None  # while `receive_each` is at work by callbacks
 
     @classmethod
     async def connect(cls, host: str, port: int) -> "SocketStream":
@@ -91,6 +91,7 @@ class SocketStream(ByteStream):
 
         Raises:
             EndOfStream, BrokenResourceError, ClosedResourceError: as `receive` does.
+            BusyResourceError: another task receives.
             Exception: what `take` raises.
         """
         try:
@@ -124,12 +125,14 @@ class SocketStream(ByteStream):
         number = self._raw.fileno()
         if number < 0:
             raise anyio.ClosedResourceError
+        if self._end_receiving is not None:
+            raise anyio.BusyResourceError("receiving from")
         loop.add_reader(number, receive)
-        self._closing = close
+        self._end_receiving = close
         try:
             await end
         finally:
-            self._closing = lambda: None
+            self._end_receiving = None
             if self._raw.fileno() >= 0:
                 loop.remove_reader(number)
 
@@ -148,6 +151,8 @@ class SocketStream(ByteStream):
 
     def send_pieces_nowait(self, pieces: Sequence[bytes]) -> bytes:
         """Send these, one after the other, without putting them together first; what was not taken.
+
+        Of more than `MAX_PIECES` the rest is put together, and is part of what was not taken.
 
         Raises:
             BrokenResourceError, ClosedResourceError: the connection is gone, or was closed here.
@@ -196,7 +201,8 @@ class SocketStream(ByteStream):
     async def aclose(self) -> None:
         """Close the socket. Tasks that wait in `receive` or `send` are woken with a ClosedResourceError."""
         if self._raw.fileno() >= 0:
-            self._closing()
+            if self._end_receiving is not None:
+                self._end_receiving()
             anyio.notify_closing(self._raw)
             self._raw.close()
         await checkpoint()

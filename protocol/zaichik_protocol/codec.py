@@ -167,7 +167,7 @@ class FrameDecoder:
 
     def _next_frame(self) -> Frame | NeedData:
         if self.buffered < self._needed:
-            return NEED_DATA
+            return self._wait_for_data()
         data, begin = self._data, self._at
         length = int.from_bytes(data[begin : begin + LENGTH_SIZE], "little")
         # Judged as soon as it is here: a body that is not acceptable is never waited for.
@@ -180,7 +180,7 @@ class FrameDecoder:
         end = begin + LENGTH_SIZE + length
         if len(data) < end:
             self._needed = LENGTH_SIZE + length
-            return NEED_DATA
+            return self._wait_for_data()
         self._needed = LENGTH_SIZE
         self._data, self._at = (data, end) if end < len(data) else (b"", 0)  # who has nothing to do holds nothing
         _, code, flags, zero, frame_id = hot.HEADER.unpack_from(data, begin)
@@ -191,6 +191,11 @@ class FrameDecoder:
             except (struct.error, ValueError):
                 pass  # the declaration finds out what is wrong with it
         return self.decode_by_declaration(data[begin:end])
+
+    def _wait_for_data(self) -> NeedData:
+        if self._at:  # a few bytes must not hold all that came with them for as long as the next ones take
+            self._data, self._at = self._data[self._at :], 0
+        return NEED_DATA
 
     def decode_by_declaration(self, data: bytes) -> Frame:
         """The frame that exactly these bytes are: the reference the fast twins are tested against."""

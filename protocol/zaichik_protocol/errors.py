@@ -40,10 +40,7 @@ class ErrorCode(_Explained):
     MALFORMED = 1, "the bytes are no frame of this protocol: declared lengths do not add up to the frame"
     FRAME_TOO_LARGE = 2, "a frame announces more bytes than the broker accepts"
     HELLO_REQUIRED = 3, "the first frame was not a Hello"
-    UNSUPPORTED_VERSION = (
-        4,
-        "no protocol version is known to both sides; the message names the broker's range",
-    )
+    UNSUPPORTED_VERSION = 4, "no protocol version is known to both sides; the message names the broker's range"
     HANDSHAKE_TIMEOUT = 5, "no complete Hello came in time", RETRYABLE
     FRAME_TIMEOUT = 6, "a frame was begun and not ended in time", RETRYABLE
     IDLE_TIMEOUT = 7, "a client that promised a heartbeat was silent for too long", RETRYABLE
@@ -63,10 +60,7 @@ class ErrorCode(_Explained):
     EPOCH_CHANGED = 73, "the topic is another one than the epoch names: its offsets mean something else"
     FORBIDDEN = 74, "the user may not do this"
     MESSAGE_TOO_LARGE = 75, "one message has more bytes than the broker accepts"
-    BATCH_TOO_LARGE = (
-        76,
-        "the batch has more messages or bytes than the broker, or this topic's ring, accepts",
-    )
+    BATCH_TOO_LARGE = 76, "the batch has more messages or bytes than the broker, or this topic's ring, accepts"
     TOPIC_FULL = 77, "storing would drop what a reader has not been delivered", RETRYABLE
     SEQUENCE_GAP = 78, "a producer's batch is missing before this one"
     PRODUCER_UNKNOWN = 79, "the broker has forgotten this producer and cannot tell a retry from a new batch"

@@ -10,21 +10,25 @@ reference:
 * A property test holds the two against each other.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from operator import attrgetter
 from struct import Struct
 from typing import Any
 
 from zaichik_protocol.batch import Batch, bitmap_size
-from zaichik_protocol.frames import Commit, Frame, Messages, Publish, Published
+from zaichik_protocol.frames import Commit, Committed, Frame, Messages, Publish, Published
 
 HEADER = Struct("<IBBHI")  # length, type, flags, zero, id
 _AFTER_LENGTH = HEADER.size - 4
 
 Pieces = tuple[bytes, ...]  # of a frame; a batch is a piece of its own, so that nobody need copy it to send it
+Encoder = Callable[[Any], Pieces]
+# Of a frame's id and the bytes of its body, which lie in `data` from `at` to `end`. Only for frames without a flag
+# bit set: the rare others are the declaration's business.
+Decoder = Callable[[int, bytes, int, int], Frame]
 
 _PUBLISH = Struct("<QQH")  # producer, sequence, length of the topic's name
 _PUBLISHED = Struct("<QIII")  # first_offset, stored, compacted, subscribers
-_COMMIT = Struct("<IQ")  # subscription, next
 _MESSAGES = Struct("<Qq")  # base, accepted_us
 
 
@@ -40,9 +44,8 @@ def _encode_publish(frame: Publish) -> Pieces:
 
 def _decode_publish(frame_id: int, data: bytes, at: int, end: int) -> Publish:
     producer, sequence, size = _PUBLISH.unpack_from(data, at)
-    topic_at = at + _PUBLISH.size
-    batch_at = topic_at + size
-    topic = data[topic_at:batch_at].decode()
+    batch_at = at + _PUBLISH.size + size
+    topic = data[at + _PUBLISH.size : batch_at].decode()
     return Publish(frame_id, topic, Batch.parse(data[batch_at:end]), producer=producer, sequence=sequence)
 
 
@@ -62,12 +65,18 @@ def _decode_published(frame_id: int, data: bytes, at: int, end: int) -> Publishe
     return Published(frame_id, first_offset, stored, compacted, subscribers, dropped)
 
 
-def _encode_commit(frame: Commit) -> Pieces:
-    return (_header(frame, _COMMIT.size) + _COMMIT.pack(frame.subscription, frame.next),)
+def _integers(cls: type[Frame], names: Sequence[str], formats: str) -> tuple[Encoder, Decoder]:
+    """The twins of a frame that is nothing but integers."""
+    whole, body = Struct("<IBBHI" + formats), Struct("<" + formats)
+    values = attrgetter("id", *names)
 
+    def encode(frame: Frame) -> Pieces:
+        return (whole.pack(_AFTER_LENGTH + body.size, cls.TYPE, 0, 0, *values(frame)),)
 
-def _decode_commit(frame_id: int, data: bytes, at: int, end: int) -> Commit:
-    return Commit(frame_id, *_COMMIT.unpack(data[at:end]))
+    def decode(frame_id: int, data: bytes, at: int, end: int) -> Frame:
+        return cls(frame_id, *body.unpack(data[at:end]))
+
+    return encode, decode
 
 
 def _encode_messages(frame: Messages) -> Pieces:
@@ -82,18 +91,12 @@ def _decode_messages(frame_id: int, data: bytes, at: int, end: int) -> Messages:
     return Messages(frame_id, base, accepted_us, Batch.parse(data[at + _MESSAGES.size : end]))
 
 
-ENCODERS: dict[type[Frame], Callable[[Any], Pieces]] = {
-    Publish: _encode_publish,
-    Published: _encode_published,
-    Commit: _encode_commit,
-    Messages: _encode_messages,
+TWINS: dict[type[Frame], tuple[Encoder, Decoder]] = {
+    Publish: (_encode_publish, _decode_publish),
+    Published: (_encode_published, _decode_published),
+    Commit: _integers(Commit, ("subscription", "next"), "IQ"),
+    Committed: _integers(Committed, ("committed",), "Q"),
+    Messages: (_encode_messages, _decode_messages),
 }
-
-# Of a frame's id and the bytes of its body, which lie in `data` from `at` to `end`. Only for frames without a flag
-# bit set: the rare others are the declaration's business.
-DECODERS: dict[type[Frame], Callable[[int, bytes, int, int], Frame]] = {
-    Publish: _decode_publish,
-    Published: _decode_published,
-    Commit: _decode_commit,
-    Messages: _decode_messages,
-}
+ENCODERS = {cls: encode for cls, (encode, _) in TWINS.items()}
+DECODERS = {cls: decode for cls, (_, decode) in TWINS.items()}

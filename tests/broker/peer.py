@@ -21,6 +21,7 @@ class MemoryStream(ByteStream):
         self.is_ended = False  # the broker ended its side
         self.is_closed = False
         self.failure = None  # raised by whatever is done next
+        self.send_failure = None  # likewise, by what sends
         self._changed = anyio.Event()
 
     def change(self):
@@ -50,8 +51,8 @@ class MemoryStream(ByteStream):
             pass
 
     def send_nowait(self, item):
-        if self.failure:
-            raise self.failure
+        if failure := self.failure or self.send_failure:
+            raise failure
         taken = bytes(item[: self.room])
         if taken:
             self.pieces.append(taken)
@@ -66,7 +67,7 @@ class MemoryStream(ByteStream):
 
     async def wait_writable(self):
         await anyio.lowlevel.checkpoint()
-        await self.until(lambda: self.room > 0 or self.failure)
+        await self.until(lambda: self.room > 0 or self.failure or self.send_failure)
 
     async def send(self, item):
         await anyio.lowlevel.checkpoint()
@@ -75,8 +76,8 @@ class MemoryStream(ByteStream):
 
     async def send_eof(self):
         await anyio.lowlevel.checkpoint()
-        if self.failure:
-            raise self.failure
+        if failure := self.failure or self.send_failure:
+            raise failure
         self.is_ended = True
         self.change()
 

@@ -269,19 +269,19 @@ async def test_those_made_while_one_waits_are_sent_in_one_piece():
 async def test_what_is_not_taken_at_once_is_sent_before_what_comes_later(room):
     async with in_memory() as (connection, stream):
         stream.room = room
-        connection.send(Ping(7))  # waits for the writer, so nothing may overtake it
-        connection.send_nowait(Ping(8))
+        connection.send_soon(Ping(7))  # waits for the writer, so nothing may overtake it
+        connection.send_now(Ping(8))
         await anyio.wait_all_tasks_blocked()
         stream.room = 2**60  # there is room again, but the writer does not know yet
-        connection.send_nowait(Ping(9))
+        connection.send_now(Ping(9))
         stream.change()
         await anyio.wait_all_tasks_blocked()
         assert stream.sent == b"".join(map(encode, (Ping(7), Ping(8), Ping(9))))
         stream.sent.clear()
         stream.room = room
-        connection.send_nowait(Ping(1))
-        connection.send_nowait(Ping(2))
-        connection.send(Ping(3))
+        connection.send_now(Ping(1))
+        connection.send_now(Ping(2))
+        connection.send_soon(Ping(3))
         await anyio.wait_all_tasks_blocked()
         stream.room = 2**60
         stream.change()
@@ -525,6 +525,24 @@ async def test_leaving_a_broker_that_hangs_takes_close_seconds_at_most(monkeypat
                 if cancelled:
                     scope.cancel()
         assert scope.cancelled_caught is cancelled
+
+
+async def test_a_task_that_still_waits_when_the_block_ends_is_told():
+    errors = []
+    async with anyio.create_task_group() as tasks, fake_broker({Publish: silent}) as broker:
+        async with zaichik.connect(port=broker.port) as client:
+
+            async def publish():
+                with pytest.raises(zaichik.ConnectionLost) as caught:
+                    await client.publish("t", b"")
+                errors.append(caught.value)
+
+            tasks.start_soon(publish)
+            await broker.has_received(Publish)
+        await anyio.wait_all_tasks_blocked()
+        assert len(errors) == 1
+        with pytest.raises(zaichik.ConnectionLost):
+            await client.ping()
 
 
 async def test_a_cancelled_block_still_lets_the_broker_finish():

@@ -1,3 +1,6 @@
+import copy
+import pickle
+
 import pytest
 from brokers import fake_client
 
@@ -37,6 +40,14 @@ def test_every_public_error_stands_for_a_code():
 def test_an_error_tells_what_the_frame_told():
     error = BrokerError.of(refusal(1, ErrorCode.TOPIC_FULL, retryable=True))
     assert (str(error), error.field, error.retryable, error.retry_after) == ("cause and next step", "value", True, 1.5)
+
+
+@pytest.mark.parametrize("again", [copy.copy, lambda error: pickle.loads(pickle.dumps(error))])  # noqa: S301
+def test_an_error_can_be_copied_and_sent_to_another_process(again):
+    error = BrokerError.of(refusal(1, ErrorCode.TOPIC_FULL, retryable=True))
+    other = again(error)
+    assert other is not error
+    assert (type(other), str(other), vars(other)) == (type(error), str(error), vars(error))
 
 
 def test_a_code_of_a_later_broker_is_a_broker_error():

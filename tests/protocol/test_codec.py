@@ -1,4 +1,5 @@
 import struct
+import sys
 from itertools import pairwise
 
 import pytest
@@ -116,6 +117,18 @@ def test_what_follows_a_frame_stays_for_later(golden):
     assert decoder.next_frame() == golden.frame
     assert decoder.next_frame() is NEED_DATA
     assert decoder.buffered == 3
+
+
+@pytest.mark.parametrize("size", [1, 7, 30])
+def test_the_first_bytes_of_a_frame_do_not_hold_all_that_came_with_them(size):
+    """An idle client would cost as much memory as its last large receive."""
+    decoder = any_decoder()
+    data = encode(Ping(1)) * 100 + encode(Publish(2, "t", Batch.of([(b"", b"x" * 100)])))[:size]
+    held = sys.getrefcount(data)
+    decoder.receive_data(data)
+    assert len(all_frames(decoder)) == 100
+    assert sys.getrefcount(data) == held
+    assert decoder.buffered == size
 
 
 @pytest.mark.parametrize("cls", ALL_FRAMES)

@@ -2,11 +2,11 @@ import pytest
 from hypothesis import given
 from wire_examples import PROPERTY, any_decoder, frames_of, nearly_frames, outcome
 
-from zaichik_protocol import Batch, Commit, Messages, Publish, Published, encode, hot
+from zaichik_protocol import Batch, Commit, Committed, Messages, Publish, Published, encode, hot
 from zaichik_protocol.codec import encode_by_declaration
 from zaichik_protocol.layout import HEADER_SIZE
 
-TWINS = [Publish, Published, Commit, Messages]
+TWINS = [Publish, Published, Commit, Committed, Messages]
 BATCH = Batch.of([(b"key", b"payload"), (b"", b"more")])
 every_twin = pytest.mark.parametrize("cls", TWINS)
 
@@ -71,6 +71,7 @@ def test_twins_stumble_over_any_cut_and_leave_it_to_the_declaration(cls):
             Publish: Publish(1, "topic", BATCH, producer=2, sequence=3),
             Published: Published(1, 2, 3, 9, 5, b"\x00\x0f"),
             Commit: Commit(1, 2, 3),
+            Committed: Committed(1, 2),
             Messages: Messages(1, 2, 3, BATCH),
         }[cls]
     )

@@ -5,11 +5,14 @@
 The reader never waits for a send and the writer never waits for a command. What couples them are two events:
 the writer waits for output; the reader waits, if replies have piled up, until some are sent.
 
-There is one short cut. When the reader has applied what came and the writer is idle, the reader sends the replies
-itself, as far as the socket takes them at once: a request is then answered without a change of tasks.
+There are two short cuts. The reader is called by the event loop with what came, where the loop can do that, and need
+not be woken for it. And when it has applied what came and the writer is idle, it sends the replies itself, as far as
+the socket takes them at once. So a request is answered without a change of tasks. After `FRAMES_AT_ONCE` frames it
+pauses, so that one client's flood lets others have their turn.
 """
 
 import logging
+from contextlib import suppress
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -95,11 +98,11 @@ class Connection:
         is_all = False
         self._is_applying = True
         for _ in range(FRAMES_AT_ONCE):
-            is_all = manager.reply_bytes <= max_replies and not self._apply_next()
             if is_all or manager.reply_bytes > max_replies:
                 break
+            is_all = not self._apply_next()
         self._is_applying = False
-        self._send_nowait()
+        self._send_now()
         return is_all
 
     async def _pause(self) -> None:
@@ -155,10 +158,15 @@ class Connection:
             # Part of a frame may be on its way: nothing that could be said now would be understood.
             return f"{ErrorCode.SLOW_CONSUMER.name}: it read nothing for {self._broker.settings.write_timeout:g} s"
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError) as error:
-            return f"the peer is gone ({type(error).__name__})"
+            reason = f"the peer is gone ({type(error).__name__})"
+            # What it sent before is still carried out (CLO-1). The reader's own sends see to the replies: they fail.
+            self._unsent, self._is_idle = b"", True
+            self._room.set()
+        else:
+            reason = manager.reason
         with anyio.move_on_after(LINGER_SECONDS):
             await self._read_all.wait()
-        return manager.reason
+        return reason
 
     def _take_turn(self) -> bool:
         """Send what is next, as far as the socket takes it at once; False if there is nothing to say."""
@@ -167,10 +175,11 @@ class Connection:
             self._unsent = self._stream.send_pieces_nowait(pieces)
         return bool(pieces)
 
-    def _send_nowait(self) -> None:
+    def _send_now(self) -> None:
         """Take a turn, if the writer is idle; all the rest is the writer's work."""
         if self._is_idle and not self._unsent:
-            self._take_turn()
+            with suppress(anyio.BrokenResourceError):  # what came before the peer went is applied all the same
+                self._take_turn()
         if self._unsent or self._manager.has_output or self._manager.closing:
             self._output.set()
 

@@ -9,6 +9,7 @@ its messages has too long a key, or the topic's ring is smaller than the batch),
 caller sends its own message again, alone, to get its own answer.
 """
 
+from copy import copy
 from functools import partial
 
 from zaichik.client.connection import Connection, Outcome
@@ -35,14 +36,15 @@ class PublishCalls:
         if gathered is not None and gathered.has_room(size, limits.max_batch, limits.max_message):
             index = gathered.add(key, payload)
         else:
-            gathered = self._open[topic] = _Gathered(topic)
+            gathered = _Gathered(topic)
             index = gathered.add(key, payload)
             if self._connection.is_quiet:
                 self._leave(gathered)
             else:
-                self._connection.soon(partial(self._leave, gathered))
+                self._connection.call_soon(partial(self._leave, gathered))
+                self._open[topic] = gathered  # only now, or others would join what never leaves if that call fails
         outcome = await gathered.wait()
-        if isinstance(outcome, Error) and gathered.count > 1:
+        if isinstance(outcome, Error) and not outcome.fatal and gathered.count > 1:
             gathered = _Gathered(topic)
             index = gathered.add(key, payload)
             self._leave(gathered)
@@ -56,7 +58,7 @@ class PublishCalls:
         try:
             self._connection.post(gathered.request(self._connection.next_id()), gathered.settle)
         except Exception as error:  # raised again by each of the callers
-            gathered.settle(partial(type(error), *error.args))
+            gathered.settle(partial(copy, error))
 
 
 class _Gathered(Outcome):

@@ -11,7 +11,6 @@ import anyio
 from zaichik.background import BackgroundTasks
 from zaichik.client.calls import PublishCalls
 from zaichik.client.connection import CLOSE_SECONDS, Connection
-from zaichik.client.errors import BrokerError
 from zaichik.client.messages import (
     BatchResult,
     Duration,
@@ -21,6 +20,8 @@ from zaichik.client.messages import (
     PublishResult,
     StartAt,
     Topic,
+    batch_result,
+    check_size,
     key_bytes,
     milliseconds,
     payload_bytes,
@@ -35,8 +36,6 @@ from zaichik_protocol import (
     CreateTopic,
     Describe,
     Described,
-    Error,
-    ErrorCode,
     Kind,
     Ping,
     Pong,
@@ -172,7 +171,7 @@ class Client:
             MessageTooLarge: more bytes than `welcome.max_message`.
         """
         key, payload = key_bytes(key), payload_bytes(payload)
-        _check_size(1, len(key) + len(payload), self.welcome)
+        check_size(1, len(key) + len(payload), self.welcome)
         return await self._calls.publish(topic, key, payload)
 
     async def publish_batch(self, topic: str, batch: Batch | Iterable[tuple[Key, bytes]]) -> BatchResult:
@@ -184,11 +183,9 @@ class Client:
         """
         if not isinstance(batch, Batch):
             batch = Batch.of((key_bytes(key), payload_bytes(payload)) for key, payload in batch)
-        _check_size(batch.count, batch.size, self.welcome)
+        check_size(batch.count, batch.size, self.welcome)
         reply = await self._connection.request(Publish(self._connection.next_id(), topic, batch), Published)
-        bits = int.from_bytes(reply.dropped, "little")
-        dropped = tuple(index for index in range(batch.count) if bits >> index & 1) if bits else ()
-        return BatchResult(reply.first_offset, reply.stored, reply.compacted, dropped, reply.subscribers)
+        return batch_result(reply, batch.count)
 
     @asynccontextmanager
     async def producer(
@@ -287,7 +284,7 @@ class Client:
             try:
                 reply = await connection.request(request, Subscribed)
             except anyio.get_cancelled_exc_class():
-                connection.send(Unsubscribe(0, request.id))  # it may have been made all the same
+                connection.send_soon(Unsubscribe(0, request.id))  # it may have been made all the same
                 raise
             subscription: Subscription[Any] = Subscription(connection, request, reply, inbox, events=events)
             self._subscriptions.add(subscription)
@@ -296,7 +293,7 @@ class Client:
             finally:
                 self._subscriptions.remove(subscription)
                 subscription.commit_settled()
-                connection.send(Unsubscribe(0, request.id))
+                connection.send_soon(Unsubscribe(0, request.id))
 
     async def commit_regularly(self) -> None:
         """Commit what slow programs have settled, ten times a second."""
@@ -304,14 +301,3 @@ class Client:
             await anyio.sleep(COMMIT_SECONDS)
             for subscription in self._subscriptions:
                 subscription.commit_settled()
-
-
-def _check_size(count: int, size: int, limits: Welcome) -> None:
-    """Refuse what the broker would refuse: it may close the connection over a frame that is too large for it."""
-    if size > limits.max_message or count > limits.max_batch:
-        code = ErrorCode.MESSAGE_TOO_LARGE if count == 1 else ErrorCode.BATCH_TOO_LARGE
-        message = (
-            f"a batch of {count} messages, {size} bytes; at most {limits.max_batch} messages and "
-            f"{limits.max_message} bytes are accepted. Send it in pieces."
-        )
-        raise BrokerError.of(Error(0, code, Publish.TYPE, "batch", 0, message))

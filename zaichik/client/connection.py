@@ -5,7 +5,7 @@ therefore never a slow reader of its socket: what it has not handled waits in an
 more than the credit it asked for. The writer sends all that has gathered since its last send in one piece.
 
 The writer works when the event loop comes to it, a turn later. That is right for what comes in numbers; what is
-alone, or large, does not wait for it: `_send_nowait` sends as much as the socket takes at once.
+alone, or large, does not wait for it: `send_now` sends as much as the socket takes at once.
 """
 
 import logging
@@ -70,7 +70,7 @@ class Inbox:
         self.events.append(event)
         self._arrived.set()
 
-    def close(self, lost: "Lost") -> None:
+    def close(self, lost: Lost) -> None:
         """No more events will come."""
         self.lost = lost
         self._arrived.set()
@@ -175,18 +175,18 @@ class Connection:
         self._last_subscription += 1
         return self._last_subscription
 
-    def send(self, frame: Frame) -> None:
-        """Send a frame soon, without waiting. On a lost connection it goes nowhere."""
+    def send_soon(self, frame: Frame) -> None:
+        """Send a frame in the writer's turn. On a lost connection it goes nowhere."""
         self._outbox.append(encode(frame))
         self._output.set()
 
-    def send_nowait(self, frame: Frame) -> None:
+    def send_now(self, frame: Frame) -> None:
         """Send a frame now, unless others are before it; what the socket does not take at once is the writer's."""
         pieces: Sequence[bytes] = encode_pieces(frame)
         if self._is_idle and not self._outbox:
             with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # the reader will hear of it
                 pieces = [self._stream.send_pieces_nowait(pieces)]
-        if any(pieces):
+        if any(pieces):  # else the socket has taken all of it
             self._outbox.extend(pieces)
             self._output.set()
 
@@ -198,7 +198,7 @@ class Connection:
         """
         if self._lost is not None:
             raise self._lost()
-        self.send_nowait(request)
+        self.send_now(request)
         self._pending[request.id] = on_outcome
 
     @property
@@ -206,7 +206,7 @@ class Connection:
         """Whether nothing is on its way, so that it makes no sense to gather anything before sending."""
         return not self._pending and not self._outbox and not self._calls
 
-    def soon(self, call: Callable[[], None]) -> None:
+    def call_soon(self, call: Callable[[], None]) -> None:
         """Call that function, which must not fail, once other tasks have had their turn, or if the connection is lost.
 
         Raises:
@@ -228,7 +228,7 @@ class Connection:
             raise self._lost()
         outcome = Outcome()
         # One alone goes at once. Those that are made while it waits are sent in one piece, by the writer.
-        send = self.send if self._pending else self.send_nowait
+        send = self.send_soon if self._pending else self.send_now
         send(frame)
         self._pending[frame.id] = outcome.settle
         try:
@@ -273,6 +273,7 @@ class Connection:
                 yield
             finally:
                 self._tasks.cancel()
+                self._lose(partial(ConnectionLost, f"{self._lost_text}: it was closed here"))
 
     async def _read_and_write(self) -> None:
         with self._tasks:
@@ -283,11 +284,10 @@ class Connection:
     async def _write(self) -> None:
         try:
             while True:
-                self._make_calls()
-                while self._outbox:
+                while self._calls or self._outbox:
+                    self._make_calls()
                     frames, self._outbox = self._outbox, []
                     await self._stream.send(b"".join(frames))
-                    self._make_calls()
                 self._output = anyio.Event()
                 self._is_idle = True
                 await self._output.wait()

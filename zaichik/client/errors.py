@@ -52,10 +52,14 @@ class BrokerError(ZaichikError):
 
     def __init__(self, error: Error) -> None:
         super().__init__(error.message)
+        self._error = error
         self.code = error.code
         self.field = error.field
         self.retryable = error.retryable
         self.retry_after = error.retry_after_ms / 1000
+
+    def __reduce__(self) -> tuple[object, ...]:  # so that it can be copied, and sent to another process
+        return BrokerError.of, (self._error,)
 
     def __init_subclass__(cls, code: ErrorCode) -> None:
         BrokerError._types[code] = cls

@@ -7,7 +7,8 @@ from functools import partial
 from itertools import count, repeat
 from typing import Any, Literal, NamedTuple
 
-from zaichik_protocol import FOREVER, Messages, Published, Start
+from zaichik.client.errors import BrokerError
+from zaichik_protocol import FOREVER, Error, ErrorCode, Messages, Publish, Published, Start, Welcome
 
 Key = str | bytes | None
 Duration = float | timedelta | Literal["forever"]
@@ -40,8 +41,8 @@ def messages_of(frame: Messages, topic: str) -> Iterator[Message]:
     """The messages of a frame, each made when it is asked for."""
     batch = frame.batch
     offsets = (frame.base + delta for delta in frame.deltas) if frame.holes else count(frame.base)
-    column = batch.keys()
-    keys = (key or None for key in column) if batch.key_size else repeat(None)
+    column = batch.keys() if batch.key_size else ()
+    keys = (key or None for key in column) if column else repeat(None)
     rows = zip(repeat(topic), offsets, repeat(frame.accepted_us / 1e6), keys, batch.each_payload(), strict=False)
     return map(_message, rows)
 
@@ -117,6 +118,31 @@ def publish_results(reply: Published, count: int) -> list[PublishResult]:
         PublishResult(None if dropped else next(offsets, None), dropped, reply.subscribers)
         for dropped in (bool(bits >> index & 1) for index in range(count))
     ]
+
+
+def batch_result(reply: Published, count: int) -> BatchResult:
+    """What became of a batch of `count`."""
+    bits = int.from_bytes(reply.dropped, "little")
+    dropped = tuple(index for index in range(count) if bits >> index & 1) if bits else ()
+    return BatchResult(reply.first_offset, reply.stored, reply.compacted, dropped, reply.subscribers)
+
+
+def check_size(count: int, size: int, limits: Welcome) -> None:
+    """Refuse what the broker would refuse: it may close the connection over a frame that is too large for it.
+
+    Raises:
+        MessageTooLarge: one message of more bytes than the broker accepts.
+        BatchTooLarge: more messages, or bytes.
+    """
+    if size > limits.max_message or count > limits.max_batch:
+        if count == 1:
+            code, what = ErrorCode.MESSAGE_TOO_LARGE, "a message of"
+        else:
+            code, what = ErrorCode.BATCH_TOO_LARGE, f"a batch of {count} messages,"
+        most = f"at most {limits.max_batch} messages and {limits.max_message} bytes are accepted at once"
+        raise BrokerError.of(
+            Error(0, code, Publish.TYPE, "batch", 0, f"{what} {size} bytes; {most}. Send it in pieces.")
+        )
 
 
 def key_bytes(key: Key) -> bytes:

@@ -5,19 +5,21 @@ loop brings gathers and leaves together; and while `WINDOW` batches are on their
 never waits for others to come, and under load batches grow by themselves until they are full.
 
 Batches do not wait for the ones before them, and their order holds all the same. A batch that is larger than any the
-topic's ring has taken so far could be refused for its size, and is then sent again in halves: therefore it travels
-alone. One that is no larger cannot be.
+topic's ring has taken so far could be refused for its size, and is then sent again in halves, which must not come after
+what is behind it. Such a batch is on trial: it leaves when nothing is on its way, and nothing leaves before its outcome
+is known. One that is no larger, in messages and in bytes, cannot be refused for its size.
 """
 
 from collections import deque
 from collections.abc import Callable
+from copy import copy
 from functools import partial
 
 import anyio
 
 from zaichik.client.connection import Connection, Lost
-from zaichik.client.errors import BrokerError, ZaichikError
-from zaichik.client.messages import Key, key_bytes, payload_bytes
+from zaichik.client.errors import BrokerError
+from zaichik.client.messages import Key, check_size, key_bytes, payload_bytes
 from zaichik_protocol import Batch, Error, ErrorCode, Frame, Publish, Published
 
 WINDOW = 8  # batches on their way: enough that neither side waits for the other to be scheduled
@@ -43,9 +45,12 @@ class Producer:
         self._bytes = 0
         self._pieces: deque[Batch] = deque()  # of a batch that was too large: they leave before all others
         self._left = 0  # messages that are no longer gathering, ever
+        self._settled = 0  # messages of batches that the broker has confirmed, ever
         self._in_flight = 0  # batches
+        self._on_trial = False  # the one batch in flight is larger than any the ring has taken
         self._is_due = False  # what gathers may leave when the event loop comes round
-        self._proven = (0, 0)  # messages and bytes of batches the ring has taken
+        self._proven_count = 0  # messages, and bytes with offsets, of the largest batches the ring has taken
+        self._proven_bytes = 0
         self._failure: Callable[[], Exception] | None = None
         self._change: anyio.Event | None = None
 
@@ -71,7 +76,7 @@ class Producer:
             self._leave()
         elif not self._is_due:
             self._is_due = True
-            self._connection.soon(self._turn)
+            self._connection.call_soon(self._turn)
 
     async def flush(self) -> None:
         """Wait until everything queued so far is stored.
@@ -80,7 +85,7 @@ class Producer:
             Exception: why it could not be, in most cases a `ZaichikError`.
         """
         goal = self._left + len(self._payloads)
-        while self.stored + self.compacted < goal:
+        while self._settled < goal:
             await self._progress()
 
     def close(self, failure: Callable[[], Exception]) -> None:
@@ -105,8 +110,6 @@ class Producer:
         """Let the next batch leave if it may, or else wait for the outcome of one; raises if there was a failure."""
         if self._failure is not None:
             raise self._failure()
-        if self._in_flight == 0 and not self._pieces and not self._payloads:
-            raise ZaichikError(f"the broker has confirmed fewer messages for {self.topic} than it was sent")
         if self._may_leave():
             self._leave()
         else:
@@ -117,13 +120,13 @@ class Producer:
     def _may_leave(self) -> bool:
         if not self._in_flight:
             return True
-        messages, size = self._proven
-        return (
-            self._in_flight < WINDOW
-            and not self._pieces
-            and 0 < len(self._payloads) <= messages
-            and self._bytes <= size
-        )
+        if self._on_trial or self._pieces or self._in_flight == WINDOW:
+            return False
+        return bool(self._payloads) and self._is_proven(len(self._payloads), self._bytes)
+
+    def _is_proven(self, count: int, size: int) -> bool:
+        """Whether the ring has taken a batch of as many messages before, and one of as many bytes."""
+        return count <= self._proven_count and _with_offsets(count, size) <= self._proven_bytes
 
     def _turn(self) -> None:
         self._is_due = False
@@ -140,22 +143,26 @@ class Producer:
             self._left += batch.count
         else:
             return
-        self._in_flight += 1
         try:
+            check_size(batch.count, batch.size, self._connection.welcome)
             self._connection.post(Publish(self._connection.next_id(), self.topic, batch), partial(self._settle, batch))
-        except Exception as error:  # raised again where somebody waits for the outcome
-            self._in_flight -= 1
-            self.close(partial(_again, error))
+        except Exception as error:  # raised where somebody waits for the outcome
+            self.close(partial(copy, error))
+        else:
+            self._in_flight += 1
+            self._on_trial = not self._is_proven(batch.count, batch.size)
 
     def _settle(self, batch: Batch, outcome: Frame | Lost) -> None:
         """Take in what became of a batch; the next one may leave now."""
         self._in_flight -= 1
+        self._on_trial = False
         match outcome:
             case Published():
                 self.stored += outcome.stored
                 self.compacted += outcome.compacted
-                messages, size = self._proven
-                self._proven = max(messages, batch.count), max(size, batch.size)
+                self._settled += batch.count
+                self._proven_count = max(self._proven_count, batch.count)
+                self._proven_bytes = max(self._proven_bytes, _with_offsets(batch.count, batch.size))
             case Error(code=ErrorCode.BATCH_TOO_LARGE) if batch.count > 1:
                 half = batch.count // 2
                 self._max_batch = min(self._max_batch, half)
@@ -172,5 +179,6 @@ class Producer:
             self._change.set()
 
 
-def _again(error: Exception) -> Exception:
-    return error
+def _with_offsets(count: int, size: int) -> int:
+    """Bytes of a batch as a ring counts them, but for a constant: every message adds two offsets."""
+    return size + 8 * count

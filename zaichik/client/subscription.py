@@ -154,4 +154,4 @@ class Subscription(Generic[Item]):
         settled = self._stepped if self._message is None else self._message.offset
         if settled > self._committed:
             self._committed = settled
-            self._connection.send_nowait(wire.Commit(0, self._id, settled))
+            self._connection.send_now(wire.Commit(0, self._id, settled))
