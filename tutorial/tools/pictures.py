@@ -78,17 +78,16 @@ PICTURES = {
     "02-frames/outcomes.svg": rows(
         ("incomplete", [("10 00", 4, PART)]),
         ("incomplete", [("10 00 00 00", 8, PART), ("07 00 …", 6, PART)]),
-        ("complete", [("10 00 00 00", 8, WHOLE), ("07 00 … 2a 00 00", 14, WHOLE)]),
-        ("complete, and more", [("10 00 00 00", 8, WHOLE), ("07 00 … 2a 00 00", 14, WHOLE), ("10 00", 4, PART)]),
+        ("complete", [("10 00 00 00", 8, WHOLE), ("07 00 … 00 00", 14, WHOLE)]),
+        ("complete, and more", [("10 00 00 00", 8, WHOLE), ("07 00 … 00 00", 14, WHOLE), ("10 00", 4, PART)]),
         ("invalid", [("07 00 00 00", 8, WRONG)]),
     ),
     "05-task-groups/tasks.svg": tree(
-        "main",
+        "main: waits for clients",
         [
-            ("accept", ["waits for clients"]),
             ("client 1", ["waits for bytes"]),
             ("client 2", ["waits for bytes"]),
-            ("client 3", ["is thrown out"]),
+            ("client 3", ["has just crashed"]),
         ],
     ),
 }
