@@ -40,6 +40,12 @@ def test_goto_brings_the_program_and_keeps_what_is_in_its_way(zaichik, folder, o
     assert zaichik("learn", "check", "S0").code == 0
 
 
+def test_goto_keeps_a_file_that_is_no_text(zaichik, folder):
+    (folder / "broker.py").write_bytes(b"\xff\x00")
+    assert zaichik("learn", "goto", "02", "--start").code == 0
+    assert (folder / "broker.py.before-1").read_bytes() == b"\xff\x00"
+
+
 def test_goto_again_changes_nothing_and_keeps_a_begun_exercise(zaichik, folder):
     zaichik("learn", "goto", "01", "--end")
     (folder / "exercise_1_1.py").write_text("begun = True\n", encoding="utf-8")
@@ -82,6 +88,8 @@ def test_an_exercise_from_its_stub_over_three_hints_to_its_end(zaichik, folder):
         assert lines[0] == "2.1  a whole frame lacks nothing"
         assert [line[:2] for line in lines[1:-1]] == [f"{n}." for n in range(1, number + 2)]
     assert lines[-1] == "that was the last one"
+    (folder / "exercise_2_1.py").write_text("def missing(b):\n    return 0\n", encoding="utf-8")
+    assert zaichik("learn", "hint", "2.1").out.splitlines()[-1] == "once more for hint 2 of 3"
     (folder / "exercise_2_1.py").write_text(
         "def missing(b):\n    n = int.from_bytes(b[:4], 'little')\n    if len(b) < 4: return 4 - len(b)\n"
         "    if n < 8: raise ValueError\n    return max(0, n + 4 - len(b))\n",

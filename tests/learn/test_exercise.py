@@ -64,6 +64,11 @@ def test_an_answer_that_cannot_be_read_is_a_verdict(judge):
     assert verdict.reason.startswith("SyntaxError: ")
 
 
+def test_what_an_answer_prints_need_not_be_text(judge):
+    text = r"import sys; sys.stdout.buffer.write(b'\xff'); sys.stdout.flush()" + "\ndef double(n): return 2 * n\n"
+    assert judge(text, exercise.judge_apart).failed == ""
+
+
 def test_an_answer_may_use_the_files_beside_it(judge, tmp_path):
     (tmp_path / "beside_it.py").write_text("def double(n): return n + n\n", encoding="utf-8")
     assert judge("from beside_it import double\n").failed == ""

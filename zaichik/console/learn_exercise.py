@@ -51,8 +51,9 @@ async def hint(arguments: argparse.Namespace, console: Console) -> int:
         console.print("It is right as it is: there is nothing to hint at.")
         return 0
     known = progress.read(Path())
-    shown = min(known.hints.get(arguments.what, 0) + 1, len(hints))
-    known.hints[arguments.what] = shown
+    question = f"{arguments.what} {verdict.failed}"  # the next question begins with its own first hint
+    shown = min(known.hints.get(question, 0) + 1, len(hints))
+    known.hints[question] = shown
     progress.write(Path(), known)
     console.print(Text(f"{arguments.what}  {verdict.failed}", "bold"))
     for number, text in enumerate(hints[:shown], 1):

@@ -80,17 +80,17 @@ def _files(folder: Path | None) -> list[Path]:
 
 
 def _bring(source: Path, target: Path) -> list[str]:
-    text = source.read_text(encoding="utf-8")
+    content = source.read_bytes()
     said = []
     if target.exists():
-        if target.read_text(encoding="utf-8") == text:
+        if target.read_bytes() == content:
             return []
         kept = next(name for name in (target.with_name(f"{target.name}.before-{n}") for n in count(1))
                     if not name.exists())  # fmt: skip
         target.rename(kept)
         said.append(f"kept: your {target.name}, as {kept.name}")
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(text, encoding="utf-8")
+    target.write_bytes(content)
     return [*said, f"written: {target}"]
 
 

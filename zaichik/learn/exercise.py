@@ -137,7 +137,7 @@ def judge_apart(checks: Path, answer: Path) -> Verdict:
     command = [sys.executable, "-c", f"import {__name__} as it; it.tell()", str(checks), str(answer)]
     try:
         result = subprocess.run(  # noqa: S603 (the learner's own file)
-            command, capture_output=True, text=True, timeout=LONGEST_S, check=False
+            command, capture_output=True, encoding="utf-8", errors="replace", timeout=LONGEST_S, check=False
         )
     except subprocess.TimeoutExpired:
         exercise: Exercise = _load(checks).EXERCISE
@@ -152,7 +152,10 @@ def judge_apart(checks: Path, answer: Path) -> Verdict:
 
 
 def tell() -> None:
-    """Judge the files that the arguments name. The verdict is the last line, whatever the answer has printed."""
+    """Judge the files that the arguments name. The verdict is the last line, whatever the answer has printed.
+
+    It is plain ASCII, as JSON is here, so that no locale can spoil it.
+    """
     sys.stdout.write("\n" + json.dumps(asdict(judge(Path(sys.argv[1]), Path(sys.argv[2])))))
 
 

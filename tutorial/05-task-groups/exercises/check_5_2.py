@@ -17,12 +17,20 @@ FULL = OSError(24, "Too many open files")
 
 
 def _welcomed(answer, *happens):
-    """Who was welcomed, if accept brings these clients and raises these exceptions, and then waits."""
-    welcomed, moments, left = [], [], list(happens)
+    """What comes of it if accept brings these clients and raises these exceptions, and then waits.
+
+    Returns: who was welcomed; and after each call of accept, the seconds until the next one, and how often another task
+    had its turn meanwhile.
+    """
+    welcomed, calls, turns, left = [], [], [], list(happens)
+
+    async def another_task():
+        turns.append("mine")
 
     async def main():
         async def accept():
-            moments.append(anyio.current_time())
+            calls.append((anyio.current_time(), len(turns)))
+            tasks.start_soon(another_task)
             if not left:
                 tasks.cancel_scope.cancel()
                 await anyio.sleep_forever()
@@ -37,7 +45,7 @@ def _welcomed(answer, *happens):
             raise Wrong(f"it has ended, and {len(left)} clients and failures were still to come")
 
     anyio.run(main)
-    return welcomed, [later - sooner for sooner, later in pairwise(moments)]
+    return welcomed, [(later[0] - sooner[0], later[1] - sooner[1]) for sooner, later in pairwise(calls)]
 
 
 @EXERCISE.asks("one client after the other", hint="A loop: await accept(), then welcome what it returns.")
@@ -56,8 +64,19 @@ def goes_on(answer):
 @EXERCISE.asks("it does not spin", hint="Await anyio.sleep(PAUSE_S) after an OSError: nothing changes in no time.")
 def pauses(answer):
     _, pauses = _welcomed(answer, FULL, FULL, "one")
-    if min(pauses[:2]) < answer.PAUSE_S * 0.9:
-        raise Wrong(f"after an OSError the next accept came {min(pauses[:2]) * 1000:.1f} ms later, without a pause")
+    shortest = min(seconds for seconds, _ in pauses[:2])
+    if shortest < answer.PAUSE_S * 0.9:
+        raise Wrong(f"after an OSError the next accept came {shortest * 1000:.1f} ms later, without a pause")
+
+
+@EXERCISE.asks(
+    "others go on during the pause",
+    hint="time.sleep stops the whole program, with all its clients. anyio.sleep suspends this one task.",
+)
+def others_go_on(answer):
+    _, pauses = _welcomed(answer, FULL, FULL, "one")
+    if not all(turns for _, turns in pauses[:2]):
+        raise Wrong("accept raised an OSError, and until it was called again no other task had a turn")
 
 
 @EXERCISE.asks("other exceptions are not hidden", hint="Catch OSError and nothing else: a bug must come to light.")
