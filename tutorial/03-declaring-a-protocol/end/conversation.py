@@ -12,7 +12,7 @@ LARGEST = 1_179_648  # a batch of 1 MiB, and what goes around it
 BOOT = secrets.randbits(64) or 1  # by this number a client knows whether it has come back to the same broker
 
 MALFORMED, FRAME_TOO_LARGE, HELLO_REQUIRED, UNSUPPORTED_VERSION = 1, 2, 3, 4
-UNSUPPORTED = 65
+INVALID_FIELD, UNSUPPORTED = 64, 65
 FIRST_HARMLESS = 64  # errors below it end the connection
 
 
@@ -28,6 +28,15 @@ def require(good: object, code: int, field: str, message: str) -> None:
     """Refuse the request, unless all is good."""
     if not good:
         raise Refused(code, field, message)
+
+
+def is_utf8(data: bytes) -> bool:
+    """Whether these bytes are a text."""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 class Conversation:
@@ -81,6 +90,9 @@ class Conversation:
         """From here on we know with whom we speak, and tell what we can do."""
         require(hello.magic == b"ZAIK", MALFORMED, "magic", "a client must begin with ZAIK")
         require(hello.version_min <= 1 <= hello.version_max, UNSUPPORTED_VERSION, "", "we speak version 1 only")
+        require(hello.auth <= 2, INVALID_FIELD, "auth", "it must be 0, 1 or 2")
+        for name in ("client", "user", "secret"):
+            require(is_utf8(hello[name]), INVALID_FIELD, name, "this is not UTF-8")
         self._is_welcome = True
         self._buffer.largest = LARGEST
         limits = {"max_frame": LARGEST, "max_batch": 8192, "max_message": 1_048_576, "max_credit": 1_000_000}

@@ -16,6 +16,6 @@ async def accept_for_ever(accept: Callable[[], Awaitable[Any]], welcome: Callabl
         try:
             client = await accept()
         except OSError:
-            time.sleep(PAUSE_S)
+            time.sleep(PAUSE_S)  # noqa: ASYNC251 (this is what is wrong)
         else:
             welcome(client)
