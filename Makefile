@@ -13,7 +13,7 @@ help:
 	@echo "make test    lint, format check, types, every test, coverage"
 	@echo "make test-cluster  zaichik stats on a Spark cluster of three processes"
 	@echo "make check   the fast half of it: lint, format check, types"
-	@echo "make docs    regenerate the tables, drawings and hexdumps of the documents"
+	@echo "make docs    regenerate the tables, drawings, hexdumps and code blocks of the documents"
 	@echo "make bench   half an hour: side by side with the brokers installed here, into benchmarks/results"
 	@echo "             (less of it: .venv/bin/python -m benchmarks --help; pieces: .venv/bin/python benchmarks/core.py)"
 	@echo "make bench-spark  topics and windows in Spark, beside Parquet, DuckDB and Polars"
@@ -47,6 +47,7 @@ check: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/mypy examples/*.py tutorial/tiny_broker.py benchmarks/*.py benchmarks/peers/*.py
+	MYPYPATH=tutorial/tools $(BIN)/mypy tutorial/tools/*.py
 
 test: check $(VENV)/.java
 	$(BIN)/coverage erase
@@ -59,6 +60,8 @@ test-cluster: $(VENV)/.installed-dev $(VENV)/.java
 
 docs: $(VENV)/.installed-dev
 	$(BIN)/cog -r -U protocol/README.md README.md docs/*.md
+	$(BIN)/python tutorial/tools/pictures.py
+	$(BIN)/cog -r -U -p "$$(cat tutorial/tools/prologue)" tutorial/README.md tutorial/*/README.md
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks --out benchmarks/results

@@ -103,7 +103,11 @@ def types() -> str:
 def hexdump(name: str) -> str:
     """A golden frame, field by field."""
     vectors = json.loads((VECTORS / "frames.json").read_text(encoding="utf-8"))
-    data = bytes.fromhex(next(vector["hex"] for vector in vectors if vector["name"] == name))
+    return dump(bytes.fromhex(next(vector["hex"] for vector in vectors if vector["name"] == name)))
+
+
+def dump(data: bytes) -> str:
+    """The frames in these bytes, field by field."""
     lines = []
     for field in dissect(data):
         text = field.data.hex(" ")

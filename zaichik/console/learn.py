@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from zaichik.console import learn_check, learn_doctor, learn_folder, learn_watch
+from zaichik.console import learn_check, learn_doctor, learn_exercise, learn_folder, learn_goto, learn_watch
 from zaichik.console.address import address
 from zaichik.console.quantities import natural, positive
 from zaichik.learn.config import FILE_NAME
@@ -21,7 +21,9 @@ ACTIONS = {
     "hint": learn_folder.show_hint,
     "watch": learn_watch.run,
     "doctor": learn_doctor.run,
+    "goto": learn_goto.run,
 }
+EXERCISE_ACTIONS = {"check": learn_exercise.check, "hint": learn_exercise.hint}
 
 DESCRIPTION = """\
 Build a broker of your own, in any language. Sixteen stages lead from a port that listens to a history without a
@@ -32,6 +34,9 @@ init DIR writes a learn.toml, which says how your server is started. check [WHAT
 a stage (S5), a check (S5.2), or all. next goes on to the next stage. hint [WHAT] tells one thing more about the
 check that failed last, or about WHAT, each time. watch runs your stage whenever a file changes. list shows all
 stages, list S5 one of them. doctor looks whether everything that learn needs is there.
+
+With the tutorial: goto 02 brings the experiments and exercises of chapter 02 into this folder; with --start or --end
+also the program as it is there. check 2.1 judges an exercise, hint 2.1 helps with it.
 """
 
 EPILOG = """\
@@ -42,6 +47,7 @@ examples:
   zaichik learn check S5.2 --seed 4711        # once more, exactly as it failed
   zaichik learn check all --keep-going --junit results.xml
   zaichik learn check all --connect 127.0.0.1:8889     # a broker that runs already
+  zaichik learn goto 02 --start               # the tutorial's chapter 02, with the program it begins with
 """
 
 
@@ -49,8 +55,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `zaichik learn`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("action", metavar="ACTION", choices=ACTIONS, help=", ".join(ACTIONS))
-    parser.add_argument("what", metavar="WHAT", nargs="?", help="init: a folder; check, hint, list: a stage or check")
+    parser.add_argument(
+        "what",
+        metavar="WHAT",
+        nargs="?",
+        help="init: a folder; check, hint, list: a stage or check; goto: a chapter; check, hint: an exercise",
+    )
     parser.add_argument("--python", action="store_true", help="init: also write a server in Python to begin with")
+    program = parser.add_mutually_exclusive_group()
+    for place in ("start", "end"):
+        text = f"goto: also the program as it is at the chapter's {place}; what is in the way is kept"
+        program.add_argument(f"--{place}", dest="program", action="store_const", const=place, help=text)
     parser.add_argument(
         "--config", metavar="FILE", type=Path, default=Path(FILE_NAME), help="instead of learn.toml in this folder"
     )
@@ -83,8 +98,10 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
     """Do what the action says."""
     if arguments.plain:
         console = Console(file=console.file, highlight=False, no_color=True, force_terminal=False)
+    is_exercise = learn_exercise.is_one(arguments.what) and arguments.action in EXERCISE_ACTIONS
+    act = (EXERCISE_ACTIONS if is_exercise else ACTIONS)[arguments.action]
     with _ended_as_by_ctrl_c():
-        return await ACTIONS[arguments.action](arguments, console)
+        return await act(arguments, console)
 
 
 @contextmanager

@@ -95,5 +95,8 @@ async def show_hint(arguments: argparse.Namespace, console: Console) -> int:
     if shown < len(hints):
         console.print(Text(f"once more for hint {shown + 1} of {len(hints)}", "dim"))
     else:
-        console.print(Text(f"that was the last one; {CHAPTERS[examination.stage(check.stage).chapter].show()}", "dim"))
+        console.print(
+            Text(f"that was the last one; {CHAPTERS[examination.stage(check.stage).chapter].show()}", "dim"),
+            soft_wrap=True,
+        )
     return 0

@@ -8,7 +8,7 @@ from zaichik.learn.trial import Trial
 STAGE = Stage(
     number=14,
     title="A graceful close",
-    chapter=5,
+    chapter=13,
     frames=("Close", "Closed"),
     goal=(
         "Close: what came before is carried out and answered, Closed is the last frame, then the broker ends "

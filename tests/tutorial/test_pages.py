@@ -1,0 +1,98 @@
+"""A chapter's page: its headings, its minutes, its links, its lines (I10)."""
+
+import re
+from pathlib import Path
+
+import pytest
+from chapter import TUTORIAL, all_chapters
+from code_lines import code_lines
+
+CHAPTERS = all_chapters()
+FIRST, BETWEEN = ["Goal", "You need"], {"Type", "Checkpoint", "Predict", "Break it"}  # between, as a chapter needs them
+LAST = ["Exercises", "What real systems do", "Design note", "Recap", "For teachers"]
+WORDS_A_MINUTE = 200  # of a text that one thinks about
+TYPED_LINES_A_MINUTE = 8
+COMMANDS_A_MINUTE = 1  # with a look at what they print
+
+
+def ids(chapter):
+    return chapter.folder.name
+
+
+def amounts(path: Path) -> tuple[int, int, int]:
+    """The words of a text outside its fences, the lines of its blocks of Python, and the commands."""
+    pieces = re.split(r"^```(\w*)\n(.*?)^```$", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    prose, languages, blocks = pieces[::3], pieces[1::3], pieces[2::3]
+    lines = sum(text.count("\n") for kind, text in zip(languages, blocks, strict=True) if kind == "python")
+    commands = sum(text.count("$ ") for kind, text in zip(languages, blocks, strict=True) if kind == "console")
+    return len(" ".join(prose).split()), lines, commands
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS, ids=ids)
+def test_a_chapter_has_all_its_headings_in_order(chapter):
+    text = chapter.text.read_text(encoding="utf-8")
+    assert text.startswith(f"# {chapter.number:02} {chapter.title}\n")
+    found = [heading.partition(":")[0] for heading in re.findall(r"^## (.+)$", text, re.MULTILINE)]
+    assert found[: len(FIRST)] == FIRST
+    assert found[-len(LAST) :] == LAST
+    assert set(found[len(FIRST) : -len(LAST)]) == BETWEEN
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS, ids=ids)
+def test_every_prediction_has_its_answer_folded_away(chapter):
+    text = chapter.text.read_text(encoding="utf-8")
+    predictions = re.split(r"^## Predict.*$", text, flags=re.MULTILINE)[1:]
+    assert predictions
+    for prediction in predictions:
+        assert "<details><summary>Answer</summary>" in prediction.partition("\n## ")[0]
+    assert text.count("<details>") == text.count("</details>")
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS, ids=ids)
+def test_every_chapter_breaks_something_in_a_way_that_is_run(chapter):
+    """What is run is compared (test_reading.py), so the failure is the one that is told."""
+    section = chapter.text.read_text(encoding="utf-8").partition("\n## Break it\n")[2].partition("\n## ")[0]
+    assert "```console\n$ " in section
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS, ids=ids)
+def test_the_minutes_are_enough_to_read_and_type(chapter):
+    words, lines, commands = amounts(chapter.text)
+    needed = words / WORDS_A_MINUTE + lines / TYPED_LINES_A_MINUTE + commands / COMMANDS_A_MINUTE
+    assert needed <= chapter.minutes <= 3 * needed, f"{needed:.0f} minutes are needed"
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS, ids=ids)
+def test_the_program_stays_small(chapter):
+    paths = [path for path in (chapter.folder / "end").rglob("*.py") if "__pycache__" not in path.parts]
+    lines = sum(len(code_lines(path)) for path in paths)
+    assert lines <= chapter.lines <= 200
+    assert lines > 0
+
+
+@pytest.mark.parametrize(
+    "path", [TUTORIAL / "README.md", *(chapter.text for chapter in CHAPTERS)], ids=lambda path: path.parent.name
+)
+def test_links_lead_somewhere(path):
+    text = re.sub(r"^```.*?^```$", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    links = [target for target in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in target]
+    assert links
+    for target in links:
+        name, _, anchor = target.partition("#")
+        file = (path.parent / name).resolve()
+        assert file.exists(), target
+        if anchor:
+            headings = re.findall(r"^#+ (.+)$", file.read_text(encoding="utf-8"), re.MULTILINE)
+            slugs = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+            assert anchor in slugs, target
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS, ids=ids)
+def test_what_is_said_of_real_systems_has_its_source(chapter):
+    text = chapter.text.read_text(encoding="utf-8")
+    section = text.partition("## What real systems do\n")[2].partition("\n## ")[0]
+    assert section.count("](https://") >= 2
+
+
+def test_every_number_of_a_chapter_is_used_once():
+    assert [chapter.number for chapter in CHAPTERS] == list(range(len(CHAPTERS)))

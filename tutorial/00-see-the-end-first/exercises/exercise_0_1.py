@@ -1,0 +1,13 @@
+"""Exercise 0.1: read a frame by hand.
+
+These 20 bytes are an answer to a Ping. A frame begins with a length (4 bytes), a type (1), flags (1), two bytes that
+are 0, and the number of the request (4). A Pong goes on with a value (8). Integers begin with the byte that counts
+least.
+"""
+
+FRAME = bytes.fromhex("10 00 00 00 87 00 00 00 0a 01 00 00 e8 03 00 00 00 00 00 00")
+
+LENGTH = ...
+TYPE = ...
+REQUEST = ...
+VALUE = ...

@@ -1,0 +1,19 @@
+"""One send, several reads: a message that is larger than what one read may bring."""
+
+import socket
+
+from zaichik.learn.lab import running
+
+MESSAGE = b"a long story. " * 1000
+
+with running("broker.py") as broker:
+    client = broker.connect()
+    client.sendall(MESSAGE)
+    client.shutdown(socket.SHUT_WR)
+    answers = b""
+    while answer := client.recv(4096):
+        answers += answer
+
+print("sent in one send:", len(MESSAGE), "bytes")
+messages = answers.count(b"one message")
+print("the server took that for", "one message" if messages == 1 else "several messages")

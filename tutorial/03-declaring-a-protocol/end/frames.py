@@ -1,0 +1,38 @@
+"""Bytes in, frames out. What TCP cuts and glues is put right here, and nowhere else."""
+
+LENGTH_SIZE = 4
+SMALLEST = 8  # the length counts the other 8 bytes of the header
+
+
+class BadLength(Exception):
+    """A length that cannot be. Where the next frame begins, nobody can tell any more."""
+
+    def __init__(self, length: int) -> None:
+        super().__init__(f"a length of {length}")
+        self.length = length
+
+
+class FrameBuffer:
+    """Keeps bytes until a frame is whole. `largest` is the largest length it accepts."""
+
+    def __init__(self, largest: int) -> None:
+        self.largest = largest
+        self._bytes = bytearray()
+
+    def feed(self, data: bytes) -> None:
+        """Keep what a read has brought."""
+        self._bytes += data
+
+    def next_frame(self) -> bytes | None:
+        """The next frame, or None if it is not all there yet."""
+        if len(self._bytes) < LENGTH_SIZE:
+            return None
+        length = int.from_bytes(self._bytes[:LENGTH_SIZE], "little")
+        if not SMALLEST <= length <= self.largest:
+            raise BadLength(length)
+        size = LENGTH_SIZE + length
+        if len(self._bytes) < size:
+            return None
+        frame = bytes(self._bytes[:size])
+        del self._bytes[:size]
+        return frame

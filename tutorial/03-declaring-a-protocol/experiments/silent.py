@@ -1,0 +1,19 @@
+"""A client that connects and says nothing. What does the next client see?"""
+
+from zaichik.learn.lab import HELLO, running
+
+with running("broker.py") as broker:
+    silent = broker.connect()
+    print("the first client connects, and says nothing")
+
+    eager = broker.connect()
+    eager.settimeout(2)
+    eager.sendall(HELLO)
+    print("the second client says Hello")
+    try:
+        print("it is answered with", len(eager.recv(4096)), "bytes, although the first one is still silent")
+    except TimeoutError:
+        print("it waits for two seconds, in vain")
+        silent.close()
+        print("the first client leaves")
+        print("now the second one is answered with", len(eager.recv(4096)), "bytes")

@@ -1,0 +1,18 @@
+"""Exercise 1.1: exactly so many bytes."""
+
+import socket
+
+
+def receive_exactly(connection: socket.socket, size: int) -> bytes:
+    """The next `size` bytes of a connection, never more, and fewer only by raising EOFError.
+
+    Raises:
+        EOFError: the stream ended before they were all there.
+    """
+    data = b""
+    while len(data) < size:
+        chunk = connection.recv(size - len(data))
+        if not chunk:
+            raise EOFError(f"the stream ended after {len(data)} of {size} bytes")
+        data += chunk
+    return data

@@ -1,0 +1,75 @@
+"""`zaichik learn check 2.1` and `hint 2.1`: the tutorial's exercises."""
+
+import argparse
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from zaichik.console import learn_screen, screen
+from zaichik.console.failure import Failure
+from zaichik.learn import exercise, progress
+from zaichik.learn.exercise import Verdict
+from zaichik.learn.runner import FAILED, PASSED
+from zaichik.learn.story import Section
+
+
+def is_one(what: str | None) -> bool:
+    """Whether a word means an exercise."""
+    return what is not None and exercise.NUMBER.fullmatch(what) is not None
+
+
+async def check(arguments: argparse.Namespace, console: Console) -> int:
+    """Judge the answer in the current folder; 0 if it is right."""
+    verdict = _judged(arguments.what)
+    if arguments.json:
+        state = {"exercise": arguments.what, "title": verdict.title, "passed": verdict.passed}
+        screen.print_json(state | {"failed": verdict.failed, "reason": verdict.reason})
+        return 1 if verdict.failed else 0
+    console.print(Text(f"{arguments.what}  {verdict.title}", "bold"))
+    for title in verdict.passed:
+        _print_line(console, PASSED, title)
+    if verdict.failed:
+        _print_line(console, FAILED, verdict.failed)
+        learn_screen.print_sections(console, [Section("wrong", (verdict.reason,))])
+        console.print(f"a hint: zaichik learn hint {arguments.what}", style="dim")
+        return 1
+    console.print("Right.", style="bold")
+    return 0
+
+
+def _print_line(console: Console, outcome: str, title: str) -> None:
+    word, style = learn_screen.OUTCOMES[outcome]
+    learn_screen.hang(console, Text.assemble((f"{word:>4}", style), " "), Text(title))
+
+
+async def hint(arguments: argparse.Namespace, console: Console) -> int:
+    """One more hint for the question that fails."""
+    verdict = _judged(arguments.what)
+    hints = [text for text in verdict.hints if text]
+    if not hints:
+        console.print("It is right as it is: there is nothing to hint at.")
+        return 0
+    known = progress.read(Path())
+    question = f"{arguments.what} {verdict.failed}"  # the next question begins with its own first hint
+    shown = min(known.hints.get(question, 0) + 1, len(hints))
+    known.hints[question] = shown
+    progress.write(Path(), known)
+    console.print(Text(f"{arguments.what}  {verdict.failed}", "bold"))
+    for number, text in enumerate(hints[:shown], 1):
+        learn_screen.hang(console, Text(f"{number}. "), Text(text, "" if number == shown else "dim"))
+    more = f"once more for hint {shown + 1} of {len(hints)}" if shown < len(hints) else "that was the last one"
+    console.print(Text(more, "dim"))
+    return 0
+
+
+def _judged(number: str) -> Verdict:
+    try:
+        checks = exercise.checks(number)
+    except exercise.NoSuchExercise as error:
+        raise Failure(str(error)) from None
+    answer = Path(exercise.file_name(number))
+    if not answer.is_file():
+        chapter = number.partition(".")[0]
+        raise Failure(f"there is no {answer} in this folder; get it with: zaichik learn goto {int(chapter):02}")
+    return exercise.judge_apart(checks, answer)

@@ -1,0 +1,103 @@
+"""Going to a chapter of the tutorial: its experiments and exercises, and on request the program it begins or ends with.
+
+Nothing of the learner's is lost: a file that would be overwritten with something else is kept under another name.
+"""
+
+from itertools import count
+from pathlib import Path
+
+from zaichik.learn import config, progress
+from zaichik.learn.chapters import CHAPTERS, TUTORIAL, Chapter
+from zaichik.learn.folder import PYTHON_COMMAND, TOML
+from zaichik.learn.stages import STAGES
+
+START, END = "start", "end"
+
+
+class NoSuchChapter(Exception):
+    """There is no such chapter, or it is not written, or not here; the text says so."""
+
+
+def chapter(word: str) -> Chapter:
+    """The chapter that a number such as 02 means.
+
+    Raises:
+        NoSuchChapter: it means none that can be gone to.
+    """
+    if not TUTORIAL.is_dir():
+        raise NoSuchChapter("the tutorial is in a clone of the project; this is an installed copy")
+    written = [each for each in CHAPTERS.values() if each.text.exists()]
+    found = next((each for each in written if word.isdecimal() and each.number == int(word)), None)
+    if found is None:
+        there = ", ".join(f"{each.number:02}" for each in written)
+        raise NoSuchChapter(f"there is no chapter {word}; there are {there}")
+    return found
+
+
+def go(where: Chapter, folder: Path, program: str = "") -> list[str]:
+    """Bring what a chapter needs into the learner's folder.
+
+    Args:
+        where: the chapter.
+        folder: the learner's.
+        program: START or END for the program as it is there; "" leaves the learner's own as it is.
+
+    Returns:
+        what was done, in sentences.
+    """
+    root = TUTORIAL / where.folder
+    source = {START: _start(where), END: root / END, "": None}[program]
+    said = []
+    for path in _files(source):
+        said += _bring(path, folder / path.relative_to(source or root))
+    for each in CHAPTERS.values():  # earlier ones, too: some are run again to see what has changed
+        if each.number <= where.number:
+            for path in _files(TUTORIAL / each.folder / "experiments"):
+                said += _bring(path, folder / "experiments" / path.name)
+    for path in _files(root / "exercises"):
+        if path.name.startswith("exercise_") and not (folder / path.name).exists():
+            said += _bring(path, folder / path.name)
+    settings = folder / config.FILE_NAME
+    if (folder / "broker.py").exists() and not settings.exists():
+        settings.write_text(TOML.format(command=PYTHON_COMMAND), encoding="utf-8")
+        said.append(f"written: {settings}")
+    if settings.exists():
+        _set_stage(where, folder)
+    return said
+
+
+def _start(where: Chapter) -> Path | None:
+    """A chapter begins with what the one before ended with."""
+    before = CHAPTERS.get(where.number - 1)
+    return TUTORIAL / before.folder / END if before else None
+
+
+def _files(folder: Path | None) -> list[Path]:
+    if folder is None:
+        return []
+    # Tools leave folders such as __pycache__ and .mypy_cache behind.
+    return sorted(path for path in folder.glob("*") if path.is_file() and not path.name.startswith("."))
+
+
+def _bring(source: Path, target: Path) -> list[str]:
+    content = source.read_bytes()
+    said = []
+    if target.exists():
+        if target.read_bytes() == content:
+            return []
+        kept = next(name for name in (target.with_name(f"{target.name}.before-{n}") for n in count(1))
+                    if not name.exists())  # fmt: skip
+        target.rename(kept)
+        said.append(f"kept: your {target.name}, as {kept.name}")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(content)
+    return [*said, f"written: {target}"]
+
+
+def _set_stage(where: Chapter, folder: Path) -> None:
+    """The stage being worked on is the chapter's first, if it has any."""
+    stages = [stage.number for stage in STAGES if stage.chapter == where.number]
+    if stages:
+        known = progress.read(folder)
+        known.stage = stages[0]
+        progress.write(folder, known)

@@ -1,0 +1,178 @@
+"""The tutorial's exercises: a small file to complete, and the questions it is asked.
+
+An answer is judged in a process of its own, so that an endless loop in it is a verdict and not the end of ours. As with
+stages, each question has a hint for whoever fails it, and two more that tell more.
+"""
+
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from zaichik.learn.chapters import CHAPTERS, TUTORIAL
+
+LONGEST_S = 20.0
+NUMBER = re.compile(r"(\d{1,2})\.(\d{1,2})")
+
+
+class Wrong(Exception):
+    """The answer is not right; the text says what was asked, what was expected, and what came."""
+
+
+class NoSuchExercise(Exception):
+    """There is no such exercise, or no answer to it; the text says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One thing an answer must do.
+
+    Attributes:
+        title: the sentence that must hold.
+        hint: where to look first if it does not.
+        function: gets the answer as a module; returns, or raises Wrong.
+    """
+
+    title: str
+    hint: str
+    function: Callable[[Any], None]
+
+
+class Exercise:
+    """What the file of an exercise's checks declares.
+
+    Args:
+        title: what the answer is about.
+        hints: two more after each question's own: how it is usually built, and where it can be read.
+    """
+
+    def __init__(self, title: str, *, hints: tuple[str, str]) -> None:
+        self.title = title
+        self.hints = hints
+        self.questions: list[Question] = []
+
+    def asks(self, title: str, *, hint: str) -> Callable[[Callable[[Any], None]], Callable[[Any], None]]:
+        """Declare a function as the next question."""
+
+        def declare(function: Callable[[Any], None]) -> Callable[[Any], None]:
+            self.questions.append(Question(title, hint, function))
+            return function
+
+        return declare
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What came of an answer.
+
+    Attributes:
+        title: the exercise's.
+        passed: the titles of the questions it answered.
+        failed: the title of the one it did not; "" if it answered all.
+        reason: why not.
+        hints: three, each telling more than the one before.
+    """
+
+    title: str
+    passed: tuple[str, ...]
+    failed: str = ""
+    reason: str = ""
+    hints: tuple[str, ...] = ()
+
+
+def must(came: object, expected: object, asked: str) -> None:
+    """Refuse an answer unless it is what was expected."""
+    if came != expected:
+        raise Wrong(f"{asked}: expected {expected!r}, came {came!r}")
+
+
+def file_name(number: str) -> str:
+    """The file of an answer, such as exercise_2_1.py."""
+    return f"exercise_{number.replace('.', '_')}.py"
+
+
+def checks(number: str) -> Path:
+    """The file that asks the questions of an exercise.
+
+    Raises:
+        NoSuchExercise: there is none.
+    """
+    found = NUMBER.fullmatch(number)
+    chapter = CHAPTERS.get(int(found[1])) if found else None
+    if not TUTORIAL.is_dir():
+        raise NoSuchExercise("exercises are in a clone of the project, beside the tutorial; this is an installed copy")
+    path = TUTORIAL / (chapter.folder if chapter else "") / "exercises" / f"check_{number.replace('.', '_')}.py"
+    if not path.is_file():
+        there = ", ".join(each.stem[6:].replace("_", ".") for each in sorted(TUTORIAL.glob("*/exercises/check_*.py")))
+        raise NoSuchExercise(f"there is no exercise {number}; there are {there}")
+    return path
+
+
+def judge(checks: Path, answer: Path) -> Verdict:
+    """Ask an answer all questions, until one fails. It runs in this process."""
+    exercise: Exercise = _load(checks).EXERCISE
+    passed: list[str] = []
+    try:
+        module = _load(answer)
+    except Exception as error:
+        return Verdict(exercise.title, (), "the file can be read", _told(error), ("", *exercise.hints))
+    for question in exercise.questions:
+        try:
+            question.function(module)
+        except Exception as error:
+            hints = (question.hint, *exercise.hints)
+            return Verdict(exercise.title, tuple(passed), question.title, _told(error), hints)
+        passed.append(question.title)
+    return Verdict(exercise.title, tuple(passed))
+
+
+def judge_apart(checks: Path, answer: Path) -> Verdict:
+    """The same in a process of its own, which is ended if it takes too long."""
+    command = [sys.executable, "-c", f"import {__name__} as it; it.tell()", str(checks), str(answer)]
+    try:
+        result = subprocess.run(  # noqa: S603 (the learner's own file)
+            command, capture_output=True, encoding="utf-8", errors="replace", timeout=LONGEST_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        exercise: Exercise = _load(checks).EXERCISE
+        reason = f"no end after {LONGEST_S:g} s: is there a loop that waits for something that never comes?"
+        return Verdict(exercise.title, (), "the answer comes to an end", reason, ("", *exercise.hints))
+    try:
+        told = json.loads(result.stdout.rpartition("\n")[2])
+        return Verdict(told["title"], tuple(told["passed"]), told["failed"], told["reason"], tuple(told["hints"]))
+    except (json.JSONDecodeError, TypeError, KeyError):
+        last = (result.stderr.strip() or "nothing").splitlines()[-1]
+        return Verdict(answer.name, (), "the answer leaves the program running", f"it ended, saying: {last}")
+
+
+def tell() -> None:
+    """Judge the files that the arguments name. The verdict is the last line, whatever the answer has printed.
+
+    It is plain ASCII, as JSON is here, so that no locale can spoil it.
+    """
+    sys.stdout.write("\n" + json.dumps(asdict(judge(Path(sys.argv[1]), Path(sys.argv[2])))))
+
+
+def _told(error: BaseException) -> str:
+    while isinstance(error, BaseExceptionGroup):  # what a task group makes of an exception
+        error = error.exceptions[0]
+    return str(error) if isinstance(error, Wrong) else f"{type(error).__name__}: {error}"
+
+
+def _load(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise NoSuchExercise(f"{path} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(path.parent))  # an answer may use the learner's other files
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(path.parent))
+    return module

@@ -1,0 +1,108 @@
+"""A learner's broker, started for an experiment: a process of our own at a free port, ended with the block.
+
+    with running("broker.py") as broker:
+        client = broker.connect()
+
+It is for the tutorial's experiments and exercises, which speak to it with plain blocking sockets; stages have their own
+`Launcher`.
+"""
+
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import IO
+
+from zaichik.learn import wire
+from zaichik.learn.server import HOST, free_port
+
+START_S, STOP_S, PATIENCE_S = 10.0, 5.0, 5.0
+LOOK_EVERY_S = 0.01
+HELLO = wire.encode("Hello", frame_id=1)  # what every client begins with
+
+
+class NoBroker(Exception):
+    """The program does not listen; the text says what it wrote instead."""
+
+
+class Broker:
+    """One running program.
+
+    Attributes:
+        port: where it listens, at 127.0.0.1.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], port: int, output: IO[bytes], stack: ExitStack) -> None:
+        self.port = port
+        self._process = process
+        self._output = output
+        self._stack = stack
+
+    def connect(self) -> socket.socket:
+        """A connection, closed with the block at the latest. It waits for 5 seconds at most."""
+        return self._stack.enter_context(socket.create_connection((HOST, self.port), timeout=PATIENCE_S))
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the program has not ended."""
+        return self._process.poll() is None
+
+    def wait_for_its_end(self) -> int:
+        """The exit code, once it has ended by itself."""
+        return self._process.wait(PATIENCE_S)
+
+    def output(self) -> list[str]:
+        """The lines it has written."""
+        size = os.fstat(self._output.fileno()).st_size
+        return os.pread(self._output.fileno(), size, 0).decode("utf-8", "backslashreplace").splitlines()
+
+
+@contextmanager
+def running(program: str | Path, *, limits: Sequence[str] = ()) -> Iterator[Broker]:
+    """A broker of this program, for as long as the block lasts.
+
+    Args:
+        program: a Python file.
+        limits: options of the shell's `ulimit`, such as ["-n", "20"].
+
+    Raises:
+        NoBroker: it does not listen.
+    """
+    port = free_port()
+    command = [sys.executable, str(program)]
+    if limits:
+        command = ["bash", "-c", 'ulimit "$1" "$2" && exec "$3" "$4"', "limited", *limits, *command]
+    with tempfile.TemporaryFile() as output, ExitStack() as stack:
+        environment = {**os.environ, "PORT": str(port), "PYTHONUNBUFFERED": "1"}
+        process = subprocess.Popen(  # noqa: S603 (the learner's own program)
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment
+        )
+        broker = Broker(process, port, output, stack)
+        try:
+            _wait_until_it_listens(broker, program)
+            yield broker
+        finally:
+            process.terminate()
+            try:
+                process.wait(STOP_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _wait_until_it_listens(broker: Broker, program: str | Path) -> None:
+    until = time.monotonic() + START_S
+    while broker.is_running and time.monotonic() < until:
+        try:
+            socket.create_connection((HOST, broker.port), timeout=START_S).close()
+        except OSError:
+            time.sleep(LOOK_EVERY_S)
+        else:
+            return
+    said = "\n".join(broker.output()[-3:])
+    raise NoBroker(f"{program} does not listen at the port in the variable PORT. It wrote: {said or 'nothing'}")
