@@ -7,7 +7,17 @@ from hypothesis import strategies as st
 
 from zaichik.broker.budget import Budget
 from zaichik.broker.ring import BroadcastRing
-from zaichik_protocol import CreateTopic, Lagged, Messages, Publish, Setting, Subscribe, Subscribed
+from zaichik_protocol import (
+    CreateTopic,
+    ErrorCode,
+    Lagged,
+    Messages,
+    Publish,
+    Published,
+    Setting,
+    Subscribe,
+    Subscribed,
+)
 
 SIZE = len(batch(b"x" * 88).data)  # 20 bytes of count and offsets, and the payload
 
@@ -90,3 +100,49 @@ def test_a_journal_counts():
     topics = {topic.name: topic.ring.bytes for topic in client.broker.registry}
     assert topics["$journal/a"] > 0
     assert client.broker.registry.budget.used == sum(topics.values())
+
+
+def test_a_journal_never_costs_the_message_it_tells_of():
+    """PUB-1: though that holds most, and there is nothing older in the journal."""
+    client = Conversation(broker_with(max_bytes=300))
+    client.ask(CreateTopic(2, "a", ((Setting.JOURNAL_BYTES, 10_000),)), Publish(3, "a", batch(b"x" * 250)))
+    sizes = {topic.name: topic.ring.bytes for topic in client.broker.registry}
+    assert sizes == {"a": len(batch(b"x" * 250).data), "$journal/a": 0}
+
+
+@pytest.mark.parametrize(("size", "fits"), [(499, True), (500, True), (501, False)])
+def test_a_batch_of_more_than_all_may_hold_is_refused(size, fits):
+    """RET-10: one below the limit, at it, beyond; also if there are topics that hold nothing."""
+    client = Conversation(broker_with(max_bytes=500))
+    (reply,) = client.ask(CreateTopic(0, "empty"), Publish(3, "t", batch(b"x" * (size - 20))))
+    assert isinstance(reply, Published) if fits else reply.code == ErrorCode.BATCH_TOO_LARGE
+    assert client.broker.registry.budget.used == (size if fits else 0)
+
+
+def test_what_does_not_fit_at_all_is_not_held():
+    """A ring without a topic before it, as a journal's, is not asked for its size: the newest goes, too."""
+    budget, (one, _) = rings(2, SIZE - 1)
+    store(one)
+    assert (budget.used, held(one), one.evicted) == (0, 0, 1)
+
+
+class Watched(list):
+    """A list that counts how often somebody goes through it."""
+
+    looks = 0
+
+    def __iter__(self):
+        self.looks += 1
+        return super().__iter__()
+
+
+def test_many_small_batches_go_without_a_look_at_all_topics_for_each():
+    """P5: one large publish must not stop the broker."""
+    budget, many = rings(100, 100 * 20 * SIZE)
+    for ring in many:
+        store(ring, 20)
+    newcomer = BroadcastRing(10**6, 10**9, budget)
+    budget._holders = Watched(budget._holders)
+    newcomer.append(batch(b"x" * (1000 * SIZE - 20)), 0)
+    assert sum(map(held, many)) == 1000
+    assert budget._holders.looks == 1000 / 10

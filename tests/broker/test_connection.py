@@ -421,7 +421,9 @@ async def test_who_does_not_read_is_not_hurried():
     [
         (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP", HTTP_ANSWER),
         (bytes.fromhex("16030100f8010000f40303"), "TLS", b""),
+        (b"POST / HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP", HTTP_ANSWER),
         (b"*1\r\n$4\r\nPING\r\n", "Redis", b""),
+        (b"*12\r\n$4\r\nPING\r\n", "Redis", b""),
         (b"SSH-2.0-x\r\n", "SSH", b""),
         (bytes.fromhex("101600044d5154540402003c"), "MQTT", b""),
     ],
@@ -439,6 +441,16 @@ async def test_a_client_of_another_protocol_is_named_in_the_log_and_closed(first
         assert_nothing_is_left(broker)
     assert peer.stream.sent == answer
     assert reasons(caplog) == [f"NOT_ZAICHIK: it speaks {name}"]
+
+
+async def test_a_frame_of_ours_is_not_taken_for_another_protocol():
+    """Its length is 0x0316, as a TLS record begins; what is wrong is only that it is no Hello."""
+    peer = Peer(greeting=False)
+    frame = encode(Publish(2, "t", batch(b"p" * (0x0316 - 8 - 16 - 3 - 20))))
+    assert frame.startswith(b"\x16\x03\0")
+    async with connected(peer):
+        peer.send_bytes(frame)
+        assert (await peer.receive()).code == ErrorCode.HELLO_REQUIRED
 
 
 # -- the short cut ---------------------------------------------------------------------------------------------

@@ -59,7 +59,7 @@ def test_a_hello_in_time_ends_that_deadline():
 
 @pytest.mark.parametrize(("needed", "seconds"), [(12, 11), (1000, 12), (90_000, 101)])
 def test_a_frame_that_was_begun_must_end_in_time_for_its_size(needed, seconds):
-    """TIM-2: ten seconds and what its bytes take at the slowest rate, from the look that saw it first."""
+    """TIM-2: ten seconds and what its bytes take at the slowest rate, from the last look before it."""
     client = Watched()
     client.frames, client.buffered, client.needed = 5, 3, needed
 
@@ -113,3 +113,13 @@ def test_time_in_which_the_broker_stood_still_is_not_the_clients():
     assert client.look() is None
     client.frames += 1
     assert client.seconds_until_cut_off(80) is None
+
+
+def test_a_frame_that_was_begun_before_the_broker_stood_still_has_the_time_it_had_then():
+    """Its buffers were full soon, and the client could not go on. 90 s and ten are allowed, and four were used."""
+    client = Watched()
+    client.buffered, client.needed = 3, 90_000
+    assert client.seconds_until_cut_off(4) is None
+    client.now += 1000 * SECOND
+    assert client.seconds_until_cut_off(90) is None
+    assert client.seconds_until_cut_off(10) is not None

@@ -4,10 +4,10 @@ from zaichik.broker.foreign import FIRST_BYTES, recognised
 from zaichik_protocol import Hello, encode
 
 FIRST = {
-    "HTTP": [b"GET / HTTP/1.1\r\n", b"POST /x HTTP/1.1", b"PRI * HTTP/2.0\r\n", b"OPTIONS * HTTP/1"],
+    "HTTP": [b"GET / HTTP/1.1\r\n", b"POST /x HTTP/1.1", b"POST", b"PRI * HTTP/2.0\r\n", b"OPTIONS * HTTP/1"],
     "TLS": [bytes.fromhex("16030100f8010000f40303"), bytes.fromhex("160301")],
     "SSH": [b"SSH-2.0-OpenSSH_9.2"],
-    "Redis": [b"*1\r\n$4\r\nPING\r\n", b"*12\r\n$4", b"PING\r\n", b"INFO\r\n"],
+    "Redis": [b"*1\r\n$4\r\nPING\r\n", b"*12\r\n$4", b"*12\r", b"PING\r\n", b"INFO\r\n"],
     "MQTT": [bytes.fromhex("101600044d5154540402003c"), bytes.fromhex("10ff0100064d51497364700302")],
     "AMQP": [b"AMQP\x00\x00\x09\x01"],
 }

@@ -129,6 +129,22 @@ async def test_one_connection_more_than_may_be_is_told_so(watch):
         assert server.broker.ends["TOO_MANY_CONNECTIONS"] == 1
 
 
+async def test_who_is_turned_away_takes_nobodys_place(watch, monkeypatch):
+    """P6: though he does not go."""
+    monkeypatch.setattr(connection_module, "LINGER_SECONDS", GUARD)
+    async with running_broker(settings=BrokerSettings(max_connections=1)) as server:
+        async with client_of(server) as first:
+            await first.ask(Ping(2))
+            refused = await anyio.connect_tcp(server.host, server.port)
+            assert (await Client(refused).receive()).code == ErrorCode.TOO_MANY_CONNECTIONS
+        async with refused:
+            await watch.until(lambda: "CLOSED" in server.broker.ends)
+            assert server.broker.managers, "the one that was turned away has not gone"
+            await anyio.wait_all_tasks_blocked()
+            async with client_of(server) as again:
+                assert await again.ask(Ping(2, 5)) == Pong(2, 5)
+
+
 async def test_a_sweep_cuts_off_who_takes_too_long(watch):
     """TIM-1."""
     clock = ManualClock()
@@ -146,6 +162,8 @@ def test_descriptors_are_left_for_other_things(monkeypatch):
     assert BrokerSettings().max_connections == 1024 - 64
     monkeypatch.setattr("zaichik.broker.settings.getrlimit", lambda _: (2**20, 2**20))
     assert BrokerSettings().max_connections == 10_000
+    monkeypatch.setattr("zaichik.broker.settings.getrlimit", lambda _: (64, 64))
+    assert BrokerSettings().max_connections == 1
 
 
 # -- serving ---------------------------------------------------------------------------------------------------
@@ -254,6 +272,7 @@ async def test_a_bug_in_a_turn_ends_only_that_connection(monkeypatch, caplog, wa
         assert await other.ask(Ping(2)) == Pong(2, 0)
         await anyio.wait_all_tasks_blocked()
         assert len(server._connections) == 1
+        assert server.broker.ends == {"INTERNAL": 1}
     (record,) = [record for record in caplog.records if record.levelno >= logging.ERROR]
     assert "a bug ended this connection" in record.message
 

@@ -71,7 +71,7 @@ class Connection:
     def look(self, now_us: int) -> None:
         """Cut the client off if it takes too long; a server does it once a second (TIM-1 to TIM-3)."""
         manager, decoder = self._manager, self._decoder
-        # While replies pile up nothing is read: then LAG-3 is the rule.
+        # While replies pile up nothing is read: then LAG-3 is the rule, and the time of the deadlines stands still.
         if not manager.closing and manager.reply_bytes <= self._broker.settings.max_replies:
             greeted, heartbeat = manager.greeted, manager.heartbeat
             refusal = self._deadlines.look(
@@ -89,6 +89,9 @@ class Connection:
                 tasks.start_soon(self._read)
                 reason = await self._write()
                 tasks.cancel_scope.cancel()
+        except Exception:
+            reason = f"{ErrorCode.INTERNAL.name}: a bug of the broker"
+            raise
         finally:
             self._broker.disconnect(self._manager, reason)
             logger.info("%s %r disconnected: %s", self._peer, self._manager.client, reason)
@@ -145,7 +148,8 @@ class Connection:
             frame = self._decoder.next_frame()
         except ProtocolError as error:
             self._frames += 1
-            if not manager.greeted and (protocol := recognised(self._first_bytes)):
+            is_too_long = error.code is ErrorCode.FRAME_TOO_LARGE
+            if not manager.greeted and is_too_long and (protocol := recognised(self._first_bytes)):
                 self._unsent = HTTP_ANSWER if protocol == "HTTP" else b""
                 manager.end(f"NOT_ZAICHIK: it speaks {protocol}")
             else:

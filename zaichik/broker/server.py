@@ -63,8 +63,9 @@ class Server:
     def sweep(self) -> None:
         """Free what time has freed, and look who takes too long, now. It happens once a second by itself."""
         self.broker.sweep()
-        for connection in self._connections:
-            connection.look(self.clock.now_us())
+        now_us = self.clock.now_us()
+        for connection in self._connections:  # a look is synchronous: none of them comes or goes meanwhile
+            connection.look(now_us)
 
     def stop(self) -> None:
         """Begin the orderly end (CLO-2); `run` returns when it is done."""
@@ -101,10 +102,11 @@ class Server:
             return
         connection = Connection(stream, self.broker, peer)
         most = self.broker.settings.max_connections
-        if len(self._connections) >= most:
+        if len(self._connections) < most:
+            self._connections.add(connection)
+        else:  # it is not counted, however long it takes to go: others would be turned away for its sake
             problem = f"the broker has {most} connections, and that is as many as it may; try again later"
             connection.refuse(Refused(ErrorCode.TOO_MANY_CONNECTIONS, problem))
-        self._connections.add(connection)
         try:
             await connection.run()
         except Exception:

@@ -81,7 +81,7 @@ class BrokerSettings:
             batch, its offsets and a topic's name; this is that and some room.
         max_key: bytes of a key: it is held as long as its window.
         max_credit: messages one subscription may have in flight.
-        max_bytes: of all topics together, as much as their rings hold (RET-10); at least one largest batch.
+        max_bytes: of all topics together, as much as their rings hold (RET-10); no batch may have more.
         max_connections: at one time; 64 descriptors of those the process may open are left for other things.
         max_topics, max_subscriptions: of the broker, and of one connection.
         soft_output: unsent bytes of a connection above which no more messages are taken for it (LAG-3).
@@ -102,7 +102,7 @@ class BrokerSettings:
     max_key: int = 1 * KIB
     max_credit: int = 1_000_000
     max_bytes: int = 512 * MIB
-    max_connections: int = field(default_factory=lambda: min(10_000, getrlimit(RLIMIT_NOFILE)[0] - 64))
+    max_connections: int = field(default_factory=lambda: min(10_000, max(1, getrlimit(RLIMIT_NOFILE)[0] - 64)))
     max_topics: int = 10_000
     max_subscriptions: int = 1_000
     soft_output: int = 256 * KIB

@@ -50,6 +50,7 @@ class TopicController:
         settings: see `TopicSettings`.
         epoch: when it was made; together with the name its identity. Never 0.
         explicit: whether somebody asked for these settings, or first use created it (TOP-3).
+        budget: the bytes all topics may hold together; by default there is no such bound.
 
     Attributes:
         published: messages that arrived: `published = stored + compacted`.
@@ -67,7 +68,8 @@ class TopicController:
         self.compacted = 0
         self.readers: dict[Reader, None] = {}  # a set that keeps order, so that everything is repeatable
         self.journal: Journal | None = None
-        self.ring = BroadcastRing(settings.capacity, settings.max_bytes, budget)
+        self._budget = budget or Budget()
+        self.ring = BroadcastRing(settings.capacity, settings.max_bytes, self._budget)
         self._apply(settings, explicit=explicit)
 
     def _apply(self, settings: TopicSettings, *, explicit: bool) -> None:
@@ -105,13 +107,14 @@ class TopicController:
         """Store a batch, compacted, all of it at one time (PUB-2, COM-2).
 
         Raises:
-            Refused: `BATCH_TOO_LARGE` for the ring (RET-6); then nothing was stored.
+            Refused: `BATCH_TOO_LARGE` for the ring (RET-6), or for all of them (RET-10); then nothing was stored.
         """
-        if batch.count > self.settings.capacity or len(batch.data) > self.settings.max_bytes:
+        max_bytes = min(self.settings.max_bytes, self._budget.limit)
+        if batch.count > self.settings.capacity or len(batch.data) > max_bytes:
             raise Refused(
                 ErrorCode.BATCH_TOO_LARGE,
                 f"a batch of {batch.count} and {len(batch.data)} bytes is more than the ring of {self.name!r} holds "
-                f"({self.settings.capacity} messages, {self.settings.max_bytes} bytes). Send smaller batches.",
+                f"({self.settings.capacity} messages, {max_bytes} bytes). Send smaller batches.",
                 "batch",
             )
         self.expire(now_us)
@@ -120,14 +123,14 @@ class TopicController:
         if self.window is not None:
             kept = self.window.admit(batch.keys(), now_us)
         compacted = batch.count - len(kept)
+        if self.journal is not None:  # first, so that its room never costs the messages it tells of (RET-10)
+            self.journal.write(batch, kept, first_offset, now_us)
         if not compacted:
             self.store(batch, now_us)
         elif kept:
             self.store(batch.select(kept), now_us)
         self.published += compacted
         self.compacted += compacted
-        if self.journal is not None:
-            self.journal.write(batch, kept, first_offset, now_us)
         return Outcome(first_offset, len(kept), compacted, _bitmap(batch.count, kept) if compacted else b"")
 
     def store(self, batch: Batch, now_us: int) -> None:
