@@ -44,6 +44,7 @@ def publish(client, count, topic="t"):
         (reply,) = client.ask(Publish(3, topic, batch(b"x" * 88)))
         if isinstance(reply, Error):
             assert (reply.code, reply.field, reply.retryable) == (ErrorCode.TOPIC_FULL, "topic", True)
+            assert reply.retry_after_ms > 0
             return stored
         assert isinstance(reply, Published)
     return count
@@ -174,6 +175,24 @@ def test_half_of_the_brokers_bytes_may_be_set_aside(size, fits):
         assert (reply.code, reply.field) == (ErrorCode.NO_MEMORY, "settings")
         assert len(client.broker.registry) == 0
         assert client.broker.registry.budget.limit == 1_000
+
+
+def test_what_is_set_aside_is_free_at_once():
+    """RET-10: if it was not, all topics together could hold more than the broker's bytes."""
+    client = Conversation(broker_with(max_bytes=20 * SIZE))
+    assert publish(client, 20, topic="other") == 20
+    client.ask(lossless(max_bytes=8 * SIZE))
+    assert publish(client, 8) == 8
+    assert {topic.name: topic.ring.bytes // SIZE for topic in client.broker.registry} == {"other": 12, "t": 8}
+
+
+def test_a_topic_that_could_not_be_made_leaves_nothing():
+    """P6: nor a ring that is asked for its size for ever."""
+    client = Conversation(broker_with(max_bytes=1_000))
+    client.ask(*[lossless(max_bytes=501)] * 100)
+    assert len(client.broker.registry.budget._holders) == 0
+    client.ask(lossless(max_bytes=500))
+    assert len(client.broker.registry.budget._holders) == 0, "nor does it belong to those that pay"
 
 
 def test_it_does_not_pay_for_other_topics():

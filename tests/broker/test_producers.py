@@ -143,7 +143,8 @@ def test_there_are_no_more_than_so_many(client):
     """P6: a new one has to wait, nobody is forgotten for it before his time."""
     for producer in (1, 2, 3):
         answer(client, numbered(0, producer=producer))
-    assert code(client, numbered(0, producer=4)) == (ErrorCode.NO_MEMORY, "producer")
+    refused = answer(client, numbered(0, producer=4))
+    assert (refused.code, refused.field, refused.retry_after_ms) == (ErrorCode.NO_MEMORY, "producer", 1000)
     assert answer(client, numbered(0, producer=1)).duplicate
     client.broker.clock.advance(600)
     client.broker.sweep()

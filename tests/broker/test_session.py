@@ -199,6 +199,16 @@ def test_the_time_begins_anew_whenever_the_reader_leaves(broker):
     assert reader(broker).answer.resumed
 
 
+def test_a_visit_between_two_sweeps_counts(broker):
+    leave(reader(broker))
+    broker.sweep()
+    broker.clock.advance(TTL - 1)
+    leave(reader(broker))
+    broker.clock.advance(1)
+    broker.sweep()
+    assert reader(broker).answer.resumed
+
+
 @pytest.mark.parametrize(("forget", "resumed"), [(False, True), (True, False)])
 def test_unsubscribing_keeps_the_position_unless_it_is_to_be_forgotten(broker, forget, resumed):
     publish(broker, 3)

@@ -82,7 +82,7 @@ class Subscription:
         else:
             if session.reader is not None:
                 session.reader.take_over()
-            session.reader = self
+            session.reader, session.left_us = self, None
 
     def leave(self) -> None:
         """It is no reader any more (CLO-3); the position of a named one stays."""

@@ -55,6 +55,8 @@ if TYPE_CHECKING:
     from zaichik.broker.broker import Broker
 
 MAX_CLIENT_NAME = 100  # letters of it that are kept, for the log and `describe`
+# How soon to try again: readers read on at any time, what is remembered is forgotten by a sweep, once a second.
+RETRY_AFTER_MS = {ErrorCode.TOPIC_FULL: 50, ErrorCode.NO_MEMORY: 1000}
 
 
 class SubscriptionManager:
@@ -117,7 +119,7 @@ class SubscriptionManager:
             code,
             request_type,
             refusal.field,
-            0,
+            RETRY_AFTER_MS.get(code, 0),
             refusal.message,
             retryable=code.retryable,
             fatal=fatal,

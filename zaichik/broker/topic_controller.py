@@ -74,6 +74,7 @@ class TopicController:
         self.journal: Journal | None = None
         self.ring = BroadcastRing(settings.capacity, settings.max_bytes, budget)
         self._apply(settings, explicit=explicit)
+        self.ring.budget.add(self.ring)  # not before: a topic that is refused leaves nothing behind
 
     def _apply(self, settings: TopicSettings, *, explicit: bool) -> None:
         if settings.overflow == Overflow.REJECT:
