@@ -153,7 +153,7 @@ def test_there_are_no_more_than_so_many(client):
 
 def test_a_remembered_refusal_holds_no_batch(client):
     """P6: neither by its traceback, nor by the exceptions before it."""
-    client.ask(numbered(0, topic=""))
+    client.ask(numbered(0, topic=""), numbered(0, topic=""))
     (known,) = client.broker.producers._known.values()
     (refusal,) = known.answers
     assert (refusal.__traceback__, refusal.__context__) == (None, None)

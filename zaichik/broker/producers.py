@@ -11,7 +11,8 @@ for every producer which number comes next and what it answered to the last ones
 A refusal that would be the same another time is an answer like any other and uses its number up. After one that may
 pass, such as `TOPIC_FULL`, the number stays the next: what was sent behind it is a gap, nothing overtakes, and the
 client sends all of them again, later, as they are. No batch ever changes its number, so a copy that was on its way
-through an old connection does no harm, however late it comes.
+through an old connection does no harm, for as long as its producer is remembered; and after that only number 0 does, which
+looks like a new beginning.
 """
 
 from collections import OrderedDict, deque
