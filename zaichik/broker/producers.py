@@ -2,7 +2,8 @@
 
 A client whose connection broke does not know whether its last batches were stored. Sending them again could store them
 twice, not sending them could lose them. So it counts its batches and gives each its number, and the broker remembers
-for every producer which number comes next and what it answered to the last ones:
+for every producer which number comes next and what it answered to the last ones. (Kafka calls this an idempotent
+producer.)
 
     answered, remembered          next
     ────┬─────────────────────────┬────────────▶ sequence
