@@ -49,9 +49,17 @@ class Served:
 
     @property
     def resident(self) -> int:
-        """Bytes of memory it has."""
+        """Bytes of memory it has now."""
+        return self._status("VmRSS")
+
+    @property
+    def peak(self) -> int:
+        """Bytes of memory it had when it had most."""
+        return self._status("VmHWM")
+
+    def _status(self, name: str) -> int:
         status = Path(f"/proc/{self.pid}/status").read_text(encoding="ascii")
-        (line,) = (line for line in status.splitlines() if line.startswith("VmRSS:"))
+        (line,) = (line for line in status.splitlines() if line.startswith(f"{name}:"))
         return int(line.split()[1]) * 1024
 
     @property
