@@ -16,6 +16,7 @@ pytestmark = pytest.mark.anyio
 
 TOPIC = "hostile"
 PER_CONNECTION = 16 * MIB  # that a broker's memory may grow by for the sake of one client
+SMALL = encode(Publish(9, TOPIC, Batch.of_columns([b""], [bytes(10_000)])))
 LARGE = encode(Publish(9, TOPIC, Batch.of_columns([b""], [bytes(MIB)])))
 
 
@@ -64,7 +65,7 @@ async def flood_with_errors(port):
 async def send_byte_by_byte(port):
     """A frame whose end never comes."""
     async with greeted(port) as stream:
-        for byte in LARGE:
+        for byte in SMALL:
             await stream.send(bytes([byte]))
             await anyio.sleep(0.01)
 
