@@ -145,7 +145,7 @@ async def fake_broker(answers: dict[type[Frame], Callable[..., Answer]] | None =
 
 
 @asynccontextmanager
-async def fake_client(answers: dict[type[Frame], Callable[..., Answer]] | None = None):
+async def fake_client(answers: dict[type[Frame], Callable[..., Answer]] | None = None, **options):
     """A fake broker and a client of it."""
-    async with fake_broker(answers) as broker, zaichik.connect(port=broker.port) as client:
+    async with fake_broker(answers) as broker, zaichik.connect(port=broker.port, **options) as client:
         yield broker, client
