@@ -413,7 +413,10 @@ async def test_a_fatal_error_of_nobodys_request_is_everybodys():
 
 
 async def test_a_fatal_error_of_one_request_is_for_all_others_the_loss_of_the_connection():
-    async with fake_client({Ping: silent, Describe: silent}, reconnect=0) as (broker, client), anyio.create_task_group() as tasks:
+    async with (
+        fake_client({Ping: silent, Describe: silent}, reconnect=0) as (broker, client),
+        anyio.create_task_group() as tasks,
+    ):
 
         async def told(expected, function):
             with pytest.raises(expected):

@@ -1,6 +1,5 @@
 """What was promised holds wherever the connection is cut."""
 
-import logging
 import random
 
 import anyio
@@ -14,14 +13,10 @@ from zaichik_protocol import (
     CreateTopic,
     Describe,
     Described,
-    Error,
-    ErrorCode,
     Hello,
     Ping,
     Pong,
-    Subscribe,
     TopicCreated,
-    Welcome,
 )
 
 pytestmark = pytest.mark.anyio
@@ -98,7 +93,7 @@ async def test_wherever_it_is_cut_a_reader_is_given_everything_once_and_in_order
 
 async def test_requests_of_every_kind_survive():
     """What waits for its reply when the connection is lost is sent again, in order, under the same number."""
-    answers = {kind: silent for kind in (Ping, CreateTopic, Describe)}
+    answers = dict.fromkeys((Ping, CreateTopic, Describe), silent)
     async with fake_client(answers) as (broker, client), anyio.create_task_group() as tasks:
         for call in (client.ping, client.describe):
             tasks.start_soon(call)
