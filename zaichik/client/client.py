@@ -25,6 +25,7 @@ from zaichik.client.messages import (
     check_size,
     key_bytes,
     milliseconds,
+    overflow_of,
     payload_bytes,
     start_at,
 )
@@ -129,6 +130,7 @@ class Client:
         max_bytes: int | None = None,
         max_keys: int | None = None,
         journal: int | None = None,
+        overflow: Literal["evict", "reject"] | None = None,
     ) -> Topic:
         """The topic, with these settings; made if it was not there. Those left out are the broker's choice.
 
@@ -141,8 +143,11 @@ class Client:
             max_keys: keys whose windows are remembered at most.
             journal: bytes of its journal, the topic `$journal/NAME` that tells of every message published (JRN-1);
                 0: none.
+            overflow: what a full topic does with messages that a reader still needs: "evict" them, or "reject" what is
+                published until there is room, for which publishing waits (RET-9).
 
         Raises:
+            ValueError: a word that is none of those.
             TopicExists: it is there with other settings than those named (TOP-2).
             InvalidField: a name or a value is out of range.
         """
@@ -153,6 +158,7 @@ class Client:
             Setting.MAX_BYTES: max_bytes,
             Setting.MAX_KEYS: max_keys,
             Setting.JOURNAL_BYTES: journal,
+            Setting.OVERFLOW: None if overflow is None else overflow_of(overflow),
         }
         pairs = tuple((int(number), value) for number, value in settings.items() if value is not None)
         reply = await self._connection.request(CreateTopic(self._connection.next_id(), topic, pairs), TopicCreated)

@@ -75,7 +75,8 @@ class Connection:
         self._inboxes: dict[int, Inbox] = {}
         self._hello = 0  # the number of the last one
         self._lost: Lost | None = None
-        self._on_greeting: OnOutcome
+        self._greeting = Outcome(self._greeted)  # the first one
+        self._on_greeting = self._greeting.settle
         self._tasks = anyio.CancelScope(shield=True)
 
     @classmethod
@@ -98,12 +99,10 @@ class Connection:
             raise ConnectFailed(
                 f"no broker answers at {peer} ({str(error) or 'it took too long'}). Start one with: zaichik serve"
             ) from error
-        greeting = Outcome()
-        connection._on_greeting = partial(connection._greeted, greeting)
         async with stream, connection._running(stream):
             try:
                 with anyio.fail_after(deadline - anyio.current_time()):
-                    connection.expected(Welcome, Hello, await greeting.wait())
+                    connection.expected(Welcome, Hello, await connection._greeting.wait())
             except (TimeoutError, ConnectionLost) as error:
                 raise ConnectFailed(
                     f"{peer} accepts connections but does not answer as a zaichik broker "
@@ -231,14 +230,13 @@ class Connection:
                     self._link.end(frame.message, hopeless=True)
                     self.lost(frame.message)
 
-    def _greeted(self, greeting: Outcome, outcome: Frame | Lost) -> None:
+    def _greeted(self, outcome: Frame | Lost) -> None:
         """The first greeting was answered."""
         if isinstance(outcome, Welcome):
             self.welcome = outcome
             self._on_greeting = self._greeted_again
             self._link.may_reopen = self._reconnect > 0
             self._link.open()
-        greeting.settle(outcome)
 
     def _greeted_again(self, outcome: Frame | Lost) -> None:
         """Make the subscriptions again and send everything again that waits for a reply."""
