@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import NoReturn
 
 import anyio
 
@@ -42,3 +43,24 @@ async def send_for_ever(stream: SocketStream, data: bytes) -> None:
             await stream.send(data)
     except (anyio.BrokenResourceError, anyio.ClosedResourceError):
         pass
+
+
+async def knock(port: int) -> NoReturn:
+    """Come and say Hello, wait until that ends, and come again, for ever."""
+    while True:
+        try:
+            async with await SocketStream.connect("127.0.0.1", port) as stream:
+                await stream.send(HELLO)
+                while await stream.receive():
+                    pass
+        except (OSError, anyio.EndOfStream, anyio.BrokenResourceError):
+            pass
+
+
+async def is_served(port: int) -> bool:
+    """Whether a connection is accepted and greeted."""
+    try:
+        async with greeted(port):
+            return True
+    except (OSError, anyio.EndOfStream, anyio.BrokenResourceError):
+        return False

@@ -6,35 +6,12 @@ from contextlib import AsyncExitStack
 import anyio
 import pytest
 from pair import healthy_pair
-from rude import HELLO, answers, greeted
+from rude import answers, greeted, is_served, knock
 from served import GUARD, eventually, served
-
-from zaichik.socket_stream import SocketStream
 
 pytestmark = pytest.mark.anyio
 
 REFUSED = "connections are turned away"
-
-
-async def knock(port):
-    """Come and say Hello, wait until that ends, and come again, for ever."""
-    while True:
-        try:
-            async with await SocketStream.connect("127.0.0.1", port) as stream:
-                await stream.send(HELLO)
-                while await stream.receive():
-                    pass
-        except (OSError, anyio.EndOfStream, anyio.BrokenResourceError):
-            pass
-
-
-async def is_served(port):
-    """Whether a connection is accepted and greeted."""
-    try:
-        async with greeted(port):
-            return True
-    except (OSError, anyio.EndOfStream, anyio.BrokenResourceError):
-        return False
 
 
 @pytest.mark.parametrize("seconds", [1, pytest.param(15, marks=pytest.mark.soak)])

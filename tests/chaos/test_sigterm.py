@@ -4,14 +4,11 @@ import signal
 import time
 from contextlib import AsyncExitStack
 
-import anyio
 import pytest
-from rude import HELLO, greeted, send_for_ever
 from served import eventually
+from stuck import stuck_peers
 
 import zaichik
-from zaichik.socket_stream import SocketStream
-from zaichik_protocol import Batch, Ping, Publish, Subscribe, encode
 
 pytestmark = pytest.mark.anyio
 
@@ -19,32 +16,10 @@ DRAIN_SECONDS = 10
 TOPIC = "stuck"
 
 
-async def stuck_peers(broker, stack):
-    """Readers that never read, publishers that never read their replies, one in the middle of a frame, one silent."""
-    tasks = await stack.enter_async_context(anyio.create_task_group())
-    stack.callback(tasks.cancel_scope.cancel)
-    flood = encode(Publish(9, TOPIC, Batch.of_columns([b""], [bytes(100_000)])))
-    for _ in range(3):
-        reader = await stack.enter_async_context(greeted(broker.port))
-        await reader.send(encode(Subscribe(2, TOPIC, credit=100_000, credit_bytes=2**30)))
-    async with zaichik.connect(port=broker.port) as client:
-        while (await client.describe())["subscriptions"] < 3:
-            pass
-        for _ in range(200):  # more than sockets hold
-            await client.publish(TOPIC, bytes(100_000))
-    for data in (flood, encode(Ping(8, 8)) * 1000):
-        stream = await stack.enter_async_context(greeted(broker.port))
-        tasks.start_soon(send_for_ever, stream, data)
-    half = await stack.enter_async_context(greeted(broker.port))
-    await half.send(flood[:5000])
-    silent = await stack.enter_async_context(await SocketStream.connect("127.0.0.1", broker.port))
-    await silent.send(HELLO[:5])
-
-
 @pytest.mark.soak
 async def test_it_ends_within_the_drain_limit_with_exit_code_0(broker):
     async with AsyncExitStack() as stack:
-        await stuck_peers(broker, stack)
+        await stuck_peers(broker.port, stack)
         begin = time.monotonic()
         broker.signal(signal.SIGTERM)
         assert await broker.ended() == 0
@@ -53,7 +28,7 @@ async def test_it_ends_within_the_drain_limit_with_exit_code_0(broker):
 
 async def test_the_second_one_ends_it_at_once(broker):
     async with AsyncExitStack() as stack:
-        await stuck_peers(broker, stack)
+        await stuck_peers(broker.port, stack)
         broker.signal(signal.SIGTERM)
         await eventually(lambda: "SIGTERM" in broker.log)
         assert broker.process.poll() is None
