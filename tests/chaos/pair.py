@@ -1,4 +1,7 @@
-"""A healthy pair of clients that goes on, whatever happens beside it: one publishes numbered messages, one reads."""
+"""A healthy pair of clients that goes on, whatever happens beside it: one publishes numbered messages, one reads.
+
+Neither would come back if it lost its connection: then it was not left alone.
+"""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -68,8 +71,8 @@ async def healthy_pair(port: int) -> AsyncIterator[Pair]:
     """A pair that works as long as the block lasts, and must have everything at its end."""
     pair = Pair()
     async with (
-        zaichik.connect(port=port, name="healthy writer") as writer,
-        zaichik.connect(port=port, name="healthy reader") as reader,
+        zaichik.connect(port=port, name="healthy writer", reconnect=0) as writer,
+        zaichik.connect(port=port, name="healthy reader", reconnect=0) as reader,
         reader.subscribe(TOPIC, events=True) as subscription,
         BackgroundTasks() as tasks,
     ):

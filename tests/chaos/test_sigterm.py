@@ -38,7 +38,7 @@ async def test_the_second_one_ends_it_at_once(broker):
 
 async def test_without_stuck_peers_it_ends_and_everybody_is_told(broker):
     """What was sent before is answered; the client knows why it lost the connection."""
-    async with zaichik.connect(port=broker.port) as client:
+    async with zaichik.connect(port=broker.port, reconnect=0) as client:
         async with client.producer(TOPIC) as producer:
             for _ in range(1000):
                 await producer.send(b"x")

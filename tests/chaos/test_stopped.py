@@ -53,7 +53,7 @@ async def test_a_broker_that_was_stopped_cuts_nobody_off(broker, seconds):
 READER = """
 import sys, anyio, zaichik
 async def main():
-    async with zaichik.connect(port=int(sys.argv[1])) as client:
+    async with zaichik.connect(port=int(sys.argv[1]), reconnect=0) as client:
         limits = {"until": int(sys.argv[2]), "credit": int(sys.argv[3])}
         async with client.subscribe("stopped", events=True, **limits) as subscription:
             print("reads", flush=True)
