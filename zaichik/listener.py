@@ -21,7 +21,7 @@ from zaichik.socket_stream import SocketStream
 
 logger = logging.getLogger(__name__)
 
-BACKLOG = 1024  # connections that may wait to be accepted: a crowd that comes back at once
+BACKLOG = 4096  # connections that may wait to be accepted, when a crowd comes back at once: as many as Linux allows
 PAUSE_SECONDS = 0.1  # after an accept that failed for want of something
 LOG_SECONDS = 1.0  # at most one line in this time says so
 EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}

@@ -77,18 +77,22 @@ class FakeBroker:
         self._news = anyio.Event()
         self._sending = anyio.Lock()
         self._stream: SocketStream | None = None
+        self._hung_up: SocketStream | None = None
 
     async def send(self, *frames: Frame | bytes) -> None:
-        """Send these, in one piece."""
+        """Send these, in one piece, unless it has hung up."""
         async with self._sending:
-            await self._stream.send(b"".join(frame if isinstance(frame, bytes) else encode(frame) for frame in frames))
+            if self._stream is not self._hung_up:
+                data = (frame if isinstance(frame, bytes) else encode(frame) for frame in frames)
+                await self._stream.send(b"".join(data))
 
     async def messages(self, base: int, *payloads: bytes, subscription: int = 1) -> None:
         """Deliver a frame of messages; the first subscription has the id 1."""
         await self.send(messages(base, *payloads, subscription=subscription))
 
     async def hang_up(self) -> None:
-        """Send no more."""
+        """Send no more; a client that comes back finds it as before."""
+        self._hung_up = self._stream
         await self._stream.send_eof()
 
     def of(self, kind: type[Frame]) -> list:
@@ -145,7 +149,7 @@ async def fake_broker(answers: dict[type[Frame], Callable[..., Answer]] | None =
 
 
 @asynccontextmanager
-async def fake_client(answers: dict[type[Frame], Callable[..., Answer]] | None = None):
+async def fake_client(answers: dict[type[Frame], Callable[..., Answer]] | None = None, **options):
     """A fake broker and a client of it."""
-    async with fake_broker(answers) as broker, zaichik.connect(port=broker.port) as client:
+    async with fake_broker(answers) as broker, zaichik.connect(port=broker.port, **options) as client:
         yield broker, client

@@ -2,7 +2,7 @@ from contextlib import AsyncExitStack
 
 import anyio
 import pytest
-from brokers import HANG_UP, fake_broker, fake_client, real_broker, real_client
+from brokers import HANG_UP, fake_client, real_broker, real_client
 
 import zaichik
 from zaichik import PublishResult
@@ -150,7 +150,7 @@ async def test_a_name_that_does_not_fit_the_wire_is_told_to_each_call_and_the_co
 
 
 async def test_calls_that_wait_for_their_turn_learn_that_the_connection_is_lost():
-    async with fake_broker({Publish: lambda _: HANG_UP}) as broker, zaichik.connect(port=broker.port) as client:
+    async with fake_client({Publish: lambda _: HANG_UP}, reconnect=0) as (_, client):
         results = await at_once(client, *[b""] * 10)
         assert all(isinstance(result, zaichik.ConnectionLost) for result in results)
         for _ in range(2):  # the second does not join what the first could not send

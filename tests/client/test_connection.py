@@ -222,10 +222,14 @@ async def test_events_for_nobody_are_dropped():
 async def in_memory():
     """A connection whose other end is a stream in memory, its tasks at work and idle."""
     stream = MemoryStream()
-    connection = connection_module.Connection(stream, "peer")
+    connection = connection_module.Connection(("peer", 1))
     with anyio.fail_after(GUARD):
-        async with connection._running():
+        async with connection._running(stream):
             await anyio.wait_all_tasks_blocked()
+            connection._link.open()
+            await anyio.wait_all_tasks_blocked()
+            connection._pending.clear()  # of the Hello, which nobody answers
+            stream.sent.clear()
             yield connection, stream
 
 
@@ -250,9 +254,9 @@ async def answered(connection, stream, *requests):
 
 async def test_a_request_alone_is_sent_without_the_writer():
     async with in_memory() as (connection, stream):
-        output = connection._output
+        output = connection._link._output
         assert await answered(connection, stream, Ping(1)) == [encode(Ping(1))]
-        assert connection._output is output
+        assert connection._link._output is output
         assert not output.is_set()
 
 
@@ -319,19 +323,19 @@ async def waiting_tasks_are_woken(broker, client, expected, cause):
 
 
 async def test_a_lost_connection_wakes_everyone_with_the_reason():
-    async with fake_client({Ping: silent}) as (broker, client):
+    async with fake_client({Ping: silent}, reconnect=0) as (broker, client):
         texts = await waiting_tasks_are_woken(broker, client, zaichik.ConnectionLost, broker.hang_up)
         assert set(texts) == {f"the connection to 127.0.0.1:{broker.port} was lost: the broker closed it"}
 
 
 async def test_bytes_that_are_no_frame_end_the_connection():
-    async with fake_client({Ping: silent}) as (broker, client):
+    async with fake_client({Ping: silent}, reconnect=0) as (broker, client):
         texts = await waiting_tasks_are_woken(broker, client, zaichik.ConnectionLost, lambda: broker.send(b"\x00" * 12))
         assert all("not zaichik's protocol" in text for text in texts)
 
 
 async def test_a_frame_that_does_not_add_up_ends_the_connection():
-    async with fake_client({Ping: silent}) as (broker, client):
+    async with fake_client({Ping: silent}, reconnect=0) as (broker, client):
         pong_without_a_value = struct.pack("<IBBHI", 8, Pong.TYPE, 0, 0, 2)
         texts = await waiting_tasks_are_woken(
             broker, client, zaichik.ConnectionLost, lambda: broker.send(pong_without_a_value)
@@ -341,7 +345,7 @@ async def test_a_frame_that_does_not_add_up_ends_the_connection():
 
 async def test_a_broker_that_says_goodbye_gives_the_reason():
     """CLO-2."""
-    async with fake_client({Ping: silent}) as (broker, client):
+    async with fake_client({Ping: silent}, reconnect=0) as (broker, client):
 
         async def go():
             await broker.send(GoAway(0, 1, "off to bed"))
@@ -354,7 +358,7 @@ async def test_a_broker_that_says_goodbye_gives_the_reason():
 async def test_what_was_sent_before_a_goodbye_is_still_answered():
     """CLO-2: a broker that stops sends GoAway, answers what it has received, and closes."""
     async with (
-        fake_client({Publish: silent}) as (broker, client),
+        fake_client({Publish: silent}, reconnect=0) as (broker, client),
         client.subscribe("t") as subscription,
         anyio.create_task_group() as tasks,
     ):
@@ -376,7 +380,7 @@ async def test_a_real_broker_that_stops_is_told_as_such():
     """CLO-2."""
     async with (
         real_broker() as broker,
-        zaichik.connect(port=broker.port) as client,
+        zaichik.connect(port=broker.port, reconnect=0) as client,
         client.subscribe("t") as subscription,
     ):
         broker.stop()
@@ -385,7 +389,7 @@ async def test_a_real_broker_that_stops_is_told_as_such():
 
 
 async def test_a_reply_that_came_counts_whatever_comes_with_it():
-    async with fake_client({Publish: silent}) as (broker, client), anyio.create_task_group() as tasks:
+    async with fake_client({Publish: silent}, reconnect=0) as (broker, client), anyio.create_task_group() as tasks:
 
         async def publish():
             assert (await client.publish("t", b"a")).offset == 5
@@ -396,7 +400,7 @@ async def test_a_reply_that_came_counts_whatever_comes_with_it():
 
 
 async def test_a_fatal_error_of_nobodys_request_is_everybodys():
-    async with fake_client({Ping: silent}) as (broker, client):
+    async with fake_client({Ping: silent}, reconnect=0) as (broker, client):
 
         async def give_up():
             await broker.send(fatal(0, ErrorCode.SLOW_CONSUMER))
@@ -409,7 +413,10 @@ async def test_a_fatal_error_of_nobodys_request_is_everybodys():
 
 
 async def test_a_fatal_error_of_one_request_is_for_all_others_the_loss_of_the_connection():
-    async with fake_client({Ping: silent, Describe: silent}) as (broker, client), anyio.create_task_group() as tasks:
+    async with (
+        fake_client({Ping: silent, Describe: silent}, reconnect=0) as (broker, client),
+        anyio.create_task_group() as tasks,
+    ):
 
         async def told(expected, function):
             with pytest.raises(expected):
@@ -423,7 +430,7 @@ async def test_a_fatal_error_of_one_request_is_for_all_others_the_loss_of_the_co
 
 
 async def test_what_came_before_the_loss_is_still_given_out():
-    async with fake_client() as (broker, client), client.subscribe("t") as subscription:
+    async with fake_client(reconnect=0) as (broker, client), client.subscribe("t") as subscription:
         await broker.messages(0, b"a", b"b")
         await broker.messages(2, b"c")
         await broker.hang_up()
@@ -448,7 +455,7 @@ async def test_a_reset_wakes_whoever_waits():
     with socket.create_server(("127.0.0.1", 0)) as server, anyio.fail_after(GUARD):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(anyio.to_thread.run_sync, greet_and_reset, server)
-            async with zaichik.connect(port=server.getsockname()[1]) as client:
+            async with zaichik.connect(port=server.getsockname()[1], reconnect=0) as client:
                 with pytest.raises(zaichik.ConnectionLost, match="it was reset"):
                     await client.ping()
                 with pytest.raises(zaichik.ConnectionLost, match="it was reset"):
@@ -456,14 +463,17 @@ async def test_a_reset_wakes_whoever_waits():
 
 
 class BrokenStream:
-    """A stream that takes nothing, and tells why only to who reads."""
+    """A stream that takes nothing, or the greeting only, and tells why only to who reads."""
 
-    def __init__(self):
+    def __init__(self, *, greeting):
+        self.takes_greeting = greeting
         self.broken = anyio.Event()
 
     def send_nowait(self, _data):
-        self.broken.set()
-        raise anyio.BrokenResourceError
+        if not self.takes_greeting:
+            self.broken.set()
+            raise anyio.BrokenResourceError
+        self.takes_greeting = False
 
     send_pieces_nowait = send_nowait
 
@@ -474,17 +484,27 @@ class BrokenStream:
         await self.broken.wait()
         raise anyio.EndOfStream
 
+    async def aclose(self):
+        await anyio.lowlevel.checkpoint()
+
+    async def __aenter__(self):
+        return self
+
+    async def __aexit__(self, *_):
+        await self.aclose()
+
 
 @pytest.mark.parametrize("idle", [False, True])
 async def test_a_failed_send_leaves_the_reason_to_the_reader(idle):
     """Whether the writer sends, or the request goes at once."""
-    connection = connection_module.Connection(BrokenStream(), "peer")
+    stream = BrokenStream(greeting=idle)
+    connection = connection_module.Connection(("peer", 1))
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(connection._read)
-        tasks.start_soon(connection._write)
+        tasks.start_soon(connection._link.run, stream)
         if idle:
             await anyio.wait_all_tasks_blocked()
-        assert connection._is_idle is idle
+            connection._link.is_open = True
+        assert connection._link._is_idle is idle
         with pytest.raises(zaichik.ConnectionLost, match="the broker closed it"):
             await connection.request(Ping(1), Pong)
 
@@ -502,7 +522,7 @@ async def test_leaving_says_close_after_everything_else():
 
 async def test_leaving_after_the_loss_does_not_wait():
     async with fake_broker() as broker:
-        async with zaichik.connect(port=broker.port) as client, client.subscribe("t") as subscription:
+        async with zaichik.connect(port=broker.port, reconnect=0) as client, client.subscribe("t") as subscription:
             await broker.hang_up()
             with pytest.raises(zaichik.ConnectionLost):
                 await anext(subscription)

@@ -68,7 +68,7 @@ def test_only_what_may_pass_is_retryable():
 async def test_a_refused_request_raises_the_type_of_its_code(code):
     """ERR."""
     answers = {Ping: lambda frame: refusal(frame.id, code, retryable=code.retryable, fatal=code.fatal)}
-    async with fake_client(answers) as (_, client):
+    async with fake_client(answers, reconnect=0) as (_, client):
         with pytest.raises(type_of(code)) as caught:
             await client.ping()
     assert caught.value.retryable is code.retryable

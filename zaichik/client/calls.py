@@ -9,19 +9,23 @@ its messages has too long a key, or the topic's ring is smaller than the batch),
 caller sends its own message again, alone, to get its own answer.
 """
 
+from collections.abc import Callable
 from copy import copy
 from functools import partial
 
-from zaichik.client.connection import Connection, Outcome
+from zaichik.client.connection import Connection
+from zaichik.client.lanes import Lanes
 from zaichik.client.messages import PublishResult, publish_results
-from zaichik_protocol import Batch, Error, Publish, Published
+from zaichik.client.outcome import Lost, Outcome
+from zaichik_protocol import Batch, Error, Frame, Publish, Published
 
 
 class PublishCalls:
     """The calls of `Client.publish` over one connection."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, lanes: Lanes) -> None:
         self._connection = connection
+        self._lanes = lanes
         self._open: dict[str, _Gathered] = {}  # by topic: those that more messages may join
 
     async def publish(self, topic: str, key: bytes, payload: bytes) -> PublishResult:
@@ -43,12 +47,12 @@ class PublishCalls:
             else:
                 self._connection.call_soon(partial(self._leave, gathered))
                 self._open[topic] = gathered  # only now, or others would join what never leaves if that call fails
-        outcome = await gathered.wait()
+        outcome = await gathered.wait_for_one()
         if isinstance(outcome, Error) and not outcome.fatal and gathered.count > 1:
             gathered = _Gathered(topic)
             index = gathered.add(key, payload)
             self._leave(gathered)
-            outcome = await gathered.wait()
+            outcome = await gathered.wait_for_one()
         reply = self._connection.expected(Published, Publish, outcome)
         return gathered.results(reply)[index]
 
@@ -56,13 +60,17 @@ class PublishCalls:
         if self._open.get(gathered.topic) is gathered:
             del self._open[gathered.topic]
         try:
-            self._connection.post(gathered.request(self._connection.next_id()), gathered.settle)
+            gathered.withdraw = self._lanes.post(gathered.topic, gathered.batch(), gathered.settle)
         except Exception as error:  # raised again by each of the callers
             gathered.settle(partial(copy, error))
 
 
 class _Gathered(Outcome):
-    """Messages for one topic that travel as one batch, and its outcome."""
+    """Messages for one topic that travel as one batch, and its outcome.
+
+    Attributes:
+        withdraw: called when all who waited have been cancelled.
+    """
 
     def __init__(self, topic: str) -> None:
         super().__init__()
@@ -70,6 +78,8 @@ class _Gathered(Outcome):
         self._keys: list[bytes] = []
         self._payloads: list[bytes] = []
         self._bytes = 0
+        self._gone = 0  # who waited and was cancelled
+        self.withdraw: Callable[[], None] | None = None
         self._results: list[PublishResult] = []
 
     @property
@@ -88,9 +98,19 @@ class _Gathered(Outcome):
         self._bytes += len(key) + len(payload)
         return self.count - 1
 
-    def request(self, number: int) -> Publish:
-        """The batch as a request; none may join any more."""
-        return Publish(number, self.topic, Batch.of_columns(self._keys, self._payloads))
+    def batch(self) -> Batch:
+        """All of them; none may join any more."""
+        return Batch.of_columns(self._keys, self._payloads)
+
+    async def wait_for_one(self) -> Frame | Lost:
+        """The outcome, for the caller of one message."""
+        try:
+            return await self.wait()
+        except BaseException:
+            self._gone += 1
+            if self._gone == self.count and self.withdraw is not None:
+                self.withdraw()
+            raise
 
     def results(self, reply: Published) -> list[PublishResult]:
         """What became of each message: worked out for the first caller, there for the others."""

@@ -11,6 +11,7 @@ import anyio
 from zaichik.background import BackgroundTasks
 from zaichik.client.calls import PublishCalls
 from zaichik.client.connection import CLOSE_SECONDS, Connection
+from zaichik.client.lanes import Lanes
 from zaichik.client.messages import (
     BatchResult,
     Duration,
@@ -24,9 +25,11 @@ from zaichik.client.messages import (
     check_size,
     key_bytes,
     milliseconds,
+    overflow_of,
     payload_bytes,
     start_at,
 )
+from zaichik.client.outcome import Outcome
 from zaichik.client.producer import Producer
 from zaichik.client.subscription import Subscription
 from zaichik_protocol import (
@@ -53,38 +56,61 @@ DEFAULT_CREDIT = 1000  # messages on their way or waiting here: enough to keep a
 DEFAULT_CREDIT_BYTES = 8 * 1024 * 1024
 DESCRIBE_PAGE = 500
 COMMIT_SECONDS = 0.1  # so that the broker soon knows what a slow program has done, whatever its credit
+RECONNECT_SECONDS = 60.0  # a broker that is started anew is there by then
+MOST_RECONNECT_SECONDS = 300.0  # half of what a broker remembers numbered batches for
 
 
 @asynccontextmanager
 async def connect(
-    host: str = "127.0.0.1", port: int = DEFAULT_PORT, *, name: str = "", timeout: float = 5.0
+    host: str = "127.0.0.1",
+    port: int = DEFAULT_PORT,
+    *,
+    name: str = "",
+    timeout: float = 5.0,
+    reconnect: float = RECONNECT_SECONDS,
 ) -> AsyncIterator["Client"]:
     """A client that is connected as long as the block lasts.
+
+    If the connection is lost, it is made again behind the scenes, and nothing is lost or done twice: whoever waits for
+    an answer, or for messages, waits a little longer. See `zaichik.client` for how.
 
     Args:
         host: the broker's address.
         port: likewise.
         name: what the broker's log and `describe` call this client.
-        timeout: seconds the broker may take to answer.
+        timeout: seconds the broker may take to accept a connection and to greet.
+        reconnect: seconds to go on trying when the connection was lost, before everything raises `ConnectionLost`;
+            0: not at all. The first connection is tried once.
 
     Raises:
         ConnectFailed: no broker there, or none that answered in time.
+        ValueError: `reconnect` is not from 0 to 300.
     """
-    async with Connection.open(host, port, name, timeout) as connection, BackgroundTasks() as tasks:
-        client = Client(connection)
+    if not 0 <= reconnect <= MOST_RECONNECT_SECONDS:
+        raise ValueError(
+            f"reconnect is 0 to {MOST_RECONNECT_SECONDS:g} seconds, not {reconnect!r}: after 600 a broker has "
+            "forgotten which batches it has stored, and to send one again could store it twice"
+        )
+    async with Connection.open(host, port, name, timeout, reconnect) as connection, BackgroundTasks() as tasks:
+        lanes = Lanes(connection, tasks.group)
+        client = Client(connection, lanes)
         tasks.group.start_soon(client.commit_regularly)
-        yield client
+        try:
+            yield client
+        finally:
+            lanes.close()
 
 
 class Client:
     """A connection to a broker; `connect` makes one. All methods may be called by many tasks at once.
 
-    Besides the errors named, each raises `ConnectionLost` when the connection is gone.
+    Besides the errors named, each raises `ConnectionLost` when the connection is gone for good.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, lanes: Lanes) -> None:
         self._connection = connection
-        self._calls = PublishCalls(connection)
+        self._lanes = lanes
+        self._calls = PublishCalls(connection, lanes)
         self._subscriptions: set[Subscription[Any]] = set()
 
     @property
@@ -104,6 +130,7 @@ class Client:
         max_bytes: int | None = None,
         max_keys: int | None = None,
         journal: int | None = None,
+        overflow: Literal["evict", "reject"] | None = None,
     ) -> Topic:
         """The topic, with these settings; made if it was not there. Those left out are the broker's choice.
 
@@ -116,8 +143,11 @@ class Client:
             max_keys: keys whose windows are remembered at most.
             journal: bytes of its journal, the topic `$journal/NAME` that tells of every message published (JRN-1);
                 0: none.
+            overflow: what a full topic does with messages that a reader still needs: "evict" them, or "reject" what is
+                published until there is room, for which publishing waits (RET-9).
 
         Raises:
+            ValueError: a word that is none of those.
             TopicExists: it is there with other settings than those named (TOP-2).
             InvalidField: a name or a value is out of range.
         """
@@ -128,6 +158,7 @@ class Client:
             Setting.MAX_BYTES: max_bytes,
             Setting.MAX_KEYS: max_keys,
             Setting.JOURNAL_BYTES: journal,
+            Setting.OVERFLOW: None if overflow is None else overflow_of(overflow),
         }
         pairs = tuple((int(number), value) for number, value in settings.items() if value is not None)
         reply = await self._connection.request(CreateTopic(self._connection.next_id(), topic, pairs), TopicCreated)
@@ -188,7 +219,13 @@ class Client:
         if not isinstance(batch, Batch):
             batch = Batch.of((key_bytes(key), payload_bytes(payload)) for key, payload in batch)
         check_size(batch.count, batch.size, self.welcome)
-        reply = await self._connection.request(Publish(self._connection.next_id(), topic, batch), Published)
+        outcome = Outcome()
+        withdraw = self._lanes.post(topic, batch, outcome.settle)
+        try:
+            reply = self._connection.expected(Published, Publish, await outcome.wait())
+        except anyio.get_cancelled_exc_class():
+            withdraw()  # but what was sent keeps its number until it is answered
+            raise
         return batch_result(reply, batch.count)
 
     @asynccontextmanager
@@ -204,7 +241,7 @@ class Client:
         """
         limits = self.welcome
         producer = Producer(
-            self._connection, topic, min(max_batch, limits.max_batch), min(max_bytes, limits.max_message)
+            self._connection, self._lanes, topic, min(max_batch, limits.max_batch), min(max_bytes, limits.max_message)
         )
         try:
             yield producer
@@ -229,6 +266,7 @@ class Client:
         epoch: int | None = ...,
         credit: int = ...,
         credit_bytes: int = ...,
+        name: str = ...,
         events: Literal[False] = ...,
     ) -> AbstractAsyncContextManager[Subscription[Message]]: ...
 
@@ -242,6 +280,7 @@ class Client:
         epoch: int | None = ...,
         credit: int = ...,
         credit_bytes: int = ...,
+        name: str = ...,
         events: bool,
     ) -> AbstractAsyncContextManager[Subscription[Message | Lagged]]: ...
 
@@ -255,6 +294,7 @@ class Client:
         epoch: int | None = None,
         credit: int = DEFAULT_CREDIT,
         credit_bytes: int = DEFAULT_CREDIT_BYTES,
+        name: str = "",
         events: bool = False,
     ) -> AsyncIterator[Subscription[Any]]:
         """A subscription that lives as long as the block. Iterate over it to get messages.
@@ -267,6 +307,8 @@ class Client:
             epoch: fail with `EpochChanged` if the topic is not this one any more (TOP-5).
             credit: messages that may be on their way or waiting here.
             credit_bytes: likewise in bytes.
+            name: under which the broker keeps the position for a while when this one is gone, for the next one of that
+                name to go on there; `start` is for a name it does not know (CMT-3). "": no name, no position.
             events: whether to yield `Lagged` beside messages. Lag is counted and logged in any case.
 
         Raises:
@@ -276,6 +318,7 @@ class Client:
         request = Subscribe(
             id=self._connection.next_subscription_id(),
             topic=topic,
+            name=name,
             start=where,
             value=value,
             epoch=epoch or 0,
@@ -284,9 +327,9 @@ class Client:
             credit_bytes=credit_bytes,
         )
         connection = self._connection
-        with connection.inbox(request.id) as inbox:
+        with connection.inbox(request) as inbox:
             try:
-                reply = await connection.request(request, Subscribed)
+                reply = await connection.request(request, Subscribed, inbox.answer)
             except anyio.get_cancelled_exc_class():
                 connection.send_soon(Unsubscribe(0, request.id))  # it may have been made all the same
                 raise
@@ -297,7 +340,8 @@ class Client:
             finally:
                 self._subscriptions.remove(subscription)
                 subscription.commit_settled()
-                connection.send_soon(Unsubscribe(0, request.id))
+                if inbox.is_live:
+                    connection.send_soon(Unsubscribe(0, request.id))
 
     async def commit_regularly(self) -> None:
         """Commit what slow programs have settled, ten times a second."""

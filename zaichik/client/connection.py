@@ -1,17 +1,18 @@
-"""A connection to a broker: requests out, replies and events in, by two tasks behind one `async with`.
+"""A connection to a broker: requests out, replies and events in, over one socket after the other.
 
-The reader takes in everything as it comes, at all times. A program that is slow to handle its messages is
-therefore never a slow reader of its socket: what it has not handled waits in an `Inbox`, and that is never
-more than the credit it asked for. The writer sends all that has gathered since its last send in one piece.
+When a socket is lost, another one is opened, and what was not answered is sent again, in order. For that the requests
+are kept, each until its reply has come. First of all, right after the greeting, the subscriptions are made again with
+the numbers they had: a new connection counts anew. So a program waits a little longer for a reply, or for messages,
+and does not notice more.
 
-The writer works when the event loop comes to it, a turn later. That is right for what comes in numbers; what is
-alone, or large, does not wait for it: `send_now` sends as much as the socket takes at once.
+Sending again must do no harm if the first time did arrive. Most requests are of that kind: to create a topic that is
+there, to settle what is settled. Publishing is made to be so, by numbers (see `lanes`). A publish without number is not
+sent again, and whoever waits for its reply is told that the connection was lost.
 """
 
 import logging
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from importlib.metadata import version
 from typing import TypeVar
@@ -20,23 +21,23 @@ import anyio
 
 from zaichik.background import BackgroundTasks
 from zaichik.client.errors import BrokerError, ConnectFailed, ConnectionLost, ZaichikError
+from zaichik.client.inbox import Inbox
+from zaichik.client.link import Link
+from zaichik.client.outcome import Lost, OnOutcome, Outcome
 from zaichik.socket_stream import SocketStream
 from zaichik_protocol import (
-    NEED_DATA,
     Close,
     Closed,
     Error,
     Frame,
-    FrameDecoder,
     GoAway,
     Hello,
     Lagged,
     Messages,
-    ProtocolError,
+    Publish,
+    Subscribe,
     SubscriptionEnded,
     Welcome,
-    encode,
-    encode_pieces,
 )
 
 logger = logging.getLogger(__name__)
@@ -45,100 +46,51 @@ _FIRST_REQUEST = 2**31
 
 CLOSE_SECONDS = 1.0  # how long leaving in order may take before we just leave
 
-Event = Messages | Lagged | SubscriptionEnded
 Reply = TypeVar("Reply", bound=Frame)
-# Makes the error that tells why the connection is gone: a new one for each who asks, because an exception
-# that is raised in several tasks would gather all their tracebacks.
-Lost = Callable[[], Exception]
-OnOutcome = Callable[[Frame | Lost], None]
-
-
-class Inbox:
-    """The events of one subscription that were not looked at yet, in order.
-
-    Attributes:
-        lost: makes the error that says why no more will come, once the connection is gone.
-    """
-
-    def __init__(self) -> None:
-        self.events: deque[Event] = deque()
-        self.lost: Lost | None = None
-        self._arrived = anyio.Event()
-
-    def put(self, event: Event) -> None:
-        """Take an event in and wake whoever waits for it."""
-        self.events.append(event)
-        self._arrived.set()
-
-    def close(self, lost: Lost) -> None:
-        """No more events will come."""
-        self.lost = lost
-        self._arrived.set()
-
-    async def wait(self) -> None:
-        """Wait for an event, without taking it: of several tasks that wait, any may be the first to do so.
-
-        Raises:
-            ZaichikError: there is none, and no more will come.
-        """
-        if not self.events:
-            if self.lost is not None:
-                raise self.lost()
-            if self._arrived.is_set():
-                self._arrived = anyio.Event()  # else another task waits for this one already
-            await self._arrived.wait()
-
-
-class Outcome:
-    """What became of a request, for any number of tasks to wait for: the reply, or the loss of the connection."""
-
-    _value: Frame | Lost
-
-    def __init__(self) -> None:
-        self._settled = anyio.Event()
-
-    def settle(self, outcome: Frame | Lost) -> None:
-        """It is known now."""
-        self._value = outcome
-        self._settled.set()
-
-    async def wait(self) -> Frame | Lost:
-        """The outcome, as soon as it is known."""
-        await self._settled.wait()
-        return self._value
 
 
 class Connection:
-    """Requests, replies and events over one stream. `open` makes one."""
+    """Requests, replies and events. `open` makes one.
+
+    Attributes:
+        welcome: the broker's last greeting.
+        on_new_broker: called with all requests that wait for their replies, when another run of the broker answers,
+            one that has lost its memory; the requests it returns are sent instead.
+        on_lost: called when the connection is lost for good.
+    """
 
     welcome: Welcome
 
-    def __init__(self, stream: SocketStream, peer: str) -> None:
-        self._stream = stream
-        self._peer = peer
-        self._lost_text = f"the connection to {peer} was lost"
-        self._decoder = FrameDecoder.for_client()
+    def __init__(self, address: tuple[str, int], name: str = "", timeout: float = 5.0, reconnect: float = 0.0) -> None:
+        self.on_new_broker: Callable[[list[Frame]], list[Frame]] = list
+        self.on_lost: Callable[[Lost], None] = lambda _: None
+        self._address = address
+        self._peer = "{}:{}".format(*address)
+        self._name = name or f"zaichik-python {version('zaichik')}"
+        self._reconnect = reconnect
+        self._link = Link(address, self, timeout, reconnect)
         self._requests = 0
         self._last_subscription = 0
-        self._pending: dict[int, OnOutcome] = {}  # by the number of the request
+        self._pending: dict[int, tuple[Frame, OnOutcome]] = {}  # by the number of the request, in the order they left
         self._inboxes: dict[int, Inbox] = {}
-        self._outbox: list[bytes] = []
-        self._calls: list[Callable[[], None]] = []  # for the writer's turn
-        self._output = anyio.Event()
-        self._is_idle = False  # the writer waits for output
-        self._goodbye = ""  # why the broker is about to close, if it said so
+        self._hello = 0  # the number of the last one
         self._lost: Lost | None = None
+        self._greeting = Outcome(self._greeted)  # the first one
+        self._on_greeting = self._greeting.settle
         self._tasks = anyio.CancelScope(shield=True)
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, host: str, port: int, name: str, timeout: float) -> AsyncIterator["Connection"]:
+    async def open(
+        cls, host: str, port: int, name: str, timeout: float, reconnect: float = 0.0
+    ) -> AsyncIterator["Connection"]:
         """A connection that has said Hello, and says Close at the end.
 
         Raises:
             ConnectFailed: no broker there, or none that answered within `timeout` seconds.
         """
-        peer = f"{host}:{port}"
+        connection = cls((host, port), name, timeout, reconnect)
+        peer = connection._peer
         deadline = anyio.current_time() + timeout
         try:
             with anyio.fail_after(timeout):
@@ -147,12 +99,10 @@ class Connection:
             raise ConnectFailed(
                 f"no broker answers at {peer} ({str(error) or 'it took too long'}). Start one with: zaichik serve"
             ) from error
-        connection = cls(stream, peer)
-        async with stream, connection._running():
-            hello = Hello(connection.next_id(), client=name or f"zaichik-python {version('zaichik')}")
+        async with stream, connection._running(stream):
             try:
                 with anyio.fail_after(deadline - anyio.current_time()):
-                    connection.welcome = await connection.request(hello, Welcome)
+                    connection.expected(Welcome, Hello, await connection._greeting.wait())
             except (TimeoutError, ConnectionLost) as error:
                 raise ConnectFailed(
                     f"{peer} accepts connections but does not answer as a zaichik broker "
@@ -176,19 +126,12 @@ class Connection:
         return self._last_subscription
 
     def send_soon(self, frame: Frame) -> None:
-        """Send a frame in the writer's turn. On a lost connection it goes nowhere."""
-        self._outbox.append(encode(frame))
-        self._output.set()
+        """Send a frame that wants no reply in the writer's turn. While there is no socket it goes nowhere."""
+        self._link.send_soon(frame)
 
     def send_now(self, frame: Frame) -> None:
-        """Send a frame now, unless others are before it; what the socket does not take at once is the writer's."""
-        pieces: Sequence[bytes] = encode_pieces(frame)
-        if self._is_idle and not self._outbox:
-            with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # the reader will hear of it
-                pieces = [self._stream.send_pieces_nowait(pieces)]
-        if any(pieces):  # else the socket has taken all of it
-            self._outbox.extend(pieces)
-            self._output.set()
+        """Send a frame that wants no reply now, unless others are before it. Else likewise."""
+        self._link.send_now(frame)
 
     def post(self, request: Frame, on_outcome: OnOutcome) -> None:
         """Send a request now, and have its outcome told, once, by a call that must not fail.
@@ -198,13 +141,13 @@ class Connection:
         """
         if self._lost is not None:
             raise self._lost()
-        self.send_now(request)
-        self._pending[request.id] = on_outcome
+        self._link.send_now(request)
+        self._pending[request.id] = request, on_outcome
 
     @property
     def is_quiet(self) -> bool:
         """Whether nothing is on its way, so that it makes no sense to gather anything before sending."""
-        return not self._pending and not self._outbox and not self._calls
+        return not self._pending and self._link.is_quiet
 
     def call_soon(self, call: Callable[[], None]) -> None:
         """Call that function, which must not fail, once other tasks have had their turn, or if the connection is lost.
@@ -214,11 +157,15 @@ class Connection:
         """
         if self._lost is not None:
             raise self._lost()
-        self._calls.append(call)
-        self._output.set()
+        self._link.call_soon(call)
 
-    async def request(self, frame: Frame, expected: type[Reply]) -> Reply:
+    async def request(self, frame: Frame, expected: type[Reply], told: OnOutcome | None = None) -> Reply:
         """The reply to a request. If this is cancelled, the request may be carried out all the same.
+
+        Args:
+            frame: the request.
+            expected: the type of reply.
+            told: also called with the outcome, before anything that came after it is taken in.
 
         Raises:
             BrokerError: the broker refused it.
@@ -226,11 +173,11 @@ class Connection:
         """
         if self._lost is not None:
             raise self._lost()
-        outcome = Outcome()
+        outcome = Outcome(told)
         # One alone goes at once. Those that are made while it waits are sent in one piece, by the writer.
-        send = self.send_soon if self._pending else self.send_now
+        send = self._link.send_soon if self._pending else self._link.send_now
         send(frame)
-        self._pending[frame.id] = outcome.settle
+        self._pending[frame.id] = frame, outcome.settle
         try:
             reply = await outcome.wait()
         finally:
@@ -254,98 +201,122 @@ class Connection:
         return ZaichikError(f"{self._peer} answered {asked.__name__} with {type(reply).__name__}")
 
     @contextmanager
-    def inbox(self, subscription_id: int) -> Iterator[Inbox]:
+    def inbox(self, request: Subscribe) -> Iterator[Inbox]:
         """Where the events of a subscription go, as long as the block lasts."""
-        inbox = self._inboxes[subscription_id] = Inbox()
+        inbox = self._inboxes[request.id] = Inbox(request)
         try:
             yield inbox
         finally:
-            del self._inboxes[subscription_id]
+            del self._inboxes[request.id]
 
-    # -- the two tasks ---------------------------------------------------------------------------------------
+    # -- what comes ------------------------------------------------------------------------------------------
 
-    @asynccontextmanager
-    async def _running(self) -> AsyncIterator[None]:
-        """Read and write as long as the block lasts, also while it is being cancelled: `_close` needs both."""
-        async with BackgroundTasks() as background:
-            background.group.start_soon(self._read_and_write)
-            try:
-                yield
-            finally:
-                self._tasks.cancel()
-                self._lose(partial(ConnectionLost, f"{self._lost_text}: it was closed here"))
-
-    async def _read_and_write(self) -> None:
-        with self._tasks:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._read)
-                tasks.start_soon(self._write)
-
-    async def _write(self) -> None:
-        try:
-            while True:
-                while self._calls or self._outbox:
-                    self._make_calls()
-                    frames, self._outbox = self._outbox, []
-                    await self._stream.send(b"".join(frames))
-                self._output = anyio.Event()
-                self._is_idle = True
-                await self._output.wait()
-                self._is_idle = False
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            pass  # the reader will hear of it too, and may still find the reason in what the broker sent
-
-    def _make_calls(self) -> None:
-        calls, self._calls = self._calls, []
-        for call in calls:
-            call()
-
-    async def _read(self) -> None:
-        reason = "the broker closed it"
-        try:
-            await self._stream.receive_each(self._take)
-        except anyio.EndOfStream:
-            pass
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            reason = "it was reset"
-        except ProtocolError as error:
-            reason = f"what came is not zaichik's protocol: {error}"
-        self._lose(partial(ConnectionLost, f"{self._lost_text}: {self._goodbye or reason}"))
-
-    def _take(self, data: bytes) -> bool:
-        self._decoder.receive_data(data)
-        while (frame := self._decoder.next_frame()) is not NEED_DATA:
-            self._dispatch(frame)
-        return True
-
-    def _dispatch(self, frame: Frame) -> None:
+    def take(self, frame: Frame) -> None:
+        """A frame has come."""
         match frame:
             case Messages() | Lagged() | SubscriptionEnded():
                 if inbox := self._inboxes.get(frame.id):  # else it is on its way from before an Unsubscribe
                     inbox.put(frame)
             case GoAway():  # what was sent before is still answered, then the broker closes
-                self._goodbye = frame.text
+                self._link.goodbye = frame.text
             case Error(id=0, fatal=False):
                 logger.warning("%s refused a request that wanted no answer: %s", self._peer, frame.message)
+            case Error(fatal=True, retryable=True) if self._link.may_reopen:
+                self._link.end(frame.message, hopeless=False)  # and the request, if it is one's, is sent again
             case _:
-                if on_outcome := self._pending.pop(frame.id, None):  # else whoever asked was cancelled
-                    on_outcome(frame)
+                if pending := self._pending.pop(frame.id, None):  # else whoever asked was cancelled
+                    pending[1](frame)
                 if isinstance(frame, Error) and frame.fatal:  # for all others the connection is lost
-                    self._lose(partial(ConnectionLost, f"{self._lost_text}: {frame.message}"))
+                    self._link.end(frame.message, hopeless=True)
+                    self.lost(frame.message)
 
-    def _lose(self, lost: Lost) -> None:
+    def _greeted(self, outcome: Frame | Lost) -> None:
+        """The first greeting was answered."""
+        if isinstance(outcome, Welcome):
+            self.welcome = outcome
+            self._on_greeting = self._greeted_again
+            self._link.may_reopen = self._reconnect > 0
+            self._link.open()
+
+    def _greeted_again(self, outcome: Frame | Lost) -> None:
+        """Make the subscriptions again and send everything again that waits for a reply."""
+        if isinstance(outcome, Welcome):
+            is_new = outcome.boot != self.welcome.boot
+            self.welcome = outcome
+            self._link.open()
+            logger.info("connected to %s again%s", self._peer, ", where another broker runs now" if is_new else "")
+            self._send_again(is_new=is_new)
+        elif isinstance(outcome, Frame):
+            self._link.end(str(self.unexpected(Hello, outcome)), hopeless=True)
+
+    def _send_again(self, *, is_new: bool) -> None:
+        made_again = {number: inbox.again() for number, inbox in sorted(self._inboxes.items())}
+        waiting = [entry for entry in self._pending.values() if not made_again.get(entry[0].id)]
+        requests = [request for request, _ in waiting]
+        if is_new:
+            requests = self.on_new_broker(requests)
+        self._pending = {
+            number: (request, self._inboxes[number].answer) for number, request in made_again.items() if request
+        }
+        for request, (_, on_outcome) in zip(requests, waiting, strict=True):
+            self._pending[request.id] = request, on_outcome
+        for request, _ in self._pending.values():
+            self._link.send_soon(request)
+
+    # -- the link and its end --------------------------------------------------------------------------------
+
+    def hello(self) -> Hello:
+        """What a socket begins with."""
+        self._pending.pop(self._hello, None)  # a socket before this one has not lasted until the answer
+        hello = Hello(self.next_id(), client=self._name)
+        self._pending[hello.id] = hello, self._on_greeting
+        self._hello = hello.id
+        return hello
+
+    def interrupted(self, reason: str) -> None:
+        """What cannot be sent again safely is lost with the socket."""
+        lost = self._loss(reason)
+        unsafe = [
+            request for request, _ in self._pending.values() if isinstance(request, Publish) and not request.producer
+        ]
+        for request in unsafe:
+            self._pending.pop(request.id)[1](lost)
+
+    def lost(self, reason: str) -> None:
         """The connection is of no more use; the first reason is the one that counts."""
-        self._lost = self._lost or lost
+        self._lost = lost = self._lost or self._loss(reason)
         pending, self._pending = self._pending, {}
-        for on_outcome in pending.values():
-            on_outcome(self._lost)
-        self._make_calls()
+        for _, on_outcome in pending.values():
+            on_outcome(lost)
+        self.on_lost(lost)
+        self._link.make_calls()
         for inbox in self._inboxes.values():
-            inbox.close(self._lost)
+            inbox.close(lost)
+
+    def _loss(self, reason: str) -> Lost:
+        return partial(ConnectionLost, f"the connection to {self._peer} was lost: {reason}")
+
+    @asynccontextmanager
+    async def _running(self, stream: SocketStream) -> AsyncIterator[None]:
+        """Read and write as long as the block lasts, also while it is being cancelled: `_close` needs both."""
+        async with BackgroundTasks() as background:
+            background.group.start_soon(self._run, stream)
+            try:
+                yield
+            finally:
+                self._tasks.cancel()
+                self.lost("it was closed here")
+
+    async def _run(self, stream: SocketStream) -> None:
+        with self._tasks:
+            await self._link.run(stream)
 
     async def _close(self) -> None:
         """Let the broker finish what it was sent, also when cancelled, but not for long."""
-        self._make_calls()  # what gathers leaves before the Close
+        self._link.may_reopen = False
+        self._link.make_calls()  # what gathers leaves before the Close
+        if self._lost is None and not self._link.is_open:
+            return  # between two sockets there is nobody to say it to
         with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSE_SECONDS):
             try:
                 await self.request(Close(self.next_id()), Closed)

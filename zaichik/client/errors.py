@@ -26,7 +26,7 @@ class ConnectFailed(ZaichikError):
 
 
 class ConnectionLost(ZaichikError):
-    """The connection ended while something was still wanted of it.
+    """The connection ended while something was still wanted of it, and there was no other in time.
 
     Whether a request in progress was carried out is not known.
     """
@@ -36,6 +36,10 @@ class ConnectionLost(ZaichikError):
 
 class SubscriptionLost(ZaichikError):
     """The broker ended a subscription that had not asked for it."""
+
+
+class TakenOver(SubscriptionLost):
+    """Another subscription has taken over the name of this one (CMT-3). It is not fought for."""
 
 
 class BrokerError(ZaichikError):

@@ -8,7 +8,7 @@ from itertools import count, repeat
 from typing import Any, Literal, NamedTuple
 
 from zaichik.client.errors import BrokerError
-from zaichik_protocol import FOREVER, Error, ErrorCode, Messages, Publish, Published, Start, Welcome
+from zaichik_protocol import FOREVER, Error, ErrorCode, Messages, Overflow, Publish, Published, Start, Welcome
 
 Key = str | bytes | None
 Duration = float | timedelta | Literal["forever"]
@@ -193,6 +193,18 @@ def milliseconds(duration: Duration) -> int:
             return max(round(duration * 1000), 1 if duration else 0)
         case _:
             raise ValueError(f'a duration is seconds, a timedelta or "forever", and not negative; not {duration!r}')
+
+
+def overflow_of(word: str) -> Overflow:
+    """What a full topic does, as the wire has it.
+
+    Raises:
+        ValueError: it is none of those allowed.
+    """
+    words = {overflow.name.lower(): overflow for overflow in Overflow}
+    if word not in words:
+        raise ValueError(f"overflow is {' or '.join(map(repr, words))}, not {word!r}")
+    return words[word]
 
 
 def start_at(start: StartAt) -> tuple[Start, int]:

@@ -17,9 +17,11 @@ from functools import partial
 
 import anyio
 
-from zaichik.client.connection import Connection, Lost
+from zaichik.client.connection import Connection
 from zaichik.client.errors import BrokerError
+from zaichik.client.lanes import Lanes
 from zaichik.client.messages import Key, check_size, key_bytes, payload_bytes
+from zaichik.client.outcome import Lost
 from zaichik_protocol import Batch, Error, ErrorCode, Frame, Publish, Published
 
 WINDOW = 8  # batches on their way: enough that neither side waits for the other to be scheduled
@@ -33,11 +35,12 @@ class Producer:
         stored, compacted: messages the broker has kept, and dropped by compaction, so far.
     """
 
-    def __init__(self, connection: Connection, topic: str, max_batch: int, max_bytes: int) -> None:
+    def __init__(self, connection: Connection, lanes: Lanes, topic: str, max_batch: int, max_bytes: int) -> None:
         self.topic = topic
         self.stored = 0
         self.compacted = 0
         self._connection = connection
+        self._lanes = lanes
         self._max_batch = max_batch
         self._max_bytes = max_bytes
         self._keys: list[bytes] = []  # these three are the batch that gathers
@@ -47,6 +50,7 @@ class Producer:
         self._left = 0  # messages that are no longer gathering, ever
         self._settled = 0  # messages of batches that the broker has confirmed, ever
         self._in_flight = 0  # batches
+        self._withdrawals: deque[Callable[[], None]] = deque()  # of those
         self._on_trial = False  # the one batch in flight is larger than any the ring has taken
         self._is_due = False  # what gathers may leave when the event loop comes round
         self._proven_count = 0  # messages, and bytes with offsets, of the largest batches the ring has taken
@@ -95,6 +99,8 @@ class Producer:
         self._max_batch = 0  # so that `send` looks for the reason
         self._keys, self._payloads, self._bytes = [], [], 0
         self._pieces.clear()
+        for withdraw in self._withdrawals:
+            withdraw()
         if self._change is not None:
             self._change.set()
 
@@ -146,7 +152,7 @@ class Producer:
         else:
             return
         try:
-            self._connection.post(Publish(self._connection.next_id(), self.topic, batch), partial(self._settle, batch))
+            self._withdrawals.append(self._lanes.post(self.topic, batch, partial(self._settle, batch)))
         except Exception as error:  # raised where somebody waits for the outcome
             self.close(partial(copy, error))
         else:
@@ -156,6 +162,7 @@ class Producer:
     def _settle(self, batch: Batch, outcome: Frame | Lost) -> None:
         """Take in what became of a batch; the next one may leave now."""
         self._in_flight -= 1
+        self._withdrawals.popleft()
         match outcome:
             case Published():
                 self.stored += outcome.stored

@@ -9,19 +9,24 @@ between two pieces. Commits travel seldom and nobody waits for them. One is sent
 * before waiting for more;
 * every 100 ms, for slow programs;
 * when the subscription ends.
+
+After a loss of the connection the subscription goes on (see `inbox`). What is in hand stays there, and nothing is given
+out twice. Messages that were in hand are settled as before: for an anonymous subscription that is over and done with,
+for a named one the broker hears of it as soon as it has sent them again.
 """
 
 import logging
 from collections.abc import Iterator
-from itertools import islice
+from itertools import dropwhile, islice
 from typing import Generic, Self, TypeVar, cast
 
 import anyio
 import anyio.lowlevel
 
 import zaichik_protocol as wire
-from zaichik.client.connection import Connection, Inbox
-from zaichik.client.errors import SubscriptionLost
+from zaichik.client.connection import Connection
+from zaichik.client.errors import NotInFlight, SubscriptionLost, TakenOver
+from zaichik.client.inbox import Inbox, end_of
 from zaichik.client.messages import Lagged, Message, messages_of
 
 logger = logging.getLogger(__name__)
@@ -38,6 +43,9 @@ class Subscription(Generic[Item]):
         start: the first offset that could come.
         live: the topic's next offset when the subscription began: what lies below is history (RET-3).
         lagged: messages that were gone before they could be delivered, in all.
+        name: under which the broker knows it; "" if it is anonymous (CMT-4).
+        resumed: whether it went on, when it began, where an earlier one of that name had stopped (CMT-3).
+        redelivered: whether the message in hand was delivered before, to an earlier one of that name, and not settled.
     """
 
     def __init__(
@@ -54,6 +62,9 @@ class Subscription(Generic[Item]):
         self.start = reply.start
         self.live = reply.live
         self.lagged = 0
+        self.name = request.name
+        self.resumed = reply.resumed
+        self.redelivered = False
         self._connection = connection
         self._id = request.id
         self._inbox = inbox
@@ -65,7 +76,7 @@ class Subscription(Generic[Item]):
         self._message: Message | None = None  # in hand, not settled
         self._frame_bytes = 0  # of the frame in hand
         self._stepped_bytes = 0  # of frames stepped past since the last commit
-        self._stepped = self._committed = reply.committed
+        self._stepped = reply.committed  # everything below may be settled
 
     def __aiter__(self) -> Self:
         """Itself: two loops over one subscription share its messages, and each step settles what both were given."""
@@ -76,7 +87,8 @@ class Subscription(Generic[Item]):
 
         Raises:
             StopAsyncIteration: `until` was reached.
-            SubscriptionLost: the broker ended the subscription.
+            SubscriptionLost: the broker ended the subscription; `TakenOver`: for another one of its name.
+            EpochChanged, BrokerError: the connection was lost, and the broker refused to go on where this one was.
             ConnectionLost: the connection is gone, and everything that had arrived was given out.
         """
         while True:
@@ -96,7 +108,8 @@ class Subscription(Generic[Item]):
         if self._message is not None:
             self._stepped = self._message.offset + 1
             self._message = None
-        if self._stepped - self._committed >= self._half_credit or self._stepped_bytes >= self._half_credit_bytes:
+        news = min(self._stepped, self._inbox.delivered) - self._inbox.committed
+        if news >= self._half_credit or self._stepped_bytes >= self._half_credit_bytes:
             self.commit_settled()
             await anyio.lowlevel.checkpoint()  # however much is here already, others have their turn
         elif (piece := next(self._pieces, None)) is not None:
@@ -112,27 +125,44 @@ class Subscription(Generic[Item]):
         return None
 
     def _take_event(self) -> Lagged | None:
-        match self._inbox.events[0]:
+        event = self._inbox.events[0]
+        match event:
             case wire.SubscriptionEnded(code=wire.EndCode.UNTIL):  # it stays in the inbox, for all loops to see
                 raise StopAsyncIteration
-            case wire.SubscriptionEnded() as end:
-                raise SubscriptionLost(f"the subscription to {self.topic} was ended: {end.text}")
-            case wire.Messages() as frame:
+            case wire.SubscriptionEnded(code=wire.EndCode.TAKEN_OVER):
+                raise TakenOver(f"another subscription goes on as {self.name!r} in {self.topic}: {event.text}")
+            case wire.SubscriptionEnded():
+                raise SubscriptionLost(f"the subscription to {self.topic} was ended: {event.text}")
+            case wire.Messages():
                 self._inbox.events.popleft()
-                messages, size = messages_of(frame, self.topic), self._half_credit
-                self._pieces = (islice(messages, size) for _ in range(0, frame.batch.count, size))
-                self._frame_bytes = frame.batch.size
+                self._take_messages(event)
                 return None
-            case wire.Lagged() as event:
+            case wire.Lagged():
                 self._inbox.events.popleft()
-                lagged = Lagged(self.topic, event.from_offset, event.to_offset)
-                self.lagged += lagged.count
-                self._stepped = lagged.end
-                logger.warning(
-                    "%s: %d messages were gone before they could be read (offsets %d to %d)",
-                    self.topic, lagged.count, lagged.start, lagged.end - 1,
-                )  # fmt: skip
-                return lagged
+                return self._take_lag(event)
+
+    def _take_messages(self, frame: wire.Messages) -> None:
+        inbox, messages, size = self._inbox, messages_of(frame, self.topic), self._half_credit
+        if frame.base < inbox.taken:  # it comes again
+            taken = inbox.taken
+            messages = dropwhile(lambda message: message.offset < taken, messages)
+        inbox.taken = max(inbox.taken, end_of(frame))
+        self._pieces = (islice(messages, size) for _ in range(0, frame.batch.count, size))
+        self._frame_bytes = frame.batch.size
+        self.redelivered = frame.redelivered
+
+    def _take_lag(self, event: wire.Lagged) -> Lagged | None:
+        start = max(event.from_offset, self._inbox.taken)
+        if start >= event.to_offset:  # what is gone had been taken, before the connection was lost
+            return None
+        lagged = Lagged(self.topic, start, event.to_offset)
+        self.lagged += lagged.count
+        self._inbox.taken = self._stepped = lagged.end
+        logger.warning(
+            "%s: %d messages were gone before they could be read (offsets %d to %d)",
+            self.topic, lagged.count, lagged.start, lagged.end - 1,
+        )  # fmt: skip
+        return lagged
 
     async def commit(self, message: Message) -> None:
         """Settle this message and all before it, and wait until the broker has agreed.
@@ -144,14 +174,39 @@ class Subscription(Generic[Item]):
         if message.topic != self.topic:
             raise ValueError(f"a message of {message.topic!r} cannot be committed to {self.topic!r}")
         next_offset = message.offset + 1
-        request = wire.Commit(self._connection.next_id(), self._id, next_offset)
-        await self._connection.request(request, wire.Committed)
-        self._committed = max(self._committed, next_offset)
+        while True:
+            await self._inbox.wait_delivered(next_offset)
+            times = self._inbox.times
+            try:
+                await self._connection.request(
+                    wire.Commit(self._connection.next_id(), self._id, next_offset), wire.Committed
+                )
+            except NotInFlight:
+                if times == self._inbox.times:
+                    raise
+                continue  # sent again over another connection, where the message is not delivered again yet
+            self._inbox.committed = max(self._inbox.committed, next_offset)
+            return
 
     def commit_settled(self) -> None:
         """Tell the broker, without waiting, what the loop has stepped past, if there is news."""
         self._stepped_bytes = 0
-        settled = self._stepped if self._message is None else self._message.offset
-        if settled > self._committed:
-            self._committed = settled
+        inbox = self._inbox
+        settled = min(self._stepped if self._message is None else self._message.offset, inbox.delivered)
+        if settled > inbox.committed and inbox.is_live:
+            inbox.committed = settled
             self._connection.send_now(wire.Commit(0, self._id, settled))
+
+    async def forget(self) -> None:
+        """End this subscription and have the broker forget its name, so that the next one of it begins anew.
+
+        Without this the position of a named one is kept for a while after it has ended (CMT-3). Loops over it end.
+
+        Raises:
+            NoSuchSubscription: it has ended already.
+        """
+        inbox, request = self._inbox, wire.Unsubscribe(self._connection.next_id(), self._id, forget=True)
+        await self._connection.request(request, wire.Unsubscribed)
+        inbox.is_live = False
+        inbox.events.clear()
+        inbox.put(wire.SubscriptionEnded(self._id, wire.EndCode.UNTIL, inbox.taken, "its name was forgotten"))

@@ -1,0 +1,84 @@
+"""A healthy pair of clients that goes on, whatever happens beside it: one publishes numbered messages, one reads.
+
+Neither would come back if it lost its connection: then it was not left alone.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import count
+
+import anyio
+from ledger import Ledger, numbered
+from served import GUARD
+
+import zaichik
+from zaichik.background import BackgroundTasks
+
+BATCH = 10
+TOPIC = "healthy"
+
+
+class Pair:
+    """Both of them.
+
+    Attributes:
+        ledger: what they know.
+    """
+
+    def __init__(self) -> None:
+        self.ledger = Ledger()
+        self._progress = anyio.Event()
+        self._is_over = False
+
+    async def write(self, client: zaichik.Client) -> None:
+        """Publish until it is over, waiting for each acknowledgement."""
+        for first in count(0, BATCH):
+            if self._is_over:
+                return
+            numbers = range(first, first + BATCH)
+            await client.publish_batch(TOPIC, [(None, numbered("pair", number)) for number in numbers])
+            self.ledger.acknowledge("pair", numbers)
+
+    async def read(self, subscription: zaichik.Subscription[zaichik.Message | zaichik.Lagged]) -> None:
+        """Read for ever."""
+        async for item in subscription:
+            self.ledger.take(item)
+            self._progress.set()
+
+    async def goes_on(self, messages: int = 200) -> None:
+        """Returns when so many more have come; fails if they do not come in time."""
+        goal = self.ledger.came + messages
+        with anyio.fail_after(GUARD):
+            while self.ledger.came < goal:
+                await self._step()
+
+    async def end(self) -> None:
+        """Write no more; read what is left, which must be everything."""
+        self._is_over = True
+        with anyio.fail_after(GUARD):
+            while self.ledger.missing:
+                await self._step()
+        self.ledger.check()
+        assert self.ledger.lagged == 0, "a reader that reads all the time has lagged"
+
+    async def _step(self) -> None:
+        self._progress = anyio.Event()
+        await self._progress.wait()
+
+
+@asynccontextmanager
+async def healthy_pair(port: int) -> AsyncIterator[Pair]:
+    """A pair that works as long as the block lasts, and must have everything at its end."""
+    pair = Pair()
+    async with (
+        zaichik.connect(port=port, name="healthy writer", reconnect=0) as writer,
+        zaichik.connect(port=port, name="healthy reader", reconnect=0) as reader,
+        reader.subscribe(TOPIC, events=True) as subscription,
+        BackgroundTasks() as tasks,
+    ):
+        tasks.group.start_soon(pair.write, writer)
+        tasks.group.start_soon(pair.read, subscription)
+        await pair.goes_on()
+        yield pair
+        await pair.goes_on()
+        await pair.end()

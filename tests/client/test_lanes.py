@@ -1,0 +1,352 @@
+"""Numbered publishing: PUB-4."""
+
+from dataclasses import replace
+from functools import partial
+
+import anyio
+import pytest
+from brokers import fake_client, real_client
+
+import zaichik
+from zaichik.client import lanes as lanes_module
+from zaichik.client import link as link_module
+from zaichik.client.lanes import IDLE_SECONDS, WINDOW
+from zaichik_protocol import Error, ErrorCode, Hello, Publish, Published, Welcome
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch):
+    monkeypatch.setattr(link_module, "FIRST_WAIT", 0.0)
+    monkeypatch.setattr(lanes_module, "FIRST_WAIT", 0.0)
+
+
+def silent(_frame):
+    return None
+
+
+def stored(request, first_offset=0):
+    return Published(request.id, first_offset, request.batch.count, 0, 0)
+
+
+def refused(request, code, field="", retry_after_ms=0):
+    return Error(
+        request.id, code, Publish.TYPE, field, retry_after_ms, code.meaning, retryable=code.retryable, fatal=code.fatal
+    )
+
+
+def numbers(requests):
+    """Producers, as 0, 1, 2 in the order they came, and sequences."""
+    producers = list(dict.fromkeys(request.producer for request in requests))
+    return [(producers.index(request.producer), request.sequence) for request in requests]
+
+
+def payloads(requests):
+    return [request.batch.payloads()[0] for request in requests]
+
+
+async def batch(client, payload, topic="t"):
+    return await client.publish_batch(topic, [(None, payload)])
+
+
+async def test_each_topic_has_a_producer_and_counts_whoever_publishes():
+    async with fake_client() as (broker, client):
+        await client.publish("t", b"")
+        await batch(client, b"")
+        async with client.producer("t") as producer:
+            await producer.send(b"")
+        await client.publish("other", b"")
+        requests = broker.of(Publish)
+        assert numbers(requests) == [(0, 0), (0, 1), (0, 2), (1, 0)]
+        assert all(0 < request.producer < 2**64 for request in requests)
+
+
+async def test_what_was_not_answered_is_sent_again_under_its_number():
+    async with fake_client({Publish: silent}) as (broker, client), anyio.create_task_group() as tasks:
+        for payload in (b"a", b"b", b"c"):
+            tasks.start_soon(batch, client, payload)
+        before = [await broker.has_received(Publish, count) for count in (1, 2, 3)]
+        await broker.send(stored(before[0]))
+        broker.answers[Publish] = stored
+        broker.received.clear()
+        await broker.hang_up()
+        await broker.has_received(Publish, 2)
+        assert broker.of(Publish) == before[1:]
+
+
+async def test_a_call_that_was_cancelled_leaves_no_hole_in_the_numbers():
+    async with fake_client({Publish: silent}) as (broker, client), anyio.create_task_group() as tasks:
+        async with anyio.create_task_group() as impatient:
+            impatient.start_soon(batch, client, b"a")
+            impatient.start_soon(client.publish, "t", b"b")
+            await broker.has_received(Publish, 2)
+            impatient.cancel_scope.cancel()
+        tasks.start_soon(batch, client, b"c")
+        before = [await broker.has_received(Publish, count) for count in (1, 2, 3)]
+        broker.answers[Publish] = stored
+        broker.received.clear()
+        await broker.hang_up()
+        await broker.has_received(Publish, 3)
+        assert broker.of(Publish) == before
+        assert numbers(before) == [(0, 0), (0, 1), (0, 2)]
+
+
+async def test_no_more_are_on_their_way_than_the_broker_remembers():
+    async with fake_client({Publish: silent}) as (broker, client), anyio.create_task_group() as tasks:
+        for number in range(WINDOW + 8):
+            tasks.start_soon(batch, client, b"%d" % number)
+        first = await broker.has_received(Publish)
+        await broker.has_received(Publish, WINDOW)
+        await client.ping()
+        assert len(broker.of(Publish)) == WINDOW <= 64
+        await broker.send(stored(first))
+        await broker.has_received(Publish, WINDOW + 1)
+        await client.ping()
+        waiting = broker.of(Publish)[1:]
+        assert len(waiting) == WINDOW
+        broker.answers[Publish] = stored
+        await broker.send(*map(stored, waiting))
+    assert numbers(broker.of(Publish)) == [(0, number) for number in range(WINDOW + 8)]
+
+
+async def test_what_was_not_sent_and_nobody_waits_for_is_not_sent():
+    """Or a program that gives up and tries again would fill the memory."""
+    async with fake_client({Publish: silent}) as (broker, client), anyio.create_task_group() as tasks:
+        for _ in range(WINDOW):
+            tasks.start_soon(batch, client, b"")
+        await broker.has_received(Publish, WINDOW)
+        for call in (partial(batch, client, b"x"), partial(client.publish, "t", b"x")):
+            async with anyio.create_task_group() as impatient:
+                impatient.start_soon(call)
+                await client.ping()
+                impatient.cancel_scope.cancel()
+        broker.answers[Publish] = stored
+        await broker.send(*map(stored, broker.of(Publish)))
+        await batch(client, b"last")
+        assert payloads(broker.of(Publish)) == [b""] * WINDOW + [b"last"]
+
+
+class Full:
+    """A topic that refuses for a while, as a broker with a table of producers does it."""
+
+    def __init__(self, code=ErrorCode.TOPIC_FULL, retry_after_ms=0):
+        self.next = 0
+        self.room = 0
+        self.tries = 0
+        self.taken = []
+        self._refusal = partial(refused, code=code, retry_after_ms=retry_after_ms)
+
+    def __call__(self, request):
+        self.tries += 1
+        if request.sequence > self.next:
+            return refused(request, ErrorCode.SEQUENCE_GAP, "sequence")
+        if request.sequence < self.next:
+            return replace(stored(request, request.sequence), duplicate=True)
+        if not self.room:
+            return self._refusal(request)
+        self.room -= 1
+        self.next += 1
+        self.taken.append(request.batch.payloads()[0])
+        return stored(request, self.next - 1)
+
+
+@pytest.mark.parametrize("code", [ErrorCode.TOPIC_FULL, ErrorCode.NO_MEMORY])
+@pytest.mark.parametrize("retry_after_ms", [0, 1])
+async def test_publishing_to_a_full_topic_waits_and_keeps_its_order(code, retry_after_ms):
+    """RET-9: from the slowest reader back to who publishes."""
+    full = Full(code, retry_after_ms)
+    async with fake_client({Publish: full}) as (_, client), anyio.create_task_group() as tasks:
+        offsets = {}
+
+        async def publish(number):
+            offsets[number] = (await batch(client, b"%d" % number)).first_offset
+
+        for number in range(50):
+            tasks.start_soon(publish, number)
+        for _ in range(50):
+            tries = full.tries
+            while full.tries < tries + 3:
+                await client.ping()
+            assert len(full.taken) == len(offsets)
+            full.room += 1
+            while len(offsets) < len(full.taken) or full.room:
+                await client.ping()
+    assert [int(payload) for payload in full.taken] == sorted(offsets, key=offsets.__getitem__)
+
+
+async def test_a_lane_that_waits_tries_with_one_batch_alone():
+    full = Full()
+    async with fake_client({Publish: full}) as (broker, client), anyio.create_task_group() as tasks:
+        for number in range(20):
+            tasks.start_soon(batch, client, b"%d" % number)
+        await broker.has_received(Publish, 40)
+        assert {request.sequence for request in broker.of(Publish)[20:]} == {0}
+        full.room = 20
+
+
+async def test_a_full_topic_survives_a_lost_connection():
+    full = Full()
+    async with fake_client({Publish: full}) as (broker, client), anyio.create_task_group() as tasks:
+        for number in range(10):
+            tasks.start_soon(batch, client, b"%d" % number)
+        for _ in range(5):
+            await broker.has_received(Publish, len(broker.of(Publish)) + 3)
+            await broker.hang_up()
+            await broker.has_received(Hello, len(broker.of(Hello)) + 1)
+            full.room += 2
+    assert len(full.taken) == 10
+
+
+async def test_another_run_of_the_broker_is_sent_everything_under_new_numbers():
+    """It has forgotten all topics and producers, so nothing can be stored twice in it."""
+    boots = iter((7, 8))
+    async with (
+        fake_client(
+            {Publish: silent, Hello: lambda f: Welcome(f.id, 1, 0, next(boots), 2**21, 8192, 2**20, 10**6, 0, "fake")}
+        ) as (broker, client),
+        anyio.create_task_group() as tasks,
+    ):
+        for number in range(4):
+            tasks.start_soon(batch, client, b"%d" % number)
+        before = [await broker.has_received(Publish, count) for count in range(1, 5)]
+        await broker.send(stored(before[0]))
+        broker.answers[Publish] = stored
+        broker.received.clear()
+        await broker.hang_up()
+        after = [await broker.has_received(Publish, count) for count in range(1, 4)]
+        assert payloads(after) == payloads(before[1:])
+        assert numbers(before + after) == [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1), (1, 2)]
+
+
+async def test_another_run_of_the_broker_is_sent_what_waited_under_new_numbers():
+    full, boots = Full(), iter((7, 8))
+    answers = {
+        Publish: full,
+        Hello: lambda frame: Welcome(frame.id, 1, 0, next(boots), 2**21, 8192, 2**20, 10**6, 0, "fake"),
+    }
+    async with fake_client(answers) as (broker, client), anyio.create_task_group() as tasks:
+        full.room = 3
+        for number in range(10):
+            tasks.start_soon(batch, client, b"%d" % number)
+        await broker.has_received(Publish, 12)
+        assert len(full.taken) == 3
+        full.next, full.room = 0, 2**60
+        await broker.hang_up()
+    assert len(full.taken) == len(set(full.taken)) == 10
+
+
+async def test_a_refusal_for_good_is_told_and_uses_its_number_up():
+    async with fake_client({Publish: partial(refused, code=ErrorCode.FORBIDDEN)}) as (broker, client):
+        with pytest.raises(zaichik.Forbidden):
+            await batch(client, b"")
+        broker.answers[Publish] = stored
+        await batch(client, b"")
+        assert numbers(broker.of(Publish)) == [(0, 0), (0, 1)]
+
+
+async def test_a_forgotten_producer_is_told_and_the_next_batch_has_another():
+    async with fake_client({Publish: partial(refused, code=ErrorCode.PRODUCER_UNKNOWN)}) as (broker, client):
+        with pytest.raises(zaichik.ProducerUnknown):
+            await batch(client, b"")
+        broker.answers[Publish] = stored
+        await batch(client, b"")
+        assert numbers(broker.of(Publish)) == [(0, 0), (1, 0)]
+
+
+async def test_a_gap_with_nothing_before_it_is_told():
+    async with fake_client({Publish: partial(refused, code=ErrorCode.SEQUENCE_GAP)}) as (_, client):
+        with pytest.raises(zaichik.SequenceGap):
+            await batch(client, b"")
+
+
+async def test_a_lane_that_was_idle_takes_another_id_and_goes_if_it_is_not_used():
+    now = 0.0
+    async with fake_client() as (broker, client):
+        lanes = client._lanes
+        lanes._clock = lambda: now
+        await batch(client, b"")
+        now += IDLE_SECONDS
+        await batch(client, b"")
+        now += IDLE_SECONDS + 1
+        await batch(client, b"")
+        assert numbers(broker.of(Publish)) == [(0, 0), (0, 1), (1, 0)]
+        for number in range(20):
+            now += IDLE_SECONDS / 4
+            await batch(client, b"", f"t{number}")
+            assert len(lanes._lanes) <= 6
+
+
+async def test_a_broker_without_numbers_is_sent_batches_without_in_order():
+    def unnumbered(request):
+        return refused(request, ErrorCode.UNSUPPORTED, "producer") if request.producer else stored(request)
+
+    async with fake_client({Publish: unnumbered}) as (broker, client), anyio.create_task_group() as tasks:
+        for number in range(10):
+            tasks.start_soon(batch, client, b"%d" % number)
+        await broker.has_received(Publish, 20)
+        requests = broker.of(Publish)
+        assert payloads(requests[:10]) == payloads(requests[10:])
+        assert {(request.producer, request.sequence) for request in requests[10:]} == {(0, 0)}
+
+
+async def test_a_batch_without_a_number_is_lost_with_its_connection():
+    """It could be stored twice."""
+
+    def unnumbered(request):
+        return refused(request, ErrorCode.UNSUPPORTED, "producer") if request.producer else None
+
+    async with fake_client({Publish: unnumbered}) as (broker, client), anyio.create_task_group() as tasks:
+
+        async def publish():
+            with pytest.raises(zaichik.ConnectionLost):
+                await batch(client, b"")
+
+        tasks.start_soon(publish)
+        await broker.has_received(Publish, 2)
+        await broker.hang_up()
+        await client.ping()
+    assert len(broker.of(Publish)) == 2
+
+
+async def test_everyone_is_told_when_the_connection_is_lost_for_good():
+    full, errors = Full(), []
+    async with fake_client({Publish: full}, reconnect=0) as (broker, client), anyio.create_task_group() as tasks:
+
+        async def publish():
+            with pytest.raises(zaichik.ConnectionLost) as caught:
+                await batch(client, b"")
+            errors.append(caught.value)
+
+        for _ in range(WINDOW + 5):
+            tasks.start_soon(publish)
+        await broker.has_received(Publish, WINDOW + 2)
+        await broker.hang_up()
+    assert len({id(error) for error in errors}) == WINDOW + 5
+
+
+async def test_a_topic_that_may_lose_nothing_makes_its_publishers_wait_for_its_readers():
+    """RET-9, with a real broker: from the reader's credit back to `send`."""
+    async with real_client() as client:
+        await client.create_topic("t", capacity=10, overflow="reject", retention_ttl="forever")
+
+        async def publish():
+            async with client.producer("t", max_batch=4) as producer:
+                for number in range(200):
+                    await producer.send(b"%d" % number)
+
+        async with client.subscribe("t", credit=5, until=200) as subscription, anyio.create_task_group() as tasks:
+            tasks.start_soon(publish)
+            assert [int(message.payload) async for message in subscription] == list(range(200))
+        assert subscription.lagged == 0
+
+
+async def test_a_publisher_that_is_cancelled_while_it_waits_for_room_waits_no_longer():
+    async with real_client() as client:
+        await client.create_topic("t", capacity=1, overflow="reject")
+        async with client.subscribe("t", credit=1):
+            await client.publish("t", b"a")
+            await client.publish("t", b"b")
+            with anyio.move_on_after(0.05) as scope:
+                await client.publish("t", b"c")
+            assert scope.cancelled_caught

@@ -1,0 +1,132 @@
+"""What was promised holds wherever the connection is cut."""
+
+import random
+
+import anyio
+import pytest
+from brokers import GUARD, fake_client, real_broker
+from proxy import DOWN, UP, cutting_proxy
+
+import zaichik
+from zaichik.client import link as link_module
+from zaichik_protocol import (
+    CreateTopic,
+    Describe,
+    Described,
+    Hello,
+    Ping,
+    Pong,
+    TopicCreated,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch):
+    monkeypatch.setattr(link_module, "FIRST_WAIT", 0.0)
+
+
+def silent(_frame):
+    return None
+
+
+async def stored(client, topic):
+    """The payloads of a topic, in order."""
+    (state,) = await client.topics(topic)
+    async with client.subscribe(topic, start=0, until=state["next_offset"]) as subscription:
+        return [message.payload async for message in subscription]
+
+
+# -- cut anywhere --------------------------------------------------------------------------------------------
+
+
+def cuts(seed):
+    """A few connections that last for a few bytes each, the first one long enough for its greeting."""
+    chance = random.Random(seed)
+    later = [(chance.choice((UP, DOWN)), chance.randrange(1, 1500)) for _ in range(chance.randrange(8))]
+    return [(chance.choice((UP, DOWN)), chance.randrange(200, 1500)), *later]
+
+
+@pytest.mark.parametrize("first", range(0, 30, 10))
+async def test_wherever_it_is_cut_nothing_is_lost_or_stored_twice_or_overtakes(first):
+    """PUB-4."""
+    payloads = [b"%d" % number for number in range(60)]
+    async with real_broker() as broker, zaichik.connect(port=broker.port) as other:
+        for seed in range(first, first + 10):
+            topic = f"t{seed}"
+            await other.create_topic(topic, retention_ttl="forever")
+            async with cutting_proxy(broker.port, cuts(seed)) as proxy, connected(proxy) as client:
+                async with client.producer(topic, max_batch=4) as producer:
+                    for payload in payloads:
+                        await producer.send(payload)
+                        await anyio.lowlevel.checkpoint()
+                assert producer.stored == len(payloads)
+                result = await client.publish(topic, b"last")
+                assert result.offset == len(payloads)
+            assert await stored(other, topic) == [*payloads, b"last"], seed
+
+
+def connected(proxy):
+    """A client through the proxy."""
+    return zaichik.connect(port=proxy.port, reconnect=GUARD)
+
+
+@pytest.mark.parametrize("name", ["", "worker"])
+@pytest.mark.parametrize("first", range(0, 20, 10))
+async def test_wherever_it_is_cut_a_reader_is_given_everything_once_and_in_order(name, first):
+    """CMT-3, CMT-4."""
+    async with real_broker() as broker, zaichik.connect(port=broker.port) as other:
+        for seed in range(first, first + 10):
+            topic = f"t{seed}"
+            await other.create_topic(topic, retention_ttl="forever")
+            for number in range(0, 50, 5):
+                await other.publish_batch(topic, [(None, b"%d" % more) for more in range(number, number + 5)])
+            async with (
+                cutting_proxy(broker.port, cuts(seed)) as proxy,
+                connected(proxy) as client,
+                client.subscribe(topic, start=0, until=50, credit=8, name=name) as subscription,
+            ):
+                assert [message.offset async for message in subscription] == list(range(50)), seed
+                assert subscription.lagged == 0
+
+
+async def test_requests_of_every_kind_survive():
+    """What waits for its reply when the connection is lost is sent again, in order, under the same number."""
+    answers = dict.fromkeys((Ping, CreateTopic, Describe), silent)
+    async with fake_client(answers) as (broker, client), anyio.create_task_group() as tasks:
+        for call in (client.ping, client.describe):
+            tasks.start_soon(call)
+        tasks.start_soon(client.create_topic, "t")
+        for kind in answers:
+            await broker.has_received(kind)
+        before = [frame for frame in broker.received if type(frame) in answers]
+        broker.answers[Ping] = lambda frame: Pong(frame.id, frame.value)
+        broker.answers[CreateTopic] = lambda frame: TopicCreated(frame.id, 0, 1, ())
+        broker.answers[Describe] = lambda frame: Described(frame.id, 0, b"{}")
+        broker.received.clear()
+        await broker.hang_up()
+        await broker.has_received(Describe)
+        await broker.has_received(Ping)
+        await broker.has_received(CreateTopic)
+        assert [type(frame) for frame in broker.received] == [Hello, *map(type, before)]
+        assert broker.received[1:] == before
+
+
+async def test_what_is_asked_while_there_is_no_connection_waits_for_one():
+    async with real_broker() as broker, cutting_proxy(broker.port) as proxy, connected(proxy) as client:
+        await client.ping()
+        target, proxy.target = proxy.target, 1  # nobody listens there
+        proxy.cut()
+        async with anyio.create_task_group() as tasks:
+            await until(lambda: not client._connection._link.is_open)
+            tasks.start_soon(client.publish, "t", b"a")
+            tasks.start_soon(client.ping)
+            await until(lambda: len(client._connection._pending) >= 2)
+            proxy.target = target
+        assert await stored(client, "t") == [b"a"]
+
+
+async def until(condition):
+    while not condition():
+        await anyio.lowlevel.checkpoint()

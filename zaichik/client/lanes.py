@@ -1,0 +1,262 @@
+"""Numbered publishing: what is sent again is never stored twice, and nothing overtakes.
+
+    answered          on their way, 32 at most        not sent
+    ────────────────┬──────────────────────────────┬───────────────────▶ batches of one topic
+     … 4   5   6    │  7   8   9   10   11   …     │ no number yet
+
+Each topic has a *lane*: a producer id, drawn at random, and a counter. The broker remembers the results of a producer's
+last 64 batches. So a batch that was sent before its connection was lost is sent again with the number it has, and
+answered again if it had arrived. For that, a number belongs to its batch until the answer has come, whatever became of
+the task that waited for it. It is never given to another one: what an old connection still carries may arrive later
+than what the new one does.
+
+A broker refuses a batch for good, which uses up its number, or for now: `TOPIC_FULL`, `NO_MEMORY`. Then those behind it
+are refused, too, as a gap, and all of them come back to the lane, which waits and tries again: with one batch first,
+and with one more each time that works. So whoever publishes to a topic that must not lose anything waits for its
+readers.
+
+A broker that does not know numbers refuses them. It is sent batches without, which are lost with their connection.
+"""
+
+import logging
+import secrets
+import time
+from bisect import insort
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import islice
+
+import anyio
+from anyio.abc import TaskGroup
+
+from zaichik.client.backoff import backoff
+from zaichik.client.connection import Connection
+from zaichik.client.outcome import Lost, OnOutcome
+from zaichik_protocol import Batch, Error, ErrorCode, Frame, Publish
+
+logger = logging.getLogger(__name__)
+
+WINDOW = 32  # batches of a lane on their way: half as many as the broker remembers, which is enough by far
+IDLE_SECONDS = 300.0  # an id that was unused for so long is given up; the broker forgets it after twice as long
+FIRST_WAIT, LONGEST_WAIT = 0.005, 0.2  # seconds until a batch is tried again if the broker does not say, at most
+
+_Sent = tuple[Publish, OnOutcome]
+_Unsent = tuple[Batch, OnOutcome]
+
+
+class Lanes:
+    """All publishing of one client.
+
+    Args:
+        connection: over which.
+        tasks: where a lane that waits does so, until `close`.
+        clock: seconds; it tells for how long a lane was not used.
+
+    Attributes:
+        is_numbered: whether the broker is taken to know numbers.
+        tasks: None when no lane waits any more.
+    """
+
+    def __init__(self, connection: Connection, tasks: TaskGroup, clock: Callable[[], float] = time.monotonic) -> None:
+        self.connection = connection
+        self.is_numbered = True
+        self.tasks: TaskGroup | None = tasks
+        self._clock = clock
+        self._lanes: OrderedDict[str, Lane] = OrderedDict()  # by topic, in the order of their last use
+        connection.on_new_broker = self._renumber
+        connection.on_lost = self._lose
+
+    def post(self, topic: str, batch: Batch, on_outcome: OnOutcome) -> Callable[[], None]:
+        """Send a batch as soon as its lane has room, and have its outcome told, once, by a call that must not fail.
+
+        Returns:
+            To be called if nobody waits for the outcome any more: a batch that was not sent yet never will be.
+
+        Raises:
+            ConnectionLost: it was not sent.
+        """
+        now = self._clock()
+        lane = self._lanes.get(topic)
+        if lane is None or lane.is_stale(now):
+            for oldest in list(islice(self._lanes, 2)):  # more go than come
+                if self._lanes[oldest].is_stale(now):
+                    del self._lanes[oldest]
+            lane = self._lanes[topic] = Lane(self, topic)
+        lane.used = now
+        self._lanes.move_to_end(topic)
+        return lane.post(batch, on_outcome)
+
+    def close(self) -> None:
+        """From now on a refusal that may pass is told to who waits, like any other."""
+        self.tasks = None
+
+    def _renumber(self, requests: list[Frame]) -> list[Frame]:
+        """The requests on their way to a broker that knows none of our numbers, with new ones."""
+        self.is_numbered = True  # until it says otherwise
+        for lane in self._lanes.values():
+            lane.begin_again()
+        return [
+            self._lanes[request.topic].renumbered(request)
+            if isinstance(request, Publish) and request.producer
+            else request
+            for request in requests
+        ]
+
+    def _lose(self, lost: Lost) -> None:
+        for lane in self._lanes.values():
+            lane.lose(lost)
+
+
+class Lane:
+    """The batches of one topic that have no answer yet.
+
+    Args:
+        lanes: the client's.
+        topic: where to.
+
+    Attributes:
+        used: when the last batch was posted.
+    """
+
+    def __init__(self, lanes: Lanes, topic: str) -> None:
+        self.used = 0.0
+        self._lanes = lanes
+        self._connection = lanes.connection
+        self._topic = topic
+        self._producer = _new_producer()
+        self._next = 0
+        self._window = WINDOW
+        self._sent: dict[int, _Sent] = {}  # by the number of the request
+        self._returned: list[_Sent] = []  # refused for now, in the order of their sequence
+        self._unsent: deque[_Unsent] = deque()
+        self._is_waiting = False
+        self._waits: Iterator[float] = backoff(FIRST_WAIT, LONGEST_WAIT)
+
+    def is_stale(self, now: float) -> bool:
+        """Whether the broker may soon have forgotten its id, and nothing is lost with it."""
+        return now - self.used > IDLE_SECONDS and not self._sent and not self._returned and not self._unsent
+
+    def post(self, batch: Batch, on_outcome: OnOutcome) -> Callable[[], None]:
+        """See `Lanes.post`."""
+        if len(self._sent) < self._window and not self._returned and not self._unsent and not self._is_waiting:
+            self._number(batch, on_outcome)
+            return _nothing
+        entry = batch, on_outcome
+        self._unsent.append(entry)
+
+        def withdraw() -> None:
+            if entry in self._unsent:
+                self._unsent.remove(entry)
+
+        return withdraw
+
+    def _number(self, batch: Batch, on_outcome: OnOutcome) -> None:
+        """Send a batch for the first time; from now on it has its number."""
+        number = self._connection.next_id()
+        if self._lanes.is_numbered:
+            request = Publish(number, self._topic, batch, producer=self._producer, sequence=self._next)
+        else:
+            request = Publish(number, self._topic, batch)
+        self._send(request, on_outcome)
+        self._next += 1
+
+    def _send(self, request: Publish, on_outcome: OnOutcome) -> None:
+        self._connection.post(request, self._settle)
+        self._sent[request.id] = request, on_outcome
+
+    def _send_more(self) -> None:
+        while not self._is_waiting and len(self._sent) < self._window:
+            if self._returned:
+                request, on_outcome = self._returned.pop(0)
+                if not self._lanes.is_numbered:
+                    request = replace(request, producer=0, sequence=0)
+                self._send(request, on_outcome)
+            elif self._unsent:
+                self._number(*self._unsent.popleft())
+            else:
+                return
+
+    def _settle(self, outcome: Frame | Lost) -> None:
+        """Take in what became of a batch, or of all of them if there is no connection any more."""
+        if not isinstance(outcome, Frame):
+            sent, self._sent = self._sent, {}
+            for _, on_outcome in sent.values():
+                on_outcome(outcome)
+            return
+        request, on_outcome = self._sent.pop(outcome.id)
+        if isinstance(outcome, Error) and self._comes_back(request, outcome):
+            insort(self._returned, (request, on_outcome), key=_sequence)
+        else:
+            if self._window < WINDOW:
+                self._window += 1
+                self._waits = backoff(FIRST_WAIT, LONGEST_WAIT)
+            on_outcome(outcome)
+        if self._returned or self._unsent:
+            self._send_more()
+
+    def _comes_back(self, request: Publish, error: Error) -> bool:
+        """Whether a batch that was refused is sent once more, rather than have somebody told."""
+        if error.fatal or not request.producer:
+            return False
+        match error:
+            case Error(code=ErrorCode.UNSUPPORTED, field="producer"):
+                self._lanes.is_numbered = False
+                self._window = 1  # those behind it come back first, or it would be overtaken
+                return True
+            case Error(retryable=True) if self._lanes.tasks is not None:
+                if not self._is_waiting:
+                    self._is_waiting = True
+                    self._lanes.tasks.start_soon(self._send_later, error.retry_after_ms / 1000 or next(self._waits))
+                if self._window == WINDOW:
+                    logger.info("%s: publishing waits: %s", self._topic, error.message)
+                self._window = 1
+                return True
+            case Error(code=ErrorCode.SEQUENCE_GAP):
+                return bool(self._returned)  # it came behind one that was refused for now
+            case Error(code=ErrorCode.PRODUCER_UNKNOWN) if request.producer == self._producer:
+                self._producer, self._next = _new_producer(), 0  # for those to come; nobody can tell of this one
+        return False
+
+    async def _send_later(self, seconds: float) -> None:
+        await anyio.sleep(seconds)
+        self._is_waiting = False
+        self._send_more()
+
+    def begin_again(self) -> None:
+        """The broker knows no number of ours: take a new id, and number from 0 what was to be sent once more."""
+        self._producer, self._next = _new_producer(), 0
+        self._returned = [(self._numbered(request), on_outcome) for request, on_outcome in self._returned]
+
+    def renumbered(self, request: Publish) -> Publish:
+        """The same for a request that is on its way: these are asked for in their order, after `begin_again`."""
+        numbered = self._numbered(request)
+        self._sent[request.id] = numbered, self._sent[request.id][1]
+        return numbered
+
+    def _numbered(self, request: Publish) -> Publish:
+        numbered = replace(request, producer=self._producer, sequence=self._next)
+        self._next += 1
+        return numbered
+
+    def lose(self, lost: Lost) -> None:
+        """There is no connection any more, and will be none."""
+        self._is_waiting = False
+        unanswered = [*self._sent.values(), *self._returned, *self._unsent]
+        self._sent, self._returned = {}, []
+        self._unsent.clear()
+        for _, on_outcome in unanswered:
+            on_outcome(lost)
+
+
+def _new_producer() -> int:
+    """A producer id that nobody else has: one of 2**64 - 1, for 0 means none."""
+    return secrets.randbelow(2**64 - 1) + 1
+
+
+def _sequence(sent: _Sent) -> int:
+    return sent[0].sequence
+
+
+def _nothing() -> None:
+    """What there is to withdraw of a batch that was sent."""

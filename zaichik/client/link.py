@@ -1,0 +1,223 @@
+"""Frames over a socket, by two tasks: one that reads, one that writes. After a loss, over another socket.
+
+The reader takes in everything as it comes, at all times. The writer sends all that has gathered since its last send in
+one piece. It works when the event loop comes to it, a turn later. That is right for what comes in numbers; what is
+alone, or large, does not wait for it: `send_now` sends as much as the socket takes at once.
+
+Nothing of a socket outlives it: its bytes, its decoder and what was not sent are gone with it. What is to be sent again
+is for its user to know, who has kept it.
+"""
+
+import logging
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import Protocol
+
+import anyio
+
+from zaichik.client.backoff import backoff
+from zaichik.socket_stream import SocketStream
+from zaichik_protocol import NEED_DATA, Frame, FrameDecoder, Hello, ProtocolError, encode, encode_pieces
+
+logger = logging.getLogger(__name__)
+
+FIRST_WAIT, LONGEST_WAIT = 0.05, 5.0  # seconds between attempts to open another socket, at most
+STEADY_SECONDS = LONGEST_WAIT  # after a socket that has lasted as long, waiting begins anew with the shortest
+
+
+class User(Protocol):
+    """Whom a link works for. None of these may fail."""
+
+    def hello(self) -> Hello:
+        """A greeting for a socket; whoever sees it accepted calls `Link.open`."""
+
+    def take(self, frame: Frame) -> None:
+        """A frame has come."""
+
+    def interrupted(self, reason: str) -> None:
+        """The socket is lost, and another one is looked for."""
+
+    def lost(self, reason: str) -> None:
+        """It is lost for good."""
+
+
+class Link:
+    """The one socket of a connection, whichever it is at the moment.
+
+    Args:
+        address: host and port.
+        user: who sends and receives.
+        timeout: seconds the broker may take to accept a connection and our Hello.
+        reconnect: seconds to go on looking for another socket.
+
+    Attributes:
+        is_open: whether frames are sent. If not, they go nowhere.
+        may_reopen: whether another socket is looked for after this one.
+        goodbye: why the broker is about to close this one, "" if it has not said so.
+    """
+
+    _stream: SocketStream
+
+    def __init__(self, address: tuple[str, int], user: User, timeout: float, reconnect: float) -> None:
+        self.is_open = False
+        self.may_reopen = False
+        self.goodbye = ""
+        self._address = address
+        self._user = user
+        self._timeout = timeout
+        self._reconnect = reconnect
+        self._take_frame = user.take
+        self._decoder = FrameDecoder.for_client()
+        self._outbox: list[bytes] = []
+        self._calls: list[Callable[[], None]] = []  # for the writer's turn
+        self._output = anyio.Event()
+        self._is_idle = False  # the writer waits for output
+        self._patience = anyio.CancelScope()  # ends a socket on which our Hello is not answered
+        self._ended = ""  # why the socket is of no more use
+        self._is_hopeless = False  # and no other would be, either
+
+    # -- one socket after the other --------------------------------------------------------------------------
+
+    async def run(self, stream: SocketStream) -> None:
+        """Read and write, over this socket and its successors, until there is no other to be had."""
+        waits = backoff(FIRST_WAIT, LONGEST_WAIT)
+        give_up_at = began = anyio.current_time()
+        while True:
+            was_open = await self._serve(stream)
+            now, reason = anyio.current_time(), self._ended
+            if self._is_hopeless or not self.may_reopen:
+                break
+            if was_open:
+                give_up_at = now + self._reconnect
+                logger.warning("the connection to %s:%d was lost (%s); trying to get another", *self._address, reason)
+                self._user.interrupted(reason)
+                if now - began >= STEADY_SECONDS:
+                    waits = backoff(FIRST_WAIT, LONGEST_WAIT)
+            another, why_not = await self._another(waits, give_up_at)
+            if another is None:
+                reason += f"; there was no other within {self._reconnect:g} s" + (f" ({why_not})" if why_not else "")
+                break
+            stream, began = another, anyio.current_time()
+        self._user.lost(reason)
+
+    async def _serve(self, stream: SocketStream) -> bool:
+        """Use one socket until it ends; whether the broker has accepted our Hello."""
+        self._stream = stream
+        self._decoder = FrameDecoder.for_client()
+        self._outbox = [encode(self._user.hello())]
+        self._is_idle = False
+        self.goodbye, self._ended, self._is_hopeless = "", "", False
+        try:
+            async with stream:
+                with anyio.move_on_after(self._timeout) as self._patience:
+                    async with anyio.create_task_group() as tasks:
+                        tasks.start_soon(self._write)
+                        await self._read()
+                        tasks.cancel_scope.cancel()
+                if self._patience.cancelled_caught:
+                    self.end("it took too long", hopeless=False)
+            return self.is_open
+        finally:
+            self.is_open = False
+
+    async def _another(self, waits: Iterator[float], give_up_at: float) -> tuple[SocketStream | None, str]:
+        """Another socket, or else why there was none."""
+        reason = ""
+        while (left := give_up_at - anyio.current_time()) > 0:
+            await anyio.sleep(min(next(waits), left))
+            try:
+                with anyio.fail_after(self._timeout):
+                    return await SocketStream.connect(*self._address), ""
+            except OSError as error:  # TimeoutError is one
+                reason = str(error) or "it took too long"
+        return None, reason
+
+    def open(self) -> None:
+        """The Hello was accepted: frames are sent from now on."""
+        self.is_open = True
+        self._patience.deadline = math.inf
+        self._output.set()
+
+    def end(self, reason: str, *, hopeless: bool) -> None:
+        """End this socket; the first reason is the one that counts."""
+        if not self._ended:
+            self._ended, self._is_hopeless = reason, hopeless
+
+    # -- sending ---------------------------------------------------------------------------------------------
+
+    def send_soon(self, frame: Frame) -> None:
+        """Send a frame in the writer's turn.
+
+        Raises:
+            Unencodable: a value does not fit its field; also while nothing is sent.
+        """
+        data = encode(frame)
+        if self.is_open:
+            self._outbox.append(data)
+            self._output.set()
+
+    def send_now(self, frame: Frame) -> None:
+        """Send a frame now, unless others are before it; what the socket does not take at once is the writer's.
+
+        Raises:
+            Unencodable: a value does not fit its field; also while nothing is sent.
+        """
+        pieces: Sequence[bytes] = encode_pieces(frame)
+        if not self.is_open:
+            return
+        if self._is_idle and not self._outbox:
+            with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # the reader will hear of it
+                pieces = [self._stream.send_pieces_nowait(pieces)]
+        if any(pieces):  # else the socket has taken all of it
+            self._outbox.extend(pieces)
+            self._output.set()
+
+    def call_soon(self, call: Callable[[], None]) -> None:
+        """Call that function, which must not fail, in the writer's turn, as soon as there is a socket that is open."""
+        self._calls.append(call)
+        self._output.set()
+
+    def make_calls(self) -> None:
+        """Do now what was left to the writer's turn."""
+        calls, self._calls = self._calls, []
+        for call in calls:
+            call()
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing waits for the writer."""
+        return not self._outbox and not self._calls
+
+    async def _write(self) -> None:
+        try:
+            while True:
+                while self._outbox or (self._calls and self.is_open):
+                    if self.is_open:
+                        self.make_calls()
+                    frames, self._outbox = self._outbox, []
+                    await self._stream.send(b"".join(frames))
+                self._output = anyio.Event()
+                self._is_idle = True
+                await self._output.wait()
+                self._is_idle = False
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            pass  # the reader will hear of it too, and may still find the reason in what the broker sent
+
+    # -- receiving -------------------------------------------------------------------------------------------
+
+    async def _read(self) -> None:
+        try:
+            await self._stream.receive_each(self._take)
+        except anyio.EndOfStream:
+            self.end(self.goodbye or "the broker closed it", hopeless=False)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            self.end(self.goodbye or "it was reset", hopeless=False)
+        except ProtocolError as error:
+            self.end(f"what came is not zaichik's protocol: {error}", hopeless=True)
+
+    def _take(self, data: bytes) -> bool:
+        self._decoder.receive_data(data)
+        while not self._ended and (frame := self._decoder.next_frame()) is not NEED_DATA:
+            self._take_frame(frame)
+        return not self._ended
