@@ -1,0 +1,186 @@
+"""The book of one connection: what the client asked, what the broker said, and what the client heard of it.
+
+The broker's words are read where they enter its socket, at the moment it says them. What they must not be is decided
+there and then: a message that arrives after its time may have been sent before it. What the client hears, however
+late and in whatever pieces, must be just those words, in their order.
+"""
+
+from collections import deque
+from dataclasses import dataclass
+
+from zaichik_protocol import (
+    NEED_DATA,
+    Closed,
+    Commit,
+    Committed,
+    Error,
+    ErrorCode,
+    FrameDecoder,
+    GoAway,
+    Lagged,
+    Messages,
+    ProtocolError,
+    Publish,
+    Published,
+    Subscribe,
+    Subscribed,
+    SubscriptionEnded,
+    TopicCreated,
+    Unsubscribe,
+    Unsubscribed,
+)
+
+from .subscription_ledger import SubscriptionLedger
+from .trace import Anomaly
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request that was not answered yet.
+
+    Attributes:
+        request: the frame.
+        expects: errors that may be the answer.
+        batch: what it publishes, if it does.
+        acked_end: what was known of the topic's end when it was asked, if it subscribes.
+    """
+
+    request: object
+    expects: frozenset
+    batch: object = None
+    acked_end: int = 0
+
+
+class Conversation:
+    """One connection.
+
+    Args:
+        world: where it takes place.
+        name: the client's, for the trace.
+        is_good: whether the client behaves: then it must never be cut off, and no request of it fails unexpectedly.
+
+    Attributes:
+        subscriptions: their books, by id.
+        told: the last thing the broker said of why it closes: an error's name, "STOPPED", "CLOSED", or nothing.
+    """
+
+    def __init__(self, world, name, *, is_good=True):
+        self.world = world
+        self.name = name
+        self.is_good = is_good
+        self.subscriptions = {}
+        self.told = ""
+        self._asked = deque()
+        self._spoken = deque()  # and not heard yet
+        self._ears = FrameDecoder.for_client()
+
+    # -- the client ------------------------------------------------------------------------------------------
+
+    def ask(self, request, *, expects=(), batch=None):
+        """The client is about to send this."""
+        world = self.world
+        world.trace.add(world.time(), self.name, "asks", request)
+        acked_end = 0
+        match request:
+            case Publish() if batch is not None and batch.sent_us is None:
+                world.topics[request.topic].sent(batch, world.now_us())
+            case Subscribe():
+                acked_end = world.topics[request.topic].acked_end
+            case Commit(id=0) if request.subscription in self.subscriptions:
+                self.subscriptions[request.subscription].settled(request.next)  # at the earliest, it is settled now
+        if request.id:
+            self._asked.append(Asked(request, frozenset(expects), batch, acked_end))
+
+    def hear(self, frame):
+        """This has reached the client."""
+        said = self._spoken.popleft() if self._spoken else None
+        if frame != said:
+            raise Anomaly("P2", f"{self.name} hears {type(frame).__name__} and was told {type(said).__name__}")
+
+    # -- the broker ------------------------------------------------------------------------------------------
+
+    def say(self, pieces):
+        """The broker says this, now."""
+        world = self.world
+        try:
+            most = world.settings.soft_output + world.settings.max_frame
+            if (size := sum(map(len, pieces))) > most:
+                raise Anomaly("P6", f"{self.name} is sent {size} bytes in one turn, and {most} are enough")
+            for piece in pieces:
+                self._ears.receive_data(piece)
+            while (frame := self._ears.next_frame()) is not NEED_DATA:
+                world.trace.add(world.time(), self.name, "is told", frame)
+                self._spoken.append(frame)
+                self._judge(frame)
+        except Anomaly as anomaly:
+            world.fail(anomaly)  # this is called by the broker, which would take an exception for a bug of its own
+        except ProtocolError as error:
+            world.fail(Anomaly("ERR", f"{self.name} is told what nobody understands: {error}"))
+
+    def _judge(self, frame):
+        now_us = self.world.now_us()
+        match frame:
+            case Messages():
+                subscription = self._subscription(frame)
+                subscription.messages(frame, now_us)
+                self._check_echo(subscription.topic, frame.base)
+            case Lagged():
+                subscription = self._subscription(frame)
+                subscription.lagged(frame, self.world.next_offset(subscription.topic.name), now_us)
+            case SubscriptionEnded():
+                self._subscription(frame).ended(frame)
+            case GoAway():
+                self.told = "STOPPED"
+            case Error() if frame.fatal:
+                self._cut_off(frame)
+            case Error(id=0):
+                if frame.code is ErrorCode.INTERNAL:
+                    raise Anomaly("BUG", frame.message)
+            case _:
+                self._answer(frame, now_us)
+
+    def _subscription(self, frame):
+        if frame.id not in self.subscriptions:
+            raise Anomaly("ERR", f"{self.name} has no subscription {frame.id}, and is told {type(frame).__name__} of it")
+        return self.subscriptions[frame.id]
+
+    def _check_echo(self, topic, base):
+        batch = topic.batch(base)
+        if batch.sender is self and not batch.is_acked and any(asked.batch is batch for asked in self._asked):
+            raise Anomaly("ERR", f"{self.name} is sent its own message {base} of {topic.name} before the answer")
+
+    def _cut_off(self, error):
+        self.told = ErrorCode(error.code).name
+        if self.is_good and error.code is not ErrorCode.TOO_MANY_CONNECTIONS:
+            raise Anomaly("P5", f"{self.name} did nothing wrong, and is told {self.told}: {error.message}")
+
+    def _answer(self, reply, now_us):
+        asked = self._asked.popleft() if self._asked else None
+        if asked is None or reply.id != asked.request.id:
+            wanted = asked and asked.request.id
+            raise Anomaly("ERR", f"{self.name} is answered {reply.id} ({type(reply).__name__}) instead of {wanted}")
+        request, world = asked.request, self.world
+        if isinstance(reply, Error):
+            if self.is_good and reply.code not in asked.expects:
+                raise Anomaly("ERR", f"{self.name}: {type(request).__name__} fails: {reply.code} {reply.message}")
+            return
+        if reply.TYPE != request.TYPE | 0x80:
+            raise Anomaly("ERR", f"{self.name}: a {type(request).__name__} is answered {type(reply).__name__}")
+        match reply:
+            case Published():
+                world.topics[request.topic].published(asked.batch, reply)
+            case Subscribed():
+                topic = world.topics[request.topic]
+                subscription = self.subscriptions[request.id] = SubscriptionLedger(topic, request, reply)
+                subscription.check_start(world.next_offset(topic.name), asked.acked_end, now_us)
+            case Committed():
+                self.subscriptions[request.subscription].settled(reply.committed)
+            case Unsubscribed() if isinstance(request, Unsubscribe):
+                self.subscriptions[request.subscription].is_over = "Unsubscribed"
+            case TopicCreated():
+                topic = world.topics[request.topic]
+                if topic.epoch not in (0, reply.epoch) or bool(reply.created) == bool(topic.epoch):
+                    raise Anomaly("P1", f"{topic.name} is made twice: {topic.epoch}, {reply.epoch}")
+                topic.epoch = reply.epoch
+            case Closed():
+                self.told = "CLOSED"

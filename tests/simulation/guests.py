@@ -1,0 +1,100 @@
+"""Clients that are odd and do nothing wrong: each must be served to its end, whoever else is there."""
+
+from functools import partial
+
+import trio
+
+from zaichik_protocol import FOREVER, HEARTBEAT, Commit, CreateTopic, Describe, ErrorCode, Ping, Start, Subscribe, Unsubscribe
+
+from .client import connected
+from .trace import Anomaly
+
+
+async def quiet(world, name, random):
+    """Says nothing for minutes, which it may, having promised nothing; or keeps a promise."""
+    features = random.choice([0, HEARTBEAT])
+    async with connected(world, name, random, world.weather(random)) as client:
+        await client.hello(features)
+        for _ in range(8):
+            await trio.sleep(30)
+            if features:
+                await client.ask(Ping, 1)
+        await client.ask(Ping, 2)
+        await client.close()
+
+
+async def clumsy(world, name, random):
+    """Asks for what cannot be had; each time it is told so, and goes on."""
+    topic = random.choice(list(world.topics))
+    async with connected(world, name, random, world.weather(random)) as client:
+        await client.hello()
+        reply = await client.ask(Subscribe, topic, "", Start.LATEST, until=0)
+        number = reply.id
+        wishes = [
+            (ErrorCode.NOT_IN_FLIGHT, Commit, number, 2**40),
+            (ErrorCode.NO_SUCH_SUBSCRIPTION, Commit, 999, 0),
+            (ErrorCode.NO_SUCH_SUBSCRIPTION, Unsubscribe, 999),
+            (ErrorCode.OFFSET_AHEAD, Subscribe, topic, "", Start.OFFSET, 2**40),
+            (ErrorCode.EPOCH_CHANGED, Subscribe, topic, "", Start.LATEST, 0, 5),
+            (ErrorCode.TOPIC_EXISTS, CreateTopic, topic, ((3, 7),)),
+            (ErrorCode.TOO_MANY_TOPICS, CreateTopic, "another"),
+            (ErrorCode.INVALID_FIELD, Subscribe, topic, "", Start.LATEST, 0, 0, FOREVER, 0),
+        ]
+        random.shuffle(wishes)
+        for code, kind, *fields in wishes:
+            reply = await client.ask(kind, *fields, expects={code})
+            if getattr(reply, "code", None) != code:
+                raise Anomaly("ERR", f"{name}: {kind.__name__} should fail with {code.name}, and the answer is {reply}")
+            await trio.sleep(random.choice([0, 1]))
+        await client.close()
+
+
+async def echo(world, name, random):
+    """Publishes much to what it reads and reads nothing meanwhile: neither side may wait for the other for ever."""
+    topic = random.choice(list(world.topics))
+    async with connected(world, name, random, world.weather(random)) as client, trio.open_nursery() as tasks:
+        await client.hello()
+        reply = await client.ask(Subscribe, topic, "", Start.LATEST, credit=10_000)
+        client.stop_reading()
+        tasks.start_soon(_read_after, client, random.choice([1, 5]))
+        numbers = []
+        for serial in range(30):
+            payload = b"%s/%d " % (name.encode(), serial) + random.randbytes(600)
+            numbers.append((await client.publish(topic, [(b"", payload)]))[0])
+        for number in numbers:
+            await client.answer(number)
+        await client.ask(Unsubscribe, reply.id)
+        await client.close()
+
+
+async def _read_after(client, seconds):
+    await trio.sleep(seconds)
+    client.read_on()
+
+
+async def leaver(world, name, random):
+    """Asks a lot, ends its side at once, and still gets every answer (CLO-1)."""
+    async with connected(world, name, random, world.weather(random)) as client:
+        await client.hello()
+        numbers = [await client.send(Ping, value) for value in range(random.randint(1, 300))]
+        await client.socket.send_eof()
+        for number in numbers:
+            await client.answer(number)
+        if not await client.gone(30):
+            raise Anomaly("P7", f"{name} has left, and its connection is still open")
+
+
+async def crowd(world, name, random):
+    """Comes in numbers: more than there may be are told to come back later."""
+    async with trio.open_nursery() as tasks:
+        for number in range(random.randint(1, world.settings.max_connections)):
+            tasks.start_soon(partial(_one_of_crowd, world, f"{name}.{number}", random))
+
+
+async def _one_of_crowd(world, name, random):
+    async with connected(world, name, random, is_good=False) as client:
+        await client.send(Describe, 0)
+        await client.gone(random.choice([0, 1, 2]))
+
+
+GUESTS = [quiet, clumsy, echo, leaver, crowd]

@@ -1,0 +1,128 @@
+"""Looks inside the broker: what no client can see must be bounded, add up, and be gone when nobody is there.
+
+A look takes no time and changes nothing, so it may come between any two steps. It comes about once a second.
+"""
+
+from collections import Counter
+
+from zaichik_protocol import FOREVER
+
+from .network import RECEIVE_BYTES
+from .trace import Anomaly
+
+SWEEP_US = 1_000_000
+LARGEST_REPLY = 16 * 1024  # a page of what the broker knows, with as many topics and readers as there are here
+
+
+def _bounded(what, value, most):
+    if value > most:
+        raise Anomaly("P6", f"{what}: {value}, and {most} is the most")
+
+
+class Inspector:
+    """Remembers what it saw at the last look.
+
+    Args:
+        world: where it looks.
+    """
+
+    def __init__(self, world):
+        self._world = world
+        self._readers_stood = {}  # topic: the lowest cursor, and when
+
+    def look(self):
+        """Look at everything.
+
+        Raises:
+            Anomaly: something is not as it should be.
+        """
+        broker = self._world.broker
+        for topic in broker.registry:
+            self._look_at_topic(topic)
+        _bounded("topics", len(broker.registry), broker.settings.max_topics)
+        held = sum(topic.ring.bytes for topic in broker.registry)
+        if broker.registry.budget.used != held:
+            raise Anomaly("P6", f"all topics hold {held} bytes, and {broker.registry.budget.used} are counted")
+        _bounded("bytes of all topics", held, broker.settings.max_bytes)
+        _bounded("connections", len(self._world.server._connections), broker.settings.max_connections)
+        for connection in self._world.server._connections:
+            self._look_at_connection(connection)
+
+    def _look_at_topic(self, topic):
+        ring, settings, now_us = topic.ring, topic.settings, self._world.now_us()
+        resident = ring.next_offset - ring.head
+        _bounded(f"messages of {topic.name}", resident, settings.capacity)
+        _bounded(f"bytes of {topic.name}", ring.bytes, settings.max_bytes)
+        if ring.next_offset != resident + ring.expired + ring.evicted:
+            raise Anomaly("P2", f"{topic.name}: stored is not resident + expired + evicted")
+        if topic.published != ring.next_offset + topic.compacted:
+            raise Anomaly("P2", f"{topic.name}: published is not stored + compacted")
+        if topic.window is not None:
+            _bounded(f"keys of {topic.name}", len(topic.window), settings.max_keys)
+        ttl_ms = settings.retention_ttl_ms
+        if resident and 0 < ttl_ms < FOREVER:
+            over_us = now_us - ring.entry(ring.head).accepted_us - ttl_ms * 1000
+            if over_us > SWEEP_US:
+                raise Anomaly("P4", f"{topic.name}: what expired {over_us} µs ago still takes room")
+        if ttl_ms == 0:
+            self._look_at_what_is_read(topic, now_us)
+
+    def _look_at_what_is_read(self, topic, now_us):
+        """Without retention, what all readers have passed is freed at the next sweep (RET-1)."""
+        lowest, since_us = self._readers_stood.get(topic.name, (0, now_us))
+        if now_us - since_us > SWEEP_US or lowest == 0:
+            if topic.ring.head < lowest:
+                raise Anomaly("P4", f"{topic.name}: offset {topic.ring.head} is held, and all readers are at {lowest}")
+            stand = min((reader.cursor for reader in topic.readers), default=topic.ring.next_offset)
+            self._readers_stood[topic.name] = stand, now_us
+
+    def _look_at_connection(self, connection):
+        settings, manager = self._world.settings, connection._manager
+        book = self._world.books[int(connection._peer.rpartition(":")[2])]
+        _bounded(f"bytes of replies to {book.name}", manager.reply_bytes, settings.max_replies + LARGEST_REPLY)
+        _bounded(f"output of {book.name}", len(connection._unsent), settings.soft_output + settings.max_frame)
+        _bounded(f"input of {book.name}", connection._decoder.buffered, settings.max_frame + 4 + RECEIVE_BYTES)
+        _bounded(f"subscriptions of {book.name}", len(manager.subscriptions), settings.max_subscriptions)
+        for number, subscription in manager.subscriptions.items():
+            self._look_at_subscription(book, subscription, book.subscriptions.get(number))
+
+    def _look_at_subscription(self, book, subscription, ledger):
+        topic = subscription.topic
+        delivered, skipped, ahead = subscription.delivered, subscription.skipped, subscription.ahead
+        since_start = topic.ring.next_offset - subscription.start
+        if since_start != delivered + skipped + ahead:
+            raise Anomaly("P2", f"{book.name}, {topic.name}: {since_start} since it began, {delivered}+{skipped}+{ahead}")
+        if ledger and (ledger.cursor, ledger.delivered, ledger.skipped) != (subscription.cursor, delivered, skipped):
+            told = f"it was told up to {ledger.cursor}: {ledger.delivered} messages, {ledger.skipped} lagged"
+            raise Anomaly("P2", f"{book.name}, {topic.name}: {told}; not {subscription.cursor}: {delivered}, {skipped}")
+        if ahead and not subscription.in_flight and not subscription.is_ready and not subscription.ended:
+            raise Anomaly("P5", f"{book.name}, {topic.name}: {ahead} are ahead, none in flight, and it was not woken")
+        if not subscription.ended and subscription not in topic.readers:
+            raise Anomaly("P2", f"{book.name} reads {topic.name}, which does not know it")
+
+
+def check_nothing_left(world):
+    """Nobody is there any more: so nothing of them may be (CLO-3)."""
+    broker = world.broker
+    left = {"conversations": len(broker.managers), "connections": len(world.server._connections)}
+    for topic in broker.registry:
+        left[f"readers of {topic.name}"] = len(topic.readers)
+        left[f"who waits for {topic.name}"] = len(topic.ring._waiting)
+    if any(left.values()):
+        raise Anomaly("CLO-3", ", ".join(f"{count} {what}" for what, count in left.items() if count))
+
+
+def check_reasons(world):
+    """Every connection that was accepted has ended for a reason that fits what was said, and was counted (P7)."""
+    ends, words = world.broker.ends, {number: reason.partition(":")[0] for number, reason in world.reasons.items()}
+    if Counter(words.values()) != ends:
+        raise Anomaly("P7", f"the log tells of {dict(Counter(words.values()))}, and counted are {dict(ends)}")
+    if len(words) != world.broker._connections:
+        raise Anomaly("P7", f"{world.broker._connections} connections were accepted, and {len(words)} have a reason")
+    for number, word in words.items():
+        book = world.books[number]
+        allowed = {"GONE", "STOPPED" if world.is_stopping else "GONE", book.told or "CLOSED"}
+        if not book.is_good:
+            allowed |= {"SLOW_CONSUMER"} | ({"NOT_ZAICHIK"} if not book.told else set())
+        if word not in allowed:
+            raise Anomaly("P7", f"{book.name} was told {book.told or 'nothing'}, and has ended with {word}")

@@ -1,0 +1,159 @@
+"""A good reader: it follows some topics to their end, commits in its own way, and goes on after a cut where it stood."""
+
+from dataclasses import dataclass
+
+import trio
+
+from zaichik_protocol import FOREVER, Commit, Lagged, Messages, Start, Subscribe, SubscriptionEnded, Unsubscribe
+
+from .client import PATIENCE, Lost, connected
+from .trace import Anomaly
+
+
+@dataclass
+class Place:
+    """Where it stands in a topic.
+
+    Attributes:
+        topic: its name.
+        number: of the subscription.
+        cursor: the next offset to come.
+        committed: the last commit.
+        due: when it means to commit, if it puts it off; simulated seconds.
+        is_ended: the broker has ended it.
+    """
+
+    topic: str
+    number: int
+    cursor: int
+    committed: int
+    due: float | None = None
+    is_ended: bool = False
+
+
+class Reader:
+    """One of them.
+
+    Args:
+        world: where it reads.
+        name: its name, which also decides what it does.
+        topics: what it reads.
+        is_auditor: it comes late and reads everything that is left.
+    """
+
+    def __init__(self, world, name, topics, *, is_auditor=False):
+        self.world = world
+        self.name = name
+        self.random = world.random(name)
+        self._cursors = dict.fromkeys(topics)  # where to go on; None: it was not there yet
+        self._is_auditor = is_auditor
+        self._is_done = False
+        self._manner = self.random.choice(["at once", "lazily", "late", "at the edge"])
+
+    async def run(self):
+        """Read until all that was published is read, on as many connections as it takes."""
+        await trio.sleep(self.random.choice([0, 0, 5, 30]))
+        while not self._is_done:
+            try:
+                weather, cut_after = self.world.weather(self.random), self.world.cut_after(self.random)
+                async with connected(self.world, self.name, self.random, weather) as client:
+                    with trio.move_on_after(cut_after) as cut:
+                        await client.hello()
+                        await self._read(client)
+                        await client.close()
+                    if cut.cancelled_caught:
+                        client.socket.cut()
+            except Lost:
+                if self.world.is_stopping:
+                    return
+                await trio.sleep(self.random.choice([0, 0.5, 3]))
+
+    async def _read(self, client):
+        random = self.random
+        places = {}
+        for topic in self._cursors:
+            await self._subscribe(client, topic, places)
+        patience = None
+        while not self._is_done:
+            if random.random() < 0.02:
+                await self._start_again(client, places)
+            if random.random() < 0.02:
+                client.stop_reading()
+                await trio.sleep(random.choice([1, 4, 8]))  # less than what a slow reader is cut off for
+                client.read_on()
+            await client.news(random.choice([0.1, 0.5, 2]))
+            if client.events:
+                patience = None
+            while client.events:
+                self._take(client.events.popleft(), places)
+            await self._commit(client, places)
+            if self.world.is_published:
+                patience = patience or trio.current_time() + PATIENCE
+                self._is_done = not (behind := [place for place in places.values() if self._is_behind(place)])
+                if behind and trio.current_time() > patience:
+                    raise Anomaly("P5", f"{self.name} was told nothing for {PATIENCE} s, and {behind[0]} is behind")
+
+    async def _subscribe(self, client, topic, places):
+        random, cursor = self.random, self._cursors[topic]
+        start, value, until = Start.EARLIEST, 0, FOREVER
+        if cursor is not None:
+            start, value = Start.OFFSET, cursor
+        elif random.random() < 0.5 and not self._is_auditor:
+            start = random.choice([Start.LATEST, Start.TIME, Start.OFFSET])
+            if start is Start.TIME:
+                value = max(0, self.world.now_us() - random.choice([0, 500_000, 5_000_000]))
+        if start is Start.OFFSET and random.random() < 0.2:
+            until = value + random.randint(0, 60)
+        credit, credit_bytes = random.choice([1, 2, 7, 50]), random.choice([1, 100, 700, 100_000])
+        reply = await client.ask(Subscribe, topic, "", start, value, 0, until, credit, credit_bytes)
+        places[reply.id] = Place(topic, reply.id, reply.start, reply.start)
+
+    async def _start_again(self, client, places):
+        """Leave a topic and come back: nothing follows what the broker says to that."""
+        number = self.random.choice(list(places))
+        await client.ask(Unsubscribe, number)
+        place = places.pop(number)
+        await self._subscribe(client, place.topic, places)
+
+    def _take(self, event, places):
+        place = places.get(event.id)
+        if place is None:  # it came before we unsubscribed
+            return
+        match event:
+            case Messages():
+                place.cursor = event.base + event.batch.count
+                if place.due is None:
+                    place.due = self._when(place.topic, event)
+            case Lagged():
+                place.cursor = event.to_offset
+            case SubscriptionEnded():
+                place.is_ended = True
+        self._cursors[place.topic] = place.cursor
+
+    def _when(self, topic, event):
+        """When to commit: now, or later, or at the very moment at which the next message expires."""
+        now = trio.current_time()
+        ttl_ms = self.world.topics[topic].settings.retention_ttl_ms
+        match self._manner:
+            case "late":
+                return now + self.random.choice([0.1, 0.7, 3])
+            case "at the edge" if 0 < ttl_ms < FOREVER:
+                return max(now, self.world.clock.seconds(event.accepted_us + ttl_ms * 1000))
+            case _:
+                return now
+
+    async def _commit(self, client, places):
+        random = self.random
+        for place in places.values():
+            if place.due is None or place.due > trio.current_time():
+                continue
+            place.due = None
+            upto = place.cursor
+            if self._manner == "lazily" and random.random() < 0.5:
+                upto = random.randint(place.committed, place.cursor)  # some now, the rest with the next
+                place.due = trio.current_time()
+            place.committed = upto
+            await client.send(Commit, place.number, upto, silent=random.random() < 0.3)
+
+    def _is_behind(self, place):
+        return not place.is_ended and place.cursor < self.world.topics[place.topic].acked_end
