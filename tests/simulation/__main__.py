@@ -1,8 +1,8 @@
 import sys, time
 from .scenario import run
-t=time.perf_counter(); sim=0; n=0; msgs=0; lines=0
+t=time.process_time(); sim=0; n=0; msgs=0; lines=0
 for seed in range(int(sys.argv[1]), int(sys.argv[2])):
     o=run(seed); sim+=o.seconds; n+=1; msgs+=o.messages; lines+=len(o.trace)
     if o.anomaly: print(o.report()); break
-d=time.perf_counter()-t
+d=time.process_time()-t
 print(n, "seeds", f"{d:.2f} s", f"{d/n*1000:.0f} ms/seed", f"{sim/d:.0f} sim s/s", msgs, lines)

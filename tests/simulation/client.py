@@ -10,7 +10,7 @@ import anyio
 import trio
 
 from zaichik.background import BackgroundTasks
-from zaichik_protocol import EVENTS, NEED_DATA, Batch, Close, FrameDecoder, Hello, Publish, encode
+from zaichik_protocol import EVENTS, Batch, Close, Hello, Publish, encode
 
 from .conversation import Conversation
 from .network import Weather
@@ -95,13 +95,10 @@ class Client:
 
     async def listen(self):
         """Hear all that comes, until there is nothing more."""
-        decoder = FrameDecoder.for_client()
         try:
             while True:
                 await self._reading.wait()
-                decoder.receive_data(await self.socket.receive())
-                while (frame := decoder.next_frame()) is not NEED_DATA:
-                    self.book.hear(frame)
+                for frame in self.book.hear(await self.socket.receive()):
                     if isinstance(frame, EVENTS):
                         self.events.append(frame)
                     else:

@@ -26,7 +26,7 @@ class Weather:
 
     Attributes:
         latency_ms: delays; each piece has one of them.
-        piece: bytes that stay together, at most; 0: all that was sent at once.
+        piece: bytes of a piece, at most; 0: all that was sent at once is one.
         buffer: bytes that may be on their way, each direction.
         stall, stall_ms: how likely a piece is held up on top, and for how long.
         short: how likely a send takes less than there is room for.
@@ -111,10 +111,15 @@ class Pipe:
         return self.is_ended and not self._pieces and not self.is_stuck
 
     async def wait(self, *, until_due):
-        """Wait for a change, or until the next piece arrives."""
+        """Wait for a change, or until the next piece arrives; at least let others have their turn."""
         due = self._pieces[0][0] if until_due and self._pieces and not self.is_stuck else math.inf
-        with trio.move_on_at(due):
+        if due <= trio.current_time() or self.is_at_end or self.is_broken:
+            await trio.lowlevel.checkpoint()
+        elif due == math.inf:
             await self._changed.wait()
+        else:
+            with trio.move_on_at(due):
+                await self._changed.wait()
 
 
 class SimulatedSocket(ByteStream):
@@ -140,7 +145,7 @@ class SimulatedSocket(ByteStream):
             raise anyio.BrokenResourceError("cut")
 
     async def receive(self, max_bytes=RECEIVE_BYTES):
-        await trio.lowlevel.checkpoint()
+        await self._incoming.wait(until_due=True)  # before anything is taken: so nothing is lost if it is cancelled
         while True:
             self._check(self._incoming)
             if data := self._incoming.take(max_bytes):

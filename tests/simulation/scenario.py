@@ -101,6 +101,7 @@ class _Cast:
     def __init__(self, world):
         self.world = world
         self.random = world.random("cast")
+        self._stopped = trio.Event()
 
     async def play(self):
         """From the first connection until the broker has stopped and nothing is left."""
@@ -126,7 +127,6 @@ class _Cast:
             topic.check_windows()
 
     async def _serve(self):
-        self._stopped = trio.Event()
         await self.world.server.run()
         self._stopped.set()
 
@@ -143,9 +143,9 @@ class _Cast:
     async def _inspect(self):
         inspector = Inspector(self.world)
         try:
-            while True:
-                await trio.sleep(self.random.choice([0.3, 0.7, 1.1]))
+            while not self._stopped.is_set():
                 inspector.look()
+                await trio.sleep(self.random.choice([0.3, 1.1, 2]))
         except Anomaly as anomaly:
             self.world.fail(anomaly)
 
