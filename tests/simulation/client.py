@@ -13,7 +13,7 @@ from zaichik.background import BackgroundTasks
 from zaichik_protocol import EVENTS, Batch, Close, Hello, Publish, encode
 
 from .conversation import Conversation
-from .network import Weather
+from .network import RECEIVE_BYTES, Weather
 from .topic_ledger import SentBatch
 from .trace import Anomaly
 
@@ -32,6 +32,7 @@ class Client:
         socket: its end of the connection.
         book: the `Conversation`.
         events: that came and were not looked at.
+        gulp, pause: how it reads: so many bytes at once, and so many seconds between.
     """
 
     def __init__(self, world, book, socket):
@@ -39,13 +40,13 @@ class Client:
         self.book = book
         self.socket = socket
         self.events = deque()
+        self.gulp, self.pause = RECEIVE_BYTES, 0
         self._ids = 0
         self._replies = {}
         self._is_lost = False
         self._news = trio.Event()
         self._sending = trio.Lock()
-        self._reading = trio.Event()
-        self._reading.set()
+        self._reads_at = 0.0
 
     # -- asking ----------------------------------------------------------------------------------------------
 
@@ -97,13 +98,16 @@ class Client:
         """Hear all that comes, until there is nothing more."""
         try:
             while True:
-                await self._reading.wait()
-                for frame in self.book.hear(await self.socket.receive()):
+                if self._reads_at > trio.current_time():
+                    await trio.sleep_until(self._reads_at)
+                for frame in self.book.hear(await self.socket.receive(self.gulp)):
                     if isinstance(frame, EVENTS):
                         self.events.append(frame)
                     else:
                         self._replies[frame.id] = frame
                 self._wake()
+                if self.pause:
+                    await trio.sleep(self.pause)
         except GONE as error:
             self.world.trace.add(self.world.time(), self.book.name, "hears no more:", type(error).__name__)
             self._is_lost = True
@@ -115,12 +119,9 @@ class Client:
         self._news.set()
         self._news = trio.Event()
 
-    def stop_reading(self):
-        """Leave what comes in the socket."""
-        self._reading = trio.Event()
-
-    def read_on(self):
-        self._reading.set()
+    def stop_reading(self, seconds):
+        """Leave what comes in the socket for so long."""
+        self._reads_at = trio.current_time() + seconds
 
     async def news(self, seconds):
         """Wait until something came, or for so long.

@@ -1,13 +1,28 @@
 """Clients that are odd and do nothing wrong: each must be served to its end, whoever else is there."""
 
+from contextlib import suppress
 from functools import partial
 
 import trio
 
-from zaichik_protocol import FOREVER, HEARTBEAT, Commit, CreateTopic, Describe, ErrorCode, Ping, Start, Subscribe, Unsubscribe
+from zaichik_protocol import (
+    FOREVER,
+    HEARTBEAT,
+    Commit,
+    CreateTopic,
+    Describe,
+    ErrorCode,
+    Hello,
+    Ping,
+    Start,
+    Subscribe,
+    Unsubscribe,
+)
 
-from .client import connected
+from .client import Lost, connected
+from .network import MS
 from .trace import Anomaly
+from .trouble import PAGE
 
 
 async def quiet(world, name, random):
@@ -52,11 +67,10 @@ async def clumsy(world, name, random):
 async def echo(world, name, random):
     """Publishes much to what it reads and reads nothing meanwhile: neither side may wait for the other for ever."""
     topic = random.choice(list(world.topics))
-    async with connected(world, name, random, world.weather(random)) as client, trio.open_nursery() as tasks:
+    async with connected(world, name, random, world.weather(random)) as client:
         await client.hello()
         reply = await client.ask(Subscribe, topic, "", Start.LATEST, credit=10_000)
-        client.stop_reading()
-        tasks.start_soon(_read_after, client, random.choice([1, 5]))
+        client.stop_reading(random.choice([1, 5]))
         numbers = []
         for serial in range(30):
             payload = b"%s/%d " % (name.encode(), serial) + random.randbytes(600)
@@ -67,9 +81,28 @@ async def echo(world, name, random):
         await client.close()
 
 
-async def _read_after(client, seconds):
-    await trio.sleep(seconds)
-    client.read_on()
+async def absent(world, name, random):
+    """Asks much and reads the answers later: it must wait meanwhile, and no longer than that."""
+    async with connected(world, name, random, world.weather(random)) as client:
+        await client.hello()
+        client.stop_reading(random.choice([1, 5]))
+        for number in [await client.send(Describe, 2, limit=PAGE) for _ in range(60)]:
+            await client.answer(number)
+        await client.close()
+
+
+async def metronome(world, name, random):
+    """Publishes one key at the very edges of its window: half of its messages are stored."""
+    window_ms = world.topics["keys"].settings.compaction_window_ms
+    async with connected(world, name, random) as client:
+        await client.hello()
+        for serial in range(6):
+            number, _ = await client.publish("keys", [(name.encode(), b"%s/%d " % (name.encode(), serial))])
+            reply = await client.answer(number)
+            if reply.stored != (serial + 1) % 2:
+                raise Anomaly("COM-2", f"{name}: {reply.stored} stored, {serial / 2} windows after the first")
+            await trio.sleep(window_ms / 2 * MS)
+        await client.close()
 
 
 async def leaver(world, name, random):
@@ -92,9 +125,10 @@ async def crowd(world, name, random):
 
 
 async def _one_of_crowd(world, name, random):
-    async with connected(world, name, random, is_good=False) as client:
-        await client.send(Describe, 0)
-        await client.gone(random.choice([0, 1, 2]))
+    with suppress(Lost):
+        async with connected(world, name, random, is_good=False) as client:
+            await client.send(Hello)
+            await client.gone(random.choice([0, 1, 2]))
 
 
-GUESTS = [quiet, clumsy, echo, leaver, crowd]
+GUESTS = [quiet, clumsy, echo, absent, metronome, leaver, crowd]

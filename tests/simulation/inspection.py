@@ -11,7 +11,7 @@ from .network import RECEIVE_BYTES
 from .trace import Anomaly
 
 SWEEP_US = 1_000_000
-LARGEST_REPLY = 16 * 1024  # a page of what the broker knows, with as many topics and readers as there are here
+LARGEST_REPLY = 4 * 1024  # a page of what the broker knows, of as many names as are asked for here
 
 
 def _bounded(what, value, most):
@@ -79,8 +79,9 @@ class Inspector:
     def _look_at_connection(self, connection):
         settings, manager = self._world.settings, connection._manager
         book = self._world.books[int(connection._peer.rpartition(":")[2])]
-        _bounded(f"bytes of replies to {book.name}", manager.reply_bytes, settings.max_replies + LARGEST_REPLY)
-        _bounded(f"output of {book.name}", len(connection._unsent), settings.soft_output + settings.max_frame)
+        if not self._world.is_stopping:
+            _bounded(f"bytes of replies to {book.name}", manager.reply_bytes, settings.max_replies + LARGEST_REPLY)
+            _bounded(f"output of {book.name}", len(connection._unsent), settings.soft_output + settings.max_frame)
         _bounded(f"input of {book.name}", connection._decoder.buffered, settings.max_frame + 4 + RECEIVE_BYTES)
         _bounded(f"subscriptions of {book.name}", len(manager.subscriptions), settings.max_subscriptions)
         for number, subscription in manager.subscriptions.items():
@@ -91,7 +92,9 @@ class Inspector:
         delivered, skipped, ahead = subscription.delivered, subscription.skipped, subscription.ahead
         since_start = topic.ring.next_offset - subscription.start
         if since_start != delivered + skipped + ahead:
-            raise Anomaly("P2", f"{book.name}, {topic.name}: {since_start} since it began, {delivered}+{skipped}+{ahead}")
+            raise Anomaly(
+                "P2", f"{book.name}, {topic.name}: {since_start} since it began, {delivered}+{skipped}+{ahead}"
+            )
         if ledger and (ledger.cursor, ledger.delivered, ledger.skipped) != (subscription.cursor, delivered, skipped):
             told = f"it was told up to {ledger.cursor}: {ledger.delivered} messages, {ledger.skipped} lagged"
             raise Anomaly("P2", f"{book.name}, {topic.name}: {told}; not {subscription.cursor}: {delivered}, {skipped}")

@@ -34,7 +34,7 @@ class Weather:
 
     latency_ms: tuple[int, ...] = (0,)
     piece: int = 0
-    buffer: int = 65536
+    buffer: int = 16384
     stall: float = 0.0
     stall_ms: int = 0
     short: float = 0.0

@@ -52,7 +52,7 @@ class Publisher:
                 asked.append(number)
             for number in filter(None, asked):
                 await client.answer(number)
-            await trio.sleep(random.choice([0, 0.1, 0.5, 1, 2.5, 20]))
+            await trio.sleep(random.choice([0, 0.1, 0.5, 1, 2.5, 20, 120]))
 
     def _messages(self):
         random = self.random
@@ -60,7 +60,9 @@ class Publisher:
         for _ in range(random.choice([1, 1, 2, 3, 8, 16])):
             self._serial += 1
             size = random.choice([0, 3, 20, 60, 100])
-            messages.append((random.choice(KEYS), b"%s/%d " % (self.name.encode(), self._serial) + random.randbytes(size)))
+            messages.append(
+                (random.choice(KEYS), b"%s/%d " % (self.name.encode(), self._serial) + random.randbytes(size))
+            )
         if random.random() < 0.05:
             messages = [(b"", messages[0][1] + random.randbytes(1500))]
         return messages

@@ -1,5 +1,6 @@
 """A good reader: it follows some topics to their end, commits in its own way, and goes on after a cut where it stood."""
 
+import math
 from dataclasses import dataclass
 
 import trio
@@ -38,7 +39,7 @@ class Reader:
         world: where it reads.
         name: its name, which also decides what it does.
         topics: what it reads.
-        is_auditor: it comes late and reads everything that is left.
+        is_auditor: it reads everything, as fast as it comes, and nothing ever happens to it.
     """
 
     def __init__(self, world, name, topics, *, is_auditor=False):
@@ -48,15 +49,19 @@ class Reader:
         self._cursors = dict.fromkeys(topics)  # where to go on; None: it was not there yet
         self._is_auditor = is_auditor
         self._is_done = False
-        self._manner = self.random.choice(["at once", "lazily", "late", "at the edge"])
+        self._manner = "at once" if is_auditor else self.random.choice(["at once", "lazily", "late", "at the edge"])
 
     async def run(self):
         """Read until all that was published is read, on as many connections as it takes."""
-        await trio.sleep(self.random.choice([0, 0, 5, 30]))
+        random, world = self.random, self.world
+        if not self._is_auditor:
+            await trio.sleep(random.choice([0, 0, 5, 30]))
         while not self._is_done:
+            weather, cut_after = world.weather(random), world.cut_after(random)
+            if self._is_auditor:
+                weather, cut_after = None, math.inf
             try:
-                weather, cut_after = self.world.weather(self.random), self.world.cut_after(self.random)
-                async with connected(self.world, self.name, self.random, weather) as client:
+                async with connected(world, self.name, random, weather) as client:
                     with trio.move_on_after(cut_after) as cut:
                         await client.hello()
                         await self._read(client)
@@ -64,9 +69,9 @@ class Reader:
                     if cut.cancelled_caught:
                         client.socket.cut()
             except Lost:
-                if self.world.is_stopping:
+                if world.is_stopping:
                     return
-                await trio.sleep(self.random.choice([0, 0.5, 3]))
+                await trio.sleep(random.choice([0, 0.5, 3]))
 
     async def _read(self, client):
         random = self.random
@@ -75,13 +80,9 @@ class Reader:
             await self._subscribe(client, topic, places)
         patience = None
         while not self._is_done:
-            if random.random() < 0.02:
-                await self._start_again(client, places)
-            if random.random() < 0.02:
-                client.stop_reading()
-                await trio.sleep(random.choice([1, 4, 8]))  # less than what a slow reader is cut off for
-                client.read_on()
-            await client.news(random.choice([0.1, 0.5, 2]))
+            if not self._is_auditor:
+                await self._have_a_whim(client, places)
+            await client.news(self._nap(places))
             if client.events:
                 patience = None
             while client.events:
@@ -92,6 +93,21 @@ class Reader:
                 self._is_done = not (behind := [place for place in places.values() if self._is_behind(place)])
                 if behind and trio.current_time() > patience:
                     raise Anomaly("P5", f"{self.name} was told nothing for {PATIENCE} s, and {behind[0]} is behind")
+
+    async def _have_a_whim(self, client, places):
+        """Now and then, leave a topic and come back, or do not read for a while."""
+        random = self.random
+        if random.random() < 0.02:
+            number = random.choice(list(places))
+            await client.ask(Unsubscribe, number)
+            await self._subscribe(client, places.pop(number).topic, places)
+        if random.random() < 0.02:
+            client.stop_reading(random.choice([1, 4, 8]))  # less than what a slow reader is cut off for
+
+    def _nap(self, places):
+        """Seconds to wait for something to happen: not beyond the next commit."""
+        dues = [place.due - trio.current_time() for place in places.values() if place.due is not None]
+        return max(0, min([self.random.choice([0.1, 1, 10]), *dues]))
 
     async def _subscribe(self, client, topic, places):
         random, cursor = self.random, self._cursors[topic]
@@ -105,15 +121,10 @@ class Reader:
         if start is Start.OFFSET and random.random() < 0.2:
             until = value + random.randint(0, 60)
         credit, credit_bytes = random.choice([1, 2, 7, 50]), random.choice([1, 100, 700, 100_000])
+        if self._is_auditor:
+            credit, credit_bytes = 1000, 100_000
         reply = await client.ask(Subscribe, topic, "", start, value, 0, until, credit, credit_bytes)
         places[reply.id] = Place(topic, reply.id, reply.start, reply.start)
-
-    async def _start_again(self, client, places):
-        """Leave a topic and come back: nothing follows what the broker says to that."""
-        number = self.random.choice(list(places))
-        await client.ask(Unsubscribe, number)
-        place = places.pop(number)
-        await self._subscribe(client, place.topic, places)
 
     def _take(self, event, places):
         place = places.get(event.id)

@@ -18,7 +18,7 @@ from .publisher import Publisher
 from .reader import Reader
 from .topic_ledger import TopicLedger
 from .trace import Anomaly, Trace
-from .trouble import TROUBLE
+from .trouble import TROUBLE, sipper
 from .world import World
 
 LONGEST = 5000  # simulated seconds: what has not ended by then never will
@@ -44,11 +44,14 @@ class Outcome:
     trace: Trace
     messages: int
 
+    def summary(self):
+        """One line."""
+        return f"seed {self.seed}: {self.anomaly or f'no fault in {self.seconds:.0f} simulated seconds'}"
+
     def report(self):
         """The anomaly, and what happened before it."""
         lines = "\n".join(self.trace.lines(LAST_LINES))
-        again = f"all of it: python -m tests.simulation --seed {self.seed} --trace"
-        return f"seed {self.seed}: {self.anomaly}\n{lines}\n{again}"
+        return f"{self.summary()}\n{lines}\nall of it: python -m tests.simulation --seed {self.seed} --trace"
 
 
 def run(seed):
@@ -110,9 +113,11 @@ class _Cast:
             background.group.start_soon(self._serve)
             background.group.start_soon(self._inspect)
             await self._create_topics()
+            guests = self.random.choices(TROUBLE + GUESTS, k=self.random.randint(0, 8))
             if self.random.random() < 0.3:
                 background.group.start_soon(self._stop_after, self.random.choice([3, 30, 100]))
-            await self._all_come_and_go()
+                guests.append(sipper)  # who would keep the broker from stopping
+            await self._all_come_and_go(guests)
             if not world.is_stopping:
                 await trio.sleep(world.settings.write_timeout + 5)  # until the last connection is given up
                 check_nothing_left(world)
@@ -156,14 +161,14 @@ class _Cast:
                 await client.ask(CreateTopic, name, topic.settings.pairs())
             await client.close()
 
-    async def _all_come_and_go(self):
+    async def _all_come_and_go(self, guests):
         world, random, names = self.world, self.random, list(self.world.topics)
         async with trio.open_nursery() as others:
+            others.start_soon(self._act, Reader(world, "witness", names, is_auditor=True).run)
             for number in range(random.randint(2, 4)):
                 reader = Reader(world, f"reader-{number}", random.sample(names, random.randint(1, 3)))
                 others.start_soon(self._act, reader.run)
-            for number in range(random.randint(0, 8)):
-                guest = random.choice(TROUBLE + GUESTS)
+            for number, guest in enumerate(guests):
                 name = f"{guest.__name__}-{number}"
                 act = partial(self._visit, guest, name, world.random(name))
                 others.start_soon(self._act, act)
@@ -172,7 +177,7 @@ class _Cast:
                     publisher = Publisher(world, f"publisher-{number}", random.sample(names, random.randint(1, 5)))
                     publishers.start_soon(self._act, publisher.run)
             world.is_published = True
-            await self._act(Reader(world, "auditor", names, is_auditor=True).run)
+            await self._act(Reader(world, "latecomer", names, is_auditor=True).run)
 
     async def _visit(self, guest, name, random):
         await trio.sleep(random.choice([0, 1, 10, 40]))

@@ -8,6 +8,7 @@ Where something is not known (a batch whose publisher was cut off may be stored 
 it never reports what could have been right.
 """
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 
 from zaichik_protocol import FOREVER
@@ -27,7 +28,7 @@ class SentBatch:
         sender: whose order it keeps.
         order: its place among those that this sender sent.
         sent_us: when it was first sent; None before.
-        is_acked: whether the broker has said where it is.
+        acked_us: when the broker said where it is.
         accepted_us: when the broker accepted it, as soon as that was said.
         offsets: of its messages, as far as known.
     """
@@ -37,7 +38,7 @@ class SentBatch:
     sender: object
     order: int
     sent_us: int | None = None
-    is_acked: bool = False
+    acked_us: int | None = None
     accepted_us: int | None = None
     offsets: dict[int, int] = field(default_factory=dict)
 
@@ -59,6 +60,7 @@ class TopicLedger:
         self.acked_end = 0  # every offset below was said to be taken
         self._sent = {}  # payload: batch and index
         self._at = {}  # offset: batch and index
+        self._dropped = []  # batch and index
         self._last_order = {}  # sender: order and offset of its latest batch that is known
 
     # -- what is sent ----------------------------------------------------------------------------------------
@@ -72,7 +74,7 @@ class TopicLedger:
 
     # -- what is said ----------------------------------------------------------------------------------------
 
-    def published(self, batch, reply):
+    def published(self, batch, reply, now_us):
         """The broker said what became of a batch."""
         count = len(batch.messages)
         kept = [i for i in range(count) if not (reply.dropped and reply.dropped[i >> 3] >> (i & 7) & 1)]
@@ -80,7 +82,8 @@ class TopicLedger:
             raise Anomaly("P3", f"{self.name}: of {count} messages {reply.stored} stored, {reply.compacted} compacted")
         if reply.compacted and not self.settings.compaction_window_ms:
             raise Anomaly("COM-2", f"{self.name} compacts nothing, and dropped {reply.compacted}")
-        batch.is_acked = True
+        batch.acked_us = now_us
+        self._dropped += ((batch, index) for index in range(count) if index not in kept)
         for number, index in enumerate(kept):
             self._place(reply.first_offset + number, batch, index)
         self.acked_end = max(self.acked_end, reply.first_offset + len(kept))
@@ -95,7 +98,9 @@ class TopicLedger:
         for offset, (key, payload) in enumerate(pairs, start=frame.base):
             batch, index = self._sent.get(payload, (None, 0))
             if batch is None or batch.messages[index][0] != key:
-                raise Anomaly("P3", f"{self.name}: what is delivered as offset {offset} was never sent: {payload[:40]!r}")
+                raise Anomaly(
+                    "P3", f"{self.name}: what is delivered as offset {offset} was never sent: {payload[:40]!r}"
+                )
             self._place(offset, batch, index)
             if batch.accepted_us is None and batch.sent_us <= frame.accepted_us <= now_us:
                 batch.accepted_us = frame.accepted_us
@@ -170,13 +175,21 @@ class TopicLedger:
     # -- what was compacted ----------------------------------------------------------------------------------
 
     def check_windows(self):
-        """Two stored messages of one key are a window apart (COM-2); asked at the end."""
+        """Of the messages of one key, the first of each window was stored, and no other (COM-2); asked at the end."""
         window_us = self.settings.compaction_window_ms * 1000
-        opened_us = {}
+        opened_us = defaultdict(list)
         for offset in sorted(self._at) if window_us else ():
             batch, index = self._at[offset]
             key = batch.messages[index][0]
             if key and batch.accepted_us is not None:
-                if batch.accepted_us < opened_us.get(key, -window_us) + window_us:
-                    raise Anomaly("COM-2", f"{self.name}: offset {offset} is stored, and key {key!r} had its window open")
-                opened_us[key] = batch.accepted_us
+                if opened_us[key] and batch.accepted_us < opened_us[key][-1] + window_us:
+                    raise Anomaly(
+                        "COM-2", f"{self.name}: offset {offset} is stored, and key {key!r} had its window open"
+                    )
+                opened_us[key].append(batch.accepted_us)
+        for batch, index in self._dropped:
+            key = batch.messages[index][0]
+            places = [at for at, (each, i) in self._at.items() if each.messages[i][0] == key]
+            is_known = all(self.accepted_us(at) is not None for at in places) and len(self._at) == self.acked_end
+            if is_known and not any(batch.sent_us - window_us < us <= batch.acked_us for us in opened_us[key]):
+                raise Anomaly("COM-2", f"{self.name}: {self._name(batch, index)} was dropped, and no window was open")

@@ -7,6 +7,7 @@ from zaichik_protocol import HEARTBEAT, Batch, Describe, Hello, Publish, Start, 
 from .client import connected
 from .trace import Anomaly
 
+PAGE = 4  # names: what is asked for at once
 AT_HAND = 5  # simulated seconds on top of a limit: two looks of the broker, and the way
 _ONE = Batch.of([(b"", b"one")])
 
@@ -20,14 +21,22 @@ async def deaf(world, name, random):
     """Asks for much and reads nothing any more."""
     async with connected(world, name, random, world.weather(random), is_good=False) as client:
         await client.hello()
-        client.stop_reading()
-        with trio.move_on_after(60) as patience:  # the broker stops reading at some point, and then we cannot send
+        client.stop_reading(90)
+        with trio.move_on_after(60):  # the broker stops reading at some point, and then we cannot send
             for _ in range(400):
-                await client.send(Describe, random.randrange(3))
-        if not patience.cancelled_caught:
-            await trio.sleep(30)
-        client.read_on()
-        await _is_cut_off(client, 0, "did not read")
+                await client.send(Describe, random.randrange(3), limit=PAGE)
+        await _is_cut_off(client, 90, "did not read")
+
+
+async def sipper(world, name, random):
+    """Asks for much and reads a little of it now and then: never nothing, so it may stay, until the broker stops."""
+    async with connected(world, name, random, world.weather(random), is_good=False) as client:
+        await client.hello()
+        client.gulp, client.pause = 30, 4
+        with trio.move_on_after(60):
+            for _ in range(100):
+                await client.send(Describe, 2, limit=PAGE)
+        await client.gone(100)
 
 
 async def hoarder(world, name, random):
@@ -74,7 +83,12 @@ async def silent(world, name, random):
 
 async def babbler(world, name, random):
     """Sends what is no frame."""
-    sayings = [random.randbytes(40), b"GET / HTTP/1.1\r\n\r\n", b"\xff\xff\xff\x7f", encode(Publish(1, "ring", _ONE))[:30]]
+    sayings = [
+        random.randbytes(40),
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"\xff\xff\xff\x7f",
+        encode(Publish(1, "ring", _ONE))[:30],
+    ]
     async with connected(world, name, random, is_good=False) as client:
         if random.random() < 0.5:
             await client.hello()
@@ -98,4 +112,4 @@ async def vanisher(world, name, random):
         client.socket.cut()
 
 
-TROUBLE = [deaf, hoarder, sleepy, trickler, silent, babbler, vanisher]
+TROUBLE = [deaf, sipper, hoarder, sleepy, trickler, silent, babbler, vanisher]

@@ -17,7 +17,7 @@ BEGINNING_US = 1_000_000_000 * MICROSECONDS  # 2001, for no reason but to be a r
 
 WEATHERS = [
     Weather(),  # no network at all: things happen at the same moment
-    Weather(latency_ms=(0, 1, 2), piece=1000),
+    Weather(latency_ms=(0, 1, 2), piece=1000, buffer=32768),
     Weather(latency_ms=(20, 50, 120), piece=1400, buffer=16384, stall=0.02, stall_ms=1500),
     Weather(latency_ms=(0, 1, 300), piece=60, buffer=2048, stall=0.005, stall_ms=2500, short=0.5),
 ]
