@@ -108,17 +108,12 @@ class Conversation:
 
     def say(self, pieces):
         """The broker says this, now."""
-        world = self.world
+        world, data = self.world, b"".join(pieces)
+        self._said += data
+        self._bytes_said += len(data)
+        self._ears.receive_data(data)
         try:
-            most = world.settings.soft_output + world.settings.max_frame
-            size = sum(map(len, pieces))
-            if (
-                size > most and not world.is_stopping
-            ):  # at its end, the broker answers all that was read at once (CLO-2)
-                raise Anomaly("P6", f"{self.name} is sent {size} bytes in one turn, and {most} are enough")
-            self._ears.receive_data(data := b"".join(pieces))
-            self._said += data
-            self._bytes_said += size
+            self._check_size(len(data))
             while (frame := self._ears.next_frame()) is not NEED_DATA:
                 world.trace.add(world.time(), self.name, "is told", frame)
                 self._spoken.append((self._bytes_said - self._ears.buffered, frame))
@@ -127,6 +122,11 @@ class Conversation:
             world.fail(anomaly)  # this is called by the broker, which would take an exception for a bug of its own
         except ProtocolError as error:
             world.fail(Anomaly("ERR", f"{self.name} is told what nobody understands: {error}"))
+
+    def _check_size(self, size):
+        most = self.world.settings.soft_output + self.world.settings.max_frame
+        if size > most and not self.world.is_stopping:  # when it stops, it answers all it has read at once (CLO-2)
+            raise Anomaly("P6", f"{self.name} is sent {size} bytes in one turn, and {most} are enough")
 
     def _judge(self, frame):
         now_us = self.world.now_us()

@@ -149,7 +149,7 @@ def a_commit_wakes_nobody(monkeypatch):
     _around(monkeypatch, Subscription, "commit", make)
 
 
-@bug("P2")
+@bug("P2", "CLO-3")
 def a_message_follows_unsubscribed(monkeypatch):
     def make_drop(real):
         def drop(self, dropped):

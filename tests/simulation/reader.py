@@ -1,4 +1,4 @@
-"""A good reader: it follows some topics to their end, commits in its own way, and goes on after a cut where it stood."""
+"""A good reader: it follows topics to their end, commits in its own way, and goes on after a cut where it stood."""
 
 import math
 from dataclasses import dataclass
@@ -74,7 +74,6 @@ class Reader:
                 await trio.sleep(random.choice([0, 0.5, 3]))
 
     async def _read(self, client):
-        random = self.random
         places = {}
         for topic in self._cursors:
             await self._subscribe(client, topic, places)

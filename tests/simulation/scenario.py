@@ -121,11 +121,7 @@ class _Cast:
             if not world.is_stopping:
                 await trio.sleep(world.settings.write_timeout + 5)  # until the last connection is given up
                 check_nothing_left(world)
-            self._stop()
-            with trio.move_on_after(world.settings.drain_timeout + DRAIN):
-                await self._stopped.wait()
-            if not self._stopped.is_set():
-                raise Anomaly("P5", "the broker does not stop")
+            await self._stop()
         check_nothing_left(world)
         check_reasons(world)
         for topic in world.topics.values():
@@ -135,15 +131,21 @@ class _Cast:
         await self.world.server.run()
         self._stopped.set()
 
-    def _stop(self):
-        if not self.world.is_stopping:
-            self.world.is_stopping = True
-            self.world.trace.add(self.world.time(), "the broker", "is told to stop")
-            self.world.server.stop()
+    async def _stop(self):
+        """Stop the broker; it must be gone in time, whatever its clients do (CLO-2)."""
+        world = self.world
+        if not world.is_stopping:
+            world.is_stopping = True
+            world.trace.add(world.time(), "the broker", "is told to stop")
+            world.server.stop()
+        with trio.move_on_after(world.settings.drain_timeout + DRAIN):
+            await self._stopped.wait()
+        if not self._stopped.is_set():
+            raise Anomaly("P5", "the broker does not stop, for the sake of a client")
 
     async def _stop_after(self, seconds):
         await trio.sleep(seconds)
-        self._stop()
+        await self._act(self._stop)
 
     async def _inspect(self):
         inspector = Inspector(self.world)

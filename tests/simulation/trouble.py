@@ -1,4 +1,4 @@
-"""Clients that behave badly, each in its own way. They must not disturb the others, and most must be cut off in time."""
+"""Clients that behave badly, each in its own way: they must disturb nobody, and most must be cut off in time."""
 
 import trio
 
@@ -9,7 +9,6 @@ from .trace import Anomaly
 
 PAGE = 4  # names: what is asked for at once
 AT_HAND = 5  # simulated seconds on top of a limit: two looks of the broker, and the way
-_ONE = Batch.of([(b"", b"one")])
 
 
 async def _is_cut_off(client, seconds, why):
@@ -36,7 +35,7 @@ async def sipper(world, name, random):
         with trio.move_on_after(60):
             for _ in range(100):
                 await client.send(Describe, 2, limit=PAGE)
-        await client.gone(100)
+        await client.gone(250)
 
 
 async def hoarder(world, name, random):
@@ -83,11 +82,12 @@ async def silent(world, name, random):
 
 async def babbler(world, name, random):
     """Sends what is no frame."""
+    half = encode(Publish(1, "ring", Batch.of([(b"", b"one")])))[:30]
     sayings = [
         random.randbytes(40),
         b"GET / HTTP/1.1\r\n\r\n",
         b"\xff\xff\xff\x7f",
-        encode(Publish(1, "ring", _ONE))[:30],
+        half,
     ]
     async with connected(world, name, random, is_good=False) as client:
         if random.random() < 0.5:
