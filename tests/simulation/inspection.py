@@ -5,6 +5,7 @@ A look takes no time and changes nothing, so it may come between any two steps. 
 
 from collections import Counter
 
+from zaichik.broker.session import Session
 from zaichik_protocol import FOREVER
 
 from .network import RECEIVE_BYTES
@@ -28,7 +29,7 @@ class Inspector:
 
     def __init__(self, world):
         self._world = world
-        self._readers_stood = {}  # topic: the lowest cursor, and when
+        self._readers_stood = {}  # topic: the oldest offset that any of them needed, and when
 
     def look(self):
         """Look at everything.
@@ -40,10 +41,13 @@ class Inspector:
         for topic in broker.registry:
             self._look_at_topic(topic)
         _bounded("topics", len(broker.registry), broker.settings.max_topics)
-        held = sum(topic.ring.bytes for topic in broker.registry)
-        if broker.registry.budget.used != held:
-            raise Anomaly("P6", f"all topics hold {held} bytes, and {broker.registry.budget.used} are counted")
-        _bounded("bytes of all topics", held, broker.settings.max_bytes)
+        _bounded("producers", len(broker.producers), broker.settings.max_producers)
+        _bounded("named subscriptions", len(broker.sessions), broker.settings.max_sessions)
+        budget = broker.registry.budget
+        held = sum(topic.ring.bytes for topic in broker.registry if topic.ring.budget is budget)
+        if budget.used != held:
+            raise Anomaly("P6", f"all topics hold {held} bytes, and {budget.used} are counted")
+        _bounded("bytes of all topics", sum(topic.ring.bytes for topic in broker.registry), broker.settings.max_bytes)
         _bounded("connections", len(self._world.server._connections), broker.settings.max_connections)
         for connection in self._world.server._connections:
             self._look_at_connection(connection)
@@ -73,8 +77,7 @@ class Inspector:
         if now_us - since_us > SWEEP_US or lowest == 0:
             if topic.ring.head < lowest:
                 raise Anomaly("P4", f"{topic.name}: offset {topic.ring.head} is held, and all readers are at {lowest}")
-            stand = min((reader.cursor for reader in topic.readers), default=topic.ring.next_offset)
-            self._readers_stood[topic.name] = stand, now_us
+            self._readers_stood[topic.name] = topic.needed(), now_us
 
     def _look_at_connection(self, connection):
         settings, manager = self._world.settings, connection._manager
@@ -110,6 +113,7 @@ def check_nothing_left(world):
     left = {"conversations": len(broker.managers), "connections": len(world.server._connections)}
     for topic in broker.registry:
         left[f"readers of {topic.name}"] = len(topic.readers)
+        left[f"places in {topic.name}"] = sum(not isinstance(place, Session) for place in topic.places)
         left[f"who waits for {topic.name}"] = len(topic.ring._waiting)
     if any(left.values()):
         raise Anomaly("CLO-3", ", ".join(f"{count} {what}" for what, count in left.items() if count))
