@@ -82,11 +82,11 @@ class Client:
     async def hello(self, features=0):
         return await self.ask(Hello, features=features, client=self.book.name)
 
-    async def publish(self, topic, messages, *, silent=False, **more):
-        """Send a batch; the request's number and the batch."""
+    async def publish(self, topic, messages, *, batch=None, **more):
+        """Send a batch, or one that was sent before; the request's number."""
         data = Batch.of(messages)
-        batch = SentBatch(messages, len(data.data), self.book, self._ids)
-        return await self.send(Publish, topic, data, batch=batch, silent=silent, **more), batch
+        batch = batch or SentBatch(messages, len(data.data), self.book, self._ids)
+        return await self.send(Publish, topic, data, batch=batch, **more)
 
     async def close(self):
         """Leave in order."""

@@ -43,12 +43,14 @@ class Asked:
         expects: errors that may be the answer.
         batch: what it publishes, if it does.
         acked_end: what was known of the topic's end when it was asked, if it subscribes.
+        claim: which of those it is that asked for the name, if it has one.
     """
 
     request: object
     expects: frozenset
     batch: object = None
     acked_end: int = 0
+    claim: int = 0
 
 
 class Conversation:
@@ -82,16 +84,20 @@ class Conversation:
         """The client is about to send this."""
         world = self.world
         world.trace.add(world.time(), self.name, "asks", request)
-        acked_end = 0
+        acked_end = claim = 0
         match request:
-            case Publish() if batch is not None and batch.sent_us is None:
+            case Publish():
                 world.topics[request.topic].sent(batch, world.now_us())
             case Subscribe():
                 acked_end = world.topics[request.topic].acked_end
-            case Commit(id=0) if request.subscription in self.subscriptions:
-                self.subscriptions[request.subscription].settled(request.next)  # at the earliest, it is settled now
+                if request.name:
+                    claim = world.session(request).claims = world.session(request).claims + 1
+            case Commit() if request.subscription in self.subscriptions:
+                self.subscriptions[request.subscription].commits(request)
+            case Unsubscribe(forget=True) if session := self.subscriptions[request.subscription].session:
+                session.is_forgotten()
         if request.id:
-            self._asked.append(Asked(request, frozenset(expects), batch, acked_end))
+            self._asked.append(Asked(request, frozenset(expects), batch, acked_end, claim))
 
     def hear(self, data):
         """These bytes have reached the client; the frames they complete."""
@@ -145,7 +151,7 @@ class Conversation:
             case Error() if frame.fatal:
                 self._cut_off(frame)
             case Error(id=0):
-                if frame.code is ErrorCode.INTERNAL:
+                if frame.code == ErrorCode.INTERNAL:
                     raise Anomaly("BUG", frame.message)
             case _:
                 self._answer(frame, now_us)
@@ -164,7 +170,7 @@ class Conversation:
 
     def _cut_off(self, error):
         self.told = ErrorCode(error.code).name
-        if self.is_good and error.code is not ErrorCode.TOO_MANY_CONNECTIONS:
+        if self.is_good and error.code != ErrorCode.TOO_MANY_CONNECTIONS:
             raise Anomaly("P5", f"{self.name} did nothing wrong, and is told {self.told}: {error.message}")
 
     def _answer(self, reply, now_us):
@@ -172,22 +178,26 @@ class Conversation:
         if asked is None or reply.id != asked.request.id:
             wanted = asked and asked.request.id
             raise Anomaly("ERR", f"{self.name} is answered {reply.id} ({type(reply).__name__}) instead of {wanted}")
-        request, world = asked.request, self.world
+        request = asked.request
         if isinstance(reply, Error):
+            if asked.batch is not None and not request.producer:
+                asked.batch.is_refused = True
             if self.is_good and reply.code not in asked.expects:
                 raise Anomaly("ERR", f"{self.name}: {type(request).__name__} fails: {reply.code} {reply.message}")
             return
         if reply.TYPE != request.TYPE | 0x80:
             raise Anomaly("ERR", f"{self.name}: a {type(request).__name__} is answered {type(reply).__name__}")
+        self._is_done(asked, reply, now_us)
+
+    def _is_done(self, asked, reply, now_us):
+        request, world = asked.request, self.world
         match reply:
             case Published():
                 world.topics[request.topic].published(asked.batch, reply, now_us)
             case Subscribed():
-                topic = world.topics[request.topic]
-                subscription = self.subscriptions[request.id] = SubscriptionLedger(topic, request, reply)
-                subscription.check_start(world.next_offset(topic.name), asked.acked_end, now_us)
+                self._subscribed(asked, reply, now_us)
             case Committed():
-                self.subscriptions[request.subscription].settled(reply.committed)
+                self.subscriptions[request.subscription].settled(reply.committed, now_us)
             case Unsubscribed() if isinstance(request, Unsubscribe):
                 self.subscriptions[request.subscription].is_over = "Unsubscribed"
             case TopicCreated():
@@ -197,3 +207,14 @@ class Conversation:
                 topic.epoch = reply.epoch
             case Closed():
                 self.told = "CLOSED"
+
+    def _subscribed(self, asked, reply, now_us):
+        request, world = asked.request, self.world
+        topic = world.topics[request.topic]
+        session = world.session(request) if request.name else None
+        if bool(reply.named) != bool(session):
+            raise Anomaly("ERR", f"{self.name}: a subscription's name is {request.name!r}, and named is {reply.named}")
+        subscription = self.subscriptions[request.id] = SubscriptionLedger(topic, request, reply, session, asked.claim)
+        if session is not None:
+            session.begins(subscription, reply, now_us, world.settings.session_ttl * 1_000_000)
+        subscription.check_start(world.next_offset(topic.name), asked.acked_end, now_us)

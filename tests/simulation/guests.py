@@ -16,10 +16,11 @@ from zaichik_protocol import (
     Ping,
     Start,
     Subscribe,
+    SubscriptionEnded,
     Unsubscribe,
 )
 
-from .client import Lost, connected
+from .client import PATIENCE, Lost, connected
 from .network import MS
 from .trace import Anomaly
 from .trouble import PAGE
@@ -74,11 +75,35 @@ async def echo(world, name, random):
         numbers = []
         for serial in range(30):
             payload = b"%s/%d " % (name.encode(), serial) + random.randbytes(600)
-            numbers.append((await client.publish(topic, [(b"", payload)]))[0])
+            numbers.append(await client.publish(topic, [(b"", payload)], expects={ErrorCode.TOPIC_FULL}))
         for number in numbers:
             await client.answer(number)
         await client.ask(Unsubscribe, reply.id)
         await client.close()
+
+
+async def rival(world, name, random):
+    """Takes over its own name from another connection, which is told, and goes on where that one stood."""
+    topic, weather = random.choice(list(world.topics)), world.weather(random)
+    async with connected(world, f"{name}.1", random, weather) as first:
+        await first.hello()
+        old = await first.ask(Subscribe, topic, name, Start.EARLIEST, credit=20)
+        await first.news(3)
+        async with connected(world, f"{name}.2", random, weather) as second:
+            await second.hello()
+            new = await second.ask(Subscribe, topic, name, Start.LATEST, credit=20)
+            if not new.resumed or new.start != old.start:
+                raise Anomaly("P2", f"{name} has not committed {old.start}, and goes on at {new.start}")
+            with trio.move_on_after(PATIENCE):
+                while not any(isinstance(event, SubscriptionEnded) for event in first.events):
+                    first.events.clear()
+                    await first.news(PATIENCE)
+                await first.ask(Commit, old.id, old.start)
+                await second.ask(Unsubscribe, new.id, forget=True)
+                await second.close()
+                await first.close()
+                return
+            raise Anomaly("P5", f"{name} was not told that it was taken over")
 
 
 async def absent(world, name, random):
@@ -97,7 +122,7 @@ async def metronome(world, name, random):
     async with connected(world, name, random) as client:
         await client.hello()
         for serial in range(6):
-            number, _ = await client.publish("keys", [(name.encode(), b"%s/%d " % (name.encode(), serial))])
+            number = await client.publish("keys", [(name.encode(), b"%s/%d " % (name.encode(), serial))])
             reply = await client.answer(number)
             if reply.stored != (serial + 1) % 2:
                 raise Anomaly("COM-2", f"{name}: {reply.stored} stored, {serial / 2} windows after the first")
@@ -131,4 +156,4 @@ async def _one_of_crowd(world, name, random):
             await client.gone(random.choice([0, 1, 2]))
 
 
-GUESTS = [quiet, clumsy, echo, absent, metronome, leaver, crowd]
+GUESTS = [quiet, clumsy, echo, rival, absent, metronome, leaver, crowd]

@@ -21,7 +21,7 @@ def _bounded(what, value, most):
 
 
 class Inspector:
-    """Remembers what it saw at the last look.
+    """Looks whenever it is asked to, and after every sweep.
 
     Args:
         world: where it looks.
@@ -29,7 +29,21 @@ class Inspector:
 
     def __init__(self, world):
         self._world = world
-        self._readers_stood = {}  # topic: the oldest offset that any of them needed, and when
+        self._swept_us = world.now_us()
+        self._sweep = world.broker.sweep
+        world.broker.sweep = self._sweep_and_look
+
+    def _sweep_and_look(self):
+        """After a sweep nothing is left that time has freed (RET-1, RET-7)."""
+        self._sweep()
+        now_us = self._swept_us = self._world.now_us()
+        for topic in self._world.broker.registry:
+            ring, ttl_ms = topic.ring, topic.settings.retention_ttl_ms
+            if ring.head == ring.next_offset:
+                continue
+            is_over = 0 < ttl_ms < FOREVER and ring.entry(ring.head).accepted_us + ttl_ms * 1000 <= now_us
+            if is_over or (not ttl_ms and ring.head < topic.needed()):
+                self._world.fail(Anomaly("P4", f"{topic.name}: a sweep has left {ring.head}, which nobody can be sent"))
 
     def look(self):
         """Look at everything.
@@ -38,6 +52,7 @@ class Inspector:
             Anomaly: something is not as it should be.
         """
         broker = self._world.broker
+        _bounded("µs since the last sweep", self._world.now_us() - self._swept_us, SWEEP_US)
         for topic in broker.registry:
             self._look_at_topic(topic)
         _bounded("topics", len(broker.registry), broker.settings.max_topics)
@@ -53,7 +68,7 @@ class Inspector:
             self._look_at_connection(connection)
 
     def _look_at_topic(self, topic):
-        ring, settings, now_us = topic.ring, topic.settings, self._world.now_us()
+        ring, settings = topic.ring, topic.settings
         resident = ring.next_offset - ring.head
         _bounded(f"messages of {topic.name}", resident, settings.capacity)
         _bounded(f"bytes of {topic.name}", ring.bytes, settings.max_bytes)
@@ -63,21 +78,6 @@ class Inspector:
             raise Anomaly("P2", f"{topic.name}: published is not stored + compacted")
         if topic.window is not None:
             _bounded(f"keys of {topic.name}", len(topic.window), settings.max_keys)
-        ttl_ms = settings.retention_ttl_ms
-        if resident and 0 < ttl_ms < FOREVER:
-            over_us = now_us - ring.entry(ring.head).accepted_us - ttl_ms * 1000
-            if over_us > SWEEP_US:
-                raise Anomaly("P4", f"{topic.name}: what expired {over_us} µs ago still takes room")
-        if ttl_ms == 0:
-            self._look_at_what_is_read(topic, now_us)
-
-    def _look_at_what_is_read(self, topic, now_us):
-        """Without retention, what all readers have passed is freed at the next sweep (RET-1)."""
-        lowest, since_us = self._readers_stood.get(topic.name, (0, now_us))
-        if now_us - since_us > SWEEP_US or lowest == 0:
-            if topic.ring.head < lowest:
-                raise Anomaly("P4", f"{topic.name}: offset {topic.ring.head} is held, and all readers are at {lowest}")
-            self._readers_stood[topic.name] = topic.needed(), now_us
 
     def _look_at_connection(self, connection):
         settings, manager = self._world.settings, connection._manager

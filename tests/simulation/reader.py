@@ -49,6 +49,7 @@ class Reader:
         self._cursors = dict.fromkeys(topics)  # where to go on; None: it was not there yet
         self._is_auditor = is_auditor
         self._is_done = False
+        self._session = name if self.random.random() < 0.4 and not is_auditor else ""  # the name to subscribe under
         self._manner = "at once" if is_auditor else self.random.choice(["at once", "lazily", "late", "at the edge"])
 
     async def run(self):
@@ -98,7 +99,7 @@ class Reader:
         random = self.random
         if random.random() < 0.02:
             number = random.choice(list(places))
-            await client.ask(Unsubscribe, number)
+            await client.ask(Unsubscribe, number, forget=random.random() < 0.5)
             await self._subscribe(client, places.pop(number).topic, places)
         if random.random() < 0.02:
             client.stop_reading(random.choice([1, 4, 8]))  # less than what a slow reader is cut off for
@@ -122,7 +123,7 @@ class Reader:
         credit, credit_bytes = random.choice([1, 2, 7, 50]), random.choice([1, 100, 700, 100_000])
         if self._is_auditor:
             credit, credit_bytes = 1000, 100_000
-        reply = await client.ask(Subscribe, topic, "", start, value, 0, until, credit, credit_bytes)
+        reply = await client.ask(Subscribe, topic, self._session, start, value, 0, until, credit, credit_bytes)
         places[reply.id] = Place(topic, reply.id, reply.start, reply.start)
 
     def _take(self, event, places):

@@ -9,7 +9,7 @@ import trio.testing
 
 from zaichik.background import BackgroundTasks
 from zaichik.broker.settings import KIB, BrokerSettings, TopicSettings
-from zaichik_protocol import FOREVER, CreateTopic
+from zaichik_protocol import FOREVER, CreateTopic, Overflow
 
 from .client import Lost, connected
 from .guests import GUESTS
@@ -65,7 +65,7 @@ def run(seed):
 def make_world(seed):
     """The broker's settings and the topics: everything small, so that every limit is reached."""
     settings = BrokerSettings(
-        max_message=2 * KIB, max_batch=16, max_frame=4 * KIB, max_connections=14, max_topics=5, max_subscriptions=6,
+        max_message=2 * KIB, max_batch=16, max_frame=4 * KIB, max_connections=14, max_topics=6, max_subscriptions=6,
         soft_output=4 * KIB, max_replies=2 * KIB,
     )  # fmt: skip
     world = World(seed, settings, [])
@@ -78,9 +78,12 @@ def make_world(seed):
         "short": TopicSettings(random.choice([500, 1000, 2500]), capacity=random.choice([30, 1000])),
         "ring": TopicSettings(FOREVER, capacity=random.choice([16, 50, 400])),
         "bytes": TopicSettings(FOREVER, max_bytes=random.choice([5 * KIB, 20 * KIB])),
+        "full": TopicSettings(FOREVER, capacity=random.choice([16, 60]), max_bytes=5 * KIB, overflow=Overflow.REJECT),
         "keys": TopicSettings(random.choice([2000, FOREVER]), random.choice([500, 2500, 30_000]), capacity=200),
     }
-    world.topics.update({name: TopicLedger(name, each, is_squeezed=is_squeezed) for name, each in topics.items()})
+    for name, topic in topics.items():
+        may_pay = is_squeezed and topic.overflow == Overflow.EVICT
+        world.topics[name] = TopicLedger(name, topic, is_squeezed=may_pay)
     return world
 
 
@@ -119,7 +122,9 @@ class _Cast:
                 guests.append(sipper)  # who would keep the broker from stopping
             await self._all_come_and_go(guests)
             if not world.is_stopping:
-                await trio.sleep(world.settings.write_timeout + 5)  # until the last connection is given up
+                await trio.sleep(world.settings.session_ttl + 5)  # by then, the last connection was given up, too
+                if world.broker.sessions:
+                    raise Anomaly("CLO-3", f"{len(world.broker.sessions)} positions are kept for nobody")
                 check_nothing_left(world)
             await self._stop()
         check_nothing_left(world)

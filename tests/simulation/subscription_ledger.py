@@ -4,7 +4,7 @@ Each frame must begin where the last one ended: what is neither delivered nor to
 And what is told as lag must have been gone, by the topic's ledger.
 """
 
-from zaichik_protocol import FOREVER, Start
+from zaichik_protocol import FOREVER, EndCode, Overflow, Start
 
 from .trace import Anomaly
 
@@ -16,6 +16,9 @@ class SubscriptionLedger:
         topic: the topic's ledger.
         request: the Subscribe.
         reply: the Subscribed.
+        session: the book of its name, if it has one.
+
+        claim: which of those it is that asked for the name.
 
     Attributes:
         cursor: the next offset it must be told of.
@@ -23,8 +26,11 @@ class SubscriptionLedger:
         is_over: nothing may come any more, and why.
     """
 
-    def __init__(self, topic, request, reply):
+    def __init__(self, topic, request, reply, session=None, claim=0):
         self.topic = topic
+        self.session = session
+        self.claim = claim
+        self.is_resumed = reply.resumed
         self.request = request
         self.start = self.cursor = self.committed = reply.start
         self.live = reply.live
@@ -45,6 +51,8 @@ class SubscriptionLedger:
             known = f"{acked_end} was acknowledged before, and {next_offset} is next"
             raise Anomaly("P3", f"{topic.name}: a reader is told that {self.live} is next; {known}")
         wanted = start
+        if self.is_resumed:
+            return  # where its name stands
         match request.start:
             case Start.LATEST:
                 wanted = self.live
@@ -86,14 +94,21 @@ class SubscriptionLedger:
             raise Anomaly("CMT-1", f"{self.topic.name}: now {count} messages, {size} bytes are in flight")
         self._frames.append((frame.base, frame.base + frame.batch.count, frame.batch.size))
         self.delivered += frame.batch.count
+        if self.session is not None:
+            self.session.messages(self, frame, now_us)
+        elif frame.redelivered:
+            raise Anomaly("P2", f"{self.topic.name}: {frame.base} is marked as redelivered to who has no name")
         self.topic.delivered(frame, now_us)
 
     def lagged(self, frame, next_offset, now_us):
         self._advance(frame.from_offset, frame.to_offset, frame)
         self.skipped += frame.to_offset - frame.from_offset
         last = frame.to_offset - 1
+        was_kept_for_it = self.is_resumed or last >= self.live
+        if was_kept_for_it and self.topic.settings.overflow == Overflow.REJECT:
+            raise Anomaly("P3", f"{self.topic.name} may lose nothing, and {frame.from_offset} to {last} are lag")
         # Without retention, what a reader asks for by its number may have been freed before it came.
-        if not self.topic.settings.retention_ttl_ms and last < self.live:
+        if not was_kept_for_it and not self.topic.settings.retention_ttl_ms:
             return
         if not self.topic.may_be_gone(last, next_offset, now_us):
             raise Anomaly("P3", f"{self.topic.name}: {frame.from_offset} to {last} are told as lag, and were not gone")
@@ -108,13 +123,28 @@ class SubscriptionLedger:
         self.cursor = end
 
     def ended(self, frame):
-        """It reached its `until`."""
-        if self.is_over or frame.next != self.cursor or self.cursor < self.request.until:
+        """It reached its `until`, or another one took over its name."""
+        if frame.code == EndCode.TAKEN_OVER and self.session is not None and self.claim < self.session.claims:
+            self.is_over = "being taken over"
+        elif self.is_over or frame.next != self.cursor or self.cursor < self.request.until:
             raise Anomaly("P2", f"{self.topic.name}: a reader at {self.cursor} ends at {frame.next}")
-        self.is_over = "its end"
+        else:
+            self.is_over = "its end"
 
-    def settled(self, next_offset):
-        """Everything below is settled."""
+    def commits(self, request):
+        """A commit is on its way. If nobody will answer it, it may be settled from now on."""
+        if self.session is not None:
+            self.session.asks(request.next)
+        if not request.id:
+            self._settle(request.next)
+
+    def settled(self, next_offset, now_us):
+        """A commit was answered: everything below is settled."""
+        if self.session is not None:
+            self.session.settled(self, next_offset, now_us)
+        self._settle(next_offset)
+
+    def _settle(self, next_offset):
         if next_offset > self.cursor:
             raise Anomaly("CMT-1", f"{self.topic.name}: {next_offset} is committed, and {self.cursor} not delivered")
         self.committed = max(self.committed, next_offset)

@@ -28,7 +28,9 @@ class SentBatch:
         sender: whose order it keeps.
         order: its place among those that this sender sent.
         sent_us: when it was first sent; None before.
-        acked_us: when the broker said where it is.
+        answer, acked_us: what the broker said of it first, and when.
+        is_refused: the broker did not take it.
+        times_sent: how often it was sent.
         accepted_us: when the broker accepted it, as soon as that was said.
         offsets: of its messages, as far as known.
     """
@@ -38,7 +40,10 @@ class SentBatch:
     sender: object
     order: int
     sent_us: int | None = None
+    answer: object = None
     acked_us: int | None = None
+    is_refused: bool = False
+    times_sent: int = 0
     accepted_us: int | None = None
     offsets: dict[int, int] = field(default_factory=dict)
 
@@ -66,7 +71,10 @@ class TopicLedger:
     # -- what is sent ----------------------------------------------------------------------------------------
 
     def sent(self, batch, now_us):
-        """A batch is sent for the first time."""
+        """A batch is sent, perhaps not for the first time."""
+        batch.times_sent += 1
+        if batch.times_sent > 1:
+            return
         batch.sent_us = now_us
         for index, (_, payload) in enumerate(batch.messages):
             assert payload not in self._sent, "payloads are unique"
@@ -82,11 +90,23 @@ class TopicLedger:
             raise Anomaly("P3", f"{self.name}: of {count} messages {reply.stored} stored, {reply.compacted} compacted")
         if reply.compacted and not self.settings.compaction_window_ms:
             raise Anomaly("COM-2", f"{self.name} compacts nothing, and dropped {reply.compacted}")
-        batch.acked_us = now_us
+        if reply.duplicate and batch.times_sent < 2:
+            raise Anomaly("P3", f"{self.name}: a batch that was sent once is taken for a copy, and answered {reply}")
+        if batch.answer is not None:
+            self._check_duplicate(batch, reply)
+            return
+        batch.answer, batch.acked_us = reply, now_us
         self._dropped += ((batch, index) for index in range(count) if index not in kept)
         for number, index in enumerate(kept):
             self._place(reply.first_offset + number, batch, index)
         self.acked_end = max(self.acked_end, reply.first_offset + len(kept))
+
+    def _check_duplicate(self, batch, reply):
+        """A batch that is sent again is answered again, and not stored again (PUB-4)."""
+        first = batch.answer
+        known = first.first_offset, first.stored, first.compacted, first.dropped
+        if not reply.duplicate or (reply.first_offset, reply.stored, reply.compacted, reply.dropped) != known:
+            raise Anomaly("P3", f"{self.name}: a batch at {first.first_offset} is sent again, and answered {reply}")
 
     def delivered(self, frame, now_us):
         """The broker sends these messages to somebody."""
@@ -110,6 +130,8 @@ class TopicLedger:
 
     def _place(self, offset, batch, index):
         """This message has that offset, says the broker."""
+        if batch.is_refused:
+            raise Anomaly("P3", f"{self.name}: what was refused is stored as {offset}")
         known = self._at.setdefault(offset, (batch, index))
         if known != (batch, index):
             raise Anomaly("P1", f"{self.name}: offset {offset} is {self._name(batch, index)} and {self._name(*known)}")

@@ -10,6 +10,7 @@ from zaichik.broker.broker import Broker
 from zaichik.broker.server import Server
 
 from .network import SimulatedListener, Weather
+from .session_ledger import SessionLedger
 from .trace import Anomaly, Trace
 
 MICROSECONDS = 1_000_000
@@ -47,6 +48,7 @@ class World:
         anomaly: the first promise that was broken.
         is_published: all publishers are done.
         is_stopping: the broker was told to stop.
+        sessions: the books of names, by topic and name.
         books: of all connections, by their number.
         reasons: why they ended, by their number.
     """
@@ -64,6 +66,7 @@ class World:
         self.anomaly = None
         self.is_published = self.is_stopping = False
         self.books = {}
+        self.sessions = {}
         self.reasons = {}
         self.run = trio.CancelScope()
         self._weathers = self.random("weather").sample(WEATHERS, 2)
@@ -88,6 +91,10 @@ class World:
     def next_offset(self, topic):
         """Where the topic ends at this very moment: the one thing that is asked of the broker itself."""
         return self.broker.registry.get_or_create(topic, self.now_us()).ring.next_offset
+
+    def session(self, subscribe):
+        """The book of the name under which somebody subscribes."""
+        return self.sessions.setdefault((subscribe.topic, subscribe.name), SessionLedger())
 
     def met(self, number, book):
         """A client has connected."""
