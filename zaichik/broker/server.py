@@ -42,7 +42,7 @@ class Server:
         self.host, self.port = listener.host, listener.port
         self._listener = listener
         self._stopping = anyio.Event()
-        self._connections: set[Connection] = set()
+        self._connections: dict[Connection, None] = {}  # a set that keeps order, so that everything is repeatable
 
     @classmethod
     async def listening(
@@ -103,7 +103,7 @@ class Server:
         connection = Connection(stream, self.broker, peer)
         most = self.broker.settings.max_connections
         if len(self._connections) < most:
-            self._connections.add(connection)
+            self._connections[connection] = None
         else:  # it is not counted, however long it takes to go: others would be turned away for its sake
             problem = f"the broker has {most} connections, and that is as many as it may; try again later"
             connection.refuse(Refused(ErrorCode.TOO_MANY_CONNECTIONS, problem))
@@ -112,7 +112,7 @@ class Server:
         except Exception:
             logger.exception("%s: a bug ended this connection", peer)
         finally:
-            self._connections.discard(connection)
+            self._connections.pop(connection, None)
 
     async def _sweep_forever(self) -> None:
         while True:

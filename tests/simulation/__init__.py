@@ -1,0 +1,13 @@
+"""The whole broker in a simulated world: a network in memory, a clock that jumps, a scheduler that follows a seed.
+
+Everything that happens follows from one number, the seed: who connects and what they want, in which pieces bytes come
+and how late, who stops reading, whose cable is pulled, which task runs first. So a fault that shows once in a thousand
+runs shows every time once its seed is known, and a run can be read afterwards, line by line. Nobody waits for time to
+pass, either: when all tasks wait, the clock jumps to the next thing that happens.
+
+The broker is the real one, from `Server` down. Only the sockets below it and the clock are replaced.
+
+Reading order: `trace` (what happened), `network` (sockets in memory), `topic_ledger` and `subscription_ledger` (the
+promises, as a bookkeeper sees them), `conversation` (one connection's book: what was asked, said and heard), `client`,
+`publisher`, `reader` and `trouble` (the actors), `inspection` (looks inside the broker), `world`, `scenario`.
+"""

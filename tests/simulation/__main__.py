@@ -1,0 +1,97 @@
+"""Let the broker live through many simulated worlds, and tell which of them shows a fault.
+
+Everything in a world follows from its seed: the same seed shows the same fault, line by line, as often as you like.
+"""
+
+import argparse
+import sys
+import time
+
+from .scenario import run
+
+INTERRUPTED = 130  # the exit code after Ctrl-C
+SHOWN_SECONDS = 0.2  # between two lines of progress
+EXAMPLES = """
+examples:
+  python -m tests.simulation                          # seeds 0 to 99
+  python -m tests.simulation --seeds 5000 --from 1000
+  python -m tests.simulation --seed 22                # one of them: is there a fault, and what came before it?
+  python -m tests.simulation --seed 22 --trace        # all that happens in it
+
+exit codes: 0 no fault was found, 1 one was, 2 wrong options, 130 Ctrl-C
+"""
+
+
+def parse(arguments):
+    """The options."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.simulation",
+        description=__doc__,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--seeds", type=int, default=100, metavar="N", help="how many (default 100)")
+    parser.add_argument("--from", type=int, default=0, metavar="N", dest="first", help="the first of them (default 0)")
+    parser.add_argument("--seed", type=int, metavar="N", help="only this one")
+    parser.add_argument("--trace", action="store_true", help="print all that happens; with --seed")
+    options = parser.parse_args(arguments)
+    if options.trace and options.seed is None:
+        parser.error("--trace prints one world: name it with --seed N")
+    if options.seeds < 1:
+        parser.error(f"--seeds is {options.seeds}; it must be at least 1")
+    return options
+
+
+def show(seed):
+    """Print all that happens in one world; whether there was a fault."""
+    outcome = run(seed)
+    for line in outcome.trace.lines():
+        print(line)
+    print(outcome.summary())
+    return outcome.anomaly is not None
+
+
+def search(seeds):
+    """Go through them up to the first fault; whether there was one."""
+    started, shown, simulated, messages = time.perf_counter(), 0.0, 0.0, 0
+    is_terminal = sys.stderr.isatty()
+    for count, seed in enumerate(seeds, start=1):
+        outcome = run(seed)
+        simulated += outcome.seconds
+        messages += outcome.messages
+        if outcome.anomaly:
+            print("\r\033[K" if is_terminal else "", end="", file=sys.stderr)
+            print(outcome.report())
+            return True
+        passed = time.perf_counter() - started
+        if is_terminal and (passed - shown > SHOWN_SECONDS or count == len(seeds)):
+            shown = passed
+            print(f"\r\033[K{count} of {len(seeds)} worlds, no fault", end="", file=sys.stderr, flush=True)
+    print("\n" if is_terminal else "", end="", file=sys.stderr)
+    print(
+        f"seeds {seeds[0]} to {seeds[-1]}: no fault in {len(seeds)} worlds, {simulated:,.0f} simulated seconds and "
+        f"{messages:,} deliveries. It took {passed:.1f} s: {len(seeds) / passed:.1f} worlds and "
+        f"{simulated / passed:,.0f} simulated seconds a second."
+    )
+    return False
+
+
+def main(arguments=None):
+    """The exit code."""
+    options = parse(arguments)
+    try:
+        if options.trace:
+            return int(show(options.seed))
+        if options.seed is not None:
+            return int(search(range(options.seed, options.seed + 1)))
+        return int(search(range(options.first, options.first + options.seeds)))
+    except KeyboardInterrupt:
+        print("\nstopped", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:  # whoever read the trace has seen enough
+        sys.stderr.close()
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,135 @@
+"""Looks inside the broker: what no client can see must be bounded, add up, and be gone when nobody is there.
+
+A look takes no time and changes nothing, so it may come between any two steps. It comes about once a second.
+"""
+
+from collections import Counter
+
+from zaichik.broker.session import Session
+from zaichik_protocol import FOREVER
+
+from .network import RECEIVE_BYTES
+from .trace import Anomaly
+
+SWEEP_US = 1_000_000
+LARGEST_REPLY = 4 * 1024  # a page of what the broker knows, of as many names as are asked for here
+
+
+def _bounded(what, value, most):
+    if value > most:
+        raise Anomaly("P6", f"{what}: {value}, and {most} is the most")
+
+
+class Inspector:
+    """Looks whenever it is asked to, and after every sweep.
+
+    Args:
+        world: where it looks.
+    """
+
+    def __init__(self, world):
+        self._world = world
+        self._swept_us = world.now_us()
+        self._sweep = world.broker.sweep
+        world.broker.sweep = self._sweep_and_look
+
+    def _sweep_and_look(self):
+        """After a sweep nothing is left that time has freed (RET-1, RET-7)."""
+        self._sweep()
+        now_us = self._swept_us = self._world.now_us()
+        for topic in self._world.broker.registry:
+            ring, ttl_ms = topic.ring, topic.settings.retention_ttl_ms
+            if ring.head == ring.next_offset:
+                continue
+            is_over = 0 < ttl_ms < FOREVER and ring.entry(ring.head).accepted_us + ttl_ms * 1000 <= now_us
+            if is_over or (not ttl_ms and ring.head < topic.needed()):
+                self._world.fail(Anomaly("P4", f"{topic.name}: a sweep has left {ring.head}, which nobody can be sent"))
+
+    def look(self):
+        """Look at everything.
+
+        Raises:
+            Anomaly: something is not as it should be.
+        """
+        broker = self._world.broker
+        _bounded("µs since the last sweep", self._world.now_us() - self._swept_us, SWEEP_US)
+        for topic in broker.registry:
+            self._look_at_topic(topic)
+        _bounded("topics", len(broker.registry), broker.settings.max_topics)
+        _bounded("producers", len(broker.producers), broker.settings.max_producers)
+        _bounded("named subscriptions", len(broker.sessions), broker.settings.max_sessions)
+        budget = broker.registry.budget
+        held = sum(topic.ring.bytes for topic in broker.registry if topic.ring.budget is budget)
+        if budget.used != held:
+            raise Anomaly("P6", f"all topics hold {held} bytes, and {budget.used} are counted")
+        _bounded("bytes of all topics", sum(topic.ring.bytes for topic in broker.registry), broker.settings.max_bytes)
+        _bounded("connections", len(self._world.server._connections), broker.settings.max_connections)
+        for connection in self._world.server._connections:
+            self._look_at_connection(connection)
+
+    def _look_at_topic(self, topic):
+        ring, settings = topic.ring, topic.settings
+        resident = ring.next_offset - ring.head
+        _bounded(f"messages of {topic.name}", resident, settings.capacity)
+        _bounded(f"bytes of {topic.name}", ring.bytes, settings.max_bytes)
+        if ring.next_offset != resident + ring.expired + ring.evicted:
+            raise Anomaly("P2", f"{topic.name}: stored is not resident + expired + evicted")
+        if topic.published != ring.next_offset + topic.compacted:
+            raise Anomaly("P2", f"{topic.name}: published is not stored + compacted")
+        if topic.window is not None:
+            _bounded(f"keys of {topic.name}", len(topic.window), settings.max_keys)
+
+    def _look_at_connection(self, connection):
+        settings, manager = self._world.settings, connection._manager
+        book = self._world.books[int(connection._peer.rpartition(":")[2])]
+        if not self._world.is_stopping:
+            _bounded(f"bytes of replies to {book.name}", manager.reply_bytes, settings.max_replies + LARGEST_REPLY)
+            _bounded(f"output of {book.name}", len(connection._unsent), settings.soft_output + settings.max_frame)
+        _bounded(f"input of {book.name}", connection._decoder.buffered, settings.max_frame + 4 + RECEIVE_BYTES)
+        _bounded(f"subscriptions of {book.name}", len(manager.subscriptions), settings.max_subscriptions)
+        for number, subscription in manager.subscriptions.items():
+            self._look_at_subscription(book, subscription, book.subscriptions.get(number))
+
+    def _look_at_subscription(self, book, subscription, ledger):
+        topic = subscription.topic
+        delivered, skipped, ahead = subscription.delivered, subscription.skipped, subscription.ahead
+        since_start = topic.ring.next_offset - subscription.start
+        if since_start != delivered + skipped + ahead:
+            raise Anomaly(
+                "P2", f"{book.name}, {topic.name}: {since_start} since it began, {delivered}+{skipped}+{ahead}"
+            )
+        if ledger and (ledger.cursor, ledger.delivered, ledger.skipped) != (subscription.cursor, delivered, skipped):
+            told = f"it was told up to {ledger.cursor}: {ledger.delivered} messages, {ledger.skipped} lagged"
+            raise Anomaly("P2", f"{book.name}, {topic.name}: {told}; not {subscription.cursor}: {delivered}, {skipped}")
+        if ahead and not subscription.in_flight and not subscription.is_ready and not subscription.ended:
+            raise Anomaly("P5", f"{book.name}, {topic.name}: {ahead} are ahead, none in flight, and it was not woken")
+        if not subscription.ended and subscription not in topic.readers:
+            raise Anomaly("P2", f"{book.name} reads {topic.name}, which does not know it")
+
+
+def check_nothing_left(world):
+    """Nobody is there any more: so nothing of them may be (CLO-3)."""
+    broker = world.broker
+    left = {"conversations": len(broker.managers), "connections": len(world.server._connections)}
+    for topic in broker.registry:
+        left[f"readers of {topic.name}"] = len(topic.readers)
+        left[f"places in {topic.name}"] = sum(not isinstance(place, Session) for place in topic.places)
+        left[f"who waits for {topic.name}"] = len(topic.ring._waiting)
+    if any(left.values()):
+        raise Anomaly("CLO-3", ", ".join(f"{count} {what}" for what, count in left.items() if count))
+
+
+def check_reasons(world):
+    """Every connection that was accepted has ended for a reason that fits what was said, and was counted (P7)."""
+    ends, words = world.broker.ends, {number: reason.partition(":")[0] for number, reason in world.reasons.items()}
+    if Counter(words.values()) != ends:
+        raise Anomaly("P7", f"the log tells of {dict(Counter(words.values()))}, and counted are {dict(ends)}")
+    if len(words) != world.broker._connections:
+        raise Anomaly("P7", f"{world.broker._connections} connections were accepted, and {len(words)} have a reason")
+    for number, word in words.items():
+        book = world.books[number]
+        allowed = {"GONE", "STOPPED" if world.is_stopping else "GONE", book.told or "CLOSED"}
+        if not book.is_good:
+            allowed |= {"SLOW_CONSUMER"} | ({"NOT_ZAICHIK"} if not book.told else set())
+        if word not in allowed:
+            raise Anomaly("P7", f"{book.name} was told {book.told or 'nothing'}, and has ended with {word}")

@@ -1,0 +1,261 @@
+"""Bugs for the simulation to find: each a slip in the real broker, with the promise whose breach must be noticed.
+
+A bug is a function that takes pytest's `monkeypatch` and plants it. Where a method is given as a whole, the line that
+differs from the real one has a comment.
+"""
+
+from functools import partial
+from unittest.mock import patch
+
+import anyio
+
+from zaichik.broker.broker import Broker
+from zaichik.broker.compaction import CompactionWindow
+from zaichik.broker.connection import Connection
+from zaichik.broker.deadlines import Deadlines
+from zaichik.broker.ring import BroadcastRing
+from zaichik.broker.server import Server
+from zaichik.broker.subscription import Subscription
+from zaichik.broker.subscription_manager import SubscriptionManager
+from zaichik.broker.topic_controller import TopicController
+from zaichik_protocol import Unsubscribed
+
+BUGS = {}
+
+
+def bug(*promises):
+    """Breaks these promises, one of which must be named."""
+
+    def register(plant):
+        BUGS[plant.__name__] = plant, promises
+        return plant
+
+    return register
+
+
+def _around(monkeypatch, cls, name, make):
+    """Replace a method by what `make` makes of the real one."""
+    monkeypatch.setattr(cls, name, make(getattr(cls, name)))
+
+
+# -- topics ----------------------------------------------------------------------------------------------------
+
+
+@bug("P4")
+def a_message_lives_a_moment_too_long(monkeypatch):
+    _around(monkeypatch, TopicController, "expire", lambda real: lambda self, now_us: real(self, now_us - 1))
+
+
+@bug("P4")
+def what_expired_is_not_freed(monkeypatch):
+    monkeypatch.setattr(TopicController, "sweep", lambda self, now_us: None)
+
+
+@bug("P3")
+def the_head_is_one_too_far_after_an_eviction(monkeypatch):
+    def make(real):
+        def evict(self):
+            before = self.head
+            real(self)
+            if self.head > before:
+                self.evicted += 1
+                self._drop_below(self.head + 1)
+
+        return evict
+
+    _around(monkeypatch, BroadcastRing, "_evict", make)
+
+
+@bug("P6")
+def the_ring_holds_one_message_too_many(monkeypatch):
+    def make(real):
+        def evict(self):
+            self.capacity += 1
+            real(self)
+            self.capacity -= 1
+
+        return evict
+
+    _around(monkeypatch, BroadcastRing, "_evict", make)
+
+
+@bug("P5")
+def a_wake_up_is_lost(monkeypatch):
+    def make(real):
+        def append(self, batch, accepted_us):
+            if len(self._waiting) > 1:
+                self._waiting.popitem()
+            return real(self, batch, accepted_us)
+
+        return append
+
+    _around(monkeypatch, BroadcastRing, "append", make)
+
+
+@bug("COM-2")
+def a_window_closes_a_moment_late(monkeypatch):
+    _around(monkeypatch, CompactionWindow, "close", lambda real: lambda self, now_us: real(self, now_us - 1))
+
+
+@bug("COM-2", "P3")
+def a_window_closes_at_every_sweep(monkeypatch):
+    def make(real):
+        def sweep(self, now_us):
+            real(self, now_us)
+            if self.window is not None:
+                self.window._opened_us.clear()
+
+        return sweep
+
+    _around(monkeypatch, TopicController, "sweep", make)
+
+
+# -- subscriptions ---------------------------------------------------------------------------------------------
+
+
+@bug("P2")
+def lag_is_swallowed(monkeypatch):
+    def make(real):
+        def skip(self, to_offset):
+            real(self, to_offset)
+            return self._next_frame()
+
+        return skip
+
+    _around(monkeypatch, Subscription, "_skip", make)
+
+
+@bug("CMT-1")
+def every_commit_leaks_credit(monkeypatch):
+    def make(real):
+        def commit(self, next_offset):
+            self.credit += next_offset > self.committed
+            return real(self, next_offset)
+
+        return commit
+
+    _around(monkeypatch, Subscription, "commit", make)
+
+
+@bug("P5")
+def a_commit_wakes_nobody(monkeypatch):
+    def make(real):
+        def commit(self, next_offset):
+            with patch.object(self, "make_ready", lambda: None):
+                return real(self, next_offset)
+
+        return commit
+
+    _around(monkeypatch, Subscription, "commit", make)
+
+
+@bug("P2", "CLO-3")
+def a_message_follows_unsubscribed(monkeypatch):
+    def make_drop(real):
+        def drop(self, dropped):
+            real(self, dropped)
+            self.late = dropped
+
+        return drop
+
+    def make_send(real):
+        def send(self, frame):
+            real(self, frame)
+            if isinstance(frame, Unsubscribed) and (late := self.late.take(self._broker.clock.now_us())):
+                real(self, late)
+
+        return send
+
+    _around(monkeypatch, SubscriptionManager, "_drop", make_drop)
+    _around(monkeypatch, SubscriptionManager, "_send", make_send)
+
+
+@bug("CLO-3", "P4")
+def a_reader_that_has_left_stays_at_its_topic(monkeypatch):
+    monkeypatch.setattr(TopicController, "detach", lambda self, reader: self.ring.stop_waiting(reader))
+
+
+# -- connections -----------------------------------------------------------------------------------------------
+
+
+@bug("P2", "P5", "ERR")
+def what_the_socket_did_not_take_is_forgotten(monkeypatch):
+    def make(real):
+        def take_turn(self):
+            is_something = real(self)
+            self._unsent = b""
+            return is_something
+
+        return take_turn
+
+    _around(monkeypatch, Connection, "_take_turn", make)
+
+
+@bug("P2", "P5")
+def a_send_that_is_interrupted_starts_again(monkeypatch):
+    async def send_rest(self):
+        rest, self._unsent = self._unsent, b""
+        sent = 0
+        while sent < len(rest):
+            with anyio.fail_after(self._broker.settings.write_timeout):
+                await self._stream.wait_writable()
+            sent = self._stream.send_nowait(rest)  # not rest[sent:], nor added up
+
+    monkeypatch.setattr(Connection, "_send_rest", send_rest)
+
+
+@bug("P5", "CLO-3")
+def who_waits_for_room_is_never_told(monkeypatch):
+    async def pause(self):
+        if self._manager.reply_bytes > self._broker.settings.max_replies:
+            await anyio.Event().wait()  # not self._room
+        else:
+            await anyio.lowlevel.checkpoint()
+
+    monkeypatch.setattr(Connection, "_pause", pause)
+
+
+@bug("P6")
+def requests_are_read_however_many_replies_wait(monkeypatch):
+    none = -(2**40)
+
+    def make(real):
+        def apply_some(self):
+            manager = self._manager
+            manager.reply_bytes += none
+            is_all = real(self)
+            manager.reply_bytes -= none if manager.reply_bytes < 0 else 0  # else a turn has sent them
+            return is_all
+
+        return apply_some
+
+    _around(monkeypatch, Connection, "_apply_some", make)
+
+
+@bug("P6")
+def nobody_looks_at_the_clock(monkeypatch):
+    monkeypatch.setattr(Deadlines, "look", lambda self, *_, **__: None)
+
+
+@bug("P7")
+def an_end_is_not_counted(monkeypatch):
+    def make(real):
+        def disconnect(self, manager, reason):
+            real(self, manager, reason)
+            self.ends.pop("GONE", None)
+
+        return disconnect
+
+    _around(monkeypatch, Broker, "disconnect", make)
+
+
+@bug("P5")
+def a_stopping_broker_waits_for_its_clients(monkeypatch):
+    def make(real):
+        async def serve_connections(self):
+            with patch.object(anyio, "current_time", partial(float, "inf")):
+                await real(self)
+
+        return serve_connections
+
+    _around(monkeypatch, Server, "_serve_connections", make)

@@ -1,0 +1,201 @@
+"""What a seed stands for: which topics there are, who comes, when the broker stops. And how to run it."""
+
+from dataclasses import dataclass
+from functools import partial
+from unittest.mock import patch
+
+import trio
+import trio.testing
+
+from zaichik.background import BackgroundTasks
+from zaichik.broker.settings import KIB, BrokerSettings, TopicSettings
+from zaichik_protocol import FOREVER, CreateTopic, Overflow
+
+from .client import Lost, connected
+from .guests import GUESTS
+from .inspection import Inspector, check_nothing_left, check_reasons
+from .publisher import Publisher
+from .reader import Reader
+from .topic_ledger import TopicLedger
+from .trace import Anomaly, Trace
+from .trouble import TROUBLE, sipper
+from .world import World
+
+LONGEST = 5000  # simulated seconds: what has not ended by then never will
+DRAIN = 1  # simulated seconds on top of the drain timeout
+LAST_LINES = 40
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a seed.
+
+    Attributes:
+        seed: which.
+        anomaly: the first promise that was broken; None if all were kept.
+        seconds: simulated.
+        trace: all that happened.
+        messages: delivered to anybody.
+    """
+
+    seed: int
+    anomaly: Anomaly | None
+    seconds: float
+    trace: Trace
+    messages: int
+
+    def summary(self):
+        """One line."""
+        return f"seed {self.seed}: {self.anomaly or f'no fault in {self.seconds:.0f} simulated seconds'}"
+
+    def report(self):
+        """The anomaly, and what happened before it."""
+        lines = "\n".join(self.trace.lines(LAST_LINES))
+        return f"{self.summary()}\n{lines}\nall of it: python -m tests.simulation --seed {self.seed} --trace"
+
+
+def run(seed):
+    """Live through what the seed stands for."""
+    core = trio._core._run  # the scheduler's own source of random numbers, and its switch for using only that
+    core._r.seed(seed)
+    with patch.object(core, "_ALLOW_DETERMINISTIC_SCHEDULING", True):
+        return trio.run(_live, seed, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+def make_world(seed):
+    """The broker's settings and the topics: everything small, so that every limit is reached."""
+    settings = BrokerSettings(
+        max_message=2 * KIB, max_batch=16, max_frame=4 * KIB, max_connections=14, max_topics=6, max_subscriptions=6,
+        soft_output=4 * KIB, max_replies=2 * KIB,
+    )  # fmt: skip
+    world = World(seed, settings, [])
+    random = world.random("topics")
+    if is_squeezed := random.random() < 0.2:
+        settings = BrokerSettings(**{**settings.limits(), "max_bytes": 12 * KIB})
+        world = World(seed, settings, [])
+    topics = {
+        "live": TopicSettings(capacity=random.choice([16, 100, 1000])),
+        "short": TopicSettings(random.choice([500, 1000, 2500]), capacity=random.choice([30, 1000])),
+        "ring": TopicSettings(FOREVER, capacity=random.choice([16, 50, 400])),
+        "bytes": TopicSettings(FOREVER, max_bytes=random.choice([5 * KIB, 20 * KIB])),
+        "full": TopicSettings(FOREVER, capacity=random.choice([16, 60]), max_bytes=5 * KIB, overflow=Overflow.REJECT),
+        "keys": TopicSettings(random.choice([2000, FOREVER]), random.choice([500, 2500, 30_000]), capacity=200),
+    }
+    for name, topic in topics.items():
+        may_pay = is_squeezed and topic.overflow == Overflow.EVICT
+        world.topics[name] = TopicLedger(name, topic, is_squeezed=may_pay)
+    return world
+
+
+async def _live(seed):
+    world = make_world(seed)
+    with world.listening_to_the_log(), world.run:
+        world.run.deadline = LONGEST
+        try:
+            await _Cast(world).play()
+        except Anomaly as anomaly:
+            world.fail(anomaly)
+    if world.run.cancelled_caught and world.anomaly is None:
+        world.anomaly = Anomaly("P5", f"it has not ended after {LONGEST} s")
+    told = sum(book.delivered for each in world.books.values() for book in each.subscriptions.values())
+    return Outcome(seed, world.anomaly, trio.current_time(), world.trace, told)
+
+
+class _Cast:
+    """Everybody who takes part."""
+
+    def __init__(self, world):
+        self.world = world
+        self.random = world.random("cast")
+        self._stopped = trio.Event()
+
+    async def play(self):
+        """From the first connection until the broker has stopped and nothing is left."""
+        world = self.world
+        async with BackgroundTasks() as background:
+            background.group.start_soon(self._serve)
+            background.group.start_soon(self._inspect)
+            await self._create_topics()
+            guests = self.random.choices(TROUBLE + GUESTS, k=self.random.randint(0, 8))
+            if self.random.random() < 0.3:
+                background.group.start_soon(self._stop_after, self.random.choice([3, 30, 100]))
+                guests.append(sipper)  # who would keep the broker from stopping
+            await self._all_come_and_go(guests)
+            if not world.is_stopping:
+                await trio.sleep(world.settings.session_ttl + 5)  # by then, the last connection was given up, too
+                if world.broker.sessions:
+                    raise Anomaly("CLO-3", f"{len(world.broker.sessions)} positions are kept for nobody")
+                check_nothing_left(world)
+            await self._stop()
+        check_nothing_left(world)
+        check_reasons(world)
+        for topic in world.topics.values():
+            topic.check_windows()
+
+    async def _serve(self):
+        await self.world.server.run()
+        self._stopped.set()
+
+    async def _stop(self):
+        """Stop the broker; it must be gone in time, whatever its clients do (CLO-2)."""
+        world = self.world
+        if not world.is_stopping:
+            world.is_stopping = True
+            world.trace.add(world.time(), "the broker", "is told to stop")
+            world.server.stop()
+        with trio.move_on_after(world.settings.drain_timeout + DRAIN):
+            await self._stopped.wait()
+        if not self._stopped.is_set():
+            raise Anomaly("P5", "the broker does not stop, for the sake of a client")
+
+    async def _stop_after(self, seconds):
+        await trio.sleep(seconds)
+        await self._act(self._stop)
+
+    async def _inspect(self):
+        inspector = Inspector(self.world)
+        try:
+            while not self._stopped.is_set():
+                inspector.look()
+                await trio.sleep(self.random.choice([0.3, 1.1, 2]))
+        except Anomaly as anomaly:
+            self.world.fail(anomaly)
+
+    async def _create_topics(self):
+        async with connected(self.world, "creator", self.random) as client:
+            await client.hello()
+            for name, topic in self.world.topics.items():
+                await client.ask(CreateTopic, name, topic.settings.pairs())
+            await client.close()
+
+    async def _all_come_and_go(self, guests):
+        world, random, names = self.world, self.random, list(self.world.topics)
+        async with trio.open_nursery() as others:
+            others.start_soon(self._act, Reader(world, "witness", names, is_auditor=True).run)
+            for number in range(random.randint(2, 4)):
+                reader = Reader(world, f"reader-{number}", random.sample(names, random.randint(1, 3)))
+                others.start_soon(self._act, reader.run)
+            for number, guest in enumerate(guests):
+                name = f"{guest.__name__}-{number}"
+                act = partial(self._visit, guest, name, world.random(name))
+                others.start_soon(self._act, act)
+            async with trio.open_nursery() as publishers:
+                for number in range(random.randint(1, 3)):
+                    publisher = Publisher(world, f"publisher-{number}", random.sample(names, random.randint(1, 5)))
+                    publishers.start_soon(self._act, publisher.run)
+            world.is_published = True
+            await self._act(Reader(world, "latecomer", names, is_auditor=True).run)
+
+    async def _visit(self, guest, name, random):
+        await trio.sleep(random.choice([0, 1, 10, 40]))
+        try:
+            await guest(self.world, name, random)
+        except Lost as lost:
+            if guest in GUESTS and str(lost) != "TOO_MANY_CONNECTIONS" and not self.world.is_stopping:
+                raise Anomaly("P5", f"{name} was lost: {lost}") from lost
+
+    async def _act(self, act):
+        try:
+            await act()
+        except Anomaly as anomaly:
+            self.world.fail(anomaly)

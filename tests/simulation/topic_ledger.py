@@ -1,0 +1,217 @@
+"""What is known about a topic from outside: who sent which bytes, where they stand, and whether they may be gone.
+
+A topic is known only by what clients sent and what the broker said to anybody; the broker's own state is not looked
+at. Each payload is sent once, so a payload names its message. The first time an offset is heard of, in an answer or in
+a delivery, its message is written down; ever after, to everybody, it must be that one (P1).
+
+Where something is not known (a batch whose publisher was cut off may be stored or not) the ledger believes the broker:
+it never reports what could have been right.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from zaichik_protocol import FOREVER
+
+from .trace import Anomaly
+
+LARGEST_BATCH = 4096  # bytes: what a batch may have of which nothing is known
+
+
+@dataclass(eq=False, slots=True)
+class SentBatch:
+    """A batch on its way, and what became of it.
+
+    Attributes:
+        messages: (key, payload) pairs.
+        size: bytes of it in a ring.
+        sender: whose order it keeps.
+        order: its place among those that this sender sent.
+        sent_us: when it was first sent; None before.
+        answer, acked_us: what the broker said of it first, and when.
+        is_refused: the broker did not take it.
+        times_sent: how often it was sent.
+        accepted_us: when the broker accepted it, as soon as that was said.
+        offsets: of its messages, as far as known.
+    """
+
+    messages: list
+    size: int
+    sender: object
+    order: int
+    sent_us: int | None = None
+    answer: object = None
+    acked_us: int | None = None
+    is_refused: bool = False
+    times_sent: int = 0
+    accepted_us: int | None = None
+    offsets: dict[int, int] = field(default_factory=dict)
+
+
+class TopicLedger:
+    """One topic.
+
+    Args:
+        name: its name.
+        settings: the `TopicSettings` it was created with.
+        is_squeezed: whether other topics may take its room (RET-10); then anything may be gone at any time.
+    """
+
+    def __init__(self, name, settings, *, is_squeezed=False):
+        self.name = name
+        self.settings = settings
+        self.is_squeezed = is_squeezed
+        self.epoch = 0
+        self.acked_end = 0  # every offset below was said to be taken
+        self._sent = {}  # payload: batch and index
+        self._at = {}  # offset: batch and index
+        self._dropped = []  # batch and index
+        self._last_order = {}  # sender: order and offset of its latest batch that is known
+
+    # -- what is sent ----------------------------------------------------------------------------------------
+
+    def sent(self, batch, now_us):
+        """A batch is sent, perhaps not for the first time."""
+        batch.times_sent += 1
+        if batch.times_sent > 1:
+            return
+        batch.sent_us = now_us
+        for index, (_, payload) in enumerate(batch.messages):
+            assert payload not in self._sent, "payloads are unique"
+            self._sent[payload] = batch, index
+
+    # -- what is said ----------------------------------------------------------------------------------------
+
+    def published(self, batch, reply, now_us):
+        """The broker said what became of a batch."""
+        count = len(batch.messages)
+        kept = [i for i in range(count) if not (reply.dropped and reply.dropped[i >> 3] >> (i & 7) & 1)]
+        if (reply.stored, reply.compacted) != (len(kept), count - len(kept)):
+            raise Anomaly("P3", f"{self.name}: of {count} messages {reply.stored} stored, {reply.compacted} compacted")
+        if reply.compacted and not self.settings.compaction_window_ms:
+            raise Anomaly("COM-2", f"{self.name} compacts nothing, and dropped {reply.compacted}")
+        if reply.duplicate and batch.times_sent < 2:
+            raise Anomaly("P3", f"{self.name}: a batch that was sent once is taken for a copy, and answered {reply}")
+        if batch.answer is not None:
+            self._check_duplicate(batch, reply)
+            return
+        batch.answer, batch.acked_us = reply, now_us
+        self._dropped += ((batch, index) for index in range(count) if index not in kept)
+        for number, index in enumerate(kept):
+            self._place(reply.first_offset + number, batch, index)
+        self.acked_end = max(self.acked_end, reply.first_offset + len(kept))
+
+    def _check_duplicate(self, batch, reply):
+        """A batch that is sent again is answered again, and not stored again (PUB-4)."""
+        first = batch.answer
+        known = first.first_offset, first.stored, first.compacted, first.dropped
+        if not reply.duplicate or (reply.first_offset, reply.stored, reply.compacted, reply.dropped) != known:
+            raise Anomaly("P3", f"{self.name}: a batch at {first.first_offset} is sent again, and answered {reply}")
+
+    def delivered(self, frame, now_us):
+        """The broker sends these messages to somebody."""
+        ttl_ms = self.settings.retention_ttl_ms
+        if ttl_ms not in (0, FOREVER) and now_us >= frame.accepted_us + ttl_ms * 1000:
+            late = now_us - frame.accepted_us - ttl_ms * 1000
+            raise Anomaly("P4", f"{self.name}: offset {frame.base} is delivered {late} µs after its time")
+        pairs = zip(frame.batch.keys(), frame.batch.each_payload(), strict=True)
+        for offset, (key, payload) in enumerate(pairs, start=frame.base):
+            batch, index = self._sent.get(payload, (None, 0))
+            if batch is None or batch.messages[index][0] != key:
+                raise Anomaly(
+                    "P3", f"{self.name}: what is delivered as offset {offset} was never sent: {payload[:40]!r}"
+                )
+            self._place(offset, batch, index)
+            if batch.accepted_us is None and batch.sent_us <= frame.accepted_us <= now_us:
+                batch.accepted_us = frame.accepted_us
+            if batch.accepted_us != frame.accepted_us:
+                times = f"sent at {batch.sent_us}, said to be accepted at {frame.accepted_us}, not {batch.accepted_us}"
+                raise Anomaly("P1", f"{self.name}: offset {offset} was {times}")
+
+    def _place(self, offset, batch, index):
+        """This message has that offset, says the broker."""
+        if batch.is_refused:
+            raise Anomaly("P3", f"{self.name}: what was refused is stored as {offset}")
+        known = self._at.setdefault(offset, (batch, index))
+        if known != (batch, index):
+            raise Anomaly("P1", f"{self.name}: offset {offset} is {self._name(batch, index)} and {self._name(*known)}")
+        place = batch.offsets.setdefault(index, offset)
+        if place != offset:
+            raise Anomaly("P1", f"{self.name}: {self._name(batch, index)} is stored at {place} and at {offset}")
+        before, after = batch.offsets.get(index - 1, offset - 1), batch.offsets.get(index + 1, offset + 1)
+        if (before, after) != (offset - 1, offset + 1):
+            raise Anomaly("P1", f"{self.name}: the batch around offset {offset} is torn apart")
+        order, place = self._last_order.get(batch.sender, (batch.order, offset))
+        if (order < batch.order and offset < place) or (batch.order < order and place < offset):
+            raise Anomaly("P1", f"{self.name}: offsets {place} and {offset} of one sender are not in its order")
+        if batch.order >= order:
+            self._last_order[batch.sender] = batch.order, offset
+
+    def _name(self, batch, index):
+        return batch.messages[index][1].partition(b" ")[0].decode()
+
+    # -- what may be gone ------------------------------------------------------------------------------------
+
+    def batch(self, offset):
+        """The batch of that message; None if nobody has said."""
+        return self._at.get(offset, (None, 0))[0]
+
+    def accepted_us(self, offset):
+        """When that message was accepted; None if nobody has said so."""
+        batch = self.batch(offset)
+        return batch and batch.accepted_us
+
+    def may_be_gone(self, offset, next_offset, now_us):
+        """Whether that message may be gone by now, in a topic that ends before `next_offset` (RET-1, RET-6)."""
+        return (
+            self.is_squeezed
+            or next_offset - offset > self.settings.capacity
+            or self._is_expired(offset, now_us)
+            or self._bytes_from(offset, next_offset) > self.settings.max_bytes
+        )
+
+    def _is_expired(self, offset, now_us):
+        ttl_ms = self.settings.retention_ttl_ms
+        if ttl_ms in (0, FOREVER):
+            return False
+        batch = self.batch(offset)
+        if batch is None:
+            return True
+        accepted_us = batch.sent_us if batch.accepted_us is None else batch.accepted_us
+        return now_us >= accepted_us + ttl_ms * 1000
+
+    def _bytes_from(self, offset, next_offset):
+        """Bytes of the batches from that message's on: as many as they can be at most."""
+        size, last = 0, None
+        for at in range(offset, next_offset):
+            batch = self.batch(at)
+            if batch is None:
+                size += LARGEST_BATCH
+            elif batch is not last:
+                size += batch.size
+            last = batch
+            if size > self.settings.max_bytes:
+                break
+        return size
+
+    # -- what was compacted ----------------------------------------------------------------------------------
+
+    def check_windows(self):
+        """Of the messages of one key, the first of each window was stored, and no other (COM-2); asked at the end."""
+        window_us = self.settings.compaction_window_ms * 1000
+        opened_us = defaultdict(list)
+        for offset in sorted(self._at) if window_us else ():
+            batch, index = self._at[offset]
+            key = batch.messages[index][0]
+            if key and batch.accepted_us is not None:
+                if opened_us[key] and batch.accepted_us < opened_us[key][-1] + window_us:
+                    raise Anomaly(
+                        "COM-2", f"{self.name}: offset {offset} is stored, and key {key!r} had its window open"
+                    )
+                opened_us[key].append(batch.accepted_us)
+        for batch, index in self._dropped:
+            key = batch.messages[index][0]
+            places = [at for at, (each, i) in self._at.items() if each.messages[i][0] == key]
+            is_known = all(self.accepted_us(at) is not None for at in places) and len(self._at) == self.acked_end
+            if is_known and not any(batch.sent_us - window_us < us <= batch.acked_us for us in opened_us[key]):
+                raise Anomaly("COM-2", f"{self.name}: {self._name(batch, index)} was dropped, and no window was open")
