@@ -1,0 +1,63 @@
+"""What is true of a broker after every step, whatever its clients have sent.
+
+The conservation laws of docs/semantics.md, each table and buffer within its limit, and nothing kept for nobody.
+"""
+
+from itertools import pairwise
+
+
+def check(broker):
+    """Raises what is not true."""
+    settings, topics = broker.settings, list(broker.registry)
+    assert len(topics) <= settings.max_topics
+    assert broker.registry.budget.used == sum(topic.ring.bytes for topic in topics) <= settings.max_bytes
+    readers = {id(topic): set() for topic in topics}
+    for manager in broker.managers.values():
+        _check_manager(manager, settings)
+        for subscription in manager.subscriptions.values():
+            _check_subscription(subscription)
+            if not subscription.ended:
+                readers[id(subscription.topic)].add(subscription)
+    for topic in topics:
+        assert set(topic.readers) == readers[id(topic)], "a topic knows its readers and no others"
+        _check_topic(topic)
+
+
+def _check_topic(topic):
+    ring, settings = topic.ring, topic.settings
+    assert topic.published == ring.next_offset + topic.compacted
+    assert ring.next_offset == (ring.next_offset - ring.head) + ring.expired + ring.evicted
+    assert 0 <= ring.next_offset - ring.head <= settings.capacity
+    alive = [entry for entry in ring._entries if entry]
+    assert ring.bytes == sum(len(entry.batch.data) for entry in alive) <= settings.max_bytes
+    assert len(ring._entries) == len(ring._bases) <= 2 * len(alive) + 1, "dead entries are forgotten"
+    assert all(one.end == next_.base and one.accepted_us <= next_.accepted_us for one, next_ in pairwise(alive))
+    assert not alive or (alive[0].base <= ring.head < alive[0].end and alive[-1].end == ring.next_offset)
+    assert set(ring._waiting) <= set(topic.readers)
+    if topic.window is not None:
+        assert len(topic.window) <= settings.max_keys
+    if topic.journal is not None:
+        assert len(topic.journal._winners) <= settings.max_keys
+        assert topic.journal.topic.published == topic.published, "the journal tells of every message"
+
+
+def _check_subscription(subscription):
+    ring = subscription.topic.ring
+    assert subscription.start + subscription.delivered + subscription.skipped == subscription.cursor
+    assert subscription.start <= subscription.committed <= subscription.cursor <= ring.next_offset
+    frames = list(subscription._frames)
+    assert subscription.in_flight == sum(end - first for first, end, _ in frames)
+    assert subscription.in_flight_bytes == sum(size for _, _, size in frames)
+    assert subscription.in_flight <= max(subscription.credit, 1), "no credit that was not given"
+    assert subscription.in_flight_bytes <= subscription.credit_bytes or len(frames) == 1
+    assert all(subscription.committed <= first < end <= subscription.cursor for first, end, _ in frames)
+    assert subscription.ended or subscription.is_ready or not subscription.has_credit or not subscription.ahead or (
+        subscription.in_flight and subscription.topic.ring.next_offset > subscription.cursor
+    ), "who may be sent a message is not forgotten"  # fmt: skip
+
+
+def _check_manager(manager, settings):
+    assert len(manager.subscriptions) <= settings.max_subscriptions
+    assert manager.reply_bytes == sum(map(len, manager._out))
+    assert len(manager._ready) <= len(manager.subscriptions) + len({id(one) for one in manager._ready})
+    assert not (manager.closing and manager.subscriptions), "a conversation that ends reads nothing"
