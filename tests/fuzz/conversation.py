@@ -35,7 +35,7 @@ SETTINGS = BrokerSettings(
     max_subscriptions=3, soft_output=300, max_replies=200, topic=TopicSettings(capacity=40, max_bytes=1000, max_keys=5),
 )  # fmt: skip
 CLIENTS = 3
-STEPS = 60
+STEPS = 100
 KNOCKS = [b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x00\xf8\x01", b"SSH-2.0-x\r\n", b"*1\r\n$4\r\nPING\r\n"]
 
 
@@ -193,7 +193,7 @@ class Story:
 
 def _bytes(rng, client):
     """What this client sends next."""
-    if not client.manager.greeted and rng.random() < 0.05:
+    if not client.manager.greeted and rng.random() < 0.02:
         return rng.choice(KNOCKS)
     data = client.half
     client.half = b""
@@ -201,10 +201,10 @@ def _bytes(rng, client):
         client.requests += rng.choice((1, 1, 1, 1, 1, 1, 0, 5))
         request_id = 0 if rng.random() < 0.15 else client.requests
         frame = encode(requests.request(rng, request_id, client.manager, client.broker))
-        data += mutation.mutated(rng, frame) if rng.random() < 0.12 else frame
-    if rng.random() < 0.02:
+        data += mutation.mutated(rng, frame) if rng.random() < 0.04 else frame
+    if rng.random() < 0.01:
         data += mutation.stream(rng, mutation.REQUESTS)
-    if data and rng.random() < 0.1:
+    if data and rng.random() < 0.04:
         at = rng.randrange(len(data))
         data, client.half = data[:at], data[at:]
     return data
@@ -217,9 +217,9 @@ def play(rng, log):
         index, kind = rng.randrange(CLIENTS), rng.random()
         if kind < 0.08:
             entry = f"+{rng.choice((0, 1, 999, 1000, 1001, 2000, 1_000_000, 2_000_000))}"
-        elif kind < 0.25:
+        elif kind < 0.3:
             entry = f"t{index}"
-        elif kind < 0.26:
+        elif kind < 0.305:
             entry = f"x{index}"
         else:
             entry = f"{index}:{_bytes(rng, story.clients[index]).hex()}"
