@@ -49,6 +49,8 @@ def _smaller(target, failure):
     def shrink(log):
         nonlocal tries, failure
         tries += 1
+        if tries > MOST_TRIES:
+            return False
         try:
             target.replay(log)
         except Exception as error:

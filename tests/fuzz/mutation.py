@@ -46,7 +46,7 @@ def _cut_off(rng, data):
 
 def _set_an_integer(rng, data):
     """Where most integers lie: a multiple of four from the beginning, or from the topic's end."""
-    form = rng.choice("<H <I <I <Q".split())
+    form = rng.choice(["<H", "<I", "<I", "<Q"])
     size = struct.calcsize(form)
     if len(data) >= size:
         at = rng.randrange(len(data) - size + 1) & ~(rng.choice((0, 3)))
