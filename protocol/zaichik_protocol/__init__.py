@@ -30,6 +30,7 @@ from zaichik_protocol.frames import (
     Kind,
     Lagged,
     Messages,
+    Overflow,
     Ping,
     Pong,
     Publish,
@@ -50,7 +51,7 @@ __all__ = [
     "EVENTS", "FOREVER", "HEARTBEAT", "HELLO_MAX_FRAME", "NEED_DATA", "PROTOCOL_VERSION", "REPLIES", "REQUESTS",
     "Batch", "Close", "Closed", "Commit", "Committed", "CreateTopic", "Describe", "Described", "EndCode", "Error",
     "ErrorCode", "Frame", "FrameDecoder", "GoAway", "GoAwayCode", "Hello", "Kind", "Lagged", "Messages", "NeedData",
-    "Ping", "Pong", "ProtocolError", "Publish", "Published", "Refused", "Setting", "Start", "Subscribe", "Subscribed",
-    "SubscriptionEnded", "TopicCreated", "Unencodable", "Unsubscribe", "Unsubscribed", "Welcome", "encode",
-    "encode_pieces",
+    "Overflow", "Ping", "Pong", "ProtocolError", "Publish", "Published", "Refused", "Setting", "Start", "Subscribe",
+    "Subscribed", "SubscriptionEnded", "TopicCreated", "Unencodable", "Unsubscribe", "Unsubscribed", "Welcome",
+    "encode", "encode_pieces",
 ]  # fmt: skip

@@ -36,6 +36,14 @@ class Setting(IntEnum):
     MAX_BYTES = 4
     MAX_KEYS = 5
     JOURNAL_BYTES = 6
+    OVERFLOW = 7
+
+
+class Overflow(IntEnum):
+    """What a topic does when its ring is full and a reader has not got its oldest messages, as the setting's value."""
+
+    EVICT = 0
+    REJECT = 1
 
 
 class Start(IntEnum):

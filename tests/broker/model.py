@@ -26,7 +26,9 @@ from zaichik_protocol import (
 
 RESIDENT, EXPIRED, EVICTED = "resident", "expired", "evicted"
 DELIVERED, SKIPPED = "delivered", "skipped"
-SETTINGS = ["retention_ttl_ms", "compaction_window_ms", "capacity", "max_bytes", "max_keys", "journal_bytes"]
+SETTINGS = [
+    "retention_ttl_ms", "compaction_window_ms", "capacity", "max_bytes", "max_keys", "journal_bytes", "overflow",
+]  # fmt: skip
 
 
 class ModelError(Exception):
@@ -339,6 +341,8 @@ class ModelBroker:
             raise ModelError(ErrorCode.INVALID_FIELD, "credit_bytes")
         if len(connection.subscriptions) == self.limits.max_subscriptions:
             raise ModelError(ErrorCode.TOO_MANY_SUBSCRIPTIONS)
+        if request.epoch and request.topic not in self.topics:
+            raise ModelError(ErrorCode.EPOCH_CHANGED, "epoch")
         topic = self.get_or_create(request.topic, now)
         if request.epoch not in (0, topic.epoch):
             raise ModelError(ErrorCode.EPOCH_CHANGED, "epoch")

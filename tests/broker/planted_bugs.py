@@ -195,9 +195,9 @@ def the_sweep_without_retention_ignores_cursors(monkeypatch):
     real = TopicController.sweep
 
     def sweep(self, now_us):
-        readers, self.readers = self.readers, {}
+        places, self.places = self.places, {}
         real(self, now_us)
-        self.readers = readers
+        self.places = places
 
     monkeypatch.setattr(TopicController, "sweep", sweep)
 

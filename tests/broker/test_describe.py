@@ -43,9 +43,9 @@ def test_a_topic_tells_where_every_message_is(client):
         "name": "t", "epoch": 1_000, "explicit": True,
         "settings": {
             "retention_ttl_ms": 1, "compaction_window_ms": 5, "capacity": 2, "max_bytes": 67_108_864, "max_keys": 1,
-            "journal_bytes": 0,
+            "journal_bytes": 0, "overflow": 0,
         },
-        "head": 3, "next_offset": 4, "bytes": len(batch(b"p").data), "subscriptions": 1,
+        "head": 3, "next_offset": 4, "bytes": len(batch(b"p").data), "subscriptions": 1, "needed": 4,
         "published": 5, "stored": 4, "compacted": 1, "resident": 1, "expired": 2, "evicted": 1,
         "open_windows": 1, "forgotten_windows": 1,
         "left_over": {"published - stored - compacted": 0, "stored - resident - expired - evicted": 0},
@@ -74,7 +74,7 @@ def test_a_subscription_tells_where_it_stands(client):
     _, state = described(client, Kind.SUBSCRIPTIONS)
     (subscription,) = state["subscriptions"]
     assert subscription == {
-        "name": "t#00000001.0000000007", "connection": 1, "client": "somebody", "id": 7, "topic": "t",
+        "name": "t#00000001.0000000007", "connection": 1, "client": "somebody", "id": 7, "topic": "t", "session": "",
         "start": 0, "committed": 0, "cursor": 2, "until": 9,
         "waiting_for": "commit: offsets 0 to 1 are in flight",
         "credit": 1, "credit_bytes": 8 * 1024 * 1024, "in_flight": 1, "in_flight_bytes": 1,

@@ -56,6 +56,7 @@ values = {
     "max_bytes": st.sampled_from([120, 10_000]),
     "max_keys": st.sampled_from([2, 1000, 1000]),
     "journal_bytes": st.just(0),
+    "overflow": st.just(0),
 }
 all_settings = st.fixed_dictionaries(values)
 some_settings = st.fixed_dictionaries({}, optional=values)

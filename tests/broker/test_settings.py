@@ -13,6 +13,7 @@ RANGES = {
     Setting.MAX_BYTES: (1, 2**40),
     Setting.MAX_KEYS: (1, 10_000_000),
     Setting.JOURNAL_BYTES: (0, 2**40),
+    Setting.OVERFLOW: (0, 1),
 }
 
 
@@ -21,11 +22,11 @@ def merged(*pairs):
 
 
 def test_pairs_are_in_the_order_of_their_numbers():
-    assert TopicSettings(1, 2, 3, 4, 5, 6).pairs() == ((1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (6, 6))
+    assert TopicSettings(1, 2, 3, 4, 5, 6, 1).pairs() == ((1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (6, 6), (7, 1))
 
 
 def test_defaults_are_those_of_the_protocols_table():
-    assert TopicSettings().pairs() == ((1, 0), (2, 0), (3, 10_000), (4, 67_108_864), (5, 100_000), (6, 0))
+    assert TopicSettings().pairs() == ((1, 0), (2, 0), (3, 10_000), (4, 67_108_864), (5, 100_000), (6, 0), (7, 0))
 
 
 def test_what_is_not_named_stays():
@@ -58,7 +59,7 @@ def test_only_durations_may_be_forever(setting):
             merged((setting, FOREVER))
 
 
-@pytest.mark.parametrize("number", [0, 7, 255])
+@pytest.mark.parametrize("number", [0, 8, 255])
 def test_an_unknown_setting_is_unsupported(number):
     with pytest.raises(Refused) as error:
         merged((number, 1))

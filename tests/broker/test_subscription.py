@@ -16,7 +16,6 @@ class Reading:
         self.topic = TopicController("t", TopicSettings(**(settings or {})), 1, explicit=True)
         self.wakes = 0
         self.subscription = Subscription(Subscribe(7, "t", **request), self.topic, start, self._ready)
-        self.topic.attach(self.subscription)
 
     def _ready(self, subscription):
         assert subscription is self.subscription

@@ -97,7 +97,7 @@ def test_a_second_hello_is_unsupported_and_the_conversation_goes_on(client):
 def test_create_tells_what_is_in_force(client):
     """TOP-1, TOP-2."""
     (first,) = client.ask(CreateTopic(2, "t", ((Setting.CAPACITY, 5),)))
-    assert first == TopicCreated(2, 1, 1_000, ((1, 0), (2, 0), (3, 5), (4, 67_108_864), (5, 100_000), (6, 0)))
+    assert first == TopicCreated(2, 1, 1_000, ((1, 0), (2, 0), (3, 5), (4, 67_108_864), (5, 100_000), (6, 0), (7, 0)))
     client.broker.clock.advance(1)
     other = Conversation(client.broker)
     assert other.ask(CreateTopic(9, "t")) == [TopicCreated(9, 0, first.epoch, first.settings)]
@@ -109,11 +109,6 @@ def test_published_tells_what_became_of_the_batch(client):
     Conversation(client.broker).ask(Subscribe(2, "t"))
     published = client.ask(Publish(5, "t", batch((b"k", b"1"), (b"k", b"2"))))[0]
     assert published == Published(5, 0, 1, 1, 3, b"\x02")
-
-
-def test_a_numbered_producer_is_unsupported(client):
-    assert refused(client, Publish(2, "t", batch(b""), producer=1)) == (ErrorCode.UNSUPPORTED, "producer")
-    assert len(client.broker.registry) == 0
 
 
 @pytest.mark.parametrize(("size", "fits"), [(9, True), (10, True), (11, False)])
@@ -195,15 +190,14 @@ def test_the_id_of_a_subscribe_must_be_new_and_greater(client):
     assert isinstance(client.ask(Subscribe(6, "t"))[0], Subscribed)
 
 
-def test_a_name_is_unsupported(client):
-    assert refused(client, Subscribe(2, "t", name="n")) == (ErrorCode.UNSUPPORTED, "name")
-
-
 def test_another_epoch_is_refused():
     """TOP-5."""
     client = Conversation(broker_with())
     client.ask(CreateTopic(2, "t"))
     assert refused(client, Subscribe(3, "t", epoch=999)) == (ErrorCode.EPOCH_CHANGED, "epoch")
+    assert refused(client, Subscribe(3, "gone", epoch=1_000)) == (ErrorCode.EPOCH_CHANGED, "epoch")
+    assert refused(client, Subscribe(3, "$", epoch=1_000)) == (ErrorCode.INVALID_FIELD, "topic")
+    assert len(client.broker.registry) == 1, "who knows an epoch does not want a new topic"
     assert isinstance(client.ask(Subscribe(4, "t", epoch=1_000))[0], Subscribed)
 
 

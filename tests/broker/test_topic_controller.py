@@ -12,7 +12,7 @@ from zaichik_protocol import FOREVER, ErrorCode, Refused, Start
 
 @dataclass(eq=False)
 class Reader:
-    cursor: int = 0
+    needed: int = 0
 
 
 def topic_with(*, explicit=True, **settings):
@@ -143,13 +143,13 @@ def test_without_retention_the_sweep_frees_what_lies_below_every_cursor():
     readers = [Reader(3), Reader(1)]
     publish(topic, b"0", b"1", b"2", b"3")
     for reader in readers:
-        topic.attach(reader)
+        topic.keep_for(reader)
     topic.sweep(0)
     assert readable(topic) == range(1, 4)
-    readers[1].cursor = 4
+    readers[1].needed = 4
     topic.sweep(0)
     assert readable(topic) == range(3, 4)
-    topic.detach(readers[0])
+    topic.keep_no_more(readers[0])
     topic.sweep(0)
     assert readable(topic) == range(4, 4)
     assert topic.ring.expired == 4

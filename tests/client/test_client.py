@@ -40,6 +40,7 @@ async def test_a_topic_is_made_with_the_settings_named():
         "max_bytes": 64 * 2**20,
         "max_keys": 100_000,
         "journal_bytes": 0,
+        "overflow": 0,
     }
 
 

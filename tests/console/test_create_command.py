@@ -29,6 +29,7 @@ def test_a_topic_is_created_once(zaichik, topic):
         "max_bytes          1 MiB",
         "max_keys           9",
         "journal_bytes      0 B",
+        "overflow           evict",
     ]
     assert second.out.splitlines()[0] == f"{topic}: exists with these settings"
     assert second.out.splitlines()[1:] == first.out.splitlines()[1:]
@@ -38,7 +39,7 @@ def test_json(zaichik, topic):
     told = zaichik("create", topic, *SETTINGS, "--json").json
     assert told.pop("epoch") > 0
     settings = {"retention_ttl_ms": 5_400_000, "compaction_window_ms": 10_000}
-    settings |= {"capacity": 5, "max_bytes": 1024**2, "max_keys": 9, "journal_bytes": 0}
+    settings |= {"capacity": 5, "max_bytes": 1024**2, "max_keys": 9, "journal_bytes": 0, "overflow": 0}
     assert told == {"name": topic, "created": True, "settings": settings}
     assert zaichik("create", topic, "--json").json["created"] is False
 

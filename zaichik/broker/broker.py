@@ -6,6 +6,8 @@ from collections.abc import Callable
 from importlib.metadata import version
 
 from zaichik.broker.clock import Clock, SystemClock
+from zaichik.broker.producers import Producers
+from zaichik.broker.session import Sessions
 from zaichik.broker.settings import BrokerSettings
 from zaichik.broker.subscription_manager import SubscriptionManager
 from zaichik.broker.topic_registry import TopicRegistry
@@ -21,6 +23,8 @@ class Broker:
     Attributes:
         boot: a random number that tells this run from every other.
         registry: the topics.
+        producers: those that number their batches (PUB-4).
+        sessions: the named subscriptions (CMT-3).
         managers: the conversations going on, by the number of their connection.
         ends: how many conversations have ended, by the reason.
     """
@@ -31,6 +35,8 @@ class Broker:
         self.name = f"zaichik {version('zaichik')}"
         self.boot = secrets.randbits(63) + 1
         self.registry = TopicRegistry(self.settings)
+        self.producers = Producers(self.settings)
+        self.sessions = Sessions(self.settings)
         self.managers: dict[int, SubscriptionManager] = {}
         self.ends: Counter[str] = Counter()
         self._connections = 0
@@ -50,4 +56,7 @@ class Broker:
 
     def sweep(self) -> None:
         """Free what time has freed. A server does it once a second."""
-        self.registry.sweep(self.clock.now_us())
+        now_us = self.clock.now_us()
+        self.producers.sweep(now_us)
+        self.sessions.sweep(now_us)
+        self.registry.sweep(now_us)

@@ -7,9 +7,14 @@ ever (LAG-1).
 
 To find that topic is to look at all of them. So it is looked for once and stays the one that pays until half of what it
 held is gone: a large batch that takes the place of a thousand small ones costs some looks and not a thousand.
+
+A topic that may lose nothing (RET-9) must not pay for others: what its ring may hold is set aside for it when it is
+made.
 """
 
 from typing import Protocol
+
+from zaichik_protocol import ErrorCode, Refused
 
 
 class Holder(Protocol):
@@ -28,12 +33,13 @@ class Budget:
         limit: bytes.
 
     Attributes:
-        limit: likewise.
+        limit: likewise, less what was set aside.
         used: bytes of batches held now.
     """
 
     def __init__(self, limit: int = 2**63) -> None:
         self.limit = limit
+        self._half = limit // 2
         self.used = 0
         self._holders: list[Holder] = []
         self._payer: Holder | None = None
@@ -42,6 +48,26 @@ class Budget:
     def add(self, holder: Holder) -> None:
         """From now on, this one may be asked to make room. It counts what it holds in `used` by itself."""
         self._holders.append(holder)
+
+    def set_aside(self, holder: Holder, size: int) -> "Budget":
+        """A budget of that size for one of the holders alone, taken from this one. It must hold nothing.
+
+        Raises:
+            Refused: `NO_MEMORY`: half of the whole stays with the others.
+        """
+        if self.limit - size < self._half:
+            raise Refused(
+                ErrorCode.NO_MEMORY,
+                f"a topic that may lose nothing has its {size} bytes set aside for it, and of the broker's only "
+                f"{self.limit - self._half} are left for that. Ask for a smaller max_bytes.",
+                "settings",
+            )
+        self.limit -= size
+        self._holders.remove(holder)
+        self._payer = None
+        own = Budget(size)
+        own.add(holder)
+        return own
 
     def relieve(self, publisher: Holder) -> None:
         """Have older messages dropped until the limit holds; the publisher's last batch stays, if it fits at all."""

@@ -63,6 +63,7 @@ class BroadcastRing:
         head: the oldest offset that can be read.
         next_offset: the offset the next message will get; also the number of messages ever stored.
         bytes: bytes of the batches held.
+        budget: see above.
         evicted: messages that had to go for newer ones (RET-6).
         expired: messages whose time was over (RET-5, RET-1).
     """
@@ -78,10 +79,29 @@ class BroadcastRing:
         self._entries: list[Entry | None] = []  # None: dead
         self._bases: list[int] = []
         self._first = 0  # index of the first entry that is not dead
-        self._budget = budget or Budget()
-        self._budget.add(self)
+        self.budget = budget or Budget()
+        self.budget.add(self)
         # Who waits for the next message. A dict, because it keeps order and forgets in O(1).
         self._waiting: dict[object, Callable[[], None]] = {}
+
+    def set_aside(self, size: int) -> None:
+        """Have so many bytes of the shared budget to itself. The ring must be empty.
+
+        Raises:
+            Refused: `NO_MEMORY`.
+        """
+        self.budget = self.budget.set_aside(self, size)
+
+    def head_after(self, batch: Batch) -> int:
+        """What would be the head if that batch was appended, for the bounds of this ring."""
+        head = max(self.head, self.next_offset + batch.count - self.capacity)
+        too_much, index = self.bytes + len(batch.data) - self.max_bytes, self._first
+        while too_much > 0:
+            entry = self._at(index)
+            too_much -= len(entry.batch.data)
+            head = max(head, entry.end)
+            index += 1
+        return head
 
     def append(self, batch: Batch, accepted_us: int) -> int:
         """The offset of the batch's first message, now stored. Older ones may have gone for it.
@@ -93,9 +113,9 @@ class BroadcastRing:
         self._bases.append(base)
         self.next_offset += batch.count
         self.bytes += len(batch.data)
-        self._budget.used += len(batch.data)
+        self.budget.used += len(batch.data)
         self._evict()
-        self._budget.relieve(self)
+        self.budget.relieve(self)
         waiting, self._waiting = self._waiting, {}
         for wake in waiting.values():
             wake()
@@ -167,7 +187,7 @@ class BroadcastRing:
             if entry.end > offset:
                 break
             self.bytes -= len(entry.batch.data)
-            self._budget.used -= len(entry.batch.data)
+            self.budget.used -= len(entry.batch.data)
             self._entries[self._first] = None
             self._first += 1
         if self._first * 2 > len(self._entries):

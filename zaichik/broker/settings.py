@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, fields, replace
 from resource import RLIMIT_NOFILE, getrlimit
 
-from zaichik_protocol import FOREVER, ErrorCode, Refused, Setting
+from zaichik_protocol import FOREVER, ErrorCode, Overflow, Refused, Setting
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -20,6 +20,7 @@ class TopicSettings:
         max_bytes: bytes of batches in the ring.
         max_keys: keys whose windows are remembered (COM-6).
         journal_bytes: bytes of batches in the ring of its journal; 0: it has none (JRN-1).
+        overflow: what happens when the ring is full and somebody still needs its oldest: see `Overflow` (RET-9).
     """
 
     retention_ttl_ms: int = 0
@@ -28,6 +29,7 @@ class TopicSettings:
     max_bytes: int = 64 * MIB
     max_keys: int = 100_000
     journal_bytes: int = 0
+    overflow: int = Overflow.EVICT
 
     def pairs(self) -> tuple[tuple[int, int], ...]:
         """The settings as the wire carries them, in the order of their numbers."""
@@ -66,6 +68,7 @@ _RANGES: dict[int, range] = {
     Setting.MAX_BYTES: range(1, 2**40 + 1),
     Setting.MAX_KEYS: range(1, 10_000_000 + 1),
     Setting.JOURNAL_BYTES: range(2**40 + 1),
+    Setting.OVERFLOW: range(len(Overflow)),
 }
 
 
@@ -84,6 +87,10 @@ class BrokerSettings:
         max_bytes: of all topics together, as much as their rings hold (RET-10); no batch may have more.
         max_connections: at one time; 64 descriptors of those the process may open are left for other things.
         max_topics, max_subscriptions: of the broker, and of one connection.
+        max_producers: numbered producers whose answers are remembered (PUB-4).
+        producer_ttl: seconds after its last batch for which a producer is remembered (PUB-4).
+        max_sessions: named subscriptions, those whose reader is away included (CMT-3).
+        session_ttl: seconds for which a named subscription's position outlives its connection (CMT-3).
         soft_output: unsent bytes of a connection above which no more messages are taken for it (LAG-3).
         max_replies: unsent bytes of replies above which a connection's requests are no longer read (LAG-3).
         handshake_timeout: seconds from accept to a whole Hello (TIM-1).
@@ -93,7 +100,8 @@ class BrokerSettings:
         write_timeout: seconds in which something must move when output is waiting (LAG-3).
         drain_timeout: seconds a stopping broker waits for its connections (CLO-2).
         auto_create: whether Publish and Subscribe create missing topics (TOP-3).
-        topic: the settings of topics that do not name their own.
+        topic: the settings of topics that do not name their own; only an explicit create may ask for `Overflow.REJECT`,
+            because bytes are set aside for it.
     """
 
     max_message: int = 1 * MIB
@@ -105,6 +113,10 @@ class BrokerSettings:
     max_connections: int = field(default_factory=lambda: min(10_000, max(1, getrlimit(RLIMIT_NOFILE)[0] - 64)))
     max_topics: int = 10_000
     max_subscriptions: int = 1_000
+    max_producers: int = 10_000
+    producer_ttl: float = 600.0
+    max_sessions: int = 10_000
+    session_ttl: float = 60.0
     soft_output: int = 256 * KIB
     max_replies: int = 128 * KIB
     handshake_timeout: float = 5.0
@@ -115,6 +127,10 @@ class BrokerSettings:
     drain_timeout: float = 10.0
     auto_create: bool = True
     topic: TopicSettings = field(default_factory=TopicSettings)
+
+    def __post_init__(self) -> None:
+        if self.topic.overflow != Overflow.EVICT:
+            raise ValueError("a topic that may lose nothing is created as such: overflow cannot be a default")
 
     def limits(self) -> dict[str, int | float | bool]:
         """Name and value of every limit, for people and for `describe`."""

@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from itertools import accumulate
 
+from zaichik.broker.session import Session
 from zaichik.broker.topic_controller import TopicController
 from zaichik_protocol import (
     EndCode,
@@ -30,13 +31,14 @@ from zaichik_protocol import (
 
 
 class Subscription:
-    """One reader's place in one topic.
+    """One reader's place in one topic. It counts as a reader from now on.
 
     Args:
         request: what was asked for, already checked.
         topic: the topic read.
         cursor: the first offset to read.
         on_ready: called when `take` may have something again; see `make_ready`.
+        session: the position it takes over, if it has a name (CMT-3).
 
     Attributes:
         id: the number of the Subscribe.
@@ -56,6 +58,7 @@ class Subscription:
         topic: TopicController,
         cursor: int,
         on_ready: Callable[["Subscription"], None],
+        session: Session | None = None,
     ) -> None:
         self.id = request.id
         self.topic = topic
@@ -71,6 +74,34 @@ class Subscription:
         self.ended = False
         self._frames: deque[tuple[int, int, int]] = deque()  # in flight: first offset, end, bytes
         self._on_ready = on_ready
+        self._is_taken_over = False
+        self.session = session
+        topic.attach(self)
+        if session is None:
+            topic.keep_for(self)
+        else:
+            if session.reader is not None:
+                session.reader.take_over()
+            session.reader = self
+
+    def leave(self) -> None:
+        """It is no reader any more (CLO-3); the position of a named one stays."""
+        self.topic.detach(self)
+        self.topic.keep_no_more(self)
+        if self.session is not None:
+            self.session.reader = None
+
+    def take_over(self) -> None:
+        """Another one goes on under its name (CMT-3): the reader is told, and commits are of no effect any more."""
+        self.leave()
+        self.session = None
+        self._is_taken_over = True
+        self.make_ready()
+
+    @property
+    def needed(self) -> int:
+        """The oldest offset it has not been sent; what a named one needs, its session knows."""
+        return self.cursor
 
     @property
     def ahead(self) -> int:
@@ -103,10 +134,10 @@ class Subscription:
 
     def _next_frame(self) -> Frame | None:
         ring = self.topic.ring
+        if self._is_taken_over:
+            return self._end(EndCode.TAKEN_OVER, EndCode.TAKEN_OVER.meaning)
         if self.cursor >= self.until:  # needs no credit (RET-4)
-            self.ended = True
-            self.topic.detach(self)
-            return SubscriptionEnded(self.id, EndCode.UNTIL, self.cursor, f"it reached offset {self.until}")
+            return self._end(EndCode.UNTIL, f"it reached offset {self.until}")
         if not self.has_credit:
             return None  # nor is lag told: what the reader cannot take now may be more by then (LAG-1)
         if self.cursor < ring.head:
@@ -114,6 +145,12 @@ class Subscription:
         if self.cursor < ring.next_offset:
             return self._deliver()
         return None
+
+    def _end(self, code: EndCode, text: str) -> SubscriptionEnded:
+        self.ended = True
+        self.topic.detach(self)
+        self.topic.keep_no_more(self)
+        return SubscriptionEnded(self.id, code, self.cursor, text)
 
     def _skip(self, to_offset: int) -> Lagged:
         lagged = Lagged(self.id, self.cursor, to_offset)
@@ -126,6 +163,9 @@ class Subscription:
         entry = self.topic.ring.entry(self.cursor)
         first = self.cursor - entry.base
         room = min(entry.batch.count - first, self.credit - self.in_flight, self.until - self.cursor)
+        again = self.session.delivered - self.cursor if self.session is not None else 0
+        if again > 0:
+            room = min(room, again)
         batch = entry.batch.cut(first, first + room)
         free_bytes = self.credit_bytes - self.in_flight_bytes
         if batch.size > free_bytes:
@@ -133,8 +173,10 @@ class Subscription:
             if fits == 0 and self._frames:
                 return None
             batch = batch.cut(0, max(fits, 1))  # one message of any size, while nothing is in flight (CMT-1)
-        messages = Messages(self.id, self.cursor, entry.accepted_us, batch)
+        messages = Messages(self.id, self.cursor, entry.accepted_us, batch, redelivered=again > 0)
         end = self.cursor + batch.count
+        if self.session is not None:
+            self.session.delivered = max(self.session.delivered, end)
         self._frames.append((self.cursor, end, batch.size))
         self.cursor = end
         self.delivered += batch.count
@@ -157,6 +199,8 @@ class Subscription:
                 "next",
             )
         self.committed = max(self.committed, next_offset)
+        if self.session is not None:
+            self.session.committed = self.committed
         frames = self._frames
         while frames and frames[0][1] <= next_offset:
             first, end, size = frames.popleft()

@@ -13,11 +13,12 @@ command, both sides would wait for each other for ever.
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from zaichik.broker.describe import describe
 from zaichik.broker.subscription import Subscription
-from zaichik.broker.topic_registry import OWN_TOPICS
+from zaichik.broker.topic_registry import OWN_TOPICS, check_name
 from zaichik_protocol import (
     HEARTBEAT,
     PROTOCOL_VERSION,
@@ -137,7 +138,7 @@ class SubscriptionManager:
             case Subscribe():
                 return self._subscribe(request, now_us)
             case Unsubscribe():
-                self._drop(self._subscription(request.subscription))
+                self._unsubscribe(request)
                 return Unsubscribed(request.id)
             case Commit():
                 return Committed(request.id, self._subscription(request.subscription).commit(request.next))
@@ -182,8 +183,11 @@ class SubscriptionManager:
         )
 
     def _publish(self, request: Publish, now_us: int) -> Published:
-        if request.producer:
-            raise Refused(ErrorCode.UNSUPPORTED, "this broker does not know numbered producers", "producer")
+        if not request.producer:
+            return self._store(request, now_us)
+        return self._broker.producers.once(request, now_us, partial(self._store, request, now_us))
+
+    def _store(self, request: Publish, now_us: int) -> Published:
         self._check_batch(request.batch)
         topic = self._broker.registry.get_or_create(request.topic, now_us)
         if topic.name.startswith(OWN_TOPICS):
@@ -213,21 +217,23 @@ class SubscriptionManager:
 
     def _subscribe(self, request: Subscribe, now_us: int) -> Subscribed:
         self._check_subscribe(request)
-        topic = self._broker.registry.get_or_create(request.topic, now_us)
-        if request.epoch not in (0, topic.epoch):
-            raise Refused(
-                ErrorCode.EPOCH_CHANGED,
-                f"topic {topic.name!r} has epoch {topic.epoch}, not {request.epoch}: it is another topic, "
-                "and the old offsets mean nothing in it. Start again from its beginning.",
-                "epoch",
-            )
-        cursor = topic.position(request.start, request.value, now_us)
-        subscription = Subscription(request, topic, cursor, self._queue)
+        registry, sessions = self._broker.registry, self._broker.sessions
+        if request.epoch:
+            topic = registry.get(request.topic, request.epoch)
+        else:
+            topic = registry.get_or_create(request.topic, now_us)
+        session = sessions.find(topic, request.name) if request.name else None
+        is_resumed = session is not None
+        cursor = session.committed if session is not None else topic.position(request.start, request.value, now_us)
+        if request.name and session is None:
+            session = sessions.open(topic, request.name, cursor)
+        subscription = Subscription(request, topic, cursor, self._queue, session)
         self._last_subscription = request.id
         self.subscriptions[request.id] = subscription
-        topic.attach(subscription)
         subscription.make_ready()
-        return Subscribed(request.id, topic.epoch, cursor, topic.ring.next_offset, cursor)
+        return Subscribed(
+            request.id, topic.epoch, cursor, topic.ring.next_offset, cursor, named=bool(session), resumed=is_resumed
+        )
 
     def _check_subscribe(self, request: Subscribe) -> None:
         limits = self._settings
@@ -238,7 +244,7 @@ class SubscriptionManager:
                 "id",
             )
         if request.name:
-            raise Refused(ErrorCode.UNSUPPORTED, "this broker does not know named subscriptions", "name")
+            check_name(request.name, "name")
         if not 1 <= request.credit <= limits.max_credit:
             raise Refused(
                 ErrorCode.INVALID_FIELD,
@@ -264,10 +270,17 @@ class SubscriptionManager:
             )
         return subscription
 
+    def _unsubscribe(self, request: Unsubscribe) -> None:
+        subscription = self._subscription(request.subscription)
+        session = subscription.session
+        self._drop(subscription)
+        if request.forget and session is not None:
+            self._broker.sessions.forget(session)
+
     def _drop(self, subscription: Subscription) -> None:
         """No trace is left, neither here nor at the topic (CLO-3)."""
         del self.subscriptions[subscription.id]
-        subscription.topic.detach(subscription)
+        subscription.leave()
 
     # -- output ----------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from zaichik.broker.budget import Budget
 from zaichik.broker.compaction import CompactionWindow
 from zaichik.broker.ring import BroadcastRing
 from zaichik.broker.settings import TopicSettings
-from zaichik_protocol import FOREVER, Batch, ErrorCode, Refused, Start
+from zaichik_protocol import FOREVER, Batch, ErrorCode, Overflow, Refused, Start
 
 if TYPE_CHECKING:
     from zaichik.broker.journal import Journal
@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 MICROSECONDS_PER_MS = 1000
 
 
-class Reader(Protocol):
-    """What a topic knows of a subscription."""
+class Place(Protocol):
+    """Where a reader stands: what a topic knows of a subscription, and of a named one whose reader is away."""
 
-    cursor: int
+    @property
+    def needed(self) -> int:
+        """The oldest offset that it may still have to be sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,7 @@ class TopicController:
         published: messages that arrived: `published = stored + compacted`.
         compacted: messages that compaction dropped.
         readers: its live subscriptions.
+        places: for whom messages are kept: those of them that are anonymous, and all named ones, live or not.
         journal: what tells of every message published, if it has one (JRN-1).
     """
 
@@ -66,13 +69,15 @@ class TopicController:
         self.epoch = epoch
         self.published = 0
         self.compacted = 0
-        self.readers: dict[Reader, None] = {}  # a set that keeps order, so that everything is repeatable
+        self.readers: dict[object, None] = {}  # a set that keeps order, so that everything is repeatable
+        self.places: dict[Place, None] = {}
         self.journal: Journal | None = None
-        self._budget = budget or Budget()
-        self.ring = BroadcastRing(settings.capacity, settings.max_bytes, self._budget)
+        self.ring = BroadcastRing(settings.capacity, settings.max_bytes, budget)
         self._apply(settings, explicit=explicit)
 
     def _apply(self, settings: TopicSettings, *, explicit: bool) -> None:
+        if settings.overflow == Overflow.REJECT:
+            self.ring.set_aside(settings.max_bytes)
         self.settings = settings
         self.explicit = explicit
         self.ring.capacity = settings.capacity
@@ -85,7 +90,7 @@ class TopicController:
         """Accept a second CreateTopic with these settings, or refuse it (TOP-2, TOP-3).
 
         Raises:
-            Refused: `TOPIC_EXISTS`, with the difference.
+            Refused: `TOPIC_EXISTS`, with the difference; `NO_MEMORY` (RET-9).
         """
         wanted = self.settings.merged(pairs)
         if not self.explicit and self.ring.next_offset == 0:
@@ -107,9 +112,10 @@ class TopicController:
         """Store a batch, compacted, all of it at one time (PUB-2, COM-2).
 
         Raises:
-            Refused: `BATCH_TOO_LARGE` for the ring (RET-6), or for all of them (RET-10); then nothing was stored.
+            Refused: `BATCH_TOO_LARGE` for the ring (RET-6), or for all of them (RET-10), `TOPIC_FULL` (RET-9); then
+                nothing was stored.
         """
-        max_bytes = min(self.settings.max_bytes, self._budget.limit)
+        max_bytes = min(self.settings.max_bytes, self.ring.budget.limit)
         if batch.count > self.settings.capacity or len(batch.data) > max_bytes:
             raise Refused(
                 ErrorCode.BATCH_TOO_LARGE,
@@ -118,6 +124,8 @@ class TopicController:
                 "batch",
             )
         self.expire(now_us)
+        if self.settings.overflow == Overflow.REJECT:
+            self._check_room(batch)
         first_offset = self.ring.next_offset
         kept: Sequence[int] = range(batch.count)
         if self.window is not None:
@@ -133,6 +141,25 @@ class TopicController:
         self.compacted += compacted
         return Outcome(first_offset, len(kept), compacted, _bitmap(batch.count, kept) if compacted else b"")
 
+    def _check_room(self, batch: Batch) -> None:
+        """Refuse a batch for which somebody would lose messages (RET-9).
+
+        Who still needs what is looked at only if the ring is full. What compaction would drop of the batch counts:
+        nothing may have changed yet if it is refused.
+        """
+        head = self.ring.head_after(batch)
+        if head > self.ring.head and (slowest := self.needed()) < head:
+            raise Refused(
+                ErrorCode.TOPIC_FULL,
+                f"topic {self.name!r} is full, and a reader still needs offset {max(slowest, self.ring.head)}. "
+                "Send the batch again when it has read on.",
+                "topic",
+            )
+
+    def needed(self) -> int:
+        """The oldest offset that anybody may still have to be sent."""
+        return min((place.needed for place in self.places), default=self.ring.next_offset)
+
     def store(self, batch: Batch, now_us: int) -> None:
         """Store a batch as it is."""
         self.published += batch.count
@@ -147,11 +174,11 @@ class TopicController:
     def sweep(self, now_us: int) -> None:
         """Free what time has freed; called once a second, so that an idle topic lets go by itself (RET-7).
 
-        Without retention, that is also what lies below every cursor: no one is waiting for it (RET-1).
+        Without retention, that is also what lies below every reader: no one is waiting for it (RET-1).
         """
         self.expire(now_us)
         if self.settings.retention_ttl_ms == 0:
-            self.ring.expire_below(min((reader.cursor for reader in self.readers), default=self.ring.next_offset))
+            self.ring.expire_below(self.needed())
         if self.window is not None:
             self.window.close(now_us)
 
@@ -181,14 +208,22 @@ class TopicController:
             case _:
                 raise Refused(ErrorCode.INVALID_FIELD, f"start is {start}; it must be 0 to 3", "start")
 
-    def attach(self, reader: Reader) -> None:
-        """Count a subscription in."""
+    def attach(self, reader: object) -> None:
+        """Count a live subscription in."""
         self.readers[reader] = None
 
-    def detach(self, reader: Reader) -> None:
-        """Count a subscription out, wherever it stands."""
+    def detach(self, reader: object) -> None:
+        """Count a live subscription out, wherever it stands."""
         self.readers.pop(reader, None)
         self.ring.stop_waiting(reader)
+
+    def keep_for(self, place: Place) -> None:
+        """From now on, what is needed there is not freed (RET-1), nor evicted if the topic may lose nothing (RET-9)."""
+        self.places[place] = None
+
+    def keep_no_more(self, place: Place) -> None:
+        """Whoever stood there is gone."""
+        self.places.pop(place, None)
 
 
 def _bitmap(count: int, kept: Sequence[int]) -> bytes:

@@ -41,6 +41,25 @@ class TopicRegistry:
         """Number of topics."""
         return len(self._topics)
 
+    def get(self, name: str, epoch: int) -> TopicController:
+        """The topic that had that name in that epoch (TOP-5).
+
+        Raises:
+            Refused: `EPOCH_CHANGED`, `INVALID_FIELD`.
+        """
+        topic = self._topics.get(name)
+        if topic is None:
+            check_name(name, "topic")
+        if topic is None or topic.epoch != epoch:
+            what = "there is none now" if topic is None else f"now it has epoch {topic.epoch}, it is another topic"
+            raise Refused(
+                ErrorCode.EPOCH_CHANGED,
+                f"topic {name!r} had epoch {epoch}: {what}, and the old offsets mean nothing. "
+                "Start again from its beginning, without an epoch.",
+                "epoch",
+            )
+        return topic
+
     def get_or_create(self, name: str, now_us: int) -> TopicController:
         """The topic of that name, created with default settings if there is none (TOP-3).
 
@@ -49,7 +68,7 @@ class TopicRegistry:
         """
         topic = self._topics.get(name)
         if topic is None:
-            _check_name(name)
+            check_name(name, "topic")
             if not self._settings.auto_create:
                 raise Refused(
                     ErrorCode.NO_SUCH_TOPIC,
@@ -63,11 +82,11 @@ class TopicRegistry:
         """The topic of that name with these settings, and whether this call made it (TOP-1, TOP-2).
 
         Raises:
-            Refused: `TOPIC_EXISTS`, `INVALID_FIELD`, `UNSUPPORTED`, `TOO_MANY_TOPICS`.
+            Refused: `TOPIC_EXISTS`, `INVALID_FIELD`, `UNSUPPORTED`, `TOO_MANY_TOPICS`, `NO_MEMORY` (RET-9).
         """
         topic = self._topics.get(name)
         if topic is None:
-            _check_name(name)
+            check_name(name, "topic")
             return self._add(name, pairs, now_us, explicit=True), True
         if topic.journal is None and topic.settings.merged(pairs).journal_bytes:
             self._check_room(1)
@@ -105,14 +124,20 @@ class TopicRegistry:
             self._topics[topic.journal.topic.name] = topic.journal.topic
 
 
-def _check_name(name: str) -> None:
+def check_name(name: str, field: str) -> None:
+    """Refuse what is no good name, for a topic (TOP-4) or a subscription (CMT-3).
+
+    Raises:
+        Refused: `INVALID_FIELD`.
+    """
     size = len(name.encode())
     if not 1 <= size <= MAX_NAME:
         problem = f"it has {size} bytes; 1 to {MAX_NAME} are allowed"
     elif any(unicodedata.category(letter) == "Cc" for letter in name):
         problem = "it has control characters"
-    elif name.startswith(OWN_TOPICS):
+    elif field == "topic" and name.startswith(OWN_TOPICS):
         problem = "names beginning with $ belong to the broker"
     else:
         return
-    raise Refused(ErrorCode.INVALID_FIELD, f"topic name {name[:40]!r}: {problem}", "topic")
+    what = "topic name" if field == "topic" else "subscription name"
+    raise Refused(ErrorCode.INVALID_FIELD, f"{what} {name[:40]!r}: {problem}", field)

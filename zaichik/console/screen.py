@@ -20,6 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from zaichik.console import quantities
+from zaichik_protocol import Overflow
 
 PLAIN_WIDTH = 1000  # where nobody looks at the lines, a table is as wide as it likes
 
@@ -134,7 +135,9 @@ def setting(name: str, value: Any) -> str:
         return quantities.show_size(value)
     if name.endswith("_ms"):
         return quantities.show_duration(value)
-    if name.endswith("_timeout"):
+    if name == "overflow":
+        return Overflow(value).name.lower()
+    if name.endswith(("_timeout", "_ttl")):
         return f"{value:g}s"
     return number(value)
 

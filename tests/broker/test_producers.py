@@ -1,0 +1,158 @@
+"""Numbered producers: stored once, however often a batch is sent (PUB-4)."""
+
+from dataclasses import replace
+
+import pytest
+from conversation import Conversation, batch, broker_with
+
+from zaichik.broker.producers import REMEMBERED
+from zaichik_protocol import Commit, CreateTopic, Error, ErrorCode, Publish, Published, Setting, Subscribe
+
+KEEP = ((Setting.RETENTION_TTL_MS, 2**64 - 1),)
+
+
+def numbered(sequence, *payloads, producer=7, topic="t", number=5):
+    return Publish(number, topic, batch(*(payloads or (b"%d" % sequence,))), producer=producer, sequence=sequence)
+
+
+@pytest.fixture
+def client():
+    return Conversation(broker_with(max_producers=3, producer_ttl=600.0))
+
+
+def stored(client):
+    return sum(topic.ring.next_offset for topic in client.broker.registry)
+
+
+def answer(client, request):
+    (reply, *_) = client.ask(request)
+    return reply
+
+
+def code(client, request):
+    reply = answer(client, request)
+    assert isinstance(reply, Error)
+    return ErrorCode(reply.code), reply.field
+
+
+def test_a_batch_that_comes_again_gets_the_same_answer_and_is_not_stored_again(client):
+    client.ask(CreateTopic(2, "t", ((Setting.COMPACTION_WINDOW_MS, 1000),)))
+    first = answer(client, numbered(0, (b"k", b"1"), (b"k", b"2"), b"3"))
+    assert first == Published(5, 0, 2, 1, 0, b"\x02")
+    client.ask(numbered(1), Subscribe(9, "t"))
+    assert answer(client, numbered(0, (b"k", b"1"), (b"k", b"2"), b"3", number=6)) == replace(
+        first, id=6, duplicate=True
+    )
+    assert stored(client) == 3
+
+
+def test_it_is_known_again_on_another_connection(client):
+    answer(client, numbered(0))
+    other = Conversation(client.broker)
+    assert answer(other, numbered(0)).duplicate
+    assert not answer(other, numbered(1)).duplicate
+    assert answer(client, numbered(1)).duplicate
+    assert stored(client) == 2
+
+
+def test_a_gap_is_refused_and_stores_nothing(client):
+    answer(client, numbered(0))
+    assert code(client, numbered(2)) == (ErrorCode.SEQUENCE_GAP, "sequence")
+    assert stored(client) == 1
+    assert [answer(client, numbered(sequence)).first_offset for sequence in (1, 2)] == [1, 2]
+
+
+def test_producers_do_not_share_their_numbers(client):
+    assert [answer(client, numbered(0, producer=producer)).first_offset for producer in (7, 8)] == [0, 1]
+
+
+def test_without_a_producer_the_number_is_not_looked_at(client):
+    assert [answer(client, numbered(5, producer=0)).first_offset for _ in range(2)] == [0, 1]
+    assert len(client.broker.producers) == 0
+
+
+@pytest.mark.parametrize("topic", ["t", ""])
+def test_a_refusal_that_would_be_the_same_again_uses_its_number_up(client, topic):
+    """Also if there is no topic; and what was sent behind it is stored."""
+    client.ask(CreateTopic(2, "t", ((Setting.CAPACITY, 1),)))
+    refused = numbered(0, b"1", b"2", topic=topic)
+    expected = (ErrorCode.BATCH_TOO_LARGE, "batch") if topic else (ErrorCode.INVALID_FIELD, "topic")
+    assert code(client, refused) == expected
+    assert answer(client, numbered(1)).first_offset == 0
+    assert code(client, refused) == expected, "remembered, not tried again"
+    assert answer(client, numbered(1)).duplicate
+
+
+def test_a_refusal_that_may_pass_keeps_its_number(client):
+    """RET-9: nothing overtakes what waits for room."""
+    client.ask(CreateTopic(2, "t", (*KEEP, (Setting.CAPACITY, 1), (Setting.OVERFLOW, 1), (Setting.MAX_BYTES, 1000))))
+    reader = Conversation(client.broker)
+    reader.ask(Subscribe(1, "t"))
+    answer(client, numbered(0))
+    assert code(client, numbered(1)) == (ErrorCode.TOPIC_FULL, "topic")
+    assert code(client, numbered(2)) == (ErrorCode.SEQUENCE_GAP, "sequence")
+    reader.ask(Commit(0, 1, 1))
+    assert not answer(client, numbered(1)).duplicate
+
+
+@pytest.mark.parametrize(("back", "known"), [(REMEMBERED - 1, True), (REMEMBERED, True), (REMEMBERED + 1, False)])
+def test_the_last_64_answers_are_kept(client, back, known):
+    last = 2 * REMEMBERED
+    for sequence in range(last):
+        client.ask(numbered(sequence))
+    again = numbered(last - back)
+    if known:
+        assert answer(client, again) == Published(5, last - back, 1, 0, 0, duplicate=True)
+    else:
+        assert code(client, again) == (ErrorCode.INVALID_FIELD, "sequence")
+
+
+def test_who_is_unknown_begins_at_0(client):
+    assert code(client, numbered(1)) == (ErrorCode.PRODUCER_UNKNOWN, "producer")
+    assert len(client.broker.producers) == stored(client) == 0
+
+
+@pytest.mark.parametrize(("seconds", "known"), [(599, True), (600, False), (601, False)])
+def test_who_is_silent_for_ten_minutes_is_forgotten(client, seconds, known):
+    """And cannot have anything stored again that may be stored."""
+    for sequence in range(2):
+        client.ask(numbered(sequence))
+    client.broker.clock.advance(400)
+    assert answer(client, numbered(1)).duplicate, "that is a use, too"
+    client.broker.clock.advance(seconds)
+    client.broker.sweep()
+    if known:
+        assert answer(client, numbered(1)).duplicate
+    else:
+        assert code(client, numbered(1)) == (ErrorCode.PRODUCER_UNKNOWN, "producer")
+    assert stored(client) == 2
+
+
+def test_they_are_forgotten_in_the_order_of_their_last_use(client):
+    for producer in (1, 2):
+        answer(client, numbered(0, producer=producer))
+        client.broker.clock.advance(300)
+    answer(client, numbered(1, producer=1))
+    client.broker.clock.advance(300)
+    client.broker.sweep()
+    assert len(client.broker.producers) == 1
+    assert answer(client, numbered(1, producer=1)).duplicate
+
+
+def test_there_are_no_more_than_so_many(client):
+    """P6: a new one has to wait, nobody is forgotten for it before his time."""
+    for producer in (1, 2, 3):
+        answer(client, numbered(0, producer=producer))
+    assert code(client, numbered(0, producer=4)) == (ErrorCode.NO_MEMORY, "producer")
+    assert answer(client, numbered(0, producer=1)).duplicate
+    client.broker.clock.advance(600)
+    client.broker.sweep()
+    assert answer(client, numbered(0, producer=4)).first_offset == 3
+
+
+def test_a_remembered_refusal_holds_no_batch(client):
+    """P6: neither by its traceback, nor by the exceptions before it."""
+    client.ask(numbered(0, topic=""))
+    (known,) = client.broker.producers._known.values()
+    (refusal,) = known.answers
+    assert (refusal.__traceback__, refusal.__context__) == (None, None)

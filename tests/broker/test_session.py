@@ -1,0 +1,277 @@
+"""Named subscriptions: a position that outlives its connection (CMT-3)."""
+
+import pytest
+from conversation import Conversation, batch, broker_with
+
+from zaichik_protocol import (
+    FOREVER,
+    Commit,
+    Committed,
+    CreateTopic,
+    EndCode,
+    Error,
+    ErrorCode,
+    Lagged,
+    Messages,
+    Publish,
+    Setting,
+    Start,
+    Subscribe,
+    Subscribed,
+    SubscriptionEnded,
+    Unsubscribe,
+    Unsubscribed,
+)
+
+TTL = 60.0
+
+
+@pytest.fixture
+def broker():
+    broker = broker_with(max_sessions=3, session_ttl=TTL)
+    Conversation(broker).ask(CreateTopic(2, "t", ((Setting.RETENTION_TTL_MS, FOREVER), (Setting.CAPACITY, 100))))
+    return broker
+
+
+def reader(broker, *, credit=100, number=1, name="worker", topic="t", **options):
+    """A connection with a named subscription, and what it was answered."""
+    client = Conversation(broker)
+    client.number = number
+    client.tell(Subscribe(number, topic, name, credit=credit, **options))
+    client.answer, *client.events = client.heard()
+    return client
+
+
+def publish(broker, count, topic="t"):
+    Conversation(broker).ask(*[Publish(0, topic, batch(b"")) for _ in range(count)])
+
+
+def delivered(events):
+    """(offset, whether it came before) of every message."""
+    return [
+        (offset, frame.redelivered)
+        for frame in events
+        if isinstance(frame, Messages)
+        for offset in range(frame.base, frame.base + frame.batch.count)
+    ]
+
+
+def leave(client):
+    client.broker.disconnect(client.manager, "GONE")
+
+
+def test_the_first_of_a_name_begins_where_it_asks_to(broker):
+    publish(broker, 5)
+    client = reader(broker, start=Start.OFFSET, value=3)
+    epoch = client.answer.epoch
+    assert client.answer == Subscribed(1, epoch, 3, 5, 3, named=True, resumed=False)
+    assert delivered(client.events) == [(3, False), (4, False)]
+
+
+def test_who_comes_back_goes_on_after_what_was_settled(broker):
+    """What was delivered and not settled comes first, marked; what is new is not marked."""
+    publish(broker, 4)
+    client = reader(broker)
+    client.ask(Commit(0, 1, 2))
+    leave(client)
+    publish(broker, 2)
+    back = reader(broker, number=9, start=Start.LATEST)
+    assert back.answer == Subscribed(9, back.answer.epoch, 2, 6, 2, named=True, resumed=True)
+    assert delivered(back.events) == [(2, True), (3, True), (4, False), (5, False)]
+
+
+def test_a_batch_of_which_only_a_part_was_delivered_comes_again_in_two_frames(broker):
+    Conversation(broker).ask(Publish(0, "t", batch(b"0", b"1", b"2", b"3")))
+    leave(reader(broker, credit=2))
+    again = reader(broker, credit=10)
+    assert [(frame.base, frame.batch.count, frame.redelivered) for frame in again.events] == [
+        (0, 2, True),
+        (2, 2, False),
+    ]
+
+
+def test_what_comes_a_third_time_is_marked_too(broker):
+    publish(broker, 2)
+    leave(reader(broker))
+    leave(reader(broker, credit=1))
+    assert delivered(reader(broker).events) == [(0, True), (1, True)]
+
+
+def test_what_the_ring_has_lost_meanwhile_is_told_as_lag(broker):
+    publish(broker, 4)
+    client = reader(broker)
+    client.ask(Commit(0, 1, 1))
+    leave(client)
+    publish(broker, 100)
+    back = reader(broker)
+    assert back.answer.start == 1
+    assert back.events[0] == Lagged(1, 1, 4)
+    assert delivered(back.events)[0] == (4, False)
+
+
+def test_names_are_those_of_a_topic(broker):
+    publish(broker, 1)
+    publish(broker, 1, "u")
+    assert not reader(broker).answer.resumed
+    assert not reader(broker, topic="u").answer.resumed
+    assert not reader(broker, name="other").answer.resumed
+
+
+def test_an_anonymous_one_leaves_nothing(broker):
+    """CMT-4."""
+    publish(broker, 1)
+    client = Conversation(broker)
+    answer, *_ = client.ask(Subscribe(1, "t"))
+    assert (answer.named, answer.resumed) == (False, False)
+    leave(client)
+    assert len(broker.sessions) == 0
+    assert not broker.registry.get_or_create("t", 0).places
+
+
+# -- one reader to a name --------------------------------------------------------------------------------------
+
+
+def test_a_second_one_takes_over(broker):
+    publish(broker, 3)
+    first = reader(broker)
+    first.ask(Commit(0, 1, 1))
+    second = reader(broker, number=5)
+    assert first.heard() == [SubscriptionEnded(1, EndCode.TAKEN_OVER, 3, EndCode.TAKEN_OVER.meaning)]
+    assert delivered(second.events) == [(1, True), (2, True)]
+    publish(broker, 1)
+    assert first.heard() == []
+    assert delivered(second.heard()) == [(3, False)]
+    assert list(broker.registry.get_or_create("t", 0).readers) == [second.manager.subscriptions[5]]
+
+
+def test_the_first_one_is_told_also_if_it_has_no_credit(broker):
+    publish(broker, 3)
+    first = reader(broker, credit=1)
+    reader(broker)
+    assert [type(frame) for frame in first.heard()] == [SubscriptionEnded]
+
+
+def test_who_was_taken_over_moves_the_position_no_more(broker):
+    publish(broker, 3)
+    first = reader(broker)
+    second = reader(broker, credit=1)
+    assert Committed(8, 3) in first.ask(Commit(8, 1, 3))
+    assert Unsubscribed(9) in first.ask(Unsubscribe(9, 1, forget=True))
+    leave(first)
+    leave(second)
+    assert delivered(reader(broker).events)[0] == (0, True)
+
+
+def test_a_connection_may_take_over_from_itself(broker):
+    client = reader(broker)
+    events = client.ask(Subscribe(2, "t", "worker"))
+    assert [type(event) for event in events] == [Subscribed, SubscriptionEnded]
+    publish(broker, 1)
+    assert [frame.id for frame in client.heard()] == [2]
+
+
+# -- the end ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("seconds", "resumed"), [(TTL - 1, True), (TTL, False), (TTL + 1, False)])
+def test_a_position_outlives_its_connection_for_so_long(broker, seconds, resumed):
+    publish(broker, 2)
+    client = reader(broker)
+    client.ask(Commit(0, 1, 1))
+    broker.clock.advance(1000)
+    broker.sweep()
+    leave(client)
+    broker.sweep()
+    broker.clock.advance(seconds)
+    broker.sweep()
+    assert len(broker.sessions) == resumed
+    assert reader(broker).answer.resumed == resumed
+
+
+def test_the_time_begins_anew_whenever_the_reader_leaves(broker):
+    for _ in range(3):
+        client = reader(broker)
+        broker.sweep()
+        leave(client)
+        broker.sweep()
+        broker.clock.advance(TTL - 1)
+        broker.sweep()
+    assert reader(broker).answer.resumed
+
+
+@pytest.mark.parametrize(("forget", "resumed"), [(False, True), (True, False)])
+def test_unsubscribing_keeps_the_position_unless_it_is_to_be_forgotten(broker, forget, resumed):
+    publish(broker, 3)
+    client = reader(broker)
+    client.ask(Commit(0, 1, 2), Unsubscribe(3, 1, forget=forget))
+    back = reader(broker)
+    assert back.answer.resumed == resumed
+    assert back.answer.start == (2 if resumed else 0)
+
+
+def test_forgetting_an_anonymous_one_changes_nothing(broker):
+    client = Conversation(broker)
+    assert client.ask(Subscribe(1, "t"), Unsubscribe(2, 1, forget=True))[-1] == Unsubscribed(2)
+
+
+def test_one_that_reached_its_until_may_still_be_settled(broker):
+    """RET-4."""
+    publish(broker, 3)
+    client = reader(broker, until=2)
+    assert isinstance(client.events[-1], SubscriptionEnded)
+    client.ask(Commit(0, 1, 2))
+    leave(client)
+    assert reader(broker).answer.start == 2
+
+
+# -- bounds ----------------------------------------------------------------------------------------------------
+
+
+def test_there_are_no_more_than_so_many(broker):
+    """P6: whether or not their readers are there."""
+    for name in ("a", "b", "c"):
+        leave(reader(broker, name=name))
+    refused = reader(broker, name="d").answer
+    assert isinstance(refused, Error)
+    assert (refused.code, refused.field) == (ErrorCode.TOO_MANY_SUBSCRIPTIONS, "name")
+    assert reader(broker, name="a").answer.resumed
+    assert not broker.registry.get_or_create("t", 0).readers.keys() - {
+        subscription for manager in broker.managers.values() for subscription in manager.subscriptions.values()
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "good"), [("n" * 199, True), ("n" * 200, True), ("n" * 201, False), ("a\nb", False), ("$own", True)]
+)
+def test_names_are_bounded(broker, name, good):
+    answer = reader(broker, name=name).answer
+    assert isinstance(answer, Subscribed) if good else (answer.code, answer.field) == (ErrorCode.INVALID_FIELD, "name")
+
+
+# -- what is kept for it ---------------------------------------------------------------------------------------
+
+
+def test_without_retention_the_sweep_keeps_what_it_has_not_settled():
+    """RET-1: also while its reader is away."""
+    broker = broker_with()
+    client = reader(broker)
+    publish(broker, 5)
+    client.heard()
+    client.ask(Commit(0, 1, 2))
+    ring = broker.registry.get_or_create("t", 0).ring
+    broker.sweep()
+    assert ring.head == 2
+    leave(client)
+    broker.sweep()
+    assert ring.head == 2
+    assert delivered(reader(broker).events) == [(2, True), (3, True), (4, True)]
+
+
+def test_when_it_is_forgotten_nothing_is_kept_for_it():
+    broker = broker_with()
+    client = reader(broker)
+    publish(broker, 5)
+    client.ask(Unsubscribe(3, 1, forget=True))
+    broker.sweep()
+    topic = broker.registry.get_or_create("t", 0)
+    assert (topic.ring.head, len(topic.places), len(broker.sessions)) == (5, 0, 0)

@@ -1,0 +1,102 @@
+"""Named subscriptions: a reader's position that outlives its connection (CMT-3).
+
+    committed           delivered
+    ────┬──────────────────┬──────────────▶ offsets
+        │ comes again,     │ new
+        │ as redelivered   │
+
+A reader that comes back under its name goes on after the last message it has settled. What it had been sent and has not
+settled comes again, marked: it may have been handled or not, only the reader can know.
+
+There is one position to a name, and so one reader. A second one takes over, and the first is told: a client that has
+come back must not have to wait until the broker finds out that its old connection is dead.
+"""
+
+from typing import TYPE_CHECKING
+
+from zaichik.broker.settings import BrokerSettings
+from zaichik.broker.topic_controller import TopicController
+from zaichik_protocol import ErrorCode, Refused
+
+if TYPE_CHECKING:
+    from zaichik.broker.subscription import Subscription
+
+
+class Session:
+    """The position of one named subscription.
+
+    Args:
+        topic: what it reads.
+        name: its name: one of this topic's.
+        position: where it begins.
+
+    Attributes:
+        committed: everything below is settled.
+        delivered: everything below was delivered once.
+        reader: the live subscription, None while it is away.
+    """
+
+    def __init__(self, topic: TopicController, name: str, position: int) -> None:
+        self.topic = topic
+        self.name = name
+        self.committed = self.delivered = position
+        self.reader: Subscription | None = None
+        self.left_us: int | None = None  # when a sweep first found it without a reader
+
+    @property
+    def needed(self) -> int:
+        """The oldest offset that it may still have to be sent."""
+        return self.committed
+
+
+class Sessions:
+    """All named subscriptions of the broker, whether or not their reader is there.
+
+    Args:
+        settings: `max_sessions` and `session_ttl` are used.
+    """
+
+    def __init__(self, settings: BrokerSettings) -> None:
+        self._settings = settings
+        self._sessions: dict[tuple[str, str], Session] = {}
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._sessions)
+
+    def find(self, topic: TopicController, name: str) -> Session | None:
+        """The one of that name, if there is one."""
+        return self._sessions.get((topic.name, name))
+
+    def open(self, topic: TopicController, name: str, position: int) -> Session:
+        """A new one.
+
+        Raises:
+            Refused: `TOO_MANY_SUBSCRIPTIONS`.
+        """
+        if len(self._sessions) >= self._settings.max_sessions:
+            raise Refused(
+                ErrorCode.TOO_MANY_SUBSCRIPTIONS,
+                f"the broker holds {len(self._sessions)} named subscriptions, as many as it may. "
+                "Use one of them, or unsubscribe from one with FORGET.",
+                "name",
+            )
+        session = self._sessions[topic.name, name] = Session(topic, name, position)
+        topic.keep_for(session)
+        return session
+
+    def forget(self, session: Session) -> None:
+        """Drop a position: nothing is kept for it any more."""
+        del self._sessions[session.topic.name, session.name]
+        session.topic.keep_no_more(session)
+
+    def sweep(self, now_us: int) -> None:
+        """Forget those whose reader has been away for too long. Called once a second."""
+        ttl_us = self._settings.session_ttl * 1_000_000
+        for session in list(self._sessions.values()):
+            if session.reader is not None:
+                session.left_us = None
+            elif session.left_us is None:
+                session.left_us = now_us
+            elif now_us - session.left_us >= ttl_us:
+                self.forget(session)
