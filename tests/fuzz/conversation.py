@@ -32,7 +32,8 @@ from . import invariants, mutation, requests
 
 SETTINGS = BrokerSettings(
     max_message=400, max_batch=16, max_frame=700, max_key=8, max_credit=20, max_bytes=2500, max_topics=6,
-    max_subscriptions=3, soft_output=300, max_replies=200, topic=TopicSettings(capacity=40, max_bytes=1000, max_keys=5),
+    max_subscriptions=3, max_producers=2, producer_ttl=4, max_sessions=3, session_ttl=3, soft_output=300,
+    max_replies=200, topic=TopicSettings(capacity=40, max_bytes=1000, max_keys=5),
 )  # fmt: skip
 CLIENTS = 3
 STEPS = 100
@@ -213,6 +214,8 @@ def _bytes(rng, client):
 def play(rng, log):
     """A story of some steps, made while it is told; each is noted in the log before."""
     story = Story()
+    log.append(f"0:{b''.join(map(encode, requests.beginning(rng))).hex()}")
+    story.step(log[-1])
     for _ in range(STEPS):
         index, kind = rng.randrange(CLIENTS), rng.random()
         if kind < 0.08:

@@ -10,21 +10,33 @@ def check(broker):
     """Raises what is not true."""
     settings, topics = broker.settings, list(broker.registry)
     assert len(topics) <= settings.max_topics
-    assert broker.registry.budget.used == sum(topic.ring.bytes for topic in topics) <= settings.max_bytes
+    shared = broker.registry.budget
+    assert shared.used == sum(topic.ring.bytes for topic in topics if topic.ring.budget is shared)
+    assert sum(topic.ring.bytes for topic in topics) <= settings.max_bytes
     readers = {id(topic): set() for topic in topics}
+    sessions = list(broker.sessions._sessions.values())
+    assert len(sessions) <= settings.max_sessions
+    assert len(broker.producers) <= settings.max_producers
     for manager in broker.managers.values():
         _check_manager(manager, settings)
         for subscription in manager.subscriptions.values():
             _check_subscription(subscription)
-            if not subscription.ended:
+            if not subscription.ended and not subscription._is_taken_over:
                 readers[id(subscription.topic)].add(subscription)
     for topic in topics:
         assert set(topic.readers) == readers[id(topic)], "a topic knows its readers and no others"
         _check_topic(topic)
+        named = [session for session in sessions if session.topic is topic]
+        anonymous = [reader for reader in topic.readers if reader.session is None]
+        assert set(topic.places) == {*anonymous, *named}, "for whom messages are kept"
+    for session in sessions:
+        assert session.committed <= session.delivered or session.committed <= session.topic.ring.next_offset
+        assert session.reader is None or session.reader.session is session
 
 
 def _check_topic(topic):
     ring, settings = topic.ring, topic.settings
+    assert ring.budget.used >= ring.bytes
     assert topic.published == ring.next_offset + topic.compacted
     assert ring.next_offset == (ring.next_offset - ring.head) + ring.expired + ring.evicted
     assert 0 <= ring.next_offset - ring.head <= settings.capacity

@@ -27,6 +27,7 @@ VALUES = {
     Setting.MAX_BYTES: ([400, 700, 1000], [0, 1, 100, 2**40]),
     Setting.MAX_KEYS: ([1, 3, 100], [0]),
     Setting.JOURNAL_BYTES: ([0, 100, 500], [1, 2**50]),
+    Setting.OVERFLOW: ([0, 1], [2]),
 }
 
 
@@ -39,19 +40,31 @@ def _hello(rng, request_id, manager, broker):
                  _of(rng, ["somebody"], ["", "x" * 200]), _of(rng, [0], [1, 3]))  # fmt: skip
 
 
-def _create(rng, request_id, manager, broker):
-    pairs = [(setting, _of(rng, *VALUES[setting])) for setting in VALUES if rng.random() < 0.3]
+def beginning(rng):
+    """A client that makes the topics, before anybody uses them: with settings of their own."""
+    return [Hello(1), *(CreateTopic(2, name, _settings(rng)) for name in ("a", "b"))]
+
+
+def _settings(rng):
+    pairs = [(setting, _of(rng, *VALUES[setting])) for setting in VALUES if rng.random() < 0.4]
     if rng.random() < ODD:
         pairs.append((rng.randrange(256), rng.choice((0, 1, FOREVER))))
-    return CreateTopic(request_id, _of(rng, TOPICS, ODD_TOPICS), tuple(pairs))
+    return tuple(pairs)
+
+
+def _create(rng, request_id, manager, broker):
+    return CreateTopic(request_id, _of(rng, TOPICS, ODD_TOPICS), _settings(rng))
 
 
 def _publish(rng, request_id, manager, broker):
     count = _of(rng, [1, 1, 1, 2, 3, 9], [16, 17])
     keys, sizes = [b"", b"", b"k", b"l", b"m"], [0, 1, 5, 20]
     messages = [(_of(rng, keys, [b"n" * 9]), b"p" * _of(rng, sizes, [60, 250])) for _ in range(count)]
-    numbered = {"producer": rng.randint(1, 3), "sequence": rng.choice((0, 0, 1, 2, 3, 9))} if rng.random() < 0.2 else {}
-    return Publish(request_id, _of(rng, TOPICS, ODD_TOPICS), Batch.of(messages), **numbered)
+    producer = _of(rng, [0, 0, 1, 2], [3])
+    known = broker.producers._known.get(producer)
+    sequence = _of(rng, [known.next if known else 0], [1, 2, 99, max(known.next - 1, 0) if known else 5])
+    numbers = {"producer": producer, "sequence": sequence if producer else 0}
+    return Publish(request_id, _of(rng, TOPICS, ODD_TOPICS), Batch.of(messages), **numbers)
 
 
 def _offset(rng, broker, name):
@@ -69,7 +82,7 @@ def _subscribe(rng, request_id, manager, broker):
     epoch = _of(rng, [0], [1, broker.clock.now_us()])
     start = _of(rng, [*Start], [4])
     value = broker.clock.now_us() - rng.randrange(3000) if start == Start.TIME else _offset(rng, broker, name)
-    own = "" if rng.random() < 0.7 else _of(rng, ["s", "t"], ["s" * 201, "\0"])
+    own = "" if rng.random() < 0.7 else _of(rng, ["s", "t", "u"], ["s" * 201, "\0"])
     credit, credit_bytes = _of(rng, [1, 2, 5, 20], [0, 21]), _of(rng, [1, 50, 10**6, 10**6], [0])
     return Subscribe(request_id, name, own, start, value, epoch, until, credit, credit_bytes)
 
