@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent.parent
 PROTOCOL = ROOT / "protocol" / "zaichik_protocol"
 BROKER = ROOT / "zaichik" / "broker"
 SYNC_CORE = ["ring", "compaction", "topic_controller", "topic_registry", "subscription", "subscription_manager",
-             "broker", "describe", "settings", "clock"]  # fmt: skip
+             "broker", "describe", "settings", "clock", "producers", "session", "budget", "journal"]  # fmt: skip
 
 
 def files(folder: Path) -> list[Path]:
@@ -69,7 +69,7 @@ def test_layers_point_one_way(path):
         assert not [name for name in used if name.startswith("zaichik.broker")]
 
 
-@pytest.mark.parametrize(("folder", "limit"), [(PROTOCOL, 620), (BROKER, 1250)], ids=["protocol", "broker"])
+@pytest.mark.parametrize(("folder", "limit"), [(PROTOCOL, 625), (BROKER, 1500)], ids=["protocol", "broker"])
 def test_a_package_stays_within_its_lines(folder, limit):
     assert sum(len(code_lines(path)) for path in files(folder)) <= limit
 

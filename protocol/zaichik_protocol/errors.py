@@ -64,7 +64,7 @@ class ErrorCode(_Explained):
     TOPIC_FULL = 77, "storing would drop what a reader has not been delivered", RETRYABLE
     SEQUENCE_GAP = 78, "a producer's batch is missing before this one"
     PRODUCER_UNKNOWN = 79, "the broker has forgotten this producer and cannot tell a retry from a new batch"
-    NO_MEMORY = 80, "the broker's byte budget is used up", RETRYABLE
+    NO_MEMORY = 80, "the broker has no room for what it would have to hold or remember", RETRYABLE
 
 
 class EndCode(_Explained):

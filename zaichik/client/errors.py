@@ -179,4 +179,4 @@ class ProducerUnknown(BrokerError, code=ErrorCode.PRODUCER_UNKNOWN):
 
 
 class NoMemory(BrokerError, code=ErrorCode.NO_MEMORY):
-    """The broker's byte budget is used up."""
+    """The broker has no room for what it would have to hold or remember."""
