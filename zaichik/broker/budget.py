@@ -65,6 +65,7 @@ class Budget:
         self.limit -= size
         self._holders.remove(holder)
         self._payer = None
+        self.relieve(holder)  # which holds nothing: so the others make room now, and not when one of them is published to
         own = Budget(size)
         own.add(holder)
         return own
