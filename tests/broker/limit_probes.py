@@ -26,6 +26,7 @@ from zaichik_protocol import (
     Refused,
     Setting,
     Subscribe,
+    Unsubscribe,
     Welcome,
     encode,
 )
@@ -104,6 +105,25 @@ def journals_for_topics_in_use(count):
 
 def bytes_of_a_name(_, __, size):
     return outcome(Conversation(broker_with()).ask(CreateTopic(2, "n" * size))[-1])
+
+
+def producers(count):
+    return [Publish(2, "t", batch(b""), producer=1 + number) for number in range(count)]
+
+
+def named_subscriptions(count):
+    return [Subscribe(2 + number, "t", f"s{number}") for number in range(count)]
+
+
+def bytes_of_a_subscriptions_name(_, __, size):
+    return outcome(Conversation(broker_with()).ask(Subscribe(2, "t", "n" * size))[0])
+
+
+def the_first_of_so_many_batches_again(_, __, count):
+    """PUB-4: its answer is kept, as long as there are not too many after it."""
+    client = Conversation(broker_with())
+    client.tell(*[Publish(0, "t", batch(b""), producer=1, sequence=number) for number in range(count)])
+    return outcome(client.ask(Publish(2, "t", batch(b""), producer=1, sequence=0))[-1])
 
 
 # -- bytes of a connection -------------------------------------------------------------------------------------
@@ -204,6 +224,26 @@ def repeated_after(name, limit, amount):
     client.broker.clock.advance(amount / 1000)
     client.ask(Publish(0, "t", batch((b"k", b""))))
     return FITS if topic.compacted else GONE
+
+
+def numbered_again_after(name, limit, amount):
+    """PUB-4: two batches of a producer, so many seconds apart."""
+    client = Conversation(broker_with(**{name: limit}))
+    client.ask(Publish(2, "t", batch(b""), producer=1, sequence=0))
+    client.broker.clock.advance(amount)
+    client.broker.sweep()
+    return outcome(client.ask(Publish(2, "t", batch(b""), producer=1, sequence=1))[0])
+
+
+def back_after(name, limit, amount):
+    """CMT-3: the reader is away for so many seconds, from the first look that finds it so."""
+    client = Conversation(broker_with(**{name: limit}))
+    client.ask(Subscribe(2, "t", "name"), Unsubscribe(3, 2))
+    client.broker.sweep()
+    client.broker.clock.advance(amount)
+    client.broker.sweep()
+    (subscribed,) = client.ask(Subscribe(4, "t", "name"))
+    return FITS if subscribed.resumed else GONE
 
 
 # -- what a topic holds ----------------------------------------------------------------------------------------

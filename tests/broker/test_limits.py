@@ -15,10 +15,16 @@ import pytest
 from conversation import Conversation, broker_with
 from limit_probes import FITS, GONE, WAITS, of_requests, seconds_until, simulated
 
+from zaichik.broker.producers import REMEMBERED
 from zaichik.broker.settings import BrokerSettings, TopicSettings
+from zaichik.broker.topic_registry import MAX_NAME
 from zaichik_protocol import HELLO_MAX_FRAME, Describe, ErrorCode, Kind
 
-NO_LIMITS = {"BrokerSettings.auto_create": "a switch", "BrokerSettings.topic": "the rows of TopicSettings"}
+NO_LIMITS = {
+    "BrokerSettings.auto_create": "a switch",
+    "BrokerSettings.topic": "the rows of TopicSettings",
+    "TopicSettings.overflow": "a choice",
+}
 
 
 @dataclass(frozen=True)
@@ -65,6 +71,10 @@ LIMITS = [
     Limit("BrokerSettings.max_topics", 3, of_requests(probes.topics_with_journals), above(E.TOO_MANY_TOPICS)),
     Limit("BrokerSettings.max_topics", 3, of_requests(probes.journals_for_topics_in_use), above(E.TOO_MANY_TOPICS)),
     Limit("BrokerSettings.max_subscriptions", 3, of_requests(probes.subscriptions), above(E.TOO_MANY_SUBSCRIPTIONS)),
+    Limit("BrokerSettings.max_producers", 3, of_requests(probes.producers), above(E.NO_MEMORY)),
+    Limit("BrokerSettings.producer_ttl", 5, probes.numbered_again_after, from_(E.PRODUCER_UNKNOWN), MICROSECOND),
+    Limit("BrokerSettings.max_sessions", 2, of_requests(probes.named_subscriptions), above(E.TOO_MANY_SUBSCRIPTIONS)),
+    Limit("BrokerSettings.session_ttl", 5, probes.back_after, from_(GONE), MICROSECOND),
     Limit("BrokerSettings.soft_output", 100, probes.bytes_before_the_next_message, from_(WAITS)),
     Limit("BrokerSettings.max_replies", 100, probes.replies_before_the_next_request, above(WAITS)),
     Limit("BrokerSettings.handshake_timeout", 5, partial(seconds_until, probes.no_hello), from_(E.HANDSHAKE_TIMEOUT),
@@ -85,7 +95,9 @@ LIMITS = [
     Limit("TopicSettings.journal_bytes", 100, probes.bytes_of_the_journal, above(GONE)),
     # Limits of the protocol, which are no settings.
     Limit("HELLO_MAX_FRAME", HELLO_MAX_FRAME, partial(probes.length_field, greeted=False), above(E.FRAME_TOO_LARGE)),
-    Limit("MAX_NAME", 200, probes.bytes_of_a_name, above(E.INVALID_FIELD)),
+    Limit("MAX_NAME", MAX_NAME, probes.bytes_of_a_name, above(E.INVALID_FIELD)),
+    Limit("MAX_NAME", MAX_NAME, probes.bytes_of_a_subscriptions_name, above(E.INVALID_FIELD)),
+    Limit("REMEMBERED", REMEMBERED, probes.the_first_of_so_many_batches_again, above(E.INVALID_FIELD)),
 ]  # fmt: skip
 
 
