@@ -14,12 +14,10 @@ from zaichik.broker.settings import BrokerSettings, TopicSettings
 from zaichik_protocol import (
     EVENTS,
     NEED_DATA,
-    Close,
     Closed,
     Error,
     ErrorCode,
     FrameDecoder,
-    Hello,
     Lagged,
     Messages,
     ProtocolError,
@@ -49,12 +47,11 @@ class Client:
         self.manager = list(broker.managers.values())[-1]
         self.requests = 0
         self.half = b""  # of a frame: what is not sent yet
-        self._sent = FrameDecoder.for_broker()  # reads beside the broker's
         self._heard = FrameDecoder.for_client()
         self._frames = []  # heard, and not judged yet
         self._owed = deque()  # (id, type) of the requests without an answer, in their order
+        self._note_what_is_read(self.connection._decoder)
         self._offsets = {}  # the next one of each subscription
-        self._is_greeted = self._is_over = False  # as far as its own bytes tell
         self._is_told = False  # the last word came
 
     def send(self, data):
@@ -63,7 +60,8 @@ class Client:
         while not is_all:
             self._take_turn()
             is_all = self.connection._apply_some()
-        self._note(data)
+        decoder = self.connection._decoder
+        assert self.manager.closing or decoder.buffered < decoder.needed, "all that is whole is read"
         self._judge()
 
     def turn(self):
@@ -83,24 +81,20 @@ class Client:
             for one in manager.subscriptions.values()
         ]  # fmt: skip
 
-    def _note(self, data):
-        """What must be answered of this."""
-        self._sent.receive_data(data)
-        while not self._is_over:
+    def _note_what_is_read(self, decoder):
+        real = decoder.next_frame
+
+        def next_frame():
             try:
-                frame = self._sent.next_frame()
+                frame = real()
             except ProtocolError as error:
-                self._is_over = error.code.fatal or not self._is_greeted
                 self._owed.append((error.request_id, error.request_type))
-                continue
-            if frame is NEED_DATA:
-                break
-            self._owed.append((frame.id, frame.TYPE))
-            if isinstance(frame, Hello) and not self._is_greeted:
-                self._is_greeted = self.manager.greeted
-                self._is_over = not self._is_greeted
-                self._sent.greeted(SETTINGS.max_frame)
-            self._is_over = self._is_over or isinstance(frame, Close)
+                raise
+            if frame is not NEED_DATA:
+                self._owed.append((frame.id, frame.TYPE))
+            return frame
+
+        decoder.next_frame = next_frame
 
     def _take_turn(self):
         pieces = self.manager.turn(self.broker.clock.now_us())
