@@ -5,7 +5,11 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
+<<<<<<< HEAD
 .PHONY: help demo test test-cluster check docs bench bench-spark soak soak-learn clean
+=======
+.PHONY: help demo test test-cluster check docs bench bench-spark fuzz soak-learn clean
+>>>>>>> fuzz
 .DEFAULT_GOAL := help
 
 help:
@@ -17,7 +21,11 @@ help:
 	@echo "make bench   half an hour: side by side with the brokers installed here, into benchmarks/results"
 	@echo "             (less of it: .venv/bin/python -m benchmarks --help; pieces: .venv/bin/python benchmarks/core.py)"
 	@echo "make bench-spark  topics and windows in Spark, beside Parquet, DuckDB and Polars"
+<<<<<<< HEAD
 	@echo "make soak    the long tests with real processes: killed, stopped, cut off, flooded, out of descriptors"
+=======
+	@echo "make fuzz    a quarter of an hour, both cores: two million inputs that nobody means"
+>>>>>>> fuzz
 	@echo "make soak-learn  the long tests of the stages: wrong brokers from the beginning, twenty rounds on busy cores"
 	@echo "make clean   remove the virtual environment and all caches"
 
@@ -70,9 +78,18 @@ bench: $(VENV)/.installed-bench
 bench-spark: $(VENV)/.installed-bench $(VENV)/.java
 	$(BIN)/python benchmarks/spark.py
 
+<<<<<<< HEAD
 # Half an hour: what the short tests of tests/chaos do for a second, for minutes; a million messages through cuts.
 soak: $(VENV)/.installed-dev
 	$(BIN)/pytest tests/chaos -m soak
+=======
+# Other inputs each time; what is found is shown with the command that repeats it.
+fuzz: $(VENV)/.installed-dev
+	@$(MAKE) --silent --no-print-directory -j2 fuzz-decoder fuzz-conversation
+
+fuzz-decoder fuzz-conversation: fuzz-%:
+	@$(BIN)/python -m tests.fuzz $* --inputs 1000000
+>>>>>>> fuzz
 
 # Half an hour, both cores: what the short tests of tests/learn do once and quickly, again and again.
 soak-learn: $(VENV)/.installed-dev

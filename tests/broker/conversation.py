@@ -15,6 +15,14 @@ def broker_with(**settings):
     return Broker(BrokerSettings(**settings), ManualClock(1_000))
 
 
+def frames_of(pieces):
+    """What a client reads in these pieces."""
+    decoder = FrameDecoder.for_client()
+    for piece in pieces:
+        decoder.receive_data(piece)
+    return list(iter(decoder.next_frame, NEED_DATA))
+
+
 class Conversation:
     def __init__(self, broker, *, greeted=True):
         self.broker = broker

@@ -5,7 +5,8 @@ the same requests and compares everything that a client can observe. The model n
 writes down what became of it.
 """
 
-from dataclasses import dataclass, field
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
 from itertools import count
 
 from zaichik_protocol import (
@@ -48,6 +49,10 @@ class Limits:
     max_credit: int
     max_topics: int
     max_subscriptions: int
+    max_producers: int
+    producer_ttl: float
+    max_sessions: int
+    session_ttl: float
     defaults: dict
 
 
@@ -81,6 +86,7 @@ class ModelTopic:
     compacted: int = 0
     forgotten: int = 0
     subscriptions: list = field(default_factory=list)
+    sessions: dict = field(default_factory=dict)  # the named ones, by their names
 
     def duration_us(self, name):
         value = self.settings[name]
@@ -105,7 +111,14 @@ class ModelTopic:
 
     @property
     def live(self):
-        return [subscription for subscription in self.subscriptions if not subscription.ended]
+        return [s for s in self.subscriptions if not s.ended and not s.is_taken_over]
+
+    @property
+    def needed(self):
+        """The oldest offset that anybody may still have to be sent."""
+        anonymous = [subscription.cursor for subscription in self.live if not subscription.session]
+        named = [session.committed for session in self.sessions.values()]
+        return min(anonymous + named, default=self.next_offset)
 
     # -- what happens --------------------------------------------------------------------------------------
 
@@ -121,19 +134,32 @@ class ModelTopic:
         length = self.duration_us("compaction_window_ms")
         self.windows = [(key, opened) for key, opened in self.windows if now < opened + length]
 
+    def forget(self, forgotten):
+        self.sessions = {name: session for name, session in self.sessions.items() if session is not forgotten}
+
+    def forget_sessions(self, now, ttl):
+        for session in list(self.sessions.values()):
+            if session.reader:
+                session.left = None
+            elif session.left is None:
+                session.left = now
+            elif now >= session.left + ttl:
+                self.forget(session)
+
     def sweep(self, now):
         self.expire(now)
         self.close_windows(now)
         if self.settings["retention_ttl_ms"] == 0:
             for offset, message in enumerate(self.messages):
-                read_by_all = all(offset < subscription.cursor for subscription in self.live)
-                if message.fate == RESIDENT and read_by_all:
+                if message.fate == RESIDENT and offset < self.needed:
                     message.fate = EXPIRED
 
     def publish(self, request_id, pairs, now):
         if len(pairs) > self.settings["capacity"] or wire_bytes(pairs) > self.settings["max_bytes"]:
             raise ModelError(ErrorCode.BATCH_TOO_LARGE, "batch")
         self.expire(now)
+        if self.settings["overflow"] and any(offset >= self.needed for offset in self.lost_for(pairs)):
+            raise ModelError(ErrorCode.TOPIC_FULL, "topic")
         first = self.next_offset
         kept, dropped = [], []
         self.close_windows(now)
@@ -158,6 +184,15 @@ class ModelTopic:
             number = sum(1 << position for position, gone in enumerate(dropped) if gone)
             bits = number.to_bytes((len(pairs) + 7) // 8, "little")
         return Published(request_id, first, len(kept), sum(dropped), len(self.live), bits)
+
+    def lost_for(self, pairs):
+        """The offsets that would be evicted if all of these were stored."""
+        messages, batches = deepcopy((self.messages, self.batches))
+        copy = ModelTopic(self.name, self.epoch, self.settings, self.explicit, messages, batches)
+        copy.messages += [Message(key, payload, 0, len(copy.batches)) for key, payload in pairs]
+        copy.batches.append(wire_bytes(pairs))
+        copy.evict()
+        return [offset for offset, message in enumerate(self.messages) if message.fate != copy.messages[offset].fate]
 
     def evict(self):
         while self.fates(RESIDENT) > self.settings["capacity"]:
@@ -184,6 +219,16 @@ class ModelTopic:
 
 
 @dataclass(eq=False)
+class ModelSession:
+    """A named subscription's position."""
+
+    committed: int
+    delivered: int  # everything below was delivered once
+    reader: object = None
+    left: int | None = None  # when a sweep first found it without a reader
+
+
+@dataclass(eq=False)
 class ModelSubscription:
     id: int
     topic: ModelTopic
@@ -191,15 +236,21 @@ class ModelSubscription:
     until: int
     credit: int
     credit_bytes: int
+    session: ModelSession | None = None
     cursor: int = 0
     committed: int = 0
     ended: bool = False
+    is_taken_over: bool = False
     fates: dict = field(default_factory=dict)  # offset → DELIVERED or SKIPPED
     frames: list = field(default_factory=list)  # (first, end, bytes) of everything delivered
     may_be_stuck: bool = False  # it was seen waiting for room for one message, and has not committed since
 
     def __post_init__(self):
         self.cursor = self.committed = self.start
+        if self.session:
+            if other := self.session.reader:
+                other.is_taken_over, other.session = True, None
+            self.session.reader = self
 
     @property
     def in_flight(self):
@@ -213,10 +264,16 @@ class ModelSubscription:
     def has_credit(self):
         return self.in_flight == 0 or (self.in_flight < self.credit and self.in_flight_bytes < self.credit_bytes)
 
+    @property
+    def comes_again(self):
+        """Whether what is next was delivered before."""
+        return self.session is not None and self.cursor < self.session.delivered
+
     def next_messages(self):
         """What fits of the batch that comes next."""
         taken, size = [], 0
-        for message in self.topic.messages[self.cursor : self.until]:
+        end = min(self.until, self.session.delivered) if self.comes_again else self.until
+        for message in self.topic.messages[self.cursor : end]:
             if taken and message.batch != taken[0].batch:
                 break
             fits = (
@@ -233,6 +290,8 @@ class ModelSubscription:
         """The frame that is due, without giving it; None if there is none."""
         if self.ended:
             return None
+        if self.is_taken_over:
+            return SubscriptionEnded(self.id, EndCode.TAKEN_OVER, self.cursor, EndCode.TAKEN_OVER.meaning)
         if self.cursor >= self.until:
             return SubscriptionEnded(self.id, EndCode.UNTIL, self.cursor, f"it reached offset {self.until}")
         if not self.has_credit:
@@ -243,7 +302,7 @@ class ModelSubscription:
         if not messages:
             return None
         batch = Batch.of([(message.key, message.payload) for message in messages])
-        return Messages(self.id, self.cursor, messages[0].accepted_us, batch)
+        return Messages(self.id, self.cursor, messages[0].accepted_us, batch, redelivered=self.comes_again)
 
     @property
     def is_stuck(self):
@@ -262,6 +321,8 @@ class ModelSubscription:
             case Messages():
                 self.frames.append((self.cursor, self.cursor + frame.batch.count, frame.batch.size))
                 self._pass(self.cursor + frame.batch.count, DELIVERED)
+                if self.session:
+                    self.session.delivered = max(self.session.delivered, self.cursor)
         return frame
 
     def _pass(self, to, fate):
@@ -274,6 +335,8 @@ class ModelSubscription:
         if next_offset > self.cursor:
             raise ModelError(ErrorCode.NOT_IN_FLIGHT, "next")
         self.committed = max(self.committed, next_offset)
+        if self.session:
+            self.session.committed = self.committed
         self.may_be_stuck = False
         return Committed(request_id, self.committed)
 
@@ -290,12 +353,21 @@ class ModelConnection:
         return self.subscriptions[number]
 
 
+class ModelProducer:
+    """All it was ever answered for good, by number."""
+
+    def __init__(self):
+        self.answers = []
+        self.used = 0
+
+
 class ModelBroker:
     """Every request as a method; its reply, or a `ModelError`."""
 
     def __init__(self, limits):
         self.limits = limits
         self.topics = {}
+        self.producers = {}
 
     def _add(self, name, settings, now, *, explicit):
         if not 1 <= len(name.encode()) <= 200 or name.startswith("$"):
@@ -321,6 +393,30 @@ class ModelBroker:
         pairs = tuple((number, topic.settings[key]) for number, key in enumerate(SETTINGS, start=1))
         return TopicCreated(request_id, int(created), topic.epoch, pairs)
 
+    def publish_numbered(self, request, pairs, now):
+        known = self.producers.get(request.producer)
+        if known is None:
+            if request.sequence:
+                raise ModelError(ErrorCode.PRODUCER_UNKNOWN, "producer")
+            if len(self.producers) == self.limits.max_producers:
+                raise ModelError(ErrorCode.NO_MEMORY, "producer")
+            known = self.producers[request.producer] = ModelProducer()
+        known.used = now
+        if request.sequence > len(known.answers):
+            raise ModelError(ErrorCode.SEQUENCE_GAP, "sequence")
+        if request.sequence == len(known.answers):
+            try:
+                known.answers.append(self.publish(request.id, request.topic, pairs, now))
+            except ModelError as error:
+                if not error.code.retryable:
+                    known.answers.append(error)
+                raise
+            return known.answers[-1]
+        answer = known.answers[request.sequence]
+        if isinstance(answer, ModelError):
+            raise answer
+        return replace(answer, id=request.id, duplicate=True)
+
     def publish(self, request_id, name, pairs, now):
         size = sum(len(key) + len(payload) for key, payload in pairs)
         if size > self.limits.max_message:
@@ -335,6 +431,8 @@ class ModelBroker:
     def subscribe(self, connection, request, now):
         if request.id <= connection.last_subscribe:
             raise ModelError(ErrorCode.INVALID_FIELD, "id")
+        if request.name and (len(request.name.encode()) > 200 or not request.name.isprintable()):
+            raise ModelError(ErrorCode.INVALID_FIELD, "name")
         if not 1 <= request.credit <= self.limits.max_credit:
             raise ModelError(ErrorCode.INVALID_FIELD, "credit")
         if not request.credit_bytes:
@@ -346,17 +444,30 @@ class ModelBroker:
         topic = self.get_or_create(request.topic, now)
         if request.epoch not in (0, topic.epoch):
             raise ModelError(ErrorCode.EPOCH_CHANGED, "epoch")
-        start = topic.position(request.start, request.value, now)
-        subscription = ModelSubscription(request.id, topic, start, request.until, request.credit, request.credit_bytes)
+        session = topic.sessions.get(request.name)
+        is_resumed = session is not None
+        start = session.committed if session else topic.position(request.start, request.value, now)
+        if request.name and not session:
+            if sum(len(known.sessions) for known in self.topics.values()) == self.limits.max_sessions:
+                raise ModelError(ErrorCode.TOO_MANY_SUBSCRIPTIONS, "name")
+            session = topic.sessions[request.name] = ModelSession(start, start)
+        subscription = ModelSubscription(
+            request.id, topic, start, request.until, request.credit, request.credit_bytes, session
+        )
         connection.subscriptions[request.id] = subscription
         connection.last_subscribe = request.id
         topic.subscriptions.append(subscription)
-        return Subscribed(request.id, topic.epoch, start, topic.next_offset, start)
+        named = bool(session)
+        return Subscribed(request.id, topic.epoch, start, topic.next_offset, start, named=named, resumed=is_resumed)
 
-    def unsubscribe(self, connection, request_id, number):
+    def unsubscribe(self, connection, request_id, number, *, forget=False):
         subscription = connection.subscription(number)
         del connection.subscriptions[number]
         subscription.topic.subscriptions.remove(subscription)
+        if session := subscription.session:
+            session.reader = None
+            if forget:
+                subscription.topic.forget(session)
         return Unsubscribed(request_id)
 
     def commit(self, connection, request_id, number, next_offset):
@@ -367,5 +478,8 @@ class ModelBroker:
             self.unsubscribe(connection, 0, number)
 
     def sweep(self, now):
+        ttl = self.limits.producer_ttl * 1_000_000
+        self.producers = {number: known for number, known in self.producers.items() if now < known.used + ttl}
         for topic in self.topics.values():
+            topic.forget_sessions(now, self.limits.session_ttl * 1_000_000)
             topic.sweep(now)

@@ -3,7 +3,7 @@
 from collections import deque
 
 import anyio
-from anyio.abc import ByteStream
+from anyio.abc import ByteStream, SocketAttribute
 
 from zaichik_protocol import FrameDecoder, Hello, NeedData, encode
 
@@ -23,6 +23,13 @@ class MemoryStream(ByteStream):
         self.failure = None  # raised by whatever is done next
         self.send_failure = None  # likewise, by what sends
         self._changed = anyio.Event()
+
+    @property
+    def extra_attributes(self):
+        return {SocketAttribute.raw_socket: lambda: self}
+
+    def getpeername(self):
+        return "memory", 0
 
     def change(self):
         """Wake whoever waits for a change of this stream."""

@@ -43,6 +43,10 @@ LIMITS = {
     "max_credit": 6,
     "max_topics": 3,
     "max_subscriptions": 3,
+    "max_producers": 2,
+    "producer_ttl": 0.002,
+    "max_sessions": 2,
+    "session_ttl": 0.002,
 }
 SOFT_OUTPUT = 60
 EXAMPLES = 6  # of 50 steps each, from one seed; see `run_model`
@@ -56,7 +60,7 @@ values = {
     "max_bytes": st.sampled_from([120, 10_000]),
     "max_keys": st.sampled_from([2, 1000, 1000]),
     "journal_bytes": st.just(0),
-    "overflow": st.just(0),
+    "overflow": st.sampled_from([0, 0, 1]),
 }
 all_settings = st.fixed_dictionaries(values)
 some_settings = st.fixed_dictionaries({}, optional=values)
@@ -113,6 +117,7 @@ class BrokerBesideModel(RuleBasedStateMachine):
     @initialize(defaults=all_settings, settings=all_settings, step=st.sampled_from([0, 1_000_000]))
     def start(self, defaults, settings, step):
         self.clock = ManualClock(step)
+        defaults = {**defaults, "overflow": 0}  # it cannot be a default
         topic = TopicSettings(**defaults)
         self.core = Broker(BrokerSettings(**LIMITS, soft_output=SOFT_OUTPUT, topic=topic), self.clock)
         self.model = ModelBroker(Limits(**LIMITS, defaults=defaults))
@@ -120,7 +125,7 @@ class BrokerBesideModel(RuleBasedStateMachine):
         self.clients = [self.connected(), self.connected()]
         self.create(0, "a", settings)
         for client, credit, credit_bytes in ((0, 1, 1_000), (1, 3, 9)):
-            self.subscribe(client, "a", Start.EARLIEST, 0, None, credit, credit_bytes, known=False, then=silence)
+            self.subscribe(client, "a", "", Start.EARLIEST, 0, None, credit, credit_bytes, known=False, then=silence)
 
     def connected(self):
         client = Client(self.core)
@@ -194,9 +199,11 @@ class BrokerBesideModel(RuleBasedStateMachine):
         name=names,
         several=st.lists(st.tuples(moments, batches), min_size=1, max_size=3),
         silent=st.booleans(),
+        producer=st.sampled_from([0, 0, 0, 1, 2, 3]),
+        step=st.sampled_from([0, 0, 0, -1, -1, 1]),
         then=afterwards,
     )
-    def publish(self, client, name, several, silent, then):
+    def publish(self, client, name, several, silent, producer, step, then):
         client = self.clients[client]
         for passed, messages in several:
             self.clock.move_to(self.clock.now_us() + passed)
@@ -204,13 +211,25 @@ class BrokerBesideModel(RuleBasedStateMachine):
             for key, size in messages:
                 self.published += 1
                 pairs.append((key, bytes([self.published % 251]) * size))
-            request = Publish(0 if silent else next(client.model.ids), name, Batch.of(pairs))
-            self.ask(client, request, lambda now, r=request, p=pairs: self.model.publish(r.id, name, p, now))
+            request_id = 0 if silent else next(client.model.ids)
+            if producer:
+                self.publish_numbered(client, request_id, name, pairs, producer, step)
+            else:
+                request = Publish(request_id, name, Batch.of(pairs))
+                self.ask(client, request, lambda now, r=request, p=pairs: self.model.publish(r.id, name, p, now))
         then(self)
+
+    def publish_numbered(self, client, request_id, name, pairs, producer, step):
+        """With the next number, one that was there, or one too far."""
+        known = self.model.producers.get(producer)
+        sequence = max((len(known.answers) if known else 0) + step, 0)
+        request = Publish(request_id, name, Batch.of(pairs), producer=producer, sequence=sequence)
+        self.ask(client, request, lambda now: self.model.publish_numbered(request, pairs, now))
 
     @rule(
         client=clients,
         name=names,
+        own=st.sampled_from(["", "", "n", "m"]),
         start=st.sampled_from([*Start, Start.OFFSET, Start.TIME, Start.TIME]),
         back=small,
         until=st.sampled_from([None, None, 0, 1, 2, 3, 4]),
@@ -219,9 +238,9 @@ class BrokerBesideModel(RuleBasedStateMachine):
         known=st.booleans(),
         then=afterwards,
     )
-    def subscribe(self, client, name, start, back, until, credit, credit_bytes, known, then):
+    def subscribe(self, client, name, own, start, back, until, credit, credit_bytes, known, then):
         if len(self.clients[client].model.subscriptions) == LIMITS["max_subscriptions"]:
-            self.unsubscribe(client, back)
+            self.unsubscribe(client, back, forget=False)
         client = self.clients[client]
         topic = self.model.topics.get(name)
         end = topic.next_offset if topic else 0
@@ -230,7 +249,7 @@ class BrokerBesideModel(RuleBasedStateMachine):
         if start == Start.TIME and end:
             value = max(0, topic.messages[min(value, end - 1)].accepted_us + back % 3 - 1)
         epoch = topic.epoch if known and topic else 0
-        request = Subscribe(next(client.model.ids), name, "", start, value, epoch, until, credit, credit_bytes)
+        request = Subscribe(next(client.model.ids), name, own, start, value, epoch, until, credit, credit_bytes)
         self.ask(client, request, lambda now: self.model.subscribe(client.model, request, now))
         then(self)
 
@@ -255,13 +274,14 @@ class BrokerBesideModel(RuleBasedStateMachine):
                 self.ask(client, request, lambda _, s=subscription: s.commit(0, s.cursor))
         self.turn_until_silent()
 
-    @rule(client=clients, which=small)
-    def unsubscribe(self, client, which):
+    @rule(client=clients, which=small, forget=st.booleans())
+    def unsubscribe(self, client, which, forget):
         client = self.clients[client]
         known = list(client.model.subscriptions)
         if known:
-            request = Unsubscribe(next(client.model.ids), known[which % len(known)])
-            self.ask(client, request, lambda _: self.model.unsubscribe(client.model, request.id, request.subscription))
+            number = known[which % len(known)]
+            request = Unsubscribe(next(client.model.ids), number, forget=forget)
+            self.ask(client, request, lambda _: self.model.unsubscribe(client.model, request.id, number, forget=forget))
 
     @rule(
         client=clients, what=st.sampled_from(["create", "leave", "close", "nonsense"]), name=names, pairs=some_settings
@@ -287,11 +307,20 @@ class BrokerBesideModel(RuleBasedStateMachine):
         for name in ("", "$d", "n" * 201, "b", "c", "d"):  # with the last, there are too many
             request = CreateTopic(next_id, name)
             self.ask(client, request, lambda now, n=name: self.model.create(next_id, n, {}, now))
-        for wrong in ({"credit": 0}, {"credit": 7}, {"credit_bytes": 0}, {"epoch": 5}, {"start": 2, "value": too_far}):
+        for wrong in (
+            {"name": "n" * 201},
+            {"name": "\n"},
+            {"credit": 0},
+            {"credit": 7},
+            {"credit_bytes": 0},
+            {"epoch": 5},
+            {"start": 2, "value": too_far},
+        ):
             request = Subscribe(next(model.ids), "a", **wrong)
             self.ask(client, request, lambda now, r=request: self.model.subscribe(model, r, now))
         while len(model.subscriptions) < LIMITS["max_subscriptions"]:
-            self.subscribe(self.clients.index(client), "a", Start.LATEST, 0, None, 1, 1_000, known=True, then=nothing)
+            index = self.clients.index(client)
+            self.subscribe(index, "a", "", Start.LATEST, 0, None, 1, 1_000, known=True, then=nothing)
         request = Subscribe(next(model.ids), "a")
         self.ask(client, request, lambda now: self.model.subscribe(model, request, now))
         request = Subscribe(model.last_subscribe, "a")
@@ -362,6 +391,7 @@ class BrokerBesideModel(RuleBasedStateMachine):
             assert state["published"] == topic.next_offset + topic.compacted
             assert state["compacted"] == topic.compacted
             assert state["subscriptions"] == len(topic.live)
+            assert state["needed"] == topic.needed
             assert state["settings"] == topic.settings
             assert (state["epoch"], state["explicit"]) == (topic.epoch, topic.explicit)
             assert state["forgotten_windows"] == topic.forgotten
@@ -387,9 +417,14 @@ class BrokerBesideModel(RuleBasedStateMachine):
             for name in ("start", "cursor", "committed", "in_flight", "in_flight_bytes"):
                 assert state[name] == getattr(subscription, name), name
             assert state["in_flight"] <= subscription.credit
+            known_sessions = subscription.topic.sessions
+            assert known_sessions.get(state["session"]) is subscription.session
 
     @invariant()
     def nothing_is_left_behind(self):
+        state = self.described(Kind.BROKER)
+        assert state["producers"] == len(self.model.producers)
+        assert state["sessions"] == sum(len(topic.sessions) for topic in self.model.topics.values())
         for topic in self.core.registry:
             assert len(topic.readers) == len(self.model.topics[topic.name].live)
             assert set(topic.ring._waiting) <= set(topic.readers)

@@ -88,6 +88,8 @@ class TopicRegistry:
         if topic is None:
             check_name(name, "topic")
             return self._add(name, pairs, now_us, explicit=True), True
+        if topic.journal is None and topic.settings.merged(pairs).journal_bytes:
+            self._check_room(1)
         topic.create_again(pairs)
         self._give_journal(topic)
         return topic, False
@@ -99,16 +101,21 @@ class TopicRegistry:
 
     def _add(self, name: str, pairs: tuple[tuple[int, int], ...], now_us: int, *, explicit: bool) -> TopicController:
         settings = self._settings.topic.merged(pairs)
-        if len(self._topics) >= self._settings.max_topics:
-            raise Refused(
-                ErrorCode.TOO_MANY_TOPICS,
-                f"the broker holds {len(self._topics)} topics, as many as it may. Use one of them.",
-                "topic",
-            )
+        self._check_room(2 if settings.journal_bytes else 1)
         topic = TopicController(name, settings, max(1, now_us), explicit=explicit, budget=self.budget)
         self._topics[name] = topic
         self._give_journal(topic)
         return topic
+
+    def _check_room(self, topics: int) -> None:
+        """Refuse so many more topics if they are too many; a journal is one (JRN-2)."""
+        if len(self._topics) + topics > self._settings.max_topics:
+            raise Refused(
+                ErrorCode.TOO_MANY_TOPICS,
+                f"the broker holds {len(self._topics)} topics of {self._settings.max_topics} it may, and {topics} more "
+                "would be needed. Use one of them.",
+                "topic",
+            )
 
     def _give_journal(self, topic: TopicController) -> None:
         """Make the topic's journal, if it wants one and has none (JRN-1)."""

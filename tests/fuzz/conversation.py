@@ -1,0 +1,231 @@
+"""A broker and three clients who send whatever they like: real connections, on no sockets.
+
+An entry of the log is a step: `0:HEX`, client 0 sends these bytes; `t0`, it is sent what is next; `x0`, it goes; `+N`,
+so many microseconds pass. After each the broker must be as sound as before, and no other client must have noticed.
+"""
+
+from collections import deque
+
+from zaichik.broker.broker import Broker
+from zaichik.broker.clock import ManualClock
+from zaichik.broker.connection import Connection
+from zaichik.broker.foreign import HTTP_ANSWER
+from zaichik.broker.settings import BrokerSettings, TopicSettings
+from zaichik_protocol import (
+    EVENTS,
+    NEED_DATA,
+    Closed,
+    Error,
+    ErrorCode,
+    FrameDecoder,
+    Lagged,
+    Messages,
+    ProtocolError,
+    Subscribed,
+    SubscriptionEnded,
+    encode,
+)
+
+from . import invariants, mutation, requests
+
+SETTINGS = BrokerSettings(
+    max_message=400, max_batch=16, max_frame=700, max_key=8, max_credit=20, max_bytes=2500, max_topics=6,
+    max_subscriptions=3, max_producers=2, producer_ttl=4, max_sessions=3, session_ttl=3, soft_output=300,
+    max_replies=200, topic=TopicSettings(capacity=40, max_bytes=1000, max_keys=5),
+)  # fmt: skip
+CLIENTS = 3
+STEPS = 100
+KNOCKS = [b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x00\xf8\x01", b"SSH-2.0-x\r\n", b"*1\r\n$4\r\nPING\r\n"]
+
+
+class Client:
+    """A connection, and what its client knows: which answers it is owed, and where its subscriptions stand."""
+
+    def __init__(self, broker):
+        self.broker = broker
+        self.connection = Connection(None, broker, "somebody")
+        self.manager = list(broker.managers.values())[-1]
+        self.requests = 0
+        self.half = b""  # of a frame: what is not sent yet
+        self._heard = FrameDecoder.for_client()
+        self._frames = []  # heard, and not judged yet
+        self._owed = deque()  # (id, type) of the requests without an answer, in their order
+        self._note_what_is_read(self.connection._decoder)
+        self._offsets = {}  # the next one of each subscription
+        self._is_told = False  # the last word came
+
+    def send(self, data):
+        """Let these bytes come, as a socket brings them, and look at the answers."""
+        is_all = self.connection._take(data)
+        while not is_all:
+            self._take_turn()
+            is_all = self.connection._apply_some()
+        decoder = self.connection._decoder
+        assert self.manager.closing or decoder.buffered < decoder.needed, "all that is whole is read"
+        self._judge()
+
+    def turn(self):
+        """Take what is next, and look whether it is right; False if there was nothing: then nothing is owed."""
+        is_something = self._take_turn()
+        self._judge()
+        assert is_something or not any(request_id for request_id, _ in self._owed), "every request is answered"
+        return is_something
+
+    def known(self):
+        """All that another client must not change."""
+        manager = self.manager
+        own = (manager.greeted, manager.heartbeat, manager.closing, manager.client, manager.reason, list(manager._out))
+        return own, [
+            (one.id, one.start, one.cursor, one.committed, one.delivered, one.skipped, one.in_flight,
+             one.in_flight_bytes, one.credit, one.credit_bytes, one.until, one.ended)
+            for one in manager.subscriptions.values()
+        ]  # fmt: skip
+
+    def _note_what_is_read(self, decoder):
+        real = decoder.next_frame
+
+        def next_frame():
+            try:
+                frame = real()
+            except ProtocolError as error:
+                self._owed.append((error.request_id, error.request_type))
+                raise
+            if frame is not NEED_DATA:
+                self._owed.append((frame.id, frame.TYPE))
+            return frame
+
+        decoder.next_frame = next_frame
+
+    def _take_turn(self):
+        pieces = self.manager.turn(self.broker.clock.now_us())
+        for piece in pieces:
+            self._heard.receive_data(piece)
+        frames = list(iter(self._heard.next_frame, NEED_DATA))
+        assert self._heard.buffered == 0, "a turn ends with a whole frame"
+        for frame in frames:
+            assert not isinstance(frame, EVENTS) or frame.id in self.manager.subscriptions, "UNS-1"
+        self._frames += frames
+        return bool(pieces)
+
+    def _judge(self):
+        assert self.connection._unsent in (b"", HTTP_ANSWER)
+        if self.manager.reason.startswith("NOT_ZAICHIK"):
+            self._owed.clear()
+        frames, self._frames = self._frames, []
+        for frame in frames:
+            assert not self._is_told, "nothing comes after the last word"
+            if isinstance(frame, EVENTS):
+                self._follow(frame)
+            elif isinstance(frame, Error):
+                assert frame.code != ErrorCode.INTERNAL
+                self._is_told = frame.fatal
+                if frame.code not in (ErrorCode.HANDSHAKE_TIMEOUT, ErrorCode.FRAME_TIMEOUT, ErrorCode.IDLE_TIMEOUT):
+                    self._settle(frame.id, frame.request_type)
+            else:
+                self._is_told = isinstance(frame, Closed)
+                self._settle(frame.id, frame.TYPE & 0x7F)
+                if isinstance(frame, Subscribed):
+                    assert frame.id not in self._offsets, "an id names one subscription"
+                    self._offsets[frame.id] = frame.start
+
+    def _settle(self, request_id, request_type):
+        """An answer: to the first request that it may answer; those before asked for silence."""
+        while (owed := self._owed.popleft()) != (request_id, request_type):
+            assert owed[0] == 0, "answers come in the order of the requests"
+
+    def _follow(self, event):
+        """P1, P2: every offset in its turn, as a message or as lag, until the end."""
+        match event:
+            case Messages(base=base, batch=batch):
+                assert base == self._offsets[event.id]
+                self._offsets[event.id] += batch.count
+            case Lagged(from_offset=begin, to_offset=end):
+                assert begin == self._offsets[event.id] < end
+                self._offsets[event.id] = end
+            case SubscriptionEnded():
+                assert event.next == self._offsets.pop(event.id)
+
+
+class Story:
+    """A broker, its clients, and all that happens to them."""
+
+    def __init__(self):
+        self.clock = ManualClock(1_000_000)
+        self.broker = Broker(SETTINGS, self.clock)
+        self.clients = [Client(self.broker) for _ in range(CLIENTS)]
+
+    def step(self, entry):
+        """Carry out an entry of the log; raises what is wrong then."""
+        number, colon, data = entry.partition(":")
+        if colon:
+            self._send(int(number), bytes.fromhex(data))
+        elif entry[0] == "+":
+            self.clock.move_to(self.clock.now_us() + int(entry))
+            self.broker.sweep()
+            for client in self.clients:
+                client.connection.look(self.clock.now_us())
+        elif entry[0] == "t":
+            self.clients[int(entry[1:])].turn()
+        else:
+            self._leave(int(entry[1:]), "GONE")
+        for index, client in enumerate(self.clients):
+            if client.manager.closing:
+                while client.turn():
+                    pass
+                self._leave(index, client.manager.reason)
+        invariants.check(self.broker)
+
+    def _send(self, index, data):
+        others = [client for client in self.clients if client is not self.clients[index]]
+        before = [client.known() for client in others]
+        self.clients[index].send(data)
+        assert [client.known() for client in others] == before, "what one sends is no other's business"
+
+    def _leave(self, index, reason):
+        self.broker.disconnect(self.clients[index].manager, reason)
+        self.clients[index] = Client(self.broker)
+
+
+def _bytes(rng, client):
+    """What this client sends next."""
+    if not client.manager.greeted and rng.random() < 0.02:
+        return rng.choice(KNOCKS)
+    data = client.half
+    client.half = b""
+    for _ in range(rng.choice((1, 1, 1, 2, 4))):
+        client.requests += rng.choice((1, 1, 1, 1, 1, 1, 0, 5))
+        request_id = 0 if rng.random() < 0.15 else client.requests
+        frame = encode(requests.request(rng, request_id, client.manager, client.broker))
+        data += mutation.mutated(rng, frame) if rng.random() < 0.04 else frame
+    if rng.random() < 0.01:
+        data += mutation.stream(rng, mutation.REQUESTS)
+    if data and rng.random() < 0.04:
+        at = rng.randrange(len(data))
+        data, client.half = data[:at], data[at:]
+    return data
+
+
+def play(rng, log):
+    """A story of some steps, made while it is told; each is noted in the log before."""
+    story = Story()
+    log.append(f"0:{b''.join(map(encode, requests.beginning(rng))).hex()}")
+    story.step(log[-1])
+    for _ in range(STEPS):
+        index, kind = rng.randrange(CLIENTS), rng.random()
+        if kind < 0.08:
+            entry = f"+{rng.choice((0, 1, 999, 1000, 1001, 2000, 1_000_000, 2_000_000))}"
+        elif kind < 0.3:
+            entry = f"t{index}"
+        elif kind < 0.305:
+            entry = f"x{index}"
+        else:
+            entry = f"{index}:{_bytes(rng, story.clients[index]).hex()}"
+        log.append(entry)
+        story.step(entry)
+
+
+def replay(log):
+    """The steps of a log, with a new broker."""
+    story = Story()
+    for entry in log:
+        story.step(entry)

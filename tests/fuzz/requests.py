@@ -1,0 +1,126 @@
+"""Requests that make sense nearly: of names that exist, offsets at the edges, and now and then of neither."""
+
+from zaichik_protocol import (
+    FOREVER,
+    HEARTBEAT,
+    Batch,
+    Close,
+    Commit,
+    CreateTopic,
+    Describe,
+    Hello,
+    Ping,
+    Publish,
+    Setting,
+    Start,
+    Subscribe,
+    Unsubscribe,
+)
+
+ODD = 0.04  # how often a field is
+TOPICS = ["a", "a", "a", "b"]
+ODD_TOPICS = ["c", "d", "e", "$journal/a", "$journal/b", "", "$x", "\n", "n" * 201, "é"]
+VALUES = {
+    Setting.RETENTION_TTL_MS: ([0, 1, 2, 1000, FOREVER], [FOREVER - 1]),
+    Setting.COMPACTION_WINDOW_MS: ([0, 1, 2, 1000, FOREVER], [FOREVER - 1]),
+    Setting.CAPACITY: ([17, 20, 50], [0, 1, 5, 10**9]),
+    Setting.MAX_BYTES: ([400, 700, 1000], [0, 1, 100, 2**40]),
+    Setting.MAX_KEYS: ([1, 3, 100], [0]),
+    Setting.JOURNAL_BYTES: ([0, 100, 500], [1, 2**50]),
+    Setting.OVERFLOW: ([0, 1], [2]),
+}
+
+
+def _of(rng, usual, odd):
+    return rng.choice(odd if rng.random() < ODD else usual)
+
+
+def _hello(rng, request_id, manager, broker):
+    return Hello(request_id, _of(rng, [1], [0, 2]), _of(rng, [1], [0, 9]), _of(rng, [0], [HEARTBEAT, 2]),
+                 _of(rng, ["somebody"], ["", "x" * 200]), _of(rng, [0], [1, 3]))  # fmt: skip
+
+
+def beginning(rng):
+    """A client that makes the topics, before anybody uses them: with settings of their own."""
+    return [Hello(1), *(CreateTopic(2, name, _settings(rng)) for name in ("a", "b"))]
+
+
+def _settings(rng):
+    pairs = [(setting, _of(rng, *VALUES[setting])) for setting in VALUES if rng.random() < 0.4]
+    if rng.random() < ODD:
+        pairs.append((rng.randrange(256), rng.choice((0, 1, FOREVER))))
+    return tuple(pairs)
+
+
+def _create(rng, request_id, manager, broker):
+    return CreateTopic(request_id, _of(rng, TOPICS, ODD_TOPICS), _settings(rng))
+
+
+def _publish(rng, request_id, manager, broker):
+    count = _of(rng, [1, 1, 1, 2, 3, 9], [16, 17])
+    keys, sizes = [b"", b"", b"k", b"l", b"m"], [0, 1, 5, 20]
+    messages = [(_of(rng, keys, [b"n" * 9]), b"p" * _of(rng, sizes, [60, 250])) for _ in range(count)]
+    producer = _of(rng, [0, 0, 1, 2], [3])
+    known = broker.producers._known.get(producer)
+    sequence = _of(rng, [known.next if known else 0], [1, 2, 99, max(known.next - 1, 0) if known else 5])
+    numbers = {"producer": producer, "sequence": sequence if producer else 0}
+    return Publish(request_id, _of(rng, TOPICS, ODD_TOPICS), Batch.of(messages), **numbers)
+
+
+def _offset(rng, broker, name):
+    """One at an edge of that topic."""
+    topic = next((topic for topic in broker.registry if topic.name == name), None)
+    edges = [0, 1]
+    if topic is not None:
+        edges += [topic.ring.head, topic.ring.next_offset, topic.ring.next_offset - 1, topic.ring.head + 1]
+    return max(0, _of(rng, edges, [edges[-1] + 1, FOREVER, rng.randrange(60)]))
+
+
+def _subscribe(rng, request_id, manager, broker):
+    name = _of(rng, [*TOPICS, "$journal/a"], ODD_TOPICS)
+    until = FOREVER if rng.random() < 0.8 else _offset(rng, broker, name)
+    epoch = _of(rng, [0], [1, broker.clock.now_us()])
+    start = _of(rng, [*Start], [4])
+    value = broker.clock.now_us() - rng.randrange(3000) if start == Start.TIME else _offset(rng, broker, name)
+    own = "" if rng.random() < 0.7 else _of(rng, ["s", "t", "u"], ["s" * 201, "\0"])
+    credit, credit_bytes = _of(rng, [1, 2, 5, 20], [0, 21]), _of(rng, [1, 50, 10**6, 10**6], [0])
+    return Subscribe(request_id, name, own, start, value, epoch, until, credit, credit_bytes)
+
+
+def _own_subscription(rng, manager):
+    return _of(rng, [*manager.subscriptions] or [0], [0, 7])
+
+
+def _commit(rng, request_id, manager, broker):
+    number = _own_subscription(rng, manager)
+    edges = [0]
+    if (subscription := manager.subscriptions.get(number)) is not None:
+        cursor, committed = subscription.cursor, subscription.committed
+        edges += [cursor, cursor, cursor, committed, committed + 1, (cursor + committed) // 2]
+    return Commit(request_id, number, _of(rng, edges, [edges[-1], edges[1 % len(edges)] + 1, FOREVER]))
+
+
+def _unsubscribe(rng, request_id, manager, broker):
+    return Unsubscribe(request_id, _own_subscription(rng, manager), forget=rng.random() < 0.3)
+
+
+def _describe(rng, request_id, manager, broker):
+    kind, limit = _of(rng, [0, 1, 2], [3]), _of(rng, [1, 9], [0])
+    return Describe(request_id, kind, rng.choice(("", "a")), rng.choice(("", "b")), limit)
+
+
+def _rare(rng, request_id, manager, broker):
+    return rng.choice((Ping(request_id, 7), Ping(request_id), Close(request_id)))
+
+
+_KINDS = [_publish] * 9 + [_commit] * 6 + [_subscribe] * 3 + [_create] + [_unsubscribe, _describe, _rare, _hello]
+
+
+def request(rng, request_id, manager, broker):
+    """Any request of that conversation."""
+    kinds = _KINDS
+    if not manager.greeted:
+        kinds = [_hello]
+    elif not manager.subscriptions:
+        kinds = [_subscribe, _publish, rng.choice(_KINDS)]
+    return rng.choice(kinds)(rng, request_id, manager, broker)

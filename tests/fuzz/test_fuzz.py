@@ -1,0 +1,185 @@
+"""A little of the fuzzing; `make fuzz` does much of it. And does it find anything?"""
+
+import random
+import signal
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fuzz import __main__ as command
+from fuzz import campaign, conversation, decoder
+from zaichik.broker.ring import BroadcastRing
+from zaichik.broker.subscription import Subscription
+from zaichik.broker.subscription_manager import SubscriptionManager
+from zaichik_protocol import Commit, FrameDecoder, hot
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("target", [decoder, conversation], ids=["decoder", "conversation"])
+def test_nothing_is_found(target):
+    """P5: whatever bytes come, and however: see the target's text."""
+    done, _ = campaign.run(target, 5000, seed=0)
+    assert done >= 5000
+
+
+# -- does it find anything? ------------------------------------------------------------------------------------
+
+
+def a_fatal_error_is_forgotten(monkeypatch):
+    real = FrameDecoder.next_frame
+
+    def next_frame(self):
+        self._fatal = None
+        return real(self)
+
+    monkeypatch.setattr(FrameDecoder, "next_frame", next_frame)
+
+
+def a_batch_may_be_wrong(monkeypatch):
+    monkeypatch.setattr("zaichik_protocol.batch._checked_end", lambda _, offsets: offsets[-1])
+
+
+def a_twin_does_not_look_at_what_follows(monkeypatch):
+    def decode(frame_id, data, at, end):
+        return Commit(frame_id, *struct.unpack_from("<IQ", data, at))
+
+    monkeypatch.setitem(hot.DECODERS, Commit, decode)
+
+
+def a_commit_breaks(monkeypatch):
+    real = Subscription.commit
+
+    def commit(self, next_offset):
+        if next_offset > self.cursor:
+            raise KeyError(next_offset)
+        return real(self, next_offset)
+
+    monkeypatch.setattr(Subscription, "commit", commit)
+
+
+def bytes_are_not_given_back(monkeypatch):
+    real = BroadcastRing._drop_below
+
+    def drop_below(self, offset):
+        used = self._budget.used
+        real(self, offset)
+        self._budget.used = used
+
+    monkeypatch.setattr(BroadcastRing, "_drop_below", drop_below)
+
+
+def one_clients_error_reaches_the_others(monkeypatch):
+    real = SubscriptionManager.refuse
+
+    def refuse(self, *arguments):
+        real(self, *arguments)
+        if self.closing:
+            for other in self._broker.managers.values():
+                other.heartbeat = True
+
+    monkeypatch.setattr(SubscriptionManager, "refuse", refuse)
+
+
+def lag_is_swallowed(monkeypatch):
+    real = Subscription._skip
+
+    def skip(self, to_offset):
+        real(self, to_offset)
+        return self._next_frame()
+
+    monkeypatch.setattr(Subscription, "_skip", skip)
+
+
+def replies_are_in_no_order(monkeypatch):
+    real = SubscriptionManager.turn
+
+    def turn(self, now_us):
+        self._out.reverse()
+        return real(self, now_us)
+
+    monkeypatch.setattr(SubscriptionManager, "turn", turn)
+
+
+BUGS = {
+    a_fatal_error_is_forgotten: decoder,
+    a_batch_may_be_wrong: decoder,
+    a_twin_does_not_look_at_what_follows: decoder,
+    a_commit_breaks: conversation,
+    bytes_are_not_given_back: conversation,
+    one_clients_error_reaches_the_others: conversation,
+    lag_is_swallowed: conversation,
+    replies_are_in_no_order: conversation,
+}
+
+
+@pytest.mark.parametrize("plant", BUGS, ids=lambda plant: plant.__name__)
+def test_a_planted_bug_is_found(plant, monkeypatch):
+    monkeypatch.setattr(campaign, "MOST_TRIES", 1)
+    plant(monkeypatch)
+    with pytest.raises(campaign.Failure):
+        campaign.run(BUGS[plant], 20_000, seed=1)
+
+
+@pytest.mark.parametrize("plant", [a_twin_does_not_look_at_what_follows, one_clients_error_reaches_the_others])
+def test_what_fails_is_made_small_and_shown_with_the_command_that_repeats_it(plant, monkeypatch, capsys):
+    name = BUGS[plant].__name__.rpartition(".")[2]
+    with monkeypatch.context() as planted:
+        plant(planted)
+        assert command.main([name, "--inputs", "20000", "--seed", "1"]) == 1
+        told = capsys.readouterr()
+        again = told.out.split()
+        assert again[:5] == ["python", "-m", "tests.fuzz", name, "--replay"]
+        assert (len(again), len(again[5]) <= 200) == (6, True), "one input of few bytes"
+        with pytest.raises(AssertionError):
+            command.main(again[3:])
+    assert f"{name}, seed 1: AssertionError" in told.err
+    assert command.main(again[3:]) == 0, "without the bug it is good"
+
+
+def test_the_same_seed_makes_the_same_inputs():
+    for target in (decoder, conversation):
+        logs = [[], [], []]
+        for log, seed in zip(logs, (1, 1, 2), strict=True):
+            target.play(random.Random(seed), log)
+        assert logs[0] == logs[1] != logs[2]
+
+
+# -- the command -----------------------------------------------------------------------------------------------
+
+
+def started(*arguments):
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.fuzz", *arguments],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_the_command_tells_what_it_has_done():
+    out, err = (process := started("--inputs", "50", "--seed", "3")).communicate()
+    assert (process.returncode, err) == (0, "")
+    decoded, told = out.splitlines()
+    assert decoded.startswith("decoder: 50 inputs, seed 3, ")
+    assert told.startswith("conversation: ")
+    assert told.endswith("nothing found")
+
+
+def test_it_shows_progress_and_ctrl_c_ends_it():
+    process = started("--inputs", "100000000", "decoder")
+    assert " of 100,000,000 inputs, " in process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate()
+    assert process.returncode == 130
+    assert "Traceback" not in err
+
+
+def test_a_replay_must_say_of_what():
+    _, err = (process := started("--replay", "t0")).communicate()
+    assert process.returncode == 2
+    assert "--replay needs to know for what" in err
