@@ -147,6 +147,7 @@ async def expires(trial: Trial) -> None:
     message = trial.message()
     await writer.publish(trial.topic(), message)
     told = await early.ok("Subscribe", topic=trial.topic())
+    trial.in_time(asked, SURELY_THERE_S)  # else it is not due, and would be awaited in vain
     event = await early.event(told.id, awaited="the message")
     trial.in_time(asked, SURELY_THERE_S)
     early.must_be(told, "Subscribed", start=0, live=1)
