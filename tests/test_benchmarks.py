@@ -19,7 +19,6 @@ from benchmarks.peers.peer import Job  # noqa: E402
 from benchmarks.roles import peer_of  # noqa: E402
 from benchmarks.scenarios import scenarios, sized  # noqa: E402
 
-
 pytestmark = pytest.mark.unmeasured  # brokers and clients run as in other tests, only longer
 
 
