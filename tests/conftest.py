@@ -1,8 +1,53 @@
-"""What all tests share."""
+"""What all tests share: the two backends, the tests that stay in one process, and those measured for coverage.
+
+Being measured makes Python two and a half times as slow. So coverage looks away where tests run again what others have
+run: on the second backend, on brokers that are not this project's, on bugs that were planted. The limits are as they
+were, and must be reached without them.
+"""
+
+import os
+import sys
+import threading
+from unittest import mock
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+MEASURING = "COVERAGE_PROCESS_CONFIG"  # tells programs that are started to measure themselves
+SPARK = "tests/spark/"
 
 
-@pytest.fixture(params=["asyncio", "trio"])
+@pytest.fixture(params=["asyncio", pytest.param("trio", marks=pytest.mark.unmeasured)])
 def anyio_backend(request):
     return request.param
+
+
+class Together(LoadScopeScheduling):
+    """A file's tests run in one process, because its fixtures are made once; so do all of Spark's."""
+
+    def _split_scope(self, nodeid):
+        return SPARK if nodeid.startswith(SPARK) else nodeid.partition("::")[0]
+
+
+def pytest_xdist_make_scheduler(config, log):
+    return Together(config, log)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    """Let coverage look away from some tests, and from the programs they start.
+
+    It watches by a trace function; from Python 3.14 on it has a cheaper way, and there it goes on.
+    """
+    if MEASURING not in os.environ or item.get_closest_marker("unmeasured") is None:
+        return (yield)
+    tracers = sys.gettrace(), threading.gettrace()
+    sys.settrace(None)
+    threading.settrace(None)
+    try:
+        with mock.patch.dict(os.environ):
+            del os.environ[MEASURING]
+            return (yield)
+    finally:
+        sys.settrace(tracers[0])
+        threading.settrace(tracers[1])

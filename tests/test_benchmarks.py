@@ -10,7 +10,7 @@ import pytest
 from code_lines import code_lines, functions
 
 ROOT = Path(__file__).parent.parent
-ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "protocol")])}
+PYTHONPATH = os.pathsep.join([str(ROOT), str(ROOT / "protocol")])
 RESULTS = ROOT / "benchmarks" / "results"
 sys.path.insert(0, str(ROOT))
 
@@ -19,12 +19,18 @@ from benchmarks.peers.peer import Job  # noqa: E402
 from benchmarks.roles import peer_of  # noqa: E402
 from benchmarks.scenarios import scenarios, sized  # noqa: E402
 
+pytestmark = pytest.mark.unmeasured  # brokers and clients run as in other tests, only longer
+
+
+def run(*arguments):
+    """A module of Python's, as a program."""
+    environment = {**os.environ, "PYTHONPATH": PYTHONPATH}
+    command = [sys.executable, "-m", *arguments]
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
+
 
 def benchmarks(*arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "benchmarks", *arguments],
-        cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
+    return run("benchmarks", *arguments)
 
 
 def outcomes(directory):
@@ -136,8 +142,7 @@ def test_there_is_nothing_to_show_before_anything_was_measured(tmp_path):
 
 
 def test_the_readme_shows_the_results_that_are_there():
-    command = [sys.executable, "-m", "cogapp", "--check", "--diff", "README.md"]
-    done = subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True)
+    done = run("cogapp", "--check", "--diff", "README.md")
     assert done.returncode == 0, f"run `make docs`\n{done.stdout}{done.stderr}"
 
 

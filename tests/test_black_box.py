@@ -143,7 +143,7 @@ async def run_zaichik():
 limits = pytest.mark.limits
 
 
-@pytest.fixture(params=[run_tiny, run_zaichik], ids=["tiny", "zaichik"])
+@pytest.fixture(params=[pytest.param(run_tiny, marks=pytest.mark.unmeasured), run_zaichik], ids=["tiny", "zaichik"])
 async def broker(request):
     if request.param is run_tiny and request.node.get_closest_marker("limits"):
         pytest.skip("tiny_broker leaves limits out")

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from code_lines import code_lines, functions
 
+pytestmark = pytest.mark.unmeasured
+
 ROOT = Path(__file__).parent.parent
 PROTOCOL = ROOT / "protocol" / "zaichik_protocol"
 BROKER = ROOT / "zaichik" / "broker"

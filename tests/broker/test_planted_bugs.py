@@ -5,6 +5,7 @@ from planted_bugs import BUGS
 from test_model import run_model
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("name", BUGS)
 def test_every_planted_bug_is_caught(name, monkeypatch):
     BUGS[name](monkeypatch)

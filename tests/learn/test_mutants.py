@@ -56,6 +56,7 @@ def results(request):
         return anyio.run(judge_all, chosen)
 
 
+@pytest.mark.unmeasured
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # some mutants leave sockets open
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_a_wrong_broker_fails_where_it_is_wrong(mutant, results):
