@@ -193,15 +193,8 @@ class SubscriptionManager:
         topic = self._broker.registry.get_or_create(request.topic, now_us)
         if topic.name.startswith(OWN_TOPICS):
             raise Refused(ErrorCode.INVALID_FIELD, f"only the broker publishes to {topic.name!r}", "topic")
-        outcome = topic.publish(request.batch, now_us)
-        return Published(
-            request.id,
-            outcome.first_offset,
-            outcome.stored,
-            outcome.compacted,
-            len(topic.readers),
-            outcome.dropped,
-        )
+        done = topic.publish(request.batch, now_us)
+        return Published(request.id, done.first_offset, done.stored, done.compacted, len(topic.readers), done.dropped)
 
     def _check_batch(self, batch: Batch) -> None:
         limits = self._settings
