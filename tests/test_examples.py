@@ -1,7 +1,6 @@
 """Every example runs: alone and at a running broker, and twice, because a student runs everything twice."""
 
 import ast
-import os
 import re
 import subprocess
 import sys
@@ -12,6 +11,8 @@ from anyio.from_thread import start_blocking_portal
 from code_lines import code_lines
 
 from zaichik import running_broker
+
+pytestmark = pytest.mark.unmeasured  # they run no line that the tests of client and broker do not run
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 CODE_LINES = 40  # what a student reads in one go
@@ -26,10 +27,10 @@ SAYS = {
 ARGUMENTS = {"flights.py": ["--days", "3"]}
 
 
-def output(name, *arguments, env=None):
+def output(name, *arguments):
     """What an example prints, without what its topics' names have at random. It must succeed."""
     command = [sys.executable, EXAMPLES / name, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, env=env)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     return re.sub(r"-[0-9a-f]{8}\b", "", done.stdout)
 
@@ -60,8 +61,7 @@ def test_an_example_at_a_running_broker_does_the_same_each_time(name, address):
 
 
 def test_a_year_of_flights():
-    # Not measured for coverage: it runs no line that three days do not run, and would take twice as long.
-    printed = output("flights.py", env={k: v for k, v in os.environ.items() if not k.startswith("COVERAGE_")})
+    printed = output("flights.py")
     assert "336,776 published = 305,960 stored + 30,816 compacted" in printed
     assert "the stored messages of the last week: 5,639" in printed
     shown = (EXAMPLES.parent / "README.md").read_text(encoding="utf-8")  # what a reader is told to expect

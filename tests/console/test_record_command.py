@@ -105,6 +105,7 @@ main({!r})
 """
 
 
+@pytest.mark.unmeasured  # what is killed tells nobody what it has run
 @pytest.mark.parametrize(
     ("owner", "function", "when", "appeared"),
     [

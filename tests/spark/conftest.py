@@ -12,7 +12,10 @@ def spark(tmp_path_factory):
     """A session on two cores. Its log is in pytest's folder, not among the tests' output."""
     folder = tmp_path_factory.mktemp("spark")
     config = SMALL | {"spark.sql.warehouse.dir": str(folder / "warehouse")}
-    spark = session("local[2]", config=config, log=folder / "spark.log")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        # Spark ends its workers so abruptly that they could not tell coverage what they have run.
+        monkeypatch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
+        spark = session("local[2]", config=config, log=folder / "spark.log")
     yield spark
     spark.stop()
 

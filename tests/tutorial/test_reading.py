@@ -10,6 +10,8 @@ import robot
 from chapter import Chapter, all_chapters, files
 from terminals import is_as_shown
 
+pytestmark = pytest.mark.unmeasured  # what the tester and the command line do has tests of its own
+
 CHAPTERS = all_chapters()
 
 
