@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help demo test test-cluster check docs bench bench-spark fuzz soak-learn clean
+.PHONY: help demo test test-cluster check docs bench bench-spark fuzz soak soak-learn clean
 .DEFAULT_GOAL := help
 
 help:
@@ -18,6 +18,7 @@ help:
 	@echo "             (less of it: .venv/bin/python -m benchmarks --help; pieces: .venv/bin/python benchmarks/core.py)"
 	@echo "make bench-spark  topics and windows in Spark, beside Parquet, DuckDB and Polars"
 	@echo "make fuzz    a quarter of an hour, both cores: two million inputs that nobody means"
+	@echo "make soak    all the bugs that are planted into the broker, one at a time: each must be caught"
 	@echo "make soak-learn  the long tests of the stages: wrong brokers from the beginning, twenty rounds on busy cores"
 	@echo "make clean   remove the virtual environment and all caches"
 
@@ -76,6 +77,10 @@ fuzz: $(VENV)/.installed-dev
 
 fuzz-decoder fuzz-conversation: fuzz-%:
 	@$(BIN)/python -m tests.fuzz $* --inputs 1000000
+
+# Some minutes. The suite plants a sample of them.
+soak: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest tests/broker -m "soak or not soak" -k planted
 
 # Half an hour, both cores: what the short tests of tests/learn do once and quickly, again and again.
 soak-learn: $(VENV)/.installed-dev
