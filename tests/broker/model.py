@@ -139,11 +139,9 @@ class ModelTopic:
 
     def forget_sessions(self, now, ttl):
         for session in list(self.sessions.values()):
-            if session.reader:
-                session.left = None
-            elif session.left is None:
+            if session.left is None and not session.reader:
                 session.left = now
-            elif now >= session.left + ttl:
+            elif not session.reader and now >= session.left + ttl:
                 self.forget(session)
 
     def sweep(self, now):
@@ -250,7 +248,7 @@ class ModelSubscription:
         if self.session:
             if other := self.session.reader:
                 other.is_taken_over, other.session = True, None
-            self.session.reader = self
+            self.session.reader, self.session.left = self, None
 
     @property
     def in_flight(self):

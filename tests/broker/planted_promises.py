@@ -31,7 +31,7 @@ def _instead_of_once(monkeypatch, do):
 def a_retry_is_stored_twice(monkeypatch):
     def once(real, self, request, now_us, publish):
         answer = real(self, request, now_us, publish)
-        return publish() if answer.duplicate else answer
+        return publish(request, now_us) if answer.duplicate else answer
 
     _instead_of_once(monkeypatch, once)
 
@@ -312,15 +312,15 @@ def a_position_outlives_its_time_by_a_microsecond(monkeypatch):
 
 @bug
 def who_was_away_twice_was_away_all_the_time(monkeypatch):
-    real = Sessions.sweep
+    real = Subscription.__init__
 
-    def sweep(self, now_us):
-        left = {known: known.left_us for known in self._sessions.values()}
-        real(self, now_us)
-        for known, left_us in left.items():
-            known.left_us = known.left_us or left_us
+    def init(self, request, topic, cursor, on_ready, session=None):
+        left_us = session and session.left_us
+        real(self, request, topic, cursor, on_ready, session)
+        if session is not None:
+            session.left_us = left_us
 
-    monkeypatch.setattr(Sessions, "sweep", sweep)
+    monkeypatch.setattr(Subscription, "__init__", init)
 
 
 @bug
