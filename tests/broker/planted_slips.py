@@ -47,6 +47,7 @@ class Slip:
             capture_output=True,
             text=True,
             check=False,
+            timeout=300,
         )  # fmt: skip
         return result.returncode, result.stdout
 
@@ -55,8 +56,8 @@ BROKER, PROTOCOL = "zaichik/broker", "protocol/zaichik_protocol"
 FUZZ = "fuzz/test_fuzz.py::test_nothing_is_found"
 LIMITS = "broker/test_limits.py::test_a_limit_is_exact"
 SLIPS = [
-    Slip("bytes are not given back", f"{BROKER}/ring.py", "self.budget.used -= len(entry.batch.data)", "pass",
-         "broker/test_budget.py"),
+    Slip("not all bytes that expire are given back", f"{BROKER}/ring.py", "self.expired += offset - self.head\n",
+         "self.expired += offset - self.head\n            self.budget.used += 1\n", "broker/test_budget.py"),
     Slip("the batch just published may go", f"{BROKER}/budget.py", "evict_oldest(leaving=1)", "evict_oldest(leaving=0)",
          "broker/test_budget.py"),
     Slip("the first topic pays instead of the largest", f"{BROKER}/budget.py",

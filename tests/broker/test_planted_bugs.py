@@ -15,7 +15,11 @@ SAMPLE = [
     "bytes_are_evicted_from_a_lossless_topic", "only_readers_that_are_there_are_waited_for",
     "a_commit_does_not_move_the_position", "a_takeover_leaves_the_old_one_reading",
 ]  # fmt: skip
-SAMPLE_OF_SLIPS = ["bytes are not given back", "bytes give a frame more time", "the longest frame is refused"]
+SAMPLE_OF_SLIPS = [
+    "not all bytes that expire are given back",
+    "bytes give a frame more time",
+    "the longest frame is refused",
+]
 
 
 def sampled(names, sample):
