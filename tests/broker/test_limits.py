@@ -126,3 +126,13 @@ def test_every_setting_is_told_by_describe(setting):
     cls, _, name = setting.partition(".")
     if name != "topic":
         assert name in told["limits" if cls == "BrokerSettings" else "topic_defaults"]
+
+
+@pytest.mark.parametrize("limit", [limit for limit in LIMITS if "." in limit.setting], ids=lambda limit: limit.setting)
+@pytest.mark.parametrize("steps", [-1, 1])
+def test_a_row_notices_a_limit_that_is_one_step_off(limit, steps):
+    """Or else it would prove nothing."""
+    name = limit.setting.rpartition(".")[2]
+    wrong = limit.value + steps * (1 if name.endswith("_ms") else limit.step)
+    amounts = [limit.value - limit.step, limit.value, limit.value + limit.step]
+    assert tuple(limit.probe(name, wrong, amount) for amount in amounts) != limit.outcomes
