@@ -9,7 +9,8 @@ import json
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
-from model import EVICTED, EXPIRED, RESIDENT, SETTINGS, Limits, ModelBroker, ModelConnection, ModelError
+from model import SETTINGS, Limits, ModelBroker, ModelConnection
+from model_topic import EVICTED, EXPIRED, RESIDENT, ModelError
 
 from zaichik.broker.broker import Broker
 from zaichik.broker.clock import ManualClock
