@@ -38,12 +38,14 @@ class Slip:
         text = path.read_text(encoding="utf-8")
         assert text.count(self.right) == 1, f"{self.file} has {text.count(self.right)} times: {self.right}"
         path.write_text(text.replace(self.right, self.wrong), encoding="utf-8")
+        # What the copy covers is nobody's coverage.
+        env = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
         # Python looks into the working folder first, then into PYTHONPATH: the copy wins over what is installed.
         result = subprocess.run(
             [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--rootdir", ROOT, "-c",
              ROOT / "pyproject.toml", ROOT / "tests" / self.test],
             cwd=folder,
-            env=os.environ | {"PYTHONPATH": f"{folder}{os.pathsep}{folder / 'protocol'}"},
+            env=env | {"PYTHONPATH": f"{folder}{os.pathsep}{folder / 'protocol'}"},
             capture_output=True,
             text=True,
             check=False,
