@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help demo test test-cluster check docs bench bench-spark fuzz soak soak-learn clean
+.PHONY: help demo test test-cluster check docs bench bench-spark fuzz fuzz-decoder fuzz-conversation soak soak-learn clean
 .DEFAULT_GOAL := help
 
 help:
