@@ -1,7 +1,8 @@
 """A broker and three clients who send whatever they like: real connections, on no sockets.
 
 An entry of the log is a step: `0:HEX`, client 0 sends these bytes; `t0`, it is sent what is next; `x0`, it goes; `g0`,
-the broker tells it to; `+N`, so many microseconds pass. After each the broker must be as sound as before, and no other client must have noticed.
+the broker tells it to; `+N`, so many microseconds pass. After each the broker must be as sound as before, and no other
+client must have noticed.
 """
 
 from collections import deque
