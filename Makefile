@@ -5,11 +5,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-<<<<<<< HEAD
-.PHONY: help demo test test-cluster check docs bench bench-spark soak soak-learn clean
-=======
-.PHONY: help demo test test-cluster check docs bench bench-spark fuzz soak-learn clean
->>>>>>> fuzz
+.PHONY: help demo test test-cluster check docs bench bench-spark fuzz fuzz-decoder fuzz-conversation simulate soak \
+  soak-learn clean
 .DEFAULT_GOAL := help
 
 help:
@@ -21,11 +18,9 @@ help:
 	@echo "make bench   half an hour: side by side with the brokers installed here, into benchmarks/results"
 	@echo "             (less of it: .venv/bin/python -m benchmarks --help; pieces: .venv/bin/python benchmarks/core.py)"
 	@echo "make bench-spark  topics and windows in Spark, beside Parquet, DuckDB and Polars"
-<<<<<<< HEAD
-	@echo "make soak    the long tests with real processes: killed, stopped, cut off, flooded, out of descriptors"
-=======
 	@echo "make fuzz    a quarter of an hour, both cores: two million inputs that nobody means"
->>>>>>> fuzz
+	@echo "make simulate  the broker in a thousand simulated worlds (which and how many: python -m tests.simulation --help)"
+	@echo "make soak    half an hour: real processes killed, stopped, cut off and flooded; every planted bug is caught"
 	@echo "make soak-learn  the long tests of the stages: wrong brokers from the beginning, twenty rounds on busy cores"
 	@echo "make clean   remove the virtual environment and all caches"
 
@@ -79,18 +74,20 @@ bench: $(VENV)/.installed-bench
 bench-spark: $(VENV)/.installed-bench $(VENV)/.java
 	$(BIN)/python benchmarks/spark.py
 
-<<<<<<< HEAD
-# Half an hour: what the short tests of tests/chaos do for a second, for minutes; a million messages through cuts.
-soak: $(VENV)/.installed-dev
-	$(BIN)/pytest tests/chaos -m soak
-=======
 # Other inputs each time; what is found is shown with the command that repeats it.
 fuzz: $(VENV)/.installed-dev
 	@$(MAKE) --silent --no-print-directory -j2 fuzz-decoder fuzz-conversation
 
 fuzz-decoder fuzz-conversation: fuzz-%:
 	@$(BIN)/python -m tests.fuzz $* --inputs 1000000
->>>>>>> fuzz
+
+simulate: $(VENV)/.installed-dev
+	$(BIN)/python -m tests.simulation --seeds 1000
+
+# All planted bugs, of which the suite has a sample; and what the short tests of tests/chaos do for a second, for minutes.
+soak: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest tests/broker -m "soak or not soak" -k planted
+	$(BIN)/python -m pytest tests/chaos -m soak
 
 # Half an hour, both cores: what the short tests of tests/learn do once and quickly, again and again.
 soak-learn: $(VENV)/.installed-dev

@@ -15,10 +15,8 @@ import pytest
 from conversation import Conversation, broker_with
 from limit_probes import FITS, GONE, WAITS, of_requests, seconds_until, simulated
 
-from zaichik.broker.producers import REMEMBERED
 from zaichik.broker.settings import BrokerSettings, TopicSettings
-from zaichik.broker.topic_registry import MAX_NAME
-from zaichik_protocol import HELLO_MAX_FRAME, Describe, ErrorCode, Kind
+from zaichik_protocol import Describe, ErrorCode, Kind
 
 NO_LIMITS = {
     "BrokerSettings.auto_create": "a switch",
@@ -94,10 +92,10 @@ LIMITS = [
     Limit("TopicSettings.max_keys", 5, probes.keys_remembered, above(GONE)),
     Limit("TopicSettings.journal_bytes", 100, probes.bytes_of_the_journal, above(GONE)),
     # Limits of the protocol, which are no settings.
-    Limit("HELLO_MAX_FRAME", HELLO_MAX_FRAME, partial(probes.length_field, greeted=False), above(E.FRAME_TOO_LARGE)),
-    Limit("MAX_NAME", MAX_NAME, probes.bytes_of_a_name, above(E.INVALID_FIELD)),
-    Limit("MAX_NAME", MAX_NAME, probes.bytes_of_a_subscriptions_name, above(E.INVALID_FIELD)),
-    Limit("REMEMBERED", REMEMBERED, probes.the_first_of_so_many_batches_again, above(E.INVALID_FIELD)),
+    Limit("HELLO_MAX_FRAME", 4096, partial(probes.length_field, greeted=False), above(E.FRAME_TOO_LARGE)),
+    Limit("MAX_NAME", 200, probes.bytes_of_a_name, above(E.INVALID_FIELD)),
+    Limit("MAX_NAME", 200, probes.bytes_of_a_subscriptions_name, above(E.INVALID_FIELD)),
+    Limit("REMEMBERED", 64, probes.the_first_of_so_many_batches_again, above(E.INVALID_FIELD)),
 ]  # fmt: skip
 
 
@@ -126,3 +124,13 @@ def test_every_setting_is_told_by_describe(setting):
     cls, _, name = setting.partition(".")
     if name != "topic":
         assert name in told["limits" if cls == "BrokerSettings" else "topic_defaults"]
+
+
+@pytest.mark.parametrize("limit", [limit for limit in LIMITS if "." in limit.setting], ids=lambda limit: limit.setting)
+@pytest.mark.parametrize("steps", [-1, 1])
+def test_a_row_notices_a_limit_that_is_one_step_off(limit, steps):
+    """Or else it would prove nothing."""
+    name = limit.setting.rpartition(".")[2]
+    wrong = limit.value + steps * (1 if name.endswith("_ms") else limit.step)
+    amounts = [limit.value - limit.step, limit.value, limit.value + limit.step]
+    assert tuple(limit.probe(name, wrong, amount) for amount in amounts) != limit.outcomes

@@ -239,15 +239,6 @@ def test_it_does_not_pay_for_other_topics():
     assert [type(frame) for frame in reader.heard()] == [Messages] * 8
 
 
-def test_others_make_room_for_it_at_once():
-    """RET-10: or both together would hold more than the broker may, until somebody publishes to one of the others."""
-    client = Conversation(broker_with(max_bytes=10 * SIZE))
-    assert publish(client, 10, "other") == 10
-    client.ask(lossless(max_bytes=5 * SIZE))
-    assert publish(client, 5) == 5
-    assert sum(topic.ring.bytes for topic in client.broker.registry) == 10 * SIZE
-
-
 def test_a_topic_that_was_made_by_first_use_may_become_one():
     """TOP-3: whoever waits there for messages gets them."""
     client = Conversation(broker_with(max_bytes=1_000_000))

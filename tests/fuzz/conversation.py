@@ -1,7 +1,8 @@
 """A broker and three clients who send whatever they like: real connections, on no sockets.
 
-An entry of the log is a step: `0:HEX`, client 0 sends these bytes; `t0`, it is sent what is next; `x0`, it goes; `+N`,
-so many microseconds pass. After each the broker must be as sound as before, and no other client must have noticed.
+An entry of the log is a step: `0:HEX`, client 0 sends these bytes; `t0`, it is sent what is next; `x0`, it goes; `g0`,
+the broker tells it to; `+N`, so many microseconds pass. After each the broker must be as sound as before, and no other
+client must have noticed.
 """
 
 from collections import deque
@@ -18,6 +19,7 @@ from zaichik_protocol import (
     Error,
     ErrorCode,
     FrameDecoder,
+    GoAway,
     Lagged,
     Messages,
     ProtocolError,
@@ -103,7 +105,8 @@ class Client:
         frames = list(iter(self._heard.next_frame, NEED_DATA))
         assert self._heard.buffered == 0, "a turn ends with a whole frame"
         for frame in frames:
-            assert not isinstance(frame, EVENTS) or frame.id in self.manager.subscriptions, "UNS-1"
+            is_event = isinstance(frame, EVENTS) and not isinstance(frame, GoAway)
+            assert not is_event or frame.id in self.manager.subscriptions, "UNS-1"
         self._frames += frames
         return bool(pieces)
 
@@ -114,7 +117,9 @@ class Client:
         frames, self._frames = self._frames, []
         for frame in frames:
             assert not self._is_told, "nothing comes after the last word"
-            if isinstance(frame, EVENTS):
+            if isinstance(frame, GoAway):
+                self._is_told = True
+            elif isinstance(frame, EVENTS):
                 self._follow(frame)
             elif isinstance(frame, Error):
                 assert frame.code != ErrorCode.INTERNAL
@@ -166,6 +171,8 @@ class Story:
                 client.connection.look(self.clock.now_us())
         elif entry[0] == "t":
             self.clients[int(entry[1:])].turn()
+        elif entry[0] == "g":
+            self.clients[int(entry[1:])].connection.go_away()
         else:
             self._leave(int(entry[1:]), "GONE")
         for index, client in enumerate(self.clients):
@@ -217,7 +224,7 @@ def play(rng, log):
         elif kind < 0.3:
             entry = f"t{index}"
         elif kind < 0.305:
-            entry = f"x{index}"
+            entry = f"{rng.choice('xg')}{index}"
         else:
             entry = f"{index}:{_bytes(rng, story.clients[index]).hex()}"
         log.append(entry)

@@ -61,15 +61,15 @@ def a_commit_breaks(monkeypatch):
     monkeypatch.setattr(Subscription, "commit", commit)
 
 
-def bytes_are_not_given_back(monkeypatch):
-    real = BroadcastRing._drop_below
+def bytes_that_expire_are_not_given_back(monkeypatch):
+    real = BroadcastRing.expire_below
 
-    def drop_below(self, offset):
-        used = self._budget.used
+    def expire_below(self, offset):
+        used = self.budget.used
         real(self, offset)
-        self._budget.used = used
+        self.budget.used = used
 
-    monkeypatch.setattr(BroadcastRing, "_drop_below", drop_below)
+    monkeypatch.setattr(BroadcastRing, "expire_below", expire_below)
 
 
 def one_clients_error_reaches_the_others(monkeypatch):
@@ -109,7 +109,7 @@ BUGS = {
     a_batch_may_be_wrong: decoder,
     a_twin_does_not_look_at_what_follows: decoder,
     a_commit_breaks: conversation,
-    bytes_are_not_given_back: conversation,
+    bytes_that_expire_are_not_given_back: conversation,
     one_clients_error_reaches_the_others: conversation,
     lag_is_swallowed: conversation,
     replies_are_in_no_order: conversation,

@@ -109,13 +109,10 @@ class TopicRegistry:
 
     def _check_room(self, topics: int) -> None:
         """Refuse so many more topics if they are too many; a journal is one (JRN-2)."""
-        if len(self._topics) + topics > self._settings.max_topics:
-            raise Refused(
-                ErrorCode.TOO_MANY_TOPICS,
-                f"the broker holds {len(self._topics)} topics of {self._settings.max_topics} it may, and {topics} more "
-                "would be needed. Use one of them.",
-                "topic",
-            )
+        most = self._settings.max_topics
+        if len(self._topics) + topics > most:
+            problem = f"the broker holds {len(self._topics)} topics of {most} it may. Use one of them."
+            raise Refused(ErrorCode.TOO_MANY_TOPICS, problem, "topic")
 
     def _give_journal(self, topic: TopicController) -> None:
         """Make the topic's journal, if it wants one and has none (JRN-1)."""

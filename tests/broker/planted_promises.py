@@ -1,0 +1,331 @@
+"""More bugs for the model to find: in safe retries (PUB-4), lossless topics (RET-9) and named subscriptions (CMT-3)."""
+
+from dataclasses import replace
+from unittest.mock import patch
+
+from planted_bugs import BUGS, bug
+
+from zaichik.broker import producers, ring, session, subscription, subscription_manager, topic_controller
+from zaichik_protocol import ErrorCode, Refused
+
+__all__ = ["BUGS"]
+
+BroadcastRing = ring.BroadcastRing
+Producers = producers.Producers
+Session = session.Session
+Sessions = session.Sessions
+Subscription = subscription.Subscription
+SubscriptionManager = subscription_manager.SubscriptionManager
+TopicController = topic_controller.TopicController
+
+
+# -- producers -------------------------------------------------------------------------------------------------
+
+
+def _instead_of_once(monkeypatch, do):
+    real = Producers.once
+    monkeypatch.setattr(Producers, "once", lambda self, *arguments: do(real, self, *arguments))
+
+
+@bug
+def a_retry_is_stored_twice(monkeypatch):
+    def once(real, self, request, now_us, publish):
+        answer = real(self, request, now_us, publish)
+        return publish(request, now_us) if answer.duplicate else answer
+
+    _instead_of_once(monkeypatch, once)
+
+
+@bug
+def a_refused_batch_is_not_remembered(monkeypatch):
+    def once(real, self, request, now_us, publish):
+        before = self._known[request.producer].next if request.producer in self._known else 0
+        try:
+            return real(self, request, now_us, publish)
+        except Refused:
+            known = self._known.get(request.producer)
+            if known and known.next > before:
+                known.next -= 1
+                known.answers.pop()
+            raise
+
+    _instead_of_once(monkeypatch, once)
+
+
+@bug
+def a_refusal_that_may_pass_uses_the_number_up(monkeypatch):
+    def once(real, self, request, now_us, publish):
+        try:
+            return real(self, request, now_us, publish)
+        except Refused as refusal:
+            if refusal.code == ErrorCode.TOPIC_FULL:
+                self._known[request.producer].next += 1
+                self._known[request.producer].answers.append(refusal)
+            raise
+
+    _instead_of_once(monkeypatch, once)
+
+
+@bug
+def a_batch_after_a_gap_is_stored(monkeypatch):
+    def once(real, self, request, now_us, publish):
+        known = self._known.get(request.producer)
+        if known and request.sequence > known.next:
+            request = replace(request, sequence=known.next)
+        return real(self, request, now_us, publish)
+
+    _instead_of_once(monkeypatch, once)
+
+
+@bug
+def an_unknown_producer_begins_anywhere(monkeypatch):
+    def once(real, self, request, now_us, publish):
+        first = request.producer not in self._known
+        return real(self, replace(request, sequence=0) if first else request, now_us, publish)
+
+    _instead_of_once(monkeypatch, once)
+
+
+@bug
+def a_duplicate_is_not_marked(monkeypatch):
+    def once(real, self, *arguments):
+        return replace(real(self, *arguments), duplicate=False)
+
+    _instead_of_once(monkeypatch, once)
+
+
+@bug
+def a_duplicate_is_answered_with_the_first_ones_id(monkeypatch):
+    def once(real, self, request, *arguments):
+        answer = real(self, request, *arguments)
+        known = self._known[request.producer]
+        return known.answers[request.sequence - known.next] if answer.duplicate else answer
+
+    _instead_of_once(monkeypatch, once)
+
+
+def _sweep_at(monkeypatch, cls, offset_us):
+    real = cls.sweep
+    monkeypatch.setattr(cls, "sweep", lambda self, now_us: real(self, now_us + offset_us))
+
+
+@bug
+def a_producer_is_remembered_a_microsecond_too_long(monkeypatch):
+    _sweep_at(monkeypatch, Producers, -1)
+
+
+@bug
+def a_producer_that_goes_on_is_forgotten(monkeypatch):
+    def once(real, self, request, now_us, publish):
+        known = self._known.get(request.producer)
+        used_us = now_us if known is None else known.used_us
+        try:
+            return real(self, request, now_us, publish)
+        finally:
+            if request.producer in self._known:
+                self._known[request.producer].used_us = used_us
+
+    _instead_of_once(monkeypatch, once)
+
+
+# -- topics that may lose nothing ------------------------------------------------------------------------------
+
+
+@bug
+def bytes_are_evicted_from_a_lossless_topic(monkeypatch):
+    real = BroadcastRing.head_after
+
+    def head_after(self, batch):
+        max_bytes, self.max_bytes = self.max_bytes, 2**63
+        head = real(self, batch)
+        self.max_bytes = max_bytes
+        return head
+
+    monkeypatch.setattr(BroadcastRing, "head_after", head_after)
+
+
+@bug
+def a_batch_that_just_fits_is_refused(monkeypatch):
+    real = BroadcastRing.head_after
+    monkeypatch.setattr(BroadcastRing, "head_after", lambda self, batch: real(self, batch) + 1)
+
+
+@bug
+def only_readers_that_are_there_are_waited_for(monkeypatch):
+    """The watermark ignores a session whose reader is away."""
+
+    def needed(self):
+        there = [place for place in self.places if getattr(place, "reader", place) is not None]
+        return min((place.needed for place in there), default=self.ring.next_offset)
+
+    monkeypatch.setattr(TopicController, "needed", needed)
+
+
+@bug
+def what_a_named_reader_was_sent_counts_as_settled(monkeypatch):
+    monkeypatch.setattr(Session, "needed", property(lambda self: max(self.committed, self.delivered)))
+
+
+@bug
+def a_refused_batch_opens_windows(monkeypatch):
+    real = TopicController._check_room
+
+    def check_room(self, batch):
+        try:
+            real(self, batch)
+        except Refused:
+            if self.window is not None:
+                self.window.admit(batch.keys(), self.ring._at(self.ring._first).accepted_us)
+            raise
+
+    monkeypatch.setattr(TopicController, "_check_room", check_room)
+
+
+@bug
+def who_has_reached_its_end_is_waited_for(monkeypatch):
+    real = Subscription._end
+
+    def end(self, code, text):
+        with patch.object(self.topic, "keep_no_more", lambda place: None):
+            return real(self, code, text)
+
+    monkeypatch.setattr(Subscription, "_end", end)
+
+
+# -- named subscriptions ---------------------------------------------------------------------------------------
+
+
+@bug
+def a_commit_does_not_move_the_position(monkeypatch):
+    real = Subscription.commit
+
+    def commit(self, next_offset):
+        with patch.object(self, "session", None):
+            return real(self, next_offset)
+
+    monkeypatch.setattr(Subscription, "commit", commit)
+
+
+@bug
+def a_takeover_leaves_the_old_one_reading(monkeypatch):
+    monkeypatch.setattr(Subscription, "take_over", lambda self: None)
+
+
+@bug
+def the_old_reader_still_moves_the_position(monkeypatch):
+    real = Subscription.take_over
+
+    def take_over(self):
+        session = self.session
+        real(self)
+        self.session = session
+
+    monkeypatch.setattr(Subscription, "take_over", take_over)
+
+
+@bug
+def the_old_reader_is_not_told(monkeypatch):
+    real = Subscription.take_over
+
+    def take_over(self):
+        real(self)
+        self.ended = True
+
+    monkeypatch.setattr(Subscription, "take_over", take_over)
+
+
+@bug
+def what_comes_again_is_not_marked(monkeypatch):
+    real = Subscription._deliver
+
+    def deliver(self):
+        frame = real(self)
+        return frame and replace(frame, redelivered=False)
+
+    monkeypatch.setattr(Subscription, "_deliver", deliver)
+
+
+@bug
+def what_is_new_is_marked_with_what_comes_again(monkeypatch):
+    """Where both are of one batch."""
+    real = Subscription._deliver
+
+    def deliver(self):
+        again = self.session is not None and self.session.delivered > self.cursor
+        with patch.object(self, "session", None):
+            frame = real(self)
+        if frame and self.session:
+            self.session.delivered = max(self.session.delivered, self.cursor)
+        return frame and replace(frame, redelivered=again)
+
+    monkeypatch.setattr(Subscription, "_deliver", deliver)
+
+
+@bug
+def who_comes_back_goes_on_after_what_was_sent(monkeypatch):
+    real = Sessions.find
+
+    def find(self, topic, name):
+        found = real(self, topic, name)
+        if found is not None:
+            found.committed = max(found.committed, min(found.delivered, topic.ring.next_offset))
+        return found
+
+    monkeypatch.setattr(Sessions, "find", find)
+
+
+@bug
+def an_unsubscribe_forgets_the_position(monkeypatch):
+    real = SubscriptionManager._unsubscribe
+
+    def unsubscribe(self, request):
+        real(self, replace(request, forget=True))
+
+    monkeypatch.setattr(SubscriptionManager, "_unsubscribe", unsubscribe)
+
+
+@bug
+def nothing_is_forgotten_on_request(monkeypatch):
+    real = SubscriptionManager._unsubscribe
+
+    def unsubscribe(self, request):
+        real(self, replace(request, forget=False))
+
+    monkeypatch.setattr(SubscriptionManager, "_unsubscribe", unsubscribe)
+
+
+@bug
+def a_position_outlives_its_time_by_a_microsecond(monkeypatch):
+    real = Sessions.sweep
+
+    def sweep(self, now_us):
+        for known in self._sessions.values():
+            if known.left_us is not None:
+                known.left_us += 1
+        real(self, now_us)
+        for known in self._sessions.values():
+            if known.left_us is not None and known.left_us != now_us:
+                known.left_us -= 1
+
+    monkeypatch.setattr(Sessions, "sweep", sweep)
+
+
+@bug
+def who_was_away_twice_was_away_all_the_time(monkeypatch):
+    real = Subscription.__init__
+
+    def init(self, request, topic, cursor, on_ready, session=None):
+        left_us = session and session.left_us
+        real(self, request, topic, cursor, on_ready, session)
+        if session is not None:
+            session.left_us = left_us
+
+    monkeypatch.setattr(Subscription, "__init__", init)
+
+
+@bug
+def one_name_means_one_position_in_all_topics(monkeypatch):
+    def find(self, topic, name):
+        return next((known for (_, own), known in self._sessions.items() if own == name), None)
+
+    monkeypatch.setattr(Sessions, "find", find)
