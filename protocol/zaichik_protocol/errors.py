@@ -53,7 +53,7 @@ class ErrorCode(_Explained):
     NO_SUCH_TOPIC = 66, "the topic does not exist and the broker does not create topics on first use"
     TOPIC_EXISTS = 67, "the topic exists with other settings; the message tells the difference"
     TOO_MANY_TOPICS = 68, "the broker holds as many topics as it may"
-    TOO_MANY_SUBSCRIPTIONS = 69, "the connection holds as many subscriptions as it may"
+    TOO_MANY_SUBSCRIPTIONS = 69, "the connection holds as many subscriptions as it may, or the broker as many names of them"
     NO_SUCH_SUBSCRIPTION = 70, "this connection has no subscription of that id"
     NOT_IN_FLIGHT = 71, "a commit beyond what has been delivered"
     OFFSET_AHEAD = 72, "a start beyond the end of the topic"
@@ -61,7 +61,7 @@ class ErrorCode(_Explained):
     FORBIDDEN = 74, "the user may not do this"
     MESSAGE_TOO_LARGE = 75, "one message has more bytes than the broker accepts"
     BATCH_TOO_LARGE = 76, "the batch has more messages or bytes than the broker, or this topic's ring, accepts"
-    TOPIC_FULL = 77, "storing would drop what a reader has not been delivered", RETRYABLE
+    TOPIC_FULL = 77, "storing would drop what a reader still needs", RETRYABLE
     SEQUENCE_GAP = 78, "a producer's batch is missing before this one"
     PRODUCER_UNKNOWN = 79, "the broker has forgotten this producer and cannot tell a retry from a new batch"
     NO_MEMORY = 80, "the broker has no room for what it would have to hold or remember", RETRYABLE

@@ -24,7 +24,13 @@ SIZE = len(batch(b"x" * 88).data)  # 20 bytes of count and offsets, and the payl
 
 def rings(count, limit):
     budget = Budget(limit)
-    return budget, [BroadcastRing(10**6, 10**9, budget) for _ in range(count)]
+    return budget, [ring_in(budget) for _ in range(count)]
+
+
+def ring_in(budget):
+    ring = BroadcastRing(10**6, 10**9, budget)
+    budget.add(ring)
+    return ring
 
 
 def store(ring, times=1):
@@ -126,8 +132,19 @@ def test_what_does_not_fit_at_all_is_not_held():
     assert (budget.used, held(one), one.evicted) == (0, 0, 1)
 
 
-class Watched(list):
-    """A list that counts how often somebody goes through it."""
+def test_who_was_the_one_that_pays_pays_no_more_when_its_bytes_are_set_aside():
+    """RET-9: it was the first of those that hold nothing when a journal's batch was more than all may hold."""
+    _, (lossless, journal, other) = rings(3, 4 * SIZE)
+    journal.append(batch(b"x" * (5 * SIZE)), 0)
+    lossless.set_aside(2 * SIZE)
+    store(lossless, 2)
+    store(journal, 2)
+    store(other)
+    assert (held(lossless), held(journal), held(other)) == (2, 1, 1)
+
+
+class Watched(dict):
+    """A dict that counts how often somebody goes through it."""
 
     looks = 0
 
@@ -141,7 +158,7 @@ def test_many_small_batches_go_without_a_look_at_all_topics_for_each():
     budget, many = rings(100, 100 * 20 * SIZE)
     for ring in many:
         store(ring, 20)
-    newcomer = BroadcastRing(10**6, 10**9, budget)
+    newcomer = ring_in(budget)
     budget._holders = Watched(budget._holders)
     newcomer.append(batch(b"x" * (1000 * SIZE - 20)), 0)
     assert sum(map(held, many)) == 1000

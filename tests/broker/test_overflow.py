@@ -12,6 +12,7 @@ from zaichik_protocol import (
     CreateTopic,
     Error,
     ErrorCode,
+    Lagged,
     Messages,
     Overflow,
     Publish,
@@ -44,6 +45,7 @@ def publish(client, count, topic="t"):
         (reply,) = client.ask(Publish(3, topic, batch(b"x" * 88)))
         if isinstance(reply, Error):
             assert (reply.code, reply.field, reply.retryable) == (ErrorCode.TOPIC_FULL, "topic", True)
+            assert reply.retry_after_ms > 0
             return stored
         assert isinstance(reply, Published)
     return count
@@ -79,13 +81,29 @@ def test_there_is_room_for_as_many_as_the_slowest_has_been_sent(client, needed, 
     assert publish(client, 20) == taken
 
 
-def test_the_bound_in_bytes_counts_too():
+@pytest.mark.parametrize(
+    ("max_bytes", "taken"), [(4 * SIZE, 4), (4 * SIZE + 1, 4), (5 * SIZE - 1, 4), (5 * SIZE, 5), (5 * SIZE + 1, 5)]
+)
+def test_the_bound_in_bytes_counts_too(max_bytes, taken):
     client = Conversation(broker_with(max_bytes=1_000_000))
-    client.ask(lossless(capacity=1000, max_bytes=4 * SIZE + 1))
+    client.ask(lossless(capacity=1000, max_bytes=max_bytes))
     slow = reading(client)
-    assert publish(client, 20) == 4
+    assert publish(client, 20) == taken
+    assert ring(client).evicted == 0
     slow.heard()
     assert publish(client, 20) == 1
+
+
+@pytest.mark.parametrize(("size", "fits"), [(3 * SIZE - 1, True), (3 * SIZE, True), (3 * SIZE + 1, False)])
+def test_a_large_batch_may_take_the_place_of_several_that_were_read(size, fits):
+    client = Conversation(broker_with(max_bytes=1_000_000))
+    client.ask(lossless(capacity=1000, max_bytes=5 * SIZE))
+    slow = reading(client, credit=3)
+    assert publish(client, 20) == 5
+    slow.heard()
+    reply, *_ = client.ask(Publish(3, "t", batch(b"x" * (size - 20))))
+    assert isinstance(reply, Published) if fits else reply.code == ErrorCode.TOPIC_FULL
+    assert ring(client).head == (3 if fits else 0)
 
 
 def test_without_readers_the_oldest_go(client):
@@ -124,6 +142,21 @@ def test_a_named_reader_needs_what_it_has_not_settled(client):
     client.broker.clock.advance(client.broker.settings.session_ttl)
     client.broker.sweep()
     assert publish(client, 20) == 20
+
+
+@pytest.mark.parametrize("name", ["", "worker"])
+def test_what_time_has_ended_fills_nothing(name):
+    """RET-5: though a reader stands before it and has no credit to be told."""
+    settings = dict(lossless().settings) | {Setting.RETENTION_TTL_MS: 1000}
+    client = Conversation(broker_with())
+    client.ask(CreateTopic(2, "t", tuple(settings.items())))
+    reader = reading(client, name=name)
+    publish(client, 1)
+    reader.heard()
+    assert publish(client, 9) == 9
+    client.broker.clock.advance(1)
+    assert publish(client, 20) == 10, "and these are needed"
+    assert [type(frame) for frame in reader.ask(Commit(0, 1, 1))] == [Lagged, Messages]
 
 
 def test_compaction_has_not_begun_when_a_batch_is_refused():
@@ -174,6 +207,24 @@ def test_half_of_the_brokers_bytes_may_be_set_aside(size, fits):
         assert (reply.code, reply.field) == (ErrorCode.NO_MEMORY, "settings")
         assert len(client.broker.registry) == 0
         assert client.broker.registry.budget.limit == 1_000
+
+
+def test_what_is_set_aside_is_free_at_once():
+    """RET-10: if it was not, all topics together could hold more than the broker's bytes."""
+    client = Conversation(broker_with(max_bytes=20 * SIZE))
+    assert publish(client, 20, topic="other") == 20
+    client.ask(lossless(max_bytes=8 * SIZE))
+    assert publish(client, 8) == 8
+    assert {topic.name: topic.ring.bytes // SIZE for topic in client.broker.registry} == {"other": 12, "t": 8}
+
+
+def test_a_topic_that_could_not_be_made_leaves_nothing():
+    """P6: nor a ring that is asked for its size for ever."""
+    client = Conversation(broker_with(max_bytes=1_000))
+    client.ask(*[lossless(max_bytes=501)] * 100)
+    assert len(client.broker.registry.budget._holders) == 0
+    client.ask(lossless(max_bytes=500))
+    assert len(client.broker.registry.budget._holders) == 0, "nor does it belong to those that pay"
 
 
 def test_it_does_not_pay_for_other_topics():

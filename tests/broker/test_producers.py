@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import pytest
 from conversation import Conversation, batch, broker_with
+from hypothesis import given
+from hypothesis import strategies as st
 
 from zaichik.broker.producers import REMEMBERED
 from zaichik_protocol import Commit, CreateTopic, Error, ErrorCode, Publish, Published, Setting, Subscribe
@@ -95,6 +97,32 @@ def test_a_refusal_that_may_pass_keeps_its_number(client):
     assert not answer(client, numbered(1)).duplicate
 
 
+@given(st.lists(st.tuples(st.integers(-1, 3), st.booleans()), max_size=60))
+def test_whatever_comes_in_whatever_order_every_batch_is_stored_once_in_its_place(steps):
+    """Some come too early, some again, and some while there is no room for them."""
+    client = Conversation(broker_with())
+    client.ask(CreateTopic(2, "t", (*KEEP, (Setting.CAPACITY, 2), (Setting.OVERFLOW, 1), (Setting.MAX_BYTES, 1000))))
+    reader = Conversation(client.broker)
+    reader.ask(Subscribe(1, "t"))
+    answer(client, numbered(0))
+    answered, frames = 1, []
+    for back, reads in steps:
+        sequence = max(0, answered - back)
+        reply = answer(client, numbered(sequence))
+        if isinstance(reply, Error):
+            assert reply.code == (ErrorCode.TOPIC_FULL if sequence == answered else ErrorCode.SEQUENCE_GAP)
+            assert sequence >= answered
+        else:
+            assert (reply.first_offset, reply.duplicate) == (sequence, sequence < answered)
+            answered = max(answered, sequence + 1)
+        if reads:
+            frames += reader.heard()
+            reader.tell(Commit(0, 1, reader.manager.subscriptions[1].cursor))
+    assert stored(client) == answered
+    payloads = [payload for frame in frames for payload in frame.batch.each_payload()]
+    assert payloads == [b"%d" % sequence for sequence in range(len(payloads))]
+
+
 @pytest.mark.parametrize(("back", "known"), [(REMEMBERED - 1, True), (REMEMBERED, True), (REMEMBERED + 1, False)])
 def test_the_last_64_answers_are_kept(client, back, known):
     last = 2 * REMEMBERED
@@ -143,7 +171,8 @@ def test_there_are_no_more_than_so_many(client):
     """P6: a new one has to wait, nobody is forgotten for it before his time."""
     for producer in (1, 2, 3):
         answer(client, numbered(0, producer=producer))
-    assert code(client, numbered(0, producer=4)) == (ErrorCode.NO_MEMORY, "producer")
+    refused = answer(client, numbered(0, producer=4))
+    assert (refused.code, refused.field, refused.retry_after_ms) == (ErrorCode.NO_MEMORY, "producer", 1000)
     assert answer(client, numbered(0, producer=1)).duplicate
     client.broker.clock.advance(600)
     client.broker.sweep()
@@ -152,7 +181,7 @@ def test_there_are_no_more_than_so_many(client):
 
 def test_a_remembered_refusal_holds_no_batch(client):
     """P6: neither by its traceback, nor by the exceptions before it."""
-    client.ask(numbered(0, topic=""))
+    client.ask(numbered(0, topic=""), numbered(0, topic=""))
     (known,) = client.broker.producers._known.values()
     (refusal,) = known.answers
     assert (refusal.__traceback__, refusal.__context__) == (None, None)

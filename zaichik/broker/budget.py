@@ -41,16 +41,18 @@ class Budget:
         self.limit = limit
         self._half = limit // 2
         self.used = 0
-        self._holders: list[Holder] = []
+        self._holders: dict[Holder, None] = {}  # a set that keeps order, so that everything is repeatable
         self._payer: Holder | None = None
         self._pays_down_to = 0  # bytes
 
     def add(self, holder: Holder) -> None:
         """From now on, this one may be asked to make room. It counts what it holds in `used` by itself."""
-        self._holders.append(holder)
+        self._holders[holder] = None
 
     def set_aside(self, holder: Holder, size: int) -> "Budget":
-        """A budget of that size for one of the holders alone, taken from this one. It must hold nothing.
+        """A budget of that size for one holder alone, taken from this one. It must hold nothing yet.
+
+        If the others hold too much now, their oldest go at once: otherwise all together could be beyond the whole.
 
         Raises:
             Refused: `NO_MEMORY`: half of the whole stays with the others.
@@ -63,11 +65,10 @@ class Budget:
                 "settings",
             )
         self.limit -= size
-        self._holders.remove(holder)
+        self._holders.pop(holder, None)
         self._payer = None
-        own = Budget(size)
-        own.add(holder)
-        return own
+        self.relieve(holder)
+        return Budget(size)
 
     def relieve(self, publisher: Holder) -> None:
         """Have older messages dropped until the limit holds; the publisher's last batch stays, if it fits at all."""

@@ -57,7 +57,7 @@ class BroadcastRing:
     Args:
         capacity: messages it holds at most.
         max_bytes: bytes of batches it holds at most.
-        budget: what all rings share; by default it has one to itself, without end.
+        budget: what all rings share; by default it has one to itself, without end. Whoever makes a ring adds it there.
 
     Attributes:
         head: the oldest offset that can be read.
@@ -80,7 +80,6 @@ class BroadcastRing:
         self._bases: list[int] = []
         self._first = 0  # index of the first entry that is not dead
         self.budget = budget or Budget()
-        self.budget.add(self)
         # Who waits for the next message. A dict, because it keeps order and forgets in O(1).
         self._waiting: dict[object, Callable[[], None]] = {}
 

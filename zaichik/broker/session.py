@@ -1,4 +1,4 @@
-"""Named subscriptions: a reader's position that outlives its connection (CMT-3).
+"""Named subscriptions: a reader's position that outlives its connection (CMT-3). Elsewhere they are called durable.
 
     committed           delivered
     ────┬──────────────────┬──────────────▶ offsets
@@ -34,6 +34,7 @@ class Session:
         committed: everything below is settled.
         delivered: everything below was delivered once.
         reader: the live subscription, None while it is away.
+        left_us: when a sweep first found it without one; None if none has since the reader came.
     """
 
     def __init__(self, topic: TopicController, name: str, position: int) -> None:
@@ -41,7 +42,7 @@ class Session:
         self.name = name
         self.committed = self.delivered = position
         self.reader: Subscription | None = None
-        self.left_us: int | None = None  # when a sweep first found it without a reader
+        self.left_us: int | None = None
 
     @property
     def needed(self) -> int:
@@ -95,8 +96,8 @@ class Sessions:
         ttl_us = self._settings.session_ttl * 1_000_000
         for session in list(self._sessions.values()):
             if session.reader is not None:
-                session.left_us = None
-            elif session.left_us is None:
+                continue
+            if session.left_us is None:
                 session.left_us = now_us
             elif now_us - session.left_us >= ttl_us:
                 self.forget(session)

@@ -13,7 +13,6 @@ command, both sides would wait for each other for ever.
 
 from collections import deque
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING
 
 from zaichik.broker.describe import describe
@@ -55,6 +54,8 @@ if TYPE_CHECKING:
     from zaichik.broker.broker import Broker
 
 MAX_CLIENT_NAME = 100  # letters of it that are kept, for the log and `describe`
+# How soon to try again: readers read on at any time, what is remembered is forgotten by a sweep, once a second.
+RETRY_AFTER_MS = {ErrorCode.TOPIC_FULL: 50, ErrorCode.NO_MEMORY: 1000}
 
 
 class SubscriptionManager:
@@ -117,7 +118,7 @@ class SubscriptionManager:
             code,
             request_type,
             refusal.field,
-            0,
+            RETRY_AFTER_MS.get(code, 0),
             refusal.message,
             retryable=code.retryable,
             fatal=fatal,
@@ -185,7 +186,7 @@ class SubscriptionManager:
     def _publish(self, request: Publish, now_us: int) -> Published:
         if not request.producer:
             return self._store(request, now_us)
-        return self._broker.producers.once(request, now_us, partial(self._store, request, now_us))
+        return self._broker.producers.once(request, now_us, self._store)
 
     def _store(self, request: Publish, now_us: int) -> Published:
         self._check_batch(request.batch)

@@ -139,7 +139,7 @@ class TooManyTopics(BrokerError, code=ErrorCode.TOO_MANY_TOPICS):
 
 
 class TooManySubscriptions(BrokerError, code=ErrorCode.TOO_MANY_SUBSCRIPTIONS):
-    """This connection holds as many subscriptions as it may."""
+    """This connection holds as many subscriptions as it may, or the broker as many names of them."""
 
 
 class NoSuchSubscription(BrokerError, code=ErrorCode.NO_SUCH_SUBSCRIPTION):
@@ -171,7 +171,7 @@ class BatchTooLarge(BrokerError, code=ErrorCode.BATCH_TOO_LARGE):
 
 
 class TopicFull(BrokerError, code=ErrorCode.TOPIC_FULL):
-    """Storing would drop what a reader has not been delivered."""
+    """Storing would drop what a reader still needs."""
 
 
 class SequenceGap(BrokerError, code=ErrorCode.SEQUENCE_GAP):

@@ -78,10 +78,10 @@ class Lanes:
         """
         now = self._clock()
         lane = self._lanes.get(topic)
-        if lane is None or lane.is_stale(now):
-            for oldest in list(islice(self._lanes, 2)):  # more go than come
-                if self._lanes[oldest].is_stale(now):
-                    del self._lanes[oldest]
+        if lane is None or (now - lane.used > IDLE_SECONDS and lane.is_empty):
+            for name, old in list(islice(self._lanes.items(), 2)):  # more go than come
+                if now - old.used > IDLE_SECONDS and old.is_empty:
+                    del self._lanes[name]
             lane = self._lanes[topic] = Lane(self, topic)
         lane.used = now
         self._lanes.move_to_end(topic)
@@ -133,9 +133,10 @@ class Lane:
         self._is_waiting = False
         self._waits: Iterator[float] = backoff(FIRST_WAIT, LONGEST_WAIT)
 
-    def is_stale(self, now: float) -> bool:
-        """Whether the broker may soon have forgotten its id, and nothing is lost with it."""
-        return now - self.used > IDLE_SECONDS and not self._sent and not self._returned and not self._unsent
+    @property
+    def is_empty(self) -> bool:
+        """Whether all batches were answered, so that it may take another id, or go."""
+        return not self._sent and not self._returned and not self._unsent
 
     def post(self, batch: Batch, on_outcome: OnOutcome) -> Callable[[], None]:
         """See `Lanes.post`."""
@@ -158,10 +159,11 @@ class Lane:
             request = Publish(number, self._topic, batch, producer=self._producer, sequence=self._next)
         else:
             request = Publish(number, self._topic, batch)
-        self._send(request, on_outcome)
+        self._connection.post(request, self._settle)
+        self._sent[number] = request, on_outcome
         self._next += 1
 
-    def _send(self, request: Publish, on_outcome: OnOutcome) -> None:
+    def _send_again(self, request: Publish, on_outcome: OnOutcome) -> None:
         self._connection.post(request, self._settle)
         self._sent[request.id] = request, on_outcome
 
@@ -171,7 +173,7 @@ class Lane:
                 request, on_outcome = self._returned.pop(0)
                 if not self._lanes.is_numbered:
                     request = replace(request, producer=0, sequence=0)
-                self._send(request, on_outcome)
+                self._send_again(request, on_outcome)
             elif self._unsent:
                 self._number(*self._unsent.popleft())
             else:

@@ -209,4 +209,5 @@ class Subscription(Generic[Item]):
         await self._connection.request(request, wire.Unsubscribed)
         inbox.is_live = False
         inbox.events.clear()
+        self._pieces, self._messages = iter(()), iter(())
         inbox.put(wire.SubscriptionEnded(self._id, wire.EndCode.UNTIL, inbox.taken, "its name was forgotten"))

@@ -6,7 +6,8 @@ from contextlib import AbstractAsyncContextManager
 from ipaddress import ip_address
 from typing import NamedTuple
 
-from zaichik.client.client import Client, connect
+from zaichik.client.client import MOST_RECONNECT_SECONDS, RECONNECT_SECONDS, Client, connect
+from zaichik.console import quantities
 from zaichik_protocol import DEFAULT_PORT
 
 VARIABLE = "ZAICHIK_CONNECT"
@@ -64,7 +65,26 @@ def add_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_reconnect(parser: argparse.ArgumentParser) -> None:
+    """Give a command that may take long `--reconnect`."""
+    parser.add_argument(
+        "--reconnect",
+        metavar="DUR",
+        type=_patience,
+        default=RECONNECT_SECONDS,
+        help="how long to look for the broker when the connection was lost: 0 to 5m (default: %(default)gs)",
+    )
+
+
+def _patience(text: str) -> float:
+    seconds = quantities.duration(text)
+    if seconds == "forever" or seconds > MOST_RECONNECT_SECONDS:
+        raise argparse.ArgumentTypeError(f"{text!r} is too long; later than 5m a broker may have forgotten us")
+    return seconds
+
+
 def connected(arguments: argparse.Namespace, command: str) -> AbstractAsyncContextManager[Client]:
-    """A client at the address of `--connect`, under the name of the command."""
+    """A client at the address of `--connect`, under the name of the command. It reconnects if that is an option."""
     host, port_number = arguments.connect
-    return connect(host, port_number, name=f"zaichik {command}")
+    reconnect: float = getattr(arguments, "reconnect", 0.0)
+    return connect(host, port_number, name=f"zaichik {command}", reconnect=reconnect)

@@ -5,6 +5,7 @@ import argparse
 from rich.console import Console
 
 from zaichik.console import address, screen, topic_settings
+from zaichik_protocol import Overflow
 
 DESCRIPTION = """\
 Make a topic. Settings that are not named are the broker's choice. Topics also come into being when something
@@ -17,6 +18,7 @@ examples:
   zaichik create orders --retention 1h --capacity 100000
   zaichik create prices --compaction-window 10s      # one message a key every ten seconds
   zaichik create audit --retention forever --max-bytes 1GiB
+  zaichik create tasks --overflow reject             # publishers wait for readers; nothing is lost
   zaichik create orders --json                       # the settings in force, in milliseconds and bytes
 """
 
@@ -25,15 +27,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `zaichik create`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("topic", metavar="TOPIC", help='its name: 1 to 200 bytes of UTF-8, not beginning with "$"')
-    topic_settings.add_options(parser)
+    group = topic_settings.add_options(parser)
+    group.add_argument(
+        "--overflow",
+        choices=[overflow.name.lower() for overflow in Overflow],
+        help="when the topic is full of what a reader still needs: evict that (the default), or reject what comes",
+    )
     address.add_option(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object: name, created, epoch, settings")
 
 
 async def run(arguments: argparse.Namespace, console: Console) -> int:
     """Create it, and tell the settings in force."""
+    settings = topic_settings.chosen(arguments) | {"overflow": arguments.overflow}
     async with address.connected(arguments, "create") as client:
-        topic = await client.create_topic(arguments.topic, **topic_settings.chosen(arguments))
+        topic = await client.create_topic(arguments.topic, **settings)
     if arguments.json:
         screen.print_json(
             {"name": topic.name, "created": topic.created, "epoch": topic.epoch, "settings": topic.settings}

@@ -22,6 +22,8 @@ DESCRIPTION = """\
 Send messages to a topic, which is made if it is not there. Without MESSAGE every line of the file or of standard
 input is a message, empty ones too, without its line end. A message may have a key: the same one for all, or one
 taken from each message. A topic with a compaction window keeps only the first message of a key in each window.
+If the connection is lost, it is made again, and what the broker has not confirmed is sent again; it stores nothing
+twice. A topic that was created with --overflow reject makes the publisher wait for its readers.
 """
 
 EPILOG = """\
@@ -56,6 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="take each key from its message, which is a JSON object: this field, as text",
     )
     address.add_option(parser)
+    address.add_reconnect(parser)
     parser.add_argument("--json", action="store_true", help="print the summary as one JSON object on standard output")
 
 

@@ -149,7 +149,8 @@ _BYTES = {"max_message", "max_frame", "max_key", "soft_output", "max_replies", "
 def logging_to_stderr(level: int = logging.WARNING) -> Iterator[None]:
     """Show zaichik's log on standard error as long as the block lasts.
 
-    Warnings alone, as the clients want them, look like any other remark. A broker's log has times.
+    Warnings alone, as the clients want them, look like any other remark. A broker's log has times. Of a client also
+    that all is well again is shown: who was warned waits for it.
     """
     handler: logging.Handler
     if level >= logging.WARNING:
@@ -162,13 +163,17 @@ def logging_to_stderr(level: int = logging.WARNING) -> Iterator[None]:
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logger = logging.getLogger("zaichik")
     before = logger.handlers, logger.level
+    client = logging.getLogger("zaichik.client")
+    client_before = client.level
     logger.handlers = [handler]
     logger.setLevel(level)
+    client.setLevel(min(level, logging.INFO))
     try:
         yield
     finally:
         logger.handlers = before[0]
         logger.setLevel(before[1])
+        client.setLevel(client_before)
 
 
 @contextmanager

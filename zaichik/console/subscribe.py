@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from zaichik.background import BackgroundTasks
+from zaichik.client import subscription as subscription_module
 from zaichik.client.messages import Lagged, Message, StartAt
 from zaichik.client.subscription import Subscription
 from zaichik.console import address, quantities, screen
@@ -33,10 +34,15 @@ examples:
   zaichik subscribe orders --from 2026-01-31T08:00   # accepted since then, local time
   zaichik subscribe orders --count 1 --json | jq .payload
   zaichik subscribe orders --events                  # also tell when messages were gone
+  zaichik subscribe orders --name billing            # go on where billing has stopped, if that was not long ago
+  zaichik subscribe orders --name billing --forget   # drop its position, so that the next one begins anew
 
 A reader that cannot keep up, such as a pager, holds nobody up: when the topic's ring is full, messages it has
 not read are dropped, and it is told exactly how many. With --json --events that is a line of its own:
 {"lagged": {"topic": "orders", "start": 10, "end": 35, "count": 25}}
+
+If the connection is lost, it is made again, and reading goes on where it was. The broker keeps the position of a
+reader with a name for a minute after it is gone. What it was sent and has not handled by then comes again.
 """
 
 # In flight at most, in bytes. While a reader of our output keeps us waiting, so does the broker; what it has sent
@@ -62,6 +68,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--until", metavar="OFFSET", type=quantities.natural, help="end before this offset")
     parser.add_argument("--count", metavar="N", type=positive, help="end after this many messages")
+    parser.add_argument("--name", metavar="NAME", default="", help="go on where the last reader of that name stopped")
+    parser.add_argument("--forget", action="store_true", help="only have the broker forget the position of --name")
     parser.add_argument("--events", action="store_true", help="also tell of messages that were gone")
     parser.add_argument("--json", action="store_true", help="print one JSON object a line")
     parser.add_argument("-v", "--verbose", action="store_true", help="offset, time and key also into a pipe")
@@ -69,6 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--credit", metavar="N", type=positive, default=CREDIT, help="messages in flight at most (default: %(default)s)"
     )
     address.add_option(parser)
+    address.add_reconnect(parser)
 
 
 def _start(text: str) -> StartAt:
@@ -87,10 +96,12 @@ def _start(text: str) -> StartAt:
 
 async def run(arguments: argparse.Namespace, console: Console) -> int:
     """Print until something ends it."""
+    if arguments.forget:
+        return await _forget(arguments)
     began = time.perf_counter()
     seen = _Seen()
     # The client warns of lag by itself; with --events it is told here, and not twice.
-    quiet = screen.without_warnings() if arguments.events else nullcontext()
+    quiet = screen.without_warnings(subscription_module.__name__) if arguments.events else nullcontext()
     async with (
         address.connected(arguments, "subscribe") as client,
         client.subscribe(
@@ -99,11 +110,13 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
             until=arguments.until,
             credit=arguments.credit,
             credit_bytes=CREDIT_BYTES,
+            name=arguments.name,
             events=True,
         ) as subscription,
     ):
         if console.is_terminal and not arguments.json:
-            screen.remark(f"{subscription.topic}: from offset {subscription.start:,}; Ctrl-C ends")
+            again = f" again as {arguments.name}" * subscription.resumed
+            screen.remark(f"{subscription.topic}: from offset {subscription.start:,}{again}; Ctrl-C ends")
         try:
             with quiet, anyio.CancelScope() as scope:
                 async with BackgroundTasks() as background:
@@ -113,6 +126,19 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
             lag = f", {subscription.lagged:,} were gone" if subscription.lagged else ""
             screen.remark(f"{arguments.topic}: {seen.count:,} messages{lag}, {time.perf_counter() - began:.3g} s")
             raise
+    return 0
+
+
+async def _forget(arguments: argparse.Namespace) -> int:
+    if not arguments.name:
+        raise argparse.ArgumentTypeError("--forget needs the --name to forget")
+    async with (
+        address.connected(arguments, "subscribe") as client,
+        client.subscribe(arguments.topic, start="latest", credit=1, name=arguments.name) as subscription,
+    ):
+        await subscription.forget()
+    what = "is forgotten" if subscription.resumed else "was not known"
+    screen.remark(f"{arguments.topic}: the position of {arguments.name} {what}")
     return 0
 
 
@@ -139,6 +165,8 @@ async def _print_all(
                 show(item)
                 seen.count += 1
                 if seen.count == arguments.count:
+                    if arguments.name:
+                        await subscription.commit(item)  # or it would come again next time
                     return
             case Lagged() if arguments.events:
                 _show_lag(item, as_json=arguments.json)

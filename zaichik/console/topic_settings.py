@@ -6,8 +6,12 @@ from typing import Any
 from zaichik.console import quantities, screen
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Give a command the settings. An option that is not given is None: somebody else's default holds."""
+def add_options(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    """Give a command the settings. An option that is not given is None: somebody else's default holds.
+
+    Returns:
+        Their group, for settings of that command alone.
+    """
     group = parser.add_argument_group("settings of topics")
     group.add_argument(
         "--retention",
@@ -32,6 +36,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=quantities.size,
         help="bytes of a journal, the topic $journal/NAME that tells of every message published; 0 is off",
     )
+    return group
 
 
 def chosen(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -1,0 +1,318 @@
+"""Subscriptions that go on after a loss: CMT-3, CMT-4."""
+
+from contextlib import asynccontextmanager
+
+import anyio
+import pytest
+from brokers import GUARD, fake_client, real_broker, real_client
+from proxy import cutting_proxy
+
+import zaichik
+from zaichik.client import client as client_module
+from zaichik.client import link as link_module
+from zaichik_protocol import (
+    Commit,
+    Committed,
+    EndCode,
+    Error,
+    ErrorCode,
+    Hello,
+    Start,
+    Subscribe,
+    Subscribed,
+    SubscriptionEnded,
+    Unsubscribe,
+)
+from zaichik_protocol import Lagged as WireLagged
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(autouse=True)
+def no_waiting_and_no_regular_commits(monkeypatch):
+    monkeypatch.setattr(link_module, "FIRST_WAIT", 0.0)
+    monkeypatch.setattr(client_module, "COMMIT_SECONDS", 3600)
+
+
+def at(frame):
+    """A subscription that stands where it was asked to."""
+    return Subscribed(frame.id, 77, frame.value, 100, frame.value)
+
+
+def refused(frame, code):
+    return Error(frame.id, code, Subscribe.TYPE, "", 0, code.meaning, retryable=code.retryable)
+
+
+async def offsets(subscription, count):
+    return [(await anext(subscription)).offset for _ in range(count)]
+
+
+async def again(broker):
+    """Have the client come back; the Subscribe it comes with."""
+    count = len(broker.of(Hello))
+    await broker.hang_up()
+    await broker.has_received(Hello, count + 1)
+    return await broker.has_received(Subscribe, len(broker.of(Subscribe)) + 1)
+
+
+@asynccontextmanager
+async def cut_off(**settings):
+    """A real broker, a client that is cut off by `proxy.cut()`, and one that is not."""
+    async with (
+        real_broker(**settings) as broker,
+        cutting_proxy(broker.port) as proxy,
+        zaichik.connect(port=proxy.port, reconnect=GUARD) as client,
+        zaichik.connect(port=broker.port) as other,
+    ):
+        yield proxy, client, other
+
+
+async def publish(client, count):
+    await client.publish_batch("t", [(None, b"%d" % number) for number in range(count)])
+
+
+# -- without a name ------------------------------------------------------------------------------------------
+
+
+async def test_it_goes_on_at_the_first_message_that_was_not_taken():
+    async with fake_client({Subscribe: at}) as (broker, client):
+        async with client.subscribe("t", start=5, until=90, credit=7, credit_bytes=1234) as subscription:
+            await broker.messages(5, b"5", b"6", b"7")
+            await broker.messages(8, b"8")  # waits in the inbox
+            assert await offsets(subscription, 1) == [5]
+            first, second = broker.of(Subscribe)[0], await again(broker)
+            assert (second.id, second.topic, second.until) == (first.id, "t", 90)
+            assert (second.credit, second.credit_bytes) == (7, 1234)
+            assert (second.start, second.value, second.epoch) == (Start.OFFSET, 8, 77)
+            await broker.messages(8, b"8", b"9")
+            assert await offsets(subscription, 4) == [6, 7, 8, 9]
+            assert subscription.start == 5
+        await client.ping()
+        assert broker.commits == [9], "what was taken before is settled without a word"
+
+
+async def test_what_was_taken_while_the_request_was_on_its_way_does_not_come_twice():
+    async with fake_client({Subscribe: at}) as (broker, client), client.subscribe("t", start=0) as subscription:
+        await broker.messages(0, b"0", b"1")
+        await broker.messages(2, b"2", b"3")
+        await client.ping()
+        broker.answers[Subscribe] = lambda _: None
+        request = await again(broker)
+        assert request.value == 0
+        assert await offsets(subscription, 3) == [0, 1, 2]
+        await broker.send(at(request))
+        await broker.messages(0, b"0", b"1", b"2", b"3", b"4")
+        await broker.messages(5, b"5")
+        assert await offsets(subscription, 3) == [3, 4, 5]
+        assert [commit for commit in broker.commits if commit > 6] == []
+
+
+async def test_messages_that_are_gone_by_then_are_told_as_lag_but_not_those_taken():
+    async with (
+        fake_client({Subscribe: at}) as (broker, client),
+        client.subscribe("t", start=0, events=True) as subscription,
+    ):
+        await broker.messages(0, b"0")
+        await broker.messages(1, b"1", b"2")
+        await client.ping()
+        broker.answers[Subscribe] = lambda _: None
+        request = await again(broker)
+        assert await offsets(subscription, 2) == [0, 1]
+        await broker.send(at(request), WireLagged(1, 0, 2), WireLagged(1, 2, 9))
+        await broker.messages(9, b"9")
+        assert await offsets(subscription, 1) == [2]
+        lagged = await anext(subscription)
+        assert (lagged.start, lagged.end, subscription.lagged) == (3, 9, 6)
+        assert await offsets(subscription, 1) == [9]
+
+
+@pytest.mark.parametrize("code", [ErrorCode.EPOCH_CHANGED, ErrorCode.OFFSET_AHEAD, ErrorCode.NO_SUCH_TOPIC])
+async def test_a_refusal_ends_it_after_what_has_come(code, caplog):
+    """TOP-5."""
+    async with fake_client({Subscribe: at}) as (broker, client):
+        async with client.subscribe("t", start=0) as subscription:
+            await broker.messages(0, b"0", b"1")
+            await broker.messages(2, b"2")
+            assert await offsets(subscription, 1) == [0]
+            broker.answers[Subscribe] = lambda frame: refused(frame, code)
+            await again(broker)
+            await client.ping()
+            assert await offsets(subscription, 2) == [1, 2]
+            for _ in range(2):
+                with pytest.raises(zaichik.BrokerError) as caught:
+                    await anext(subscription)
+                assert caught.value.code == code
+            await again_without(broker, client)
+        await client.ping()
+        assert broker.of(Unsubscribe) == []
+    assert not [record for record in caplog.records if "refused" in record.getMessage()]
+
+
+async def again_without(broker, client):
+    """Have the client come back; it must not subscribe."""
+    count = len(broker.of(Subscribe))
+    hellos = len(broker.of(Hello))
+    await broker.hang_up()
+    await broker.has_received(Hello, hellos + 1)
+    await client.ping()
+    assert len(broker.of(Subscribe)) == count
+
+
+async def test_one_that_had_come_to_its_end_is_not_made_again():
+    async with fake_client({Subscribe: at}) as (broker, client), client.subscribe("t", start=0) as subscription:
+        await broker.messages(0, b"0", b"1")
+        await broker.send(SubscriptionEnded(1, EndCode.UNTIL, 2, "until"))
+        await client.ping()
+        await again_without(broker, client)
+        assert [message.offset async for message in subscription] == [0, 1]
+    assert broker.commits == []
+
+
+async def test_several_are_made_again_in_the_order_of_their_numbers():
+    async with (
+        fake_client({Subscribe: at}) as (broker, client),
+        client.subscribe("a"),
+        client.subscribe("b"),
+        client.subscribe("c"),
+    ):
+        await again(broker)
+        requests = [await broker.has_received(Subscribe, count) for count in (4, 5, 6)]
+        assert [(request.id, request.topic) for request in requests] == [(1, "a"), (2, "b"), (3, "c")]
+
+
+async def test_one_that_was_not_answered_yet_is_asked_for_as_it_was():
+    async with fake_client({Subscribe: lambda _: None}) as (broker, client), anyio.create_task_group() as tasks:
+
+        async def read():
+            async with client.subscribe("t", start="latest") as subscription:
+                assert await offsets(subscription, 1) == [9]
+
+        tasks.start_soon(read)
+        first = await broker.has_received(Subscribe)
+        assert await again(broker) == first
+        await broker.send(Subscribed(1, 77, 9, 9, 9))
+        await broker.messages(9, b"9")
+
+
+async def test_one_that_was_left_in_between_is_not_made_again():
+    async with fake_client({Subscribe: at}) as (broker, client):
+        async with client.subscribe("t"):
+            pass
+        await again_without(broker, client)
+
+
+# -- with a name ---------------------------------------------------------------------------------------------
+
+
+async def test_a_named_one_says_so_and_goes_on_where_the_last_one_stopped():
+    async with real_client() as client:
+        await client.create_topic("t", retention_ttl="forever")
+        await publish(client, 10)
+        async with client.subscribe("t", name="worker") as subscription:
+            assert (subscription.name, subscription.resumed) == ("worker", False)
+            assert await offsets(subscription, 4) == [0, 1, 2, 3]
+            assert not subscription.redelivered
+        async with client.subscribe("t", name="worker", start="latest") as subscription:
+            assert (subscription.start, subscription.resumed) == (3, True)
+            assert await offsets(subscription, 1) == [3]
+            assert subscription.redelivered
+        async with client.subscribe("t") as subscription:
+            assert (subscription.name, subscription.resumed, subscription.start) == ("", False, 0)
+
+
+async def test_a_loop_over_a_named_one_sees_nothing_twice_and_settles_what_it_had_in_hand():
+    async with cut_off() as (proxy, client, other):
+        await other.create_topic("t", retention_ttl="forever")
+        await publish(other, 10)
+        async with client.subscribe("t", name="worker", credit=4) as subscription:
+            assert await offsets(subscription, 3) == [0, 1, 2]
+            proxy.cut()
+            assert await offsets(subscription, 7) == [3, 4, 5, 6, 7, 8, 9]
+            (state,) = await other.subscriptions()
+            assert state["delivered"] - state["committed"] <= 4
+        await client.ping()
+        async with other.subscribe("t", name="worker") as subscription:
+            assert subscription.start == 9
+
+
+async def test_commit_waits_until_the_message_was_delivered_again():
+    """A commit beyond what the new connection has delivered would be refused (CMT-2)."""
+    async with cut_off() as (proxy, client, other):
+        await other.create_topic("t", retention_ttl="forever")
+        await publish(other, 10)
+        async with client.subscribe("t", name="worker") as subscription:
+            messages = [await anext(subscription) for _ in range(4)]
+            for message in messages:
+                proxy.cut()
+                await subscription.commit(message)
+        await client.ping()
+        async with other.subscribe("t", name="worker") as subscription:
+            assert subscription.start == 4
+
+
+async def test_a_commit_that_was_sent_again_too_early_is_sent_once_more():
+    def too_early(frame):
+        return Error(frame.id, ErrorCode.NOT_IN_FLIGHT, Commit.TYPE, "next", 0, "too early")
+
+    async with (
+        fake_client({Subscribe: lambda frame: Subscribed(frame.id, 77, 0, 9, 0, named=True)}) as (broker, client),
+        client.subscribe("t", name="worker") as subscription,
+        anyio.create_task_group() as tasks,
+    ):
+        await broker.messages(0, b"0", b"1")
+        message = await anext(subscription)
+        broker.answers[Commit] = lambda _: None
+        tasks.start_soon(subscription.commit, message)
+        await broker.has_received(Commit)
+        broker.answers[Commit] = too_early
+        await again(broker)
+        await broker.has_received(Commit, 2)
+        await client.ping()
+        broker.answers[Commit] = lambda _: None
+        await broker.messages(0, b"0", b"1")
+        commit = await broker.has_received(Commit, 3)
+        await broker.send(Committed(commit.id, commit.next))
+
+
+async def test_a_name_that_was_forgotten_meanwhile_begins_where_everything_is_settled():
+    async with (
+        fake_client({Subscribe: lambda frame: Subscribed(frame.id, 77, 5, 9, 5, named=True)}) as (broker, client),
+        client.subscribe("t", name="worker", start="latest") as subscription,
+    ):
+        await broker.messages(5, b"5", b"6", b"7")
+        await subscription.commit(await anext(subscription))
+        assert await offsets(subscription, 1) == [6]
+        request = await again(broker)
+        assert (request.name, request.start, request.value, request.epoch) == ("worker", Start.OFFSET, 6, 77)
+
+
+async def test_a_name_is_taken_over_and_not_fought_for():
+    async with cut_off() as (proxy, client, other):
+        await other.create_topic("t", retention_ttl="forever")
+        await publish(other, 3)
+        async with client.subscribe("t", name="worker") as first, other.subscribe("t", name="worker") as second:
+            assert second.resumed
+            with pytest.raises(zaichik.TakenOver, match="worker"):
+                await offsets(first, 99)
+            proxy.cut()
+            await client.ping()
+            with pytest.raises(zaichik.TakenOver):
+                await anext(first)
+            assert await offsets(second, 3) == [0, 1, 2]
+            assert [state["name"] for state in await other.subscriptions()] != []
+
+
+async def test_forgetting_ends_it_and_the_next_one_begins_anew(caplog):
+    async with cut_off() as (proxy, client, other):
+        await other.create_topic("t", retention_ttl="forever")
+        await publish(other, 5)
+        for cut in (False, True):
+            async with client.subscribe("t", name="worker") as subscription:
+                assert not subscription.resumed
+                assert await offsets(subscription, 3) == [0, 1, 2]
+                if cut:
+                    proxy.cut()
+                await subscription.forget()
+                assert [message async for message in subscription] == []
+            await client.ping()
+    assert not [record for record in caplog.records if "refused" in record.getMessage()]
