@@ -20,16 +20,16 @@ async def counted(broker, connections):
             pass
 
 
-@pytest.mark.parametrize("connections", [300, pytest.param(FULL - 10, marks=pytest.mark.soak)])
-async def test_a_full_house_is_served_and_may_come_back_at_once(connections):
+@pytest.mark.parametrize(("connections", "processes"), [(300, 1), pytest.param(FULL - 10, 3, marks=pytest.mark.soak)])
+async def test_a_full_house_is_served_and_may_come_back_at_once(connections, processes):
     """Nobody is lost, and a healthy pair beside them misses nothing."""
-    some = [min(connections, LIMIT - 64 - 10) // 3] * 3
+    some = [min(connections, LIMIT - 64 - 10) // processes] * processes
     with ExitStack() as stack, served("--log-level", "warning", descriptors=LIMIT) as broker:
-        processes = crowds(stack, broker.port, some)
+        crowd = crowds(stack, broker.port, some)
         async with healthy_pair(broker.port) as pair:
-            await all_come(processes)
+            await all_come(crowd)
             await counted(broker, sum(some) + 3)  # with the pair, and who asks
             await pair.goes_on()
-            await all_come_back(processes)
+            await all_come_back(crowd)
             await counted(broker, sum(some) + 3)
             await pair.goes_on()
