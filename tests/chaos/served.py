@@ -112,6 +112,7 @@ def served(*options: str, descriptors: int | None = None) -> Iterator[Served]:
             subprocess.Popen(command, cwd=name, stdout=subprocess.PIPE, stderr=errors, text=True) as process,
         ):
             try:
+                assert process.stdout is not None
                 line = process.stdout.readline()
                 assert line, f"the broker did not start: {log.read_text(encoding='utf-8')}"
                 broker = Served(process, json.loads(line)["port"], log)
