@@ -5,7 +5,6 @@ process of its own, which takes a processor from the others on a machine that ha
 that floods a broker of its own.
 """
 
-import select
 import socket
 import subprocess
 import sys
@@ -15,7 +14,6 @@ from contextlib import AbstractContextManager, ExitStack, closing, contextmanage
 from zaichik_protocol import Commit, Describe, Frame, Hello, Kind, Ping, Subscribe, encode
 
 STUCK = 10  # clients of a kind
-STILL_SECONDS = 0.5  # in which nothing has moved: then the broker reads no more
 _FLOODER = """
 import socket, sys, threading
 port, data = int(sys.argv[1]), bytes.fromhex(sys.argv[3]) * 1000
@@ -68,14 +66,14 @@ def never_committing(port: int, topic: str) -> Iterator[None]:
 
 @contextmanager
 def never_reading_replies(port: int, topic: str) -> Iterator[None]:
-    """Clients that have asked until nothing more goes into the socket."""
+    """Clients that have asked until nothing more goes into the socket, and still wait."""
     del topic
     with ExitStack() as stack:
         for _ in range(STUCK):
             raw = stack.enter_context(closing(_greeted(port)))
             raw.setblocking(False)
-            while select.select([], [raw], [], STILL_SECONDS)[1]:
-                with suppress(BlockingIOError):
+            with suppress(BlockingIOError):
+                while True:
                     raw.send(encode(Describe(3, Kind.BROKER, "", "", 1)) * 1000)
         yield
 
@@ -96,7 +94,8 @@ def flooding(frame: Frame) -> Beside:
     return flood
 
 
-TINY, WRONG = Ping(0, 0), Commit(3, 77, 1)  # the smallest there is, without an answer; one that is refused
+TINY = Ping(0, 0)  # the smallest there is, without an answer
+WRONG, LONG = Commit(3, 77, 1), Describe(3, Kind.BROKER, "", "", 1)
 KINDS: dict[str, Beside] = {
     "nobody": nobody,
     f"{STUCK} readers that never read": never_reading,
@@ -104,4 +103,6 @@ KINDS: dict[str, Beside] = {
     f"{STUCK} clients that never read replies": never_reading_replies,
     "a flood of tiny frames": flooding(TINY),
     "a flood of requests that are refused": flooding(WRONG),
+    "a flood of requests with long answers": flooding(LONG),
 }
+FLOODS = [beside for name, beside in KINDS.items() if name.startswith("a flood")]

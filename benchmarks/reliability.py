@@ -32,7 +32,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "chaos")]  # the processes and t
 from crowds import LIMIT, all_come, all_come_back, crowds  # noqa: E402
 from resuming import WRITERS, run_through_cuts  # noqa: E402
 from rude import greeted, is_served, knock  # noqa: E402
-from served import eventually, served  # noqa: E402
+from served import Served, eventually, served  # noqa: E402
 from stuck import stuck_peers  # noqa: E402
 
 from benchmarks import hostile, measures  # noqa: E402
@@ -41,6 +41,10 @@ from benchmarks.peers.peer import Job  # noqa: E402
 from benchmarks.processes import say  # noqa: E402
 
 Figures = dict[str, list[float]]
+
+TOPIC = "measured"
+ELSEWHERE = "a flood of tiny frames at another broker"  # what the flooder costs the machine, and not the broker
+REST_SECONDS = 0.5
 
 
 def note(figures: Figures, **found: float) -> None:
@@ -67,16 +71,25 @@ async def connections(figures: Figures, runs: int, *, quick: bool) -> None:
         note(figures, seconds_until_all_are_there=came - begin, seconds_until_all_are_back=back - came)
 
 
+async def resting(broker: Served) -> None:
+    """Returns when it does nothing: who is going to be stuck is."""
+    used = -1.0
+    while used < 0 or broker.processor_seconds - used > REST_SECONDS / 10:
+        used = broker.processor_seconds
+        await anyio.sleep(REST_SECONDS)
+
+
 async def isolation(figures: Figures, runs: int, *, quick: bool) -> None:
     """A healthy pair, and who stands beside it."""
     job = Job("publisher", "zaichik", 0, "", messages=20_000 if quick else 500_000)
-    with served("--log-level", "warning") as broker, served("--log-level", "warning") as elsewhere:
-        for run in range(runs):
-            alone = 0.0
-            for name, beside in [*hostile.KINDS.items(), ("the first flood, but at another broker", None)]:
-                topic, port = f"isolation-{run}-{name}", broker.port if beside else elsewhere.port
-                with (beside or hostile.flooding(hostile.TINY))(port, topic):
-                    measured = replace(job, port=broker.port, topic=topic)
+    for _ in range(runs):
+        alone = 0.0
+        for name, beside in [*hostile.KINDS.items(), (ELSEWHERE, None)]:
+            with served("--log-level", "warning") as broker, served("--log-level", "warning") as elsewhere:
+                with (beside or hostile.flooding(hostile.TINY))((broker if beside else elsewhere).port, TOPIC):
+                    if beside not in hostile.FLOODS:
+                        await resting(broker)
+                    measured = replace(job, port=broker.port, topic=TOPIC)
                     rate = (await anyio.to_thread.run_sync(measures.stream, measured))[measures.RATE]
                 alone = alone or rate
                 note(figures, **{f"messages/s beside {name}": rate, f"the same : nobody, {name}": rate / alone})
