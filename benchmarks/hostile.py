@@ -11,9 +11,25 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 
-from zaichik_protocol import Commit, Describe, Frame, Hello, Kind, Ping, Subscribe, encode
+from zaichik_protocol import (
+    FOREVER,
+    Batch,
+    Commit,
+    CreateTopic,
+    Describe,
+    Frame,
+    Hello,
+    Kind,
+    Ping,
+    Publish,
+    Setting,
+    Subscribe,
+    encode,
+)
 
 STUCK = 10  # clients of a kind
+MIB = 1024 * 1024
+SOCKET_MIB = 32  # more than the buffers of both ends take
 _FLOODER = """
 import socket, sys, threading
 port, data = int(sys.argv[1]), bytes.fromhex(sys.argv[3]) * 1000
@@ -46,11 +62,19 @@ def nobody(port: int, topic: str) -> Iterator[None]:
 
 @contextmanager
 def never_reading(port: int, topic: str) -> Iterator[None]:
-    """Subscribers to the topic that is measured, with all the credit there is; they read nothing of it."""
+    """Subscribers to the topic that is measured, with all the credit there is; they read nothing of it.
+
+    They are stuck before anything is measured: another topic, to which they subscribe first, has filled their sockets.
+    """
     with ExitStack() as stack:
+        filling = stack.enter_context(closing(_greeted(port)))
+        large = Batch.of_columns([b""], [bytes(MIB)])
+        filling.sendall(encode(CreateTopic(2, "filling", ((Setting.RETENTION_TTL_MS, FOREVER),))))
+        filling.sendall(encode(Publish(0, "filling", large)) * SOCKET_MIB)
         for _ in range(STUCK):
             raw = stack.enter_context(closing(_greeted(port)))
-            raw.sendall(encode(Subscribe(2, topic, credit=1_000_000, credit_bytes=2**32 - 1)))
+            for number, name in enumerate(("filling", topic), 1):
+                raw.sendall(encode(Subscribe(number, name, credit=1_000_000, credit_bytes=2**32 - 1)))
         yield
 
 

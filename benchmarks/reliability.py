@@ -5,7 +5,8 @@
     python benchmarks/reliability.py --only isolation
 
 connections   as many as a broker may have: memory each, time until all are there, and until all have come back at once
-isolation     throughput of a healthy pair beside hostile clients, as a ratio to its throughput alone in the same run
+isolation     throughput of a healthy pair beside hostile clients, and the processor time of the broker meanwhile, as
+              ratios to a pair alone in the same run
 descriptors   a broker out of descriptors: share of a processor it uses, seconds until it accepts again
 drain         seconds a broker takes to end beside peers with whom nothing moves
 cuts          messages sent through a proxy that cuts connections: how many cuts, how many lost, how many twice
@@ -15,6 +16,7 @@ Linux only: what a process uses is read from /proc.
 """
 
 import argparse
+import logging
 import statistics
 import sys
 import time
@@ -81,18 +83,22 @@ async def resting(broker: Served) -> None:
 
 async def isolation(figures: Figures, runs: int, *, quick: bool) -> None:
     """A healthy pair, and who stands beside it."""
-    job = Job("publisher", "zaichik", 0, "", messages=20_000 if quick else 500_000)
+    job = Job("publisher", "zaichik", 0, "", messages=20_000 if quick else 300_000)
     for _ in range(runs):
-        alone = 0.0
+        alone = cost = 0.0
         for name, beside in [*hostile.KINDS.items(), (ELSEWHERE, None)]:
             with served("--log-level", "warning") as broker, served("--log-level", "warning") as elsewhere:
                 with (beside or hostile.flooding(hostile.TINY))((broker if beside else elsewhere).port, TOPIC):
                     if beside not in hostile.FLOODS:
                         await resting(broker)
                     measured = replace(job, port=broker.port, topic=TOPIC)
+                    used = broker.processor_seconds
                     rate = (await anyio.to_thread.run_sync(measures.stream, measured))[measures.RATE]
-                alone = alone or rate
-                note(figures, **{f"messages/s beside {name}": rate, f"the same : nobody, {name}": rate / alone})
+                    used = broker.processor_seconds - used
+                alone, cost = alone or rate, cost or used
+                note(figures, **{f"{name}: messages/s": rate, f"{name}: messages/s, ratio to nobody": rate / alone})
+                if "flood" not in name:  # which takes time itself
+                    note(figures, **{f"{name}: the broker's processor time, ratio to nobody": used / cost})
 
 
 async def descriptors(figures: Figures, runs: int, *, quick: bool) -> None:
@@ -172,6 +178,7 @@ def main(words: Iterable[str] | None = None) -> int:
     options = parser.parse_args(None if words is None else list(words))
     if not Path("/proc/self/smaps_rollup").exists():
         parser.error("this system has no /proc/PID/smaps_rollup, where memory is read; run it on Linux")
+    logging.getLogger("zaichik").setLevel(logging.ERROR)  # clients whose connection is cut say so each time
     found: dict[str, Figures] = {}
     try:
         for name in options.only:
