@@ -1,7 +1,7 @@
 """The ring: its bounds, its counts, who waits at it."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zaichik.broker.ring import BroadcastRing
@@ -181,6 +181,7 @@ def test_who_stops_waiting_is_not_woken():
     ring.append(batch(), 1)
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.integers(1, 5), st.integers(0, 40), st.integers(0, 9)), max_size=60),
     st.integers(5, 12),
