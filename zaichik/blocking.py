@@ -12,6 +12,10 @@ connection after ten seconds (LAG-3). So:
 
 Reading and working therefore take turns, and never overlap. In exchange, how long the work takes does not matter.
 
+Unlike the asynchronous client this one does not reconnect, and its publishes have no numbers: a connection that is lost
+is `ConnectionLost`, at once, and whether the last batch was stored is not known. Who uses it begins again where it was:
+offsets and epochs are all one needs.
+
     with blocking.connect() as client, client.subscribe("orders", start=0, until=1000) as orders:
         for message in orders:
             print(message.offset, message.payload)

@@ -16,6 +16,7 @@ from zaichik.background import BackgroundTasks
 
 BATCH = 10
 TOPIC = "healthy"
+_PACE_SECONDS = 0.002  # between two batches: it is to be always there, and not to take a whole processor
 
 
 class Pair:
@@ -38,6 +39,7 @@ class Pair:
             numbers = range(first, first + BATCH)
             await client.publish_batch(TOPIC, [(None, numbered("pair", number)) for number in numbers])
             self.ledger.acknowledge("pair", numbers)
+            await anyio.sleep(_PACE_SECONDS)
 
     async def read(self, subscription: zaichik.Subscription[zaichik.Message | zaichik.Lagged]) -> None:
         """Read for ever."""

@@ -24,7 +24,7 @@ import zaichik
 MIB = 1024 * 1024
 GUARD = 60.0  # seconds after which a test that waits in vain fails
 _LOOK_SECONDS = 0.02
-_END_SECONDS = 15.0  # the drain timeout and something
+_END_SECONDS = 2.0  # until a broker is asked again, less kindly
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -112,6 +112,7 @@ def served(*options: str, descriptors: int | None = None) -> Iterator[Served]:
             subprocess.Popen(command, cwd=name, stdout=subprocess.PIPE, stderr=errors, text=True) as process,
         ):
             try:
+                assert process.stdout is not None
                 line = process.stdout.readline()
                 assert line, f"the broker did not start: {log.read_text(encoding='utf-8')}"
                 broker = Served(process, json.loads(line)["port"], log)
@@ -122,13 +123,15 @@ def served(*options: str, descriptors: int | None = None) -> Iterator[Served]:
 
 
 def _end(process: "subprocess.Popen[str]") -> None:
-    """Ask it to end; make it, if it does not."""
+    """Ask it to end; make it, if it takes long."""
     process.send_signal(signal.SIGCONT)  # a stopped process hears nothing else
-    process.terminate()
-    try:
-        process.wait(_END_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
+    for number in (signal.SIGTERM, signal.SIGTERM, signal.SIGKILL):
+        process.send_signal(number)
+        try:
+            process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            continue
+        return
 
 
 async def eventually(holds: Callable[[], Any], *, seconds: float = GUARD) -> None:

@@ -245,13 +245,64 @@ async def test_a_refusal_for_good_is_told_and_uses_its_number_up():
         assert numbers(broker.of(Publish)) == [(0, 0), (0, 1)]
 
 
-async def test_a_forgotten_producer_is_told_and_the_next_batch_has_another():
-    async with fake_client({Publish: partial(refused, code=ErrorCode.PRODUCER_UNKNOWN)}) as (broker, client):
-        with pytest.raises(zaichik.ProducerUnknown):
-            await batch(client, b"")
-        broker.answers[Publish] = stored
-        await batch(client, b"")
-        assert numbers(broker.of(Publish)) == [(0, 0), (1, 0)]
+class Forgetful:
+    """Forgets all producers before each batch of the given payloads, once."""
+
+    def __init__(self, *payloads):
+        self.known = {}
+        self.taken = []
+        self._payloads = set(payloads)
+
+    def __call__(self, request):
+        (payload,) = request.batch.payloads()
+        if payload in self._payloads:
+            self._payloads.remove(payload)
+            self.known.clear()
+        following = self.known.get(request.producer)
+        if following is None and request.sequence:
+            return refused(request, ErrorCode.PRODUCER_UNKNOWN, "producer")
+        if request.sequence > (following or 0):
+            return refused(request, ErrorCode.SEQUENCE_GAP, "sequence")
+        self.known[request.producer] = request.sequence + 1
+        self.taken.append(payload)
+        return stored(request, len(self.taken) - 1)
+
+
+async def test_a_forgotten_producer_takes_another_id_for_what_was_sent_only_once():
+    """A broker whose clock is moved forgets sooner than ours says. What it has refused it has not stored."""
+    forgetful = Forgetful(b"5", b"12", b"13", b"30")
+    async with fake_client({Publish: forgetful}) as (_, client), anyio.create_task_group() as tasks:
+        for number in range(40):
+            tasks.start_soon(batch, client, b"%d" % number)
+    payloads = [int(payload) for payload in forgetful.taken]
+    assert sorted(payloads) == list(range(40))
+
+
+async def test_a_forgotten_producer_keeps_the_order():
+    forgetful = Forgetful(b"5", b"12", b"13", b"30")
+    async with fake_client({Publish: forgetful}) as (_, client), client.producer("t", max_batch=1) as producer:
+        for number in range(40):
+            await producer.send(b"%d" % number)
+    assert forgetful.taken == [b"%d" % number for number in range(40)]
+
+
+async def test_a_forgotten_producer_is_told_of_what_may_have_been_stored():
+    async with fake_client({Publish: stored}) as (broker, client), anyio.create_task_group() as tasks:
+
+        async def publish():
+            with pytest.raises(zaichik.ProducerUnknown):
+                await batch(client, b"b")
+
+        await batch(client, b"a")
+        broker.answers[Publish] = silent
+        tasks.start_soon(publish)
+        await broker.has_received(Publish, 2)
+        broker.answers[Publish] = Forgetful()
+        await broker.hang_up()
+        await broker.has_received(Publish, 3)
+        await client.ping()
+        assert await batch(client, b"c")
+        assert numbers(broker.of(Publish)) == [(0, 0), (0, 1), (0, 1), (1, 0)]
 
 
 async def test_a_gap_with_nothing_before_it_is_told():

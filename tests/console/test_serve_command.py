@@ -42,7 +42,7 @@ def test_sigterm_ends_it_in_order_and_clients_are_told(start):
     address = f"127.0.0.1:{ready(process)['port']}"
     start("publish", "t", "hello", "--connect", address).wait()
     start("create", "u", "--retention", "forever", "--connect", address).wait()
-    reader = start("subscribe", "u", "--connect", address)
+    reader = start("subscribe", "u", "--reconnect", "0", "--connect", address)
     start("publish", "u", "hello", "--connect", address).wait()
     assert reader.stdout.readline() == "hello\n"
     process.send_signal(signal.SIGTERM)

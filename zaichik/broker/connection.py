@@ -25,7 +25,7 @@ from zaichik_protocol import NEED_DATA, ErrorCode, FrameDecoder, Hello, Protocol
 
 logger = logging.getLogger(__name__)
 
-FRAMES_AT_ONCE = 256  # of one client, before others have their turn: some milliseconds, if the frames are small
+FRAMES_AT_ONCE = 16  # of one client, before others have their turn: a millisecond or less, if the frames are small
 LINGER_SECONDS = 1.0  # how long the peer may take to read the last frames before the socket is closed
 
 

@@ -1,4 +1,24 @@
-"""The client library: `connection` (requests and replies), `subscription` (reading), `producer` (writing in batches).
+"""The client library.
 
-Beside them `messages` (what is returned) and `errors` (what is raised).
+A call of the program becomes a request, and a batch of messages becomes a stream of them, on the way down:
+
+| file | idea |
+| --- | --- |
+| `client` | what a program calls |
+| `calls`, `producer` | messages gather into batches: those of many tasks, those of a stream |
+| `lanes` | batches have numbers, so that they can be sent again; a full topic makes them wait |
+| `subscription`, `inbox` | reading, committing at the right moments, and going on after a loss |
+| `connection` | requests and their replies, and what to send again over a new socket |
+| `link` | one socket after the other: reading, writing, looking for the next |
+
+Beside them `messages` (what is returned), `errors` (what is raised), `outcome` and `backoff`.
+
+A connection that is lost is made again behind all of this, by `link`. What had no answer is sent again, in order, by
+`connection`: nothing is stored twice, because the broker knows the numbers that `lanes` has given. Subscriptions are
+made again by `inbox`, where they were. If no connection can be made for a while (`reconnect`), or the broker does not
+want us back, everything that waits is told: `ConnectionLost`.
+
+Two things a program may notice. Topics live in the broker's memory: if it was started anew, publishing goes on in
+topics that are empty, and every subscription ends with `EpochChanged`. And `create_topic` may say of a topic that it
+was there already, although the same call had made it, just before the connection was lost.
 """

@@ -47,12 +47,12 @@ class PublishCalls:
             else:
                 self._connection.call_soon(partial(self._leave, gathered))
                 self._open[topic] = gathered  # only now, or others would join what never leaves if that call fails
-        outcome = await gathered.wait_for_one()
+        outcome = await gathered.wait()
         if isinstance(outcome, Error) and not outcome.fatal and gathered.count > 1:
             gathered = _Gathered(topic)
             index = gathered.add(key, payload)
             self._leave(gathered)
-            outcome = await gathered.wait_for_one()
+            outcome = await gathered.wait()
         reply = self._connection.expected(Published, Publish, outcome)
         return gathered.results(reply)[index]
 
@@ -102,15 +102,16 @@ class _Gathered(Outcome):
         """All of them; none may join any more."""
         return Batch.of_columns(self._keys, self._payloads)
 
-    async def wait_for_one(self) -> Frame | Lost:
+    async def wait(self) -> Frame | Lost:
         """The outcome, for the caller of one message."""
         try:
-            return await self.wait()
+            await self._settled.wait()
         except BaseException:
             self._gone += 1
             if self._gone == self.count and self.withdraw is not None:
                 self.withdraw()
             raise
+        return self._value
 
     def results(self, reply: Published) -> list[PublishResult]:
         """What became of each message: worked out for the first caller, there for the others."""

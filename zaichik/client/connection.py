@@ -54,15 +54,15 @@ class Connection:
 
     Attributes:
         welcome: the broker's last greeting.
-        on_new_broker: called with all requests that wait for their replies, when another run of the broker answers,
-            one that has lost its memory; the requests it returns are sent instead.
+        on_again: called with all requests that wait for their replies before they are sent again, and whether to
+            another run of the broker, which has lost its memory; the requests it returns are sent instead.
         on_lost: called when the connection is lost for good.
     """
 
     welcome: Welcome
 
     def __init__(self, address: tuple[str, int], name: str = "", timeout: float = 5.0, reconnect: float = 0.0) -> None:
-        self.on_new_broker: Callable[[list[Frame]], list[Frame]] = list
+        self.on_again: Callable[[list[Frame], bool], list[Frame]] = lambda requests, _is_new: requests
         self.on_lost: Callable[[Lost], None] = lambda _: None
         self._address = address
         self._peer = "{}:{}".format(*address)
@@ -252,9 +252,7 @@ class Connection:
     def _send_again(self, *, is_new: bool) -> None:
         made_again = {number: inbox.again() for number, inbox in sorted(self._inboxes.items())}
         waiting = [entry for entry in self._pending.values() if not made_again.get(entry[0].id)]
-        requests = [request for request, _ in waiting]
-        if is_new:
-            requests = self.on_new_broker(requests)
+        requests = self.on_again([request for request, _ in waiting], is_new)
         self._pending = {
             number: (request, self._inboxes[number].answer) for number, request in made_again.items() if request
         }

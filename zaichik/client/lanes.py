@@ -64,7 +64,7 @@ class Lanes:
         self.tasks: TaskGroup | None = tasks
         self._clock = clock
         self._lanes: OrderedDict[str, Lane] = OrderedDict()  # by topic, in the order of their last use
-        connection.on_new_broker = self._renumber
+        connection.on_again = self._begin_again
         connection.on_lost = self._lose
 
     def post(self, topic: str, batch: Batch, on_outcome: OnOutcome) -> Callable[[], None]:
@@ -78,10 +78,10 @@ class Lanes:
         """
         now = self._clock()
         lane = self._lanes.get(topic)
-        if lane is None or lane.is_stale(now):
-            for oldest in list(islice(self._lanes, 2)):  # more go than come
-                if self._lanes[oldest].is_stale(now):
-                    del self._lanes[oldest]
+        if lane is None or (now - lane.used > IDLE_SECONDS and lane.is_empty):
+            for name, old in list(islice(self._lanes.items(), 2)):  # more go than come
+                if now - old.used > IDLE_SECONDS and old.is_empty:
+                    del self._lanes[name]
             lane = self._lanes[topic] = Lane(self, topic)
         lane.used = now
         self._lanes.move_to_end(topic)
@@ -91,11 +91,13 @@ class Lanes:
         """From now on a refusal that may pass is told to who waits, like any other."""
         self.tasks = None
 
-    def _renumber(self, requests: list[Frame]) -> list[Frame]:
-        """The requests on their way to a broker that knows none of our numbers, with new ones."""
-        self.is_numbered = True  # until it says otherwise
+    def _begin_again(self, requests: list[Frame], is_new: bool) -> list[Frame]:  # noqa: FBT001 (see Connection)
+        """What is to be sent, of the requests that wait, over another socket, or to another run of the broker."""
         for lane in self._lanes.values():
-            lane.begin_again()
+            lane.begin_again(is_new=is_new)
+        if not is_new:
+            return requests
+        self.is_numbered = True  # until it says otherwise
         return [
             self._lanes[request.topic].renumbered(request)
             if isinstance(request, Publish) and request.producer
@@ -124,18 +126,19 @@ class Lane:
         self._lanes = lanes
         self._connection = lanes.connection
         self._topic = topic
-        self._producer = _new_producer()
-        self._next = 0
+        self._take_producer()
         self._window = WINDOW
         self._sent: dict[int, _Sent] = {}  # by the number of the request
         self._returned: list[_Sent] = []  # refused for now, in the order of their sequence
         self._unsent: deque[_Unsent] = deque()
+        self._doubtful: set[int] = set()  # numbers of requests that were on their way when a socket was lost
         self._is_waiting = False
         self._waits: Iterator[float] = backoff(FIRST_WAIT, LONGEST_WAIT)
 
-    def is_stale(self, now: float) -> bool:
-        """Whether the broker may soon have forgotten its id, and nothing is lost with it."""
-        return now - self.used > IDLE_SECONDS and not self._sent and not self._returned and not self._unsent
+    @property
+    def is_empty(self) -> bool:
+        """Whether all batches were answered, so that it may take another id, or go."""
+        return not self._sent and not self._returned and not self._unsent
 
     def post(self, batch: Batch, on_outcome: OnOutcome) -> Callable[[], None]:
         """See `Lanes.post`."""
@@ -158,10 +161,11 @@ class Lane:
             request = Publish(number, self._topic, batch, producer=self._producer, sequence=self._next)
         else:
             request = Publish(number, self._topic, batch)
-        self._send(request, on_outcome)
+        self._connection.post(request, self._settle)
+        self._sent[number] = request, on_outcome
         self._next += 1
 
-    def _send(self, request: Publish, on_outcome: OnOutcome) -> None:
+    def _send_again(self, request: Publish, on_outcome: OnOutcome) -> None:
         self._connection.post(request, self._settle)
         self._sent[request.id] = request, on_outcome
 
@@ -171,7 +175,9 @@ class Lane:
                 request, on_outcome = self._returned.pop(0)
                 if not self._lanes.is_numbered:
                     request = replace(request, producer=0, sequence=0)
-                self._send(request, on_outcome)
+                elif request.producer != self._producer:
+                    request = self._numbered(request)
+                self._send_again(request, on_outcome)
             elif self._unsent:
                 self._number(*self._unsent.popleft())
             else:
@@ -214,8 +220,13 @@ class Lane:
                 return True
             case Error(code=ErrorCode.SEQUENCE_GAP):
                 return bool(self._returned)  # it came behind one that was refused for now
-            case Error(code=ErrorCode.PRODUCER_UNKNOWN) if request.producer == self._producer:
-                self._producer, self._next = _new_producer(), 0  # for those to come; nobody can tell of this one
+            case Error(code=ErrorCode.PRODUCER_UNKNOWN):
+                if request.producer == self._producer:
+                    self._take_producer()
+                # Was it sent once only, it was refused, and cannot have been stored. Else nobody can tell.
+                if request.id not in self._doubtful:
+                    self._window = 1  # as above
+                    return True
         return False
 
     async def _send_later(self, seconds: float) -> None:
@@ -223,10 +234,17 @@ class Lane:
         self._is_waiting = False
         self._send_more()
 
-    def begin_again(self) -> None:
-        """The broker knows no number of ours: take a new id, and number from 0 what was to be sent once more."""
+    def begin_again(self, *, is_new: bool) -> None:
+        """There is another socket. A new broker knows no number of ours: number from 0 what waits to be sent again."""
+        self._doubtful = set()
+        if is_new:
+            self._take_producer()
+            self._returned = [(self._numbered(request), on_outcome) for request, on_outcome in self._returned]
+        else:
+            self._doubtful.update(self._sent, (request.id for request, _ in self._returned))
+
+    def _take_producer(self) -> None:
         self._producer, self._next = _new_producer(), 0
-        self._returned = [(self._numbered(request), on_outcome) for request, on_outcome in self._returned]
 
     def renumbered(self, request: Publish) -> Publish:
         """The same for a request that is on its way: these are asked for in their order, after `begin_again`."""
