@@ -4,6 +4,7 @@ A bug is a function that takes pytest's `monkeypatch` and plants it. Where a met
 differs from the real one has a comment.
 """
 
+from dataclasses import replace
 from functools import partial
 from unittest.mock import patch
 
@@ -13,8 +14,10 @@ from zaichik.broker.broker import Broker
 from zaichik.broker.compaction import CompactionWindow
 from zaichik.broker.connection import Connection
 from zaichik.broker.deadlines import Deadlines
+from zaichik.broker.producers import Producers
 from zaichik.broker.ring import BroadcastRing
 from zaichik.broker.server import Server
+from zaichik.broker.session import Sessions
 from zaichik.broker.subscription import Subscription
 from zaichik.broker.subscription_manager import SubscriptionManager
 from zaichik.broker.topic_controller import TopicController
@@ -173,6 +176,78 @@ def a_message_follows_unsubscribed(monkeypatch):
 @bug("CLO-3", "P4")
 def a_reader_that_has_left_stays_at_its_topic(monkeypatch):
     monkeypatch.setattr(TopicController, "detach", lambda self, reader: self.ring.stop_waiting(reader))
+
+
+@bug("P3", "P2")
+def a_name_goes_on_after_what_it_was_sent(monkeypatch):
+    """At most once, where at least once was promised."""
+
+    def make(real):
+        def find(self, topic, name):
+            session = real(self, topic, name)
+            if session is not None:
+                session.committed = session.delivered
+            return session
+
+        return find
+
+    _around(monkeypatch, Sessions, "find", make)
+
+
+@bug("P2")
+def what_comes_again_is_not_marked(monkeypatch):
+    def make(real):
+        def deliver(self):
+            frame = real(self)
+            return frame and replace(frame, redelivered=False)
+
+        return deliver
+
+    _around(monkeypatch, Subscription, "_deliver", make)
+
+
+@bug("P3", "P2")
+def a_position_is_forgotten_with_its_connection(monkeypatch):
+    def make(real):
+        def sweep(self, now_us):
+            for session in list(self._sessions.values()):
+                if session.reader is None:
+                    self.forget(session)
+
+        return sweep
+
+    _around(monkeypatch, Sessions, "sweep", make)
+
+
+# -- publishing ------------------------------------------------------------------------------------------------
+
+
+@bug("P3")
+def a_retry_is_stored_again(monkeypatch):
+    def make(real):
+        def once(self, request, now_us, publish):
+            self._known.get(request.producer) and setattr(self._known[request.producer], "next", request.sequence)
+            return real(self, request, now_us, publish)
+
+        return once
+
+    _around(monkeypatch, Producers, "once", make)
+
+
+@bug("P3")
+def a_topic_that_may_lose_nothing_forgets_who_is_away(monkeypatch):
+    def make(real):
+        def needed(self):
+            return min((reader.cursor for reader in self.readers), default=self.ring.next_offset)
+
+        return needed
+
+    _around(monkeypatch, TopicController, "needed", make)
+
+
+@bug("P3")
+def a_full_topic_evicts(monkeypatch):
+    monkeypatch.setattr(TopicController, "_check_room", lambda self, batch: None)
 
 
 # -- connections -----------------------------------------------------------------------------------------------
