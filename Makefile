@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help demo test test-cluster check docs bench bench-spark soak-learn clean
+.PHONY: help demo test test-cluster check docs bench bench-spark soak-learn simulate clean
 .DEFAULT_GOAL := help
 
 help:
@@ -18,6 +18,7 @@ help:
 	@echo "             (less of it: .venv/bin/python -m benchmarks --help; pieces: .venv/bin/python benchmarks/core.py)"
 	@echo "make bench-spark  topics and windows in Spark, beside Parquet, DuckDB and Polars"
 	@echo "make soak-learn  the long tests of the stages: wrong brokers from the beginning, twenty rounds on busy cores"
+	@echo "make simulate  the broker in a thousand simulated worlds (which and how many: python -m tests.simulation --help)"
 	@echo "make clean   remove the virtual environment and all caches"
 
 # A stamp file per extra: reinstalled only when pyproject.toml changed.
@@ -72,6 +73,9 @@ bench-spark: $(VENV)/.installed-bench $(VENV)/.java
 # Half an hour, both cores: what the short tests of tests/learn do once and quickly, again and again.
 soak-learn: $(VENV)/.installed-dev
 	$(BIN)/pytest tests/learn -m soak
+
+simulate: $(VENV)/.installed-dev
+	$(BIN)/python -m tests.simulation --seeds 1000
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage* build dist
