@@ -17,6 +17,7 @@ MESSAGES, LAGGED, ENDED, GO_AWAY = range(0x40, 0x44)
 ERROR = 0xFF
 
 TTL, WINDOW, CAPACITY, MAX_BYTES, MAX_KEYS = range(1, 6)  # the settings of a topic
+OVERFLOW = 7
 EARLIEST, LATEST, OFFSET, TIME = range(4)  # where a subscription starts
 FOREVER = NEVER = 2**64 - 1
 RETRYABLE, FATAL = 1, 2  # flags of an Error

@@ -53,7 +53,7 @@ class ErrorCode(_Explained):
     NO_SUCH_TOPIC = 66, "the topic does not exist and the broker does not create topics on first use"
     TOPIC_EXISTS = 67, "the topic exists with other settings; the message tells the difference"
     TOO_MANY_TOPICS = 68, "the broker holds as many topics as it may"
-    TOO_MANY_SUBSCRIPTIONS = 69, "the connection holds as many subscriptions as it may, or the broker as many names of them"
+    TOO_MANY_SUBSCRIPTIONS = 69, "the connection has as many subscriptions as it may, or the broker as many names"
     NO_SUCH_SUBSCRIPTION = 70, "this connection has no subscription of that id"
     NOT_IN_FLIGHT = 71, "a commit beyond what has been delivered"
     OFFSET_AHEAD = 72, "a start beyond the end of the topic"

@@ -2,7 +2,7 @@
 
 import pytest
 from conversation import Conversation, batch, broker_with
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zaichik.broker.settings import MIB, BrokerSettings, TopicSettings
@@ -12,6 +12,7 @@ from zaichik_protocol import (
     CreateTopic,
     Error,
     ErrorCode,
+    Lagged,
     Messages,
     Overflow,
     Publish,
@@ -80,13 +81,29 @@ def test_there_is_room_for_as_many_as_the_slowest_has_been_sent(client, needed, 
     assert publish(client, 20) == taken
 
 
-def test_the_bound_in_bytes_counts_too():
+@pytest.mark.parametrize(
+    ("max_bytes", "taken"), [(4 * SIZE, 4), (4 * SIZE + 1, 4), (5 * SIZE - 1, 4), (5 * SIZE, 5), (5 * SIZE + 1, 5)]
+)
+def test_the_bound_in_bytes_counts_too(max_bytes, taken):
     client = Conversation(broker_with(max_bytes=1_000_000))
-    client.ask(lossless(capacity=1000, max_bytes=4 * SIZE + 1))
+    client.ask(lossless(capacity=1000, max_bytes=max_bytes))
     slow = reading(client)
-    assert publish(client, 20) == 4
+    assert publish(client, 20) == taken
+    assert ring(client).evicted == 0
     slow.heard()
     assert publish(client, 20) == 1
+
+
+@pytest.mark.parametrize(("size", "fits"), [(3 * SIZE - 1, True), (3 * SIZE, True), (3 * SIZE + 1, False)])
+def test_a_large_batch_may_take_the_place_of_several_that_were_read(size, fits):
+    client = Conversation(broker_with(max_bytes=1_000_000))
+    client.ask(lossless(capacity=1000, max_bytes=5 * SIZE))
+    slow = reading(client, credit=3)
+    assert publish(client, 20) == 5
+    slow.heard()
+    reply, *_ = client.ask(Publish(3, "t", batch(b"x" * (size - 20))))
+    assert isinstance(reply, Published) if fits else reply.code == ErrorCode.TOPIC_FULL
+    assert ring(client).head == (3 if fits else 0)
 
 
 def test_without_readers_the_oldest_go(client):
@@ -127,6 +144,21 @@ def test_a_named_reader_needs_what_it_has_not_settled(client):
     assert publish(client, 20) == 20
 
 
+@pytest.mark.parametrize("name", ["", "worker"])
+def test_what_time_has_ended_fills_nothing(name):
+    """RET-5: though a reader stands before it and has no credit to be told."""
+    settings = dict(lossless().settings) | {Setting.RETENTION_TTL_MS: 1000}
+    client = Conversation(broker_with())
+    client.ask(CreateTopic(2, "t", tuple(settings.items())))
+    reader = reading(client, name=name)
+    publish(client, 1)
+    reader.heard()
+    assert publish(client, 9) == 9
+    client.broker.clock.advance(1)
+    assert publish(client, 20) == 10, "and these are needed"
+    assert [type(frame) for frame in reader.ask(Commit(0, 1, 1))] == [Lagged, Messages]
+
+
 def test_compaction_has_not_begun_when_a_batch_is_refused():
     """COM-1: a window that was opened by nothing stored would keep the retry out."""
     client = Conversation(broker_with())
@@ -141,6 +173,7 @@ def test_compaction_has_not_begun_when_a_batch_is_refused():
     assert (stored.stored, stored.compacted) == (1, 0)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["publish", "turn", "commit"]), st.integers(1, 6)), max_size=80))
 def test_live_readers_lose_nothing_whatever_the_order(steps):
     client = Conversation(broker_with())

@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import pytest
 from conversation import Conversation, batch, broker_with
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from zaichik.broker.producers import REMEMBERED
 from zaichik_protocol import Commit, CreateTopic, Error, ErrorCode, Publish, Published, Setting, Subscribe
@@ -93,6 +95,33 @@ def test_a_refusal_that_may_pass_keeps_its_number(client):
     assert code(client, numbered(2)) == (ErrorCode.SEQUENCE_GAP, "sequence")
     reader.ask(Commit(0, 1, 1))
     assert not answer(client, numbered(1)).duplicate
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(-1, 3), st.booleans()), max_size=60))
+def test_whatever_comes_in_whatever_order_every_batch_is_stored_once_in_its_place(steps):
+    """Some come too early, some again, and some while there is no room for them."""
+    client = Conversation(broker_with())
+    client.ask(CreateTopic(2, "t", (*KEEP, (Setting.CAPACITY, 2), (Setting.OVERFLOW, 1), (Setting.MAX_BYTES, 1000))))
+    reader = Conversation(client.broker)
+    reader.ask(Subscribe(1, "t"))
+    answer(client, numbered(0))
+    answered, frames = 1, []
+    for back, reads in steps:
+        sequence = max(0, answered - back)
+        reply = answer(client, numbered(sequence))
+        if isinstance(reply, Error):
+            assert reply.code == (ErrorCode.TOPIC_FULL if sequence == answered else ErrorCode.SEQUENCE_GAP)
+            assert sequence >= answered
+        else:
+            assert (reply.first_offset, reply.duplicate) == (sequence, sequence < answered)
+            answered = max(answered, sequence + 1)
+        if reads:
+            frames += reader.heard()
+            reader.tell(Commit(0, 1, reader.manager.subscriptions[1].cursor))
+    assert stored(client) == answered
+    payloads = [payload for frame in frames for payload in frame.batch.each_payload()]
+    assert payloads == [b"%d" % sequence for sequence in range(len(payloads))]
 
 
 @pytest.mark.parametrize(("back", "known"), [(REMEMBERED - 1, True), (REMEMBERED, True), (REMEMBERED + 1, False)])

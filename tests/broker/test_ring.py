@@ -1,6 +1,8 @@
 """The ring: its bounds, its counts, who waits at it."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from zaichik.broker.ring import BroadcastRing
 from zaichik_protocol import Batch
@@ -177,3 +179,19 @@ def test_who_stops_waiting_is_not_woken():
     ring.stop_waiting("a")
     ring.stop_waiting("never waited")
     ring.append(batch(), 1)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(1, 5), st.integers(0, 40), st.integers(0, 9)), max_size=60),
+    st.integers(5, 12),
+    st.integers(400, 900),
+)
+def test_what_would_be_the_head_is_the_head_then(appends, capacity, max_bytes):
+    """RET-9: otherwise a topic that may lose nothing would lose something, or refuse without a reason."""
+    ring = BroadcastRing(capacity, max_bytes)
+    for count, size, expired in appends:
+        expected = ring.head_after(batch(count, size))
+        ring.append(batch(count, size), 0)
+        assert ring.head == expected
+        ring.expire_below(min(ring.next_offset, ring.head + expired // 7))

@@ -2,6 +2,8 @@
 
 import pytest
 from conversation import Conversation, batch, broker_with
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from zaichik_protocol import (
     FOREVER,
@@ -78,6 +80,15 @@ def test_who_comes_back_goes_on_after_what_was_settled(broker):
     back = reader(broker, number=9, start=Start.LATEST)
     assert back.answer == Subscribed(9, back.answer.epoch, 2, 6, 2, named=True, resumed=True)
     assert delivered(back.events) == [(2, True), (3, True), (4, False), (5, False)]
+
+
+def test_a_commit_of_what_is_settled_moves_nothing_back(broker):
+    """CMT-2."""
+    publish(broker, 4)
+    client = reader(broker)
+    client.ask(Commit(0, 1, 3), Commit(0, 1, 1))
+    leave(client)
+    assert reader(broker).answer.start == 3
 
 
 def test_a_batch_of_which_only_a_part_was_delivered_comes_again_in_two_frames(broker):
@@ -168,6 +179,47 @@ def test_a_connection_may_take_over_from_itself(broker):
     assert [type(event) for event in events] == [Subscribed, SubscriptionEnded]
     publish(broker, 1)
     assert [frame.id for frame in client.heard()] == [2]
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from(["publish", "join", "leave", "hear", "commit"]), st.integers(1, 6)), max_size=60)
+)
+def test_nothing_is_missed_and_what_came_before_is_marked_whatever_the_order(steps):
+    broker = broker_with()
+    Conversation(broker).ask(CreateTopic(2, "t", ((Setting.RETENTION_TTL_MS, FOREVER),)))
+    owner, former = reader(broker, credit=1), []
+    settled = cursor = seen = 0
+
+    def hear(frames):
+        nonlocal cursor, seen
+        for offset, redelivered in delivered(frames):
+            assert (offset, redelivered) == (cursor, offset < seen)
+            cursor += 1
+            seen = max(seen, cursor)
+
+    for what, number in [*steps, ("join", 100), ("hear", 1)]:
+        if what == "publish":
+            Conversation(broker).ask(Publish(0, "t", batch(*[b""] * number)))
+        elif what == "join":
+            former.append(owner)
+            owner, cursor = reader(broker, credit=number), settled
+            assert owner.answer.start == settled
+            hear(owner.events)
+        elif what == "leave":
+            leave(owner)
+            owner = reader(broker, name="", credit=1)  # somebody else
+            owner.ask(Unsubscribe(2, 1))
+        elif 1 in owner.manager.subscriptions:
+            hear(owner.heard())
+            if what == "commit":
+                settled = min(settled + number, cursor)
+                owner.tell(Commit(0, 1, settled))
+        for one in former:
+            if subscription := one.manager.subscriptions.get(1):
+                one.tell(Commit(0, 1, subscription.cursor))
+            assert not delivered(one.heard())
+    assert cursor == broker.registry.get_or_create("t", 0).ring.next_offset
 
 
 # -- the end ---------------------------------------------------------------------------------------------------

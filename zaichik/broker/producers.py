@@ -2,7 +2,8 @@
 
 A client whose connection broke does not know whether its last batches were stored. Sending them again could store them
 twice, not sending them could lose them. So it counts its batches and gives each its number, and the broker remembers
-for every producer which number comes next and what it answered to the last ones:
+for every producer which number comes next and what it answered to the last ones. (Kafka calls this an idempotent
+producer.)
 
     answered, remembered          next
     ────┬─────────────────────────┬────────────▶ sequence
@@ -11,8 +12,8 @@ for every producer which number comes next and what it answered to the last ones
 A refusal that would be the same another time is an answer like any other and uses its number up. After one that may
 pass, such as `TOPIC_FULL`, the number stays the next: what was sent behind it is a gap, nothing overtakes, and the
 client sends all of them again, later, as they are. No batch ever changes its number, so a copy that was on its way
-through an old connection does no harm, for as long as its producer is remembered; and after that only number 0 does, which
-looks like a new beginning.
+through an old connection does no harm while its producer is remembered; and after that only number 0 does, which looks
+like a new beginning.
 """
 
 from collections import OrderedDict, deque
@@ -49,7 +50,7 @@ class Producers:
         """How many are remembered."""
         return len(self._known)
 
-    def once(self, request: Publish, now_us: int, publish: Callable[[], Published]) -> Published:
+    def once(self, request: Publish, now_us: int, publish: Callable[[Publish, int], Published]) -> Published:
         """What `publish` answers, or has answered when the batch of that number came first.
 
         Raises:
@@ -70,7 +71,7 @@ class Producers:
         if sequence < known.next:
             return replace(_answered(known, sequence), id=request.id, duplicate=True)
         try:
-            answer = publish()
+            answer = publish(request, now_us)
         except Refused as refusal:
             if not refusal.code.retryable:
                 known.next += 1

@@ -1,4 +1,4 @@
-"""Named subscriptions: a reader's position that outlives its connection (CMT-3).
+"""Named subscriptions: a reader's position that outlives its connection (CMT-3). Elsewhere they are called durable.
 
     committed           delivered
     ────┬──────────────────┬──────────────▶ offsets

@@ -87,7 +87,6 @@ class Subscription:
     def leave(self) -> None:
         """It is no reader any more (CLO-3); the position of a named one stays."""
         self.topic.detach(self)
-        self.topic.keep_no_more(self)
         if self.session is not None:
             self.session.reader = None
 
@@ -149,7 +148,6 @@ class Subscription:
     def _end(self, code: EndCode, text: str) -> SubscriptionEnded:
         self.ended = True
         self.topic.detach(self)
-        self.topic.keep_no_more(self)
         return SubscriptionEnded(self.id, code, self.cursor, text)
 
     def _skip(self, to_offset: int) -> Lagged:

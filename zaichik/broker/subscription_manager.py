@@ -13,7 +13,6 @@ command, both sides would wait for each other for ever.
 
 from collections import deque
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING
 
 from zaichik.broker.describe import describe
@@ -187,7 +186,7 @@ class SubscriptionManager:
     def _publish(self, request: Publish, now_us: int) -> Published:
         if not request.producer:
             return self._store(request, now_us)
-        return self._broker.producers.once(request, now_us, partial(self._store, request, now_us))
+        return self._broker.producers.once(request, now_us, self._store)
 
     def _store(self, request: Publish, now_us: int) -> Published:
         self._check_batch(request.batch)

@@ -69,7 +69,7 @@ class TopicController:
         self.epoch = epoch
         self.published = 0
         self.compacted = 0
-        self.readers: dict[object, None] = {}  # a set that keeps order, so that everything is repeatable
+        self.readers: dict[Place, None] = {}  # a set that keeps order, so that everything is repeatable
         self.places: dict[Place, None] = {}
         self.journal: Journal | None = None
         self.ring = BroadcastRing(settings.capacity, settings.max_bytes, budget)
@@ -209,13 +209,14 @@ class TopicController:
             case _:
                 raise Refused(ErrorCode.INVALID_FIELD, f"start is {start}; it must be 0 to 3", "start")
 
-    def attach(self, reader: object) -> None:
+    def attach(self, reader: Place) -> None:
         """Count a live subscription in."""
         self.readers[reader] = None
 
-    def detach(self, reader: object) -> None:
-        """Count a live subscription out, wherever it stands."""
+    def detach(self, reader: Place) -> None:
+        """Count a live subscription out, wherever it stands; what was kept for it is kept no more."""
         self.readers.pop(reader, None)
+        self.keep_no_more(reader)
         self.ring.stop_waiting(reader)
 
     def keep_for(self, place: Place) -> None:

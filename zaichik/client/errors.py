@@ -135,7 +135,7 @@ class TooManyTopics(BrokerError, code=ErrorCode.TOO_MANY_TOPICS):
 
 
 class TooManySubscriptions(BrokerError, code=ErrorCode.TOO_MANY_SUBSCRIPTIONS):
-    """This connection holds as many subscriptions as it may, or the broker as many names of them."""
+    """This connection has as many subscriptions as it may, or the broker as many names."""
 
 
 class NoSuchSubscription(BrokerError, code=ErrorCode.NO_SUCH_SUBSCRIPTION):
