@@ -36,7 +36,7 @@ def bug(*promises):
     return register
 
 
-def _around(monkeypatch, cls, name, make):
+def around(monkeypatch, cls, name, make):
     """Replace a method by what `make` makes of the real one."""
     monkeypatch.setattr(cls, name, make(getattr(cls, name)))
 
@@ -46,7 +46,7 @@ def _around(monkeypatch, cls, name, make):
 
 @bug("P4")
 def a_message_lives_a_moment_too_long(monkeypatch):
-    _around(monkeypatch, TopicController, "expire", lambda real: lambda self, now_us: real(self, now_us - 1))
+    around(monkeypatch, TopicController, "expire", lambda real: lambda self, now_us: real(self, now_us - 1))
 
 
 @bug("P4")
@@ -66,7 +66,7 @@ def the_head_is_one_too_far_after_an_eviction(monkeypatch):
 
         return evict
 
-    _around(monkeypatch, BroadcastRing, "_evict", make)
+    around(monkeypatch, BroadcastRing, "_evict", make)
 
 
 @bug("P6")
@@ -79,7 +79,7 @@ def the_ring_holds_one_message_too_many(monkeypatch):
 
         return evict
 
-    _around(monkeypatch, BroadcastRing, "_evict", make)
+    around(monkeypatch, BroadcastRing, "_evict", make)
 
 
 @bug("P5")
@@ -92,12 +92,12 @@ def a_wake_up_is_lost(monkeypatch):
 
         return append
 
-    _around(monkeypatch, BroadcastRing, "append", make)
+    around(monkeypatch, BroadcastRing, "append", make)
 
 
 @bug("COM-2")
 def a_window_closes_a_moment_late(monkeypatch):
-    _around(monkeypatch, CompactionWindow, "close", lambda real: lambda self, now_us: real(self, now_us - 1))
+    around(monkeypatch, CompactionWindow, "close", lambda real: lambda self, now_us: real(self, now_us - 1))
 
 
 @bug("COM-2", "P3")
@@ -110,7 +110,7 @@ def a_window_closes_at_every_sweep(monkeypatch):
 
         return sweep
 
-    _around(monkeypatch, TopicController, "sweep", make)
+    around(monkeypatch, TopicController, "sweep", make)
 
 
 # -- subscriptions ---------------------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ def lag_is_swallowed(monkeypatch):
 
         return skip
 
-    _around(monkeypatch, Subscription, "_skip", make)
+    around(monkeypatch, Subscription, "_skip", make)
 
 
 @bug("CMT-1")
@@ -137,7 +137,7 @@ def every_commit_leaks_credit(monkeypatch):
 
         return commit
 
-    _around(monkeypatch, Subscription, "commit", make)
+    around(monkeypatch, Subscription, "commit", make)
 
 
 @bug("P5")
@@ -149,7 +149,7 @@ def a_commit_wakes_nobody(monkeypatch):
 
         return commit
 
-    _around(monkeypatch, Subscription, "commit", make)
+    around(monkeypatch, Subscription, "commit", make)
 
 
 @bug("P2", "CLO-3")
@@ -169,8 +169,8 @@ def a_message_follows_unsubscribed(monkeypatch):
 
         return send
 
-    _around(monkeypatch, SubscriptionManager, "_drop", make_drop)
-    _around(monkeypatch, SubscriptionManager, "_send", make_send)
+    around(monkeypatch, SubscriptionManager, "_drop", make_drop)
+    around(monkeypatch, SubscriptionManager, "_send", make_send)
 
 
 @bug("CLO-3", "P4")
@@ -191,7 +191,7 @@ def a_name_goes_on_after_what_it_was_sent(monkeypatch):
 
         return find
 
-    _around(monkeypatch, Sessions, "find", make)
+    around(monkeypatch, Sessions, "find", make)
 
 
 @bug("P2")
@@ -203,7 +203,7 @@ def what_comes_again_is_not_marked(monkeypatch):
 
         return deliver
 
-    _around(monkeypatch, Subscription, "_deliver", make)
+    around(monkeypatch, Subscription, "_deliver", make)
 
 
 @bug("P3", "P2")
@@ -216,7 +216,7 @@ def a_position_is_forgotten_with_its_connection(monkeypatch):
 
         return sweep
 
-    _around(monkeypatch, Sessions, "sweep", make)
+    around(monkeypatch, Sessions, "sweep", make)
 
 
 # -- publishing ------------------------------------------------------------------------------------------------
@@ -231,7 +231,7 @@ def a_retry_is_stored_again(monkeypatch):
 
         return once
 
-    _around(monkeypatch, Producers, "once", make)
+    around(monkeypatch, Producers, "once", make)
 
 
 @bug("P3")
@@ -242,7 +242,7 @@ def a_topic_that_may_lose_nothing_forgets_who_is_away(monkeypatch):
 
         return needed
 
-    _around(monkeypatch, TopicController, "needed", make)
+    around(monkeypatch, TopicController, "needed", make)
 
 
 @bug("P3")
@@ -263,7 +263,7 @@ def what_the_socket_did_not_take_is_forgotten(monkeypatch):
 
         return take_turn
 
-    _around(monkeypatch, Connection, "_take_turn", make)
+    around(monkeypatch, Connection, "_take_turn", make)
 
 
 @bug("P2", "P5")
@@ -277,6 +277,19 @@ def a_send_that_is_interrupted_starts_again(monkeypatch):
             sent = self._stream.send_nowait(rest)  # not rest[sent:], nor added up
 
     monkeypatch.setattr(Connection, "_send_rest", send_rest)
+
+
+@bug("P2")
+def the_last_words_are_not_waited_for(monkeypatch):
+    def make(real):
+        async def send_rest(self):
+            if not self._manager.closing:
+                await real(self)
+            self._unsent = b""
+
+        return send_rest
+
+    around(monkeypatch, Connection, "_send_rest", make)
 
 
 @bug("P5", "CLO-3")
@@ -304,7 +317,7 @@ def requests_are_read_however_many_replies_wait(monkeypatch):
 
         return apply_some
 
-    _around(monkeypatch, Connection, "_apply_some", make)
+    around(monkeypatch, Connection, "_apply_some", make)
 
 
 @bug("P6")
@@ -321,7 +334,7 @@ def an_end_is_not_counted(monkeypatch):
 
         return disconnect
 
-    _around(monkeypatch, Broker, "disconnect", make)
+    around(monkeypatch, Broker, "disconnect", make)
 
 
 @bug("P5")
@@ -333,4 +346,4 @@ def a_stopping_broker_waits_for_its_clients(monkeypatch):
 
         return serve_connections
 
-    _around(monkeypatch, Server, "_serve_connections", make)
+    around(monkeypatch, Server, "_serve_connections", make)
