@@ -7,8 +7,6 @@ import argparse
 import sys
 import time
 
-from .scenario import run
-
 INTERRUPTED = 130  # the exit code after Ctrl-C
 SHOWN_SECONDS = 0.2  # between two lines of progress
 EXAMPLES = """
@@ -42,7 +40,7 @@ def parse(arguments):
     return options
 
 
-def show(seed):
+def show(run, seed):
     """Print all that happens in one world; whether there was a fault."""
     outcome = run(seed)
     for line in outcome.trace.lines():
@@ -51,7 +49,7 @@ def show(seed):
     return outcome.anomaly is not None
 
 
-def search(seeds):
+def search(run, seeds):
     """Go through them up to the first fault; whether there was one."""
     started, shown, simulated, messages = time.perf_counter(), 0.0, 0.0, 0
     is_terminal = sys.stderr.isatty()
@@ -80,12 +78,16 @@ def main(arguments=None):
     """The exit code."""
     options = parse(arguments)
     try:
+        from .scenario import run  # it takes a while to load, and Ctrl-C may come meanwhile
+
         if options.trace:
-            return int(show(options.seed))
+            return int(show(run, options.seed))
         if options.seed is not None:
-            return int(search(range(options.seed, options.seed + 1)))
-        return int(search(range(options.first, options.first + options.seeds)))
-    except KeyboardInterrupt:
+            return int(search(run, range(options.seed, options.seed + 1)))
+        return int(search(run, range(options.first, options.first + options.seeds)))
+    except (KeyboardInterrupt, BaseExceptionGroup) as error:  # a group, if it came while a world was being lived in
+        if isinstance(error, BaseExceptionGroup) and not error.subgroup(KeyboardInterrupt):
+            raise
         print("\nstopped", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:  # whoever read the trace has seen enough

@@ -97,6 +97,12 @@ class Client:
     async def listen(self):
         """Hear all that comes, until there is nothing more."""
         try:
+            await self._listen()
+        except Anomaly as anomaly:
+            self.world.fail(anomaly)
+
+    async def _listen(self):
+        try:
             while True:
                 if self._reads_at > trio.current_time():
                     await trio.sleep_until(self._reads_at)
@@ -112,8 +118,8 @@ class Client:
             self.world.trace.add(self.world.time(), self.book.name, "hears no more:", type(error).__name__)
             self._is_lost = True
             self._wake()
-        except Anomaly as anomaly:
-            self.world.fail(anomaly)
+            if isinstance(error, anyio.EndOfStream):
+                self.book.hear_the_end()
 
     def _wake(self):
         self._news.set()

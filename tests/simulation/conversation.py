@@ -110,6 +110,11 @@ class Conversation:
         while self._spoken and self._spoken[0][0] <= self._bytes_heard:
             yield self._spoken.popleft()[1]
 
+    def hear_the_end(self):
+        """The broker has ended its side. If it had the time, all it said has come before (CLO-1)."""
+        if self._said and self.is_good and not self.world.is_stopping:
+            raise Anomaly("P2", f"{self.name} hears the end, and not the last {len(self._said)} bytes that were said")
+
     # -- the broker ------------------------------------------------------------------------------------------
 
     def say(self, pieces):

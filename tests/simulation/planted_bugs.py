@@ -4,6 +4,7 @@ A bug is a function that takes pytest's `monkeypatch` and plants it. Where a met
 differs from the real one has a comment.
 """
 
+from dataclasses import replace
 from functools import partial
 from unittest.mock import patch
 
@@ -13,8 +14,10 @@ from zaichik.broker.broker import Broker
 from zaichik.broker.compaction import CompactionWindow
 from zaichik.broker.connection import Connection
 from zaichik.broker.deadlines import Deadlines
+from zaichik.broker.producers import Producers
 from zaichik.broker.ring import BroadcastRing
 from zaichik.broker.server import Server
+from zaichik.broker.session import Sessions
 from zaichik.broker.subscription import Subscription
 from zaichik.broker.subscription_manager import SubscriptionManager
 from zaichik.broker.topic_controller import TopicController
@@ -33,7 +36,7 @@ def bug(*promises):
     return register
 
 
-def _around(monkeypatch, cls, name, make):
+def around(monkeypatch, cls, name, make):
     """Replace a method by what `make` makes of the real one."""
     monkeypatch.setattr(cls, name, make(getattr(cls, name)))
 
@@ -43,7 +46,7 @@ def _around(monkeypatch, cls, name, make):
 
 @bug("P4")
 def a_message_lives_a_moment_too_long(monkeypatch):
-    _around(monkeypatch, TopicController, "expire", lambda real: lambda self, now_us: real(self, now_us - 1))
+    around(monkeypatch, TopicController, "expire", lambda real: lambda self, now_us: real(self, now_us - 1))
 
 
 @bug("P4")
@@ -63,7 +66,7 @@ def the_head_is_one_too_far_after_an_eviction(monkeypatch):
 
         return evict
 
-    _around(monkeypatch, BroadcastRing, "_evict", make)
+    around(monkeypatch, BroadcastRing, "_evict", make)
 
 
 @bug("P6")
@@ -76,7 +79,7 @@ def the_ring_holds_one_message_too_many(monkeypatch):
 
         return evict
 
-    _around(monkeypatch, BroadcastRing, "_evict", make)
+    around(monkeypatch, BroadcastRing, "_evict", make)
 
 
 @bug("P5")
@@ -89,12 +92,12 @@ def a_wake_up_is_lost(monkeypatch):
 
         return append
 
-    _around(monkeypatch, BroadcastRing, "append", make)
+    around(monkeypatch, BroadcastRing, "append", make)
 
 
 @bug("COM-2")
 def a_window_closes_a_moment_late(monkeypatch):
-    _around(monkeypatch, CompactionWindow, "close", lambda real: lambda self, now_us: real(self, now_us - 1))
+    around(monkeypatch, CompactionWindow, "close", lambda real: lambda self, now_us: real(self, now_us - 1))
 
 
 @bug("COM-2", "P3")
@@ -107,7 +110,7 @@ def a_window_closes_at_every_sweep(monkeypatch):
 
         return sweep
 
-    _around(monkeypatch, TopicController, "sweep", make)
+    around(monkeypatch, TopicController, "sweep", make)
 
 
 # -- subscriptions ---------------------------------------------------------------------------------------------
@@ -122,7 +125,7 @@ def lag_is_swallowed(monkeypatch):
 
         return skip
 
-    _around(monkeypatch, Subscription, "_skip", make)
+    around(monkeypatch, Subscription, "_skip", make)
 
 
 @bug("CMT-1")
@@ -134,7 +137,7 @@ def every_commit_leaks_credit(monkeypatch):
 
         return commit
 
-    _around(monkeypatch, Subscription, "commit", make)
+    around(monkeypatch, Subscription, "commit", make)
 
 
 @bug("P5")
@@ -146,7 +149,7 @@ def a_commit_wakes_nobody(monkeypatch):
 
         return commit
 
-    _around(monkeypatch, Subscription, "commit", make)
+    around(monkeypatch, Subscription, "commit", make)
 
 
 @bug("P2", "CLO-3")
@@ -166,13 +169,85 @@ def a_message_follows_unsubscribed(monkeypatch):
 
         return send
 
-    _around(monkeypatch, SubscriptionManager, "_drop", make_drop)
-    _around(monkeypatch, SubscriptionManager, "_send", make_send)
+    around(monkeypatch, SubscriptionManager, "_drop", make_drop)
+    around(monkeypatch, SubscriptionManager, "_send", make_send)
 
 
 @bug("CLO-3", "P4")
 def a_reader_that_has_left_stays_at_its_topic(monkeypatch):
     monkeypatch.setattr(TopicController, "detach", lambda self, reader: self.ring.stop_waiting(reader))
+
+
+@bug("P3", "P2")
+def a_name_goes_on_after_what_it_was_sent(monkeypatch):
+    """At most once, where at least once was promised."""
+
+    def make(real):
+        def find(self, topic, name):
+            session = real(self, topic, name)
+            if session is not None:
+                session.committed = session.delivered
+            return session
+
+        return find
+
+    around(monkeypatch, Sessions, "find", make)
+
+
+@bug("P2")
+def what_comes_again_is_not_marked(monkeypatch):
+    def make(real):
+        def deliver(self):
+            frame = real(self)
+            return frame and replace(frame, redelivered=False)
+
+        return deliver
+
+    around(monkeypatch, Subscription, "_deliver", make)
+
+
+@bug("P3", "P2")
+def a_position_is_forgotten_with_its_connection(monkeypatch):
+    def make(real):
+        def sweep(self, now_us):
+            for session in list(self._sessions.values()):
+                if session.reader is None:
+                    self.forget(session)
+
+        return sweep
+
+    around(monkeypatch, Sessions, "sweep", make)
+
+
+# -- publishing ------------------------------------------------------------------------------------------------
+
+
+@bug("P3")
+def a_retry_is_stored_again(monkeypatch):
+    def make(real):
+        def once(self, request, now_us, publish):
+            self._known.get(request.producer) and setattr(self._known[request.producer], "next", request.sequence)
+            return real(self, request, now_us, publish)
+
+        return once
+
+    around(monkeypatch, Producers, "once", make)
+
+
+@bug("P3")
+def a_topic_that_may_lose_nothing_forgets_who_is_away(monkeypatch):
+    def make(real):
+        def needed(self):
+            return min((reader.cursor for reader in self.readers), default=self.ring.next_offset)
+
+        return needed
+
+    around(monkeypatch, TopicController, "needed", make)
+
+
+@bug("P3")
+def a_full_topic_evicts(monkeypatch):
+    monkeypatch.setattr(TopicController, "_check_room", lambda self, batch: None)
 
 
 # -- connections -----------------------------------------------------------------------------------------------
@@ -188,7 +263,7 @@ def what_the_socket_did_not_take_is_forgotten(monkeypatch):
 
         return take_turn
 
-    _around(monkeypatch, Connection, "_take_turn", make)
+    around(monkeypatch, Connection, "_take_turn", make)
 
 
 @bug("P2", "P5")
@@ -202,6 +277,19 @@ def a_send_that_is_interrupted_starts_again(monkeypatch):
             sent = self._stream.send_nowait(rest)  # not rest[sent:], nor added up
 
     monkeypatch.setattr(Connection, "_send_rest", send_rest)
+
+
+@bug("P2")
+def the_last_words_are_not_waited_for(monkeypatch):
+    def make(real):
+        async def send_rest(self):
+            if not self._manager.closing:
+                await real(self)
+            self._unsent = b""
+
+        return send_rest
+
+    around(monkeypatch, Connection, "_send_rest", make)
 
 
 @bug("P5", "CLO-3")
@@ -229,7 +317,7 @@ def requests_are_read_however_many_replies_wait(monkeypatch):
 
         return apply_some
 
-    _around(monkeypatch, Connection, "_apply_some", make)
+    around(monkeypatch, Connection, "_apply_some", make)
 
 
 @bug("P6")
@@ -246,7 +334,7 @@ def an_end_is_not_counted(monkeypatch):
 
         return disconnect
 
-    _around(monkeypatch, Broker, "disconnect", make)
+    around(monkeypatch, Broker, "disconnect", make)
 
 
 @bug("P5")
@@ -258,4 +346,4 @@ def a_stopping_broker_waits_for_its_clients(monkeypatch):
 
         return serve_connections
 
-    _around(monkeypatch, Server, "_serve_connections", make)
+    around(monkeypatch, Server, "_serve_connections", make)

@@ -34,10 +34,16 @@ class Publisher:
         self._left = self.random.randint(20, 80)  # batches
         self._serial = 0
         self._is_numbered = self.random.random() < 0.5
-        self._producers = {topic: self.random.getrandbits(64) | 1 for topic in topics}
-        self._sequences = dict.fromkeys(topics, 0)
+        self._producers, self._sequences, self._used = {}, {}, {}  # by topic
+        for topic in topics:
+            self._begin(topic)
         self._unanswered = {}  # topic and sequence: batch
         self._asked = {}  # number of the request: topic and sequence
+
+    def _begin(self, topic):
+        """Take a new number."""
+        self._producers[topic] = self.random.getrandbits(64) | 1
+        self._sequences[topic] = 0
 
     async def run(self):
         """Publish all there is, on as many connections as it takes."""
@@ -70,12 +76,20 @@ class Publisher:
                 else:
                     silent = random.random() < 0.05
                     asked.append(await client.publish(topic, messages, silent=silent, expects=FULL))
+            if random.random() < 0.05:  # cut off between the request and the answer
+                await trio.sleep(random.choice([0, 0.05]))
+                client.socket.cut()
+                raise Lost("cut")
             for number in filter(None, asked):
                 self._take(await client.answer(number), number)
             await self._send_again(client)
             await trio.sleep(random.choice([0, 0.1, 0.5, 1, 2.5, 20, 120]))
 
     def _new_number(self, topic, messages):
+        now = trio.current_time()
+        if now - self._used.get(topic, now) > self.world.settings.producer_ttl / 2:
+            self._begin(topic)  # the broker may forget it any time
+        self._used[topic] = now
         sequence = self._sequences[topic]
         self._sequences[topic] += 1
         sender, size = self._producers[topic], len(Batch.of(messages).data)

@@ -17,13 +17,13 @@ from .inspection import Inspector, check_nothing_left, check_reasons
 from .publisher import Publisher
 from .reader import Reader
 from .topic_ledger import TopicLedger
-from .trace import Anomaly, Trace
+from .trace import ANOMALY, Anomaly, Trace
 from .trouble import TROUBLE, sipper
 from .world import World
 
 LONGEST = 5000  # simulated seconds: what has not ended by then never will
 DRAIN = 1  # simulated seconds on top of the drain timeout
-LAST_LINES = 40
+LINES_BEFORE, LINES_AFTER = 40, 3  # of the trace around an anomaly
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Outcome:
 
     def report(self):
         """The anomaly, and what happened before it."""
-        lines = "\n".join(self.trace.lines(LAST_LINES))
+        lines = "\n".join(self.trace.around(ANOMALY, LINES_BEFORE, LINES_AFTER))
         return f"{self.summary()}\n{lines}\nall of it: python -m tests.simulation --seed {self.seed} --trace"
 
 

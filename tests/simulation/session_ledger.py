@@ -19,6 +19,7 @@ class SessionLedger:
         committed: a commit up to here was answered.
         asked: one up to here was asked for.
         delivered: up to here it was told messages; None if nobody knows.
+        live: what is older may have been gone before it was there.
         seen_us: when it was there for certain.
     """
 
@@ -27,6 +28,7 @@ class SessionLedger:
         self.is_known = False
         self.committed = self.asked = 0
         self.delivered = None
+        self.live = 0
         self.seen_us = -math.inf
 
     def begins(self, subscription, reply, now_us, ttl_us):
@@ -40,6 +42,7 @@ class SessionLedger:
         elif now_us - self.seen_us < ttl_us:
             raise Anomaly("P3", f"{name}: its position was forgotten within {ttl_us} µs")
         if not (reply.resumed and self.is_known):
+            self.live = reply.live
             self.delivered = None if reply.resumed else reply.start
             self.asked = reply.start
         self.is_known = True

@@ -104,7 +104,7 @@ class SubscriptionLedger:
         self._advance(frame.from_offset, frame.to_offset, frame)
         self.skipped += frame.to_offset - frame.from_offset
         last = frame.to_offset - 1
-        was_kept_for_it = self.is_resumed or last >= self.live
+        was_kept_for_it = last >= (self.live if self.session is None else self.session.live)
         if was_kept_for_it and self.topic.settings.overflow == Overflow.REJECT:
             raise Anomaly("P3", f"{self.topic.name} may lose nothing, and {frame.from_offset} to {last} are lag")
         # Without retention, what a reader asks for by its number may have been freed before it came.

@@ -11,7 +11,7 @@ from simulation.__main__ import main
 from simulation.scenario import run
 
 ROOT = Path(__file__).parent.parent.parent
-SEEDS = range(32)
+SEEDS = range(30)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -56,3 +56,13 @@ def test_the_command_asks_for_a_seed_to_trace(capsys):
     with pytest.raises(SystemExit):
         main(["--trace"])
     assert "name it with --seed N" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt(), BaseExceptionGroup("in a world", [KeyboardInterrupt()])])
+def test_the_command_ends_in_order_after_ctrl_c(stop, monkeypatch, capsys):
+    def interrupted(seed):
+        raise stop
+
+    monkeypatch.setattr("simulation.scenario.run", interrupted)
+    assert main(["--seeds", "2"]) == 130
+    assert "stopped" in capsys.readouterr().err

@@ -9,6 +9,8 @@ from zlib import crc32
 
 from zaichik_protocol import Batch, Frame
 
+ANOMALY = "ANOMALY"  # the actor of the line that tells of it
+
 
 class Anomaly(Exception):
     """A promise that was not kept.
@@ -51,9 +53,17 @@ class Trace:
     def __len__(self):
         return len(self._lines)
 
-    def lines(self, last=None):
-        """The lines as text, or only the last of them."""
-        for time, actor, what in self._lines[-last:] if last else self._lines:
+    def lines(self):
+        """All of them as text."""
+        return self._texts(self._lines)
+
+    def around(self, actor, before, after):
+        """Those around the first line of that actor; without one, the last."""
+        at = next((number for number, line in enumerate(self._lines) if line[1] == actor), len(self._lines))
+        return self._texts(self._lines[max(0, at - before) : at + after])
+
+    def _texts(self, lines):
+        for time, actor, what in lines:
             yield f"{time:12.6f} {actor:<14} {' '.join(map(_shown, what))}"
 
     def digest(self):

@@ -11,7 +11,7 @@ from zaichik.broker.server import Server
 
 from .network import SimulatedListener, Weather
 from .session_ledger import SessionLedger
-from .trace import Anomaly, Trace
+from .trace import ANOMALY, Anomaly, Trace
 
 MICROSECONDS = 1_000_000
 BEGINNING_US = 1_000_000_000 * MICROSECONDS  # 2001, for no reason but to be a round number
@@ -105,7 +105,7 @@ class World:
         """A promise was broken: the run ends."""
         if self.anomaly is None:
             self.anomaly = anomaly
-            self.trace.add(self.time(), "ANOMALY", anomaly)
+            self.trace.add(self.time(), ANOMALY, anomaly)
         self.run.cancel()
 
     @contextmanager
