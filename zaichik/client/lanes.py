@@ -25,6 +25,7 @@ from bisect import insort
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 
 import anyio
@@ -142,26 +143,26 @@ class Lane:
 
     def post(self, batch: Batch, on_outcome: OnOutcome) -> Callable[[], None]:
         """See `Lanes.post`."""
-        if len(self._sent) < self._window and not self._returned and not self._unsent and not self._is_waiting:
-            self._number(batch, on_outcome)
-            return _nothing
-        entry = batch, on_outcome
-        self._unsent.append(entry)
+        if self._returned or self._unsent or self._is_waiting or len(self._sent) >= self._window:
+            entry = batch, on_outcome
+            self._unsent.append(entry)
+            return partial(self._withdraw, entry)
+        self._number(batch, on_outcome)
+        return _nothing
 
-        def withdraw() -> None:
-            if entry in self._unsent:
-                self._unsent.remove(entry)
-
-        return withdraw
+    def _withdraw(self, entry: _Unsent) -> None:
+        if entry in self._unsent:
+            self._unsent.remove(entry)
 
     def _number(self, batch: Batch, on_outcome: OnOutcome) -> None:
         """Send a batch for the first time; from now on it has its number."""
-        number = self._connection.next_id()
+        connection = self._connection
+        number = connection.next_id()
         if self._lanes.is_numbered:
             request = Publish(number, self._topic, batch, producer=self._producer, sequence=self._next)
         else:
             request = Publish(number, self._topic, batch)
-        self._connection.post(request, self._settle)
+        connection.post(request, self._settle)
         self._sent[number] = request, on_outcome
         self._next += 1
 
