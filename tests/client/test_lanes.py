@@ -341,6 +341,24 @@ async def test_a_broker_without_numbers_is_sent_batches_without_in_order():
         assert {(request.producer, request.sequence) for request in requests[10:]} == {(0, 0)}
 
 
+async def test_nothing_overtakes_what_comes_back_from_a_broker_without_numbers():
+    def refusal(request):
+        return refused(request, ErrorCode.UNSUPPORTED, "producer")
+
+    async with fake_client({Publish: silent}) as (broker, client), anyio.create_task_group() as tasks:
+        for payload in (b"a", b"b", b"c"):
+            tasks.start_soon(batch, client, payload)
+        first, *others = [await broker.has_received(Publish, count) for count in (1, 2, 3)]
+        broker.answers[Publish] = stored
+        await broker.send(refusal(first))
+        await client.ping()
+        tasks.start_soon(batch, client, b"d")
+        await client.ping()
+        await broker.send(*map(refusal, others))
+        await broker.has_received(Publish, 7)
+        assert payloads(broker.of(Publish)[3:]) == [*payloads([first, *others]), b"d"]
+
+
 async def test_a_batch_without_a_number_is_lost_with_its_connection():
     """It could be stored twice."""
 

@@ -201,6 +201,19 @@ async def test_one_that_was_left_in_between_is_not_made_again():
         await again_without(broker, client)
 
 
+async def test_one_that_was_left_while_it_was_made_again_is_not_made_once_more():
+    async with fake_client({Subscribe: at}) as (broker, client):
+        async with client.subscribe("t"):
+            broker.answers[Subscribe] = lambda _: None
+            await again(broker)
+            await broker.hang_up()
+            while client._connection._link.is_open:
+                await anyio.lowlevel.checkpoint()
+        await client.ping()
+        assert len(broker.of(Hello)) == 3
+        assert len(broker.of(Subscribe)) == 2
+
+
 # -- with a name ---------------------------------------------------------------------------------------------
 
 
