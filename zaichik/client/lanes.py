@@ -100,9 +100,7 @@ class Lanes:
             return requests
         self.is_numbered = True  # until it says otherwise
         return [
-            self._lanes[request.topic].renumbered(request)
-            if isinstance(request, Publish) and request.producer
-            else request
+            self._lanes[request.topic].renumbered(request) if isinstance(request, Publish) else request
             for request in requests
         ]
 
@@ -236,22 +234,23 @@ class Lane:
         self._send_more()
 
     def begin_again(self, *, is_new: bool) -> None:
-        """There is another socket. A new broker knows no number of ours: number from 0 what waits to be sent again."""
+        """There is another socket. A new broker knows no number of ours: what has no answer is numbered from 0."""
+        if not is_new:
+            self._doubtful = {*self._sent, *(request.id for request, _ in self._returned)}
+            return
         self._doubtful = set()
-        if is_new:
-            self._take_producer()
-            self._returned = [(self._numbered(request), on_outcome) for request, on_outcome in self._returned]
-        else:
-            self._doubtful.update(self._sent, (request.id for request, _ in self._returned))
+        self._take_producer()
+        in_order = sorted([*self._sent.values(), *self._returned], key=_sequence)
+        numbered = {request.id: (self._numbered(request), on_outcome) for request, on_outcome in in_order}
+        self._returned = [numbered.pop(request.id) for request, _ in self._returned]
+        self._sent = numbered
 
     def _take_producer(self) -> None:
         self._producer, self._next = _new_producer(), 0
 
     def renumbered(self, request: Publish) -> Publish:
-        """The same for a request that is on its way: these are asked for in their order, after `begin_again`."""
-        numbered = self._numbered(request)
-        self._sent[request.id] = numbered, self._sent[request.id][1]
-        return numbered
+        """A request that is on its way, after `begin_again`."""
+        return self._sent[request.id][0]
 
     def _numbered(self, request: Publish) -> Publish:
         numbered = replace(request, producer=self._producer, sequence=self._next)
