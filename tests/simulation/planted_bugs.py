@@ -4,8 +4,8 @@ A bug is a function that takes pytest's `monkeypatch` and plants it. Where a met
 differs from the real one has a comment.
 """
 
+import math
 from dataclasses import replace
-from functools import partial
 from unittest.mock import patch
 
 import anyio
@@ -173,7 +173,7 @@ def a_message_follows_unsubscribed(monkeypatch):
     around(monkeypatch, SubscriptionManager, "_send", make_send)
 
 
-@bug("CLO-3", "P4")
+@bug("CLO-3", "P4", "P5")
 def a_reader_that_has_left_stays_at_its_topic(monkeypatch):
     monkeypatch.setattr(TopicController, "detach", lambda self, reader: self.ring.stop_waiting(reader))
 
@@ -222,7 +222,7 @@ def a_position_is_forgotten_with_its_connection(monkeypatch):
 # -- publishing ------------------------------------------------------------------------------------------------
 
 
-@bug("P3")
+@bug("P1", "P3")
 def a_retry_is_stored_again(monkeypatch):
     def make(real):
         def once(self, request, now_us, publish):
@@ -341,8 +341,8 @@ def an_end_is_not_counted(monkeypatch):
 def a_stopping_broker_waits_for_its_clients(monkeypatch):
     def make(real):
         async def serve_connections(self):
-            with patch.object(anyio, "current_time", partial(float, "inf")):
-                await real(self)
+            self.broker.settings = replace(self.broker.settings, drain_timeout=math.inf)
+            await real(self)
 
         return serve_connections
 

@@ -88,6 +88,7 @@ class Reader:
             while client.events:
                 self._take(client.events.popleft(), places)
             await self._commit(client, places)
+            await self._leave_what_has_ended(client, places)
             if self.world.is_published:
                 patience = patience or trio.current_time() + PATIENCE
                 self._is_done = not (behind := [place for place in places.values() if self._is_behind(place)])
@@ -97,12 +98,18 @@ class Reader:
     async def _have_a_whim(self, client, places):
         """Now and then, leave a topic and come back, or do not read for a while."""
         random = self.random
-        if random.random() < 0.02:
+        if places and random.random() < 0.02:
             number = random.choice(list(places))
             await client.ask(Unsubscribe, number, forget=random.random() < 0.5)
             await self._subscribe(client, places.pop(number).topic, places)
         if random.random() < 0.02:
             client.stop_reading(random.choice([1, 4, 8]))  # less than what a slow reader is cut off for
+
+    async def _leave_what_has_ended(self, client, places):
+        """A name that has ended and is settled still holds its place, until its reader leaves (CMT-3)."""
+        for place in [place for place in places.values() if place.is_ended and place.committed == place.cursor]:
+            await client.ask(Unsubscribe, place.number)
+            del places[place.number]
 
     def _nap(self, places):
         """Seconds to wait for something to happen: not beyond the next commit."""
