@@ -4,7 +4,6 @@
 # thread, and believe that they are well-formed: a third less processor time.
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 SMALL = {
-    "spark.python.authenticate.socketTimeout": "2m",  # 15 s are too few where two cores have much to do
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
