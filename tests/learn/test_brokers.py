@@ -57,6 +57,7 @@ async def test_the_project_s_broker_passes_every_heavy_check(monkeypatch):
         await passes(host, [name for name, check in CHECKS.items() if check.heavy], seed=0)
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_the_broker_of_the_tutorial_passes_what_it_does_not_leave_out():
     async with tiny(TINY.read_text(encoding="utf-8")) as host:

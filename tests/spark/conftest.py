@@ -13,7 +13,7 @@ def spark(tmp_path_factory):
     folder = tmp_path_factory.mktemp("spark")
     config = SMALL | {"spark.sql.warehouse.dir": str(folder / "warehouse")}
     with pytest.MonkeyPatch.context() as monkeypatch:
-        # Spark ends its workers so abruptly that they could not tell coverage what they have run.
+        # Spark gives up on a worker that has not started after ten seconds, and one that is measured starts slowly.
         monkeypatch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
         spark = session("local[2]", config=config, log=folder / "spark.log")
     yield spark
