@@ -127,6 +127,22 @@ async def test_what_was_not_sent_and_nobody_waits_for_is_not_sent():
         assert payloads(broker.of(Publish)) == [b""] * WINDOW + [b"last"]
 
 
+async def test_what_a_cancelled_producer_has_not_sent_is_not_sent():
+    async with fake_client({Publish: silent}) as (broker, client), anyio.create_task_group() as tasks:
+        for _ in range(WINDOW):
+            tasks.start_soon(batch, client, b"")
+        await broker.has_received(Publish, WINDOW)
+        with anyio.CancelScope() as scope:
+            async with client.producer("t") as producer:
+                await producer.send(b"x")
+                scope.cancel()
+                await anyio.lowlevel.checkpoint()
+        broker.answers[Publish] = stored
+        await broker.send(*map(stored, broker.of(Publish)))
+        await batch(client, b"last")
+        assert payloads(broker.of(Publish)) == [b""] * WINDOW + [b"last"]
+
+
 class Full:
     """A topic that refuses for a while, as a broker with a table of producers does it."""
 
@@ -219,21 +235,27 @@ async def test_another_run_of_the_broker_is_sent_everything_under_new_numbers():
         assert numbers(before + after) == [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1), (1, 2)]
 
 
-async def test_another_run_of_the_broker_is_sent_what_waited_under_new_numbers():
-    full, boots = Full(), iter((7, 8))
+@pytest.mark.parametrize("answered", range(8))
+async def test_another_run_of_the_broker_is_sent_what_waited_in_the_same_order(answered):
+    """However far the refusals of a full topic, and of what came behind, have come back by then."""
+    boots = iter((7, 8))
     answers = {
-        Publish: full,
+        Publish: silent,
         Hello: lambda frame: Welcome(frame.id, 1, 0, next(boots), 2**21, 8192, 2**20, 10**6, 0, "fake"),
     }
     async with fake_client(answers) as (broker, client), anyio.create_task_group() as tasks:
-        full.room = 3
-        for number in range(10):
+        for number in range(6):
             tasks.start_soon(batch, client, b"%d" % number)
-        await broker.has_received(Publish, 12)
-        assert len(full.taken) == 3
-        full.next, full.room = 0, 2**60
+        requests = [await broker.has_received(Publish, count) for count in range(1, 7)]
+        full = Full()
+        for request in requests[:answered]:
+            await broker.send(full(request))
+        await client.ping()
+        again = Full()
+        again.room = 6
+        broker.answers[Publish] = again
         await broker.hang_up()
-    assert len(full.taken) == len(set(full.taken)) == 10
+    assert again.taken == payloads(requests)
 
 
 async def test_a_refusal_for_good_is_told_and_uses_its_number_up():
@@ -339,6 +361,24 @@ async def test_a_broker_without_numbers_is_sent_batches_without_in_order():
         requests = broker.of(Publish)
         assert payloads(requests[:10]) == payloads(requests[10:])
         assert {(request.producer, request.sequence) for request in requests[10:]} == {(0, 0)}
+
+
+async def test_nothing_overtakes_what_comes_back_from_a_broker_without_numbers():
+    def refusal(request):
+        return refused(request, ErrorCode.UNSUPPORTED, "producer")
+
+    async with fake_client({Publish: silent}) as (broker, client), anyio.create_task_group() as tasks:
+        for payload in (b"a", b"b", b"c"):
+            tasks.start_soon(batch, client, payload)
+        first, *others = [await broker.has_received(Publish, count) for count in (1, 2, 3)]
+        broker.answers[Publish] = stored
+        await broker.send(refusal(first))
+        await client.ping()
+        tasks.start_soon(batch, client, b"d")
+        await client.ping()
+        await broker.send(*map(refusal, others))
+        await broker.has_received(Publish, 7)
+        assert payloads(broker.of(Publish)[3:]) == [*payloads([first, *others]), b"d"]
 
 
 async def test_a_batch_without_a_number_is_lost_with_its_connection():

@@ -138,6 +138,42 @@ async def test_it_gives_up_after_the_time_it_was_given(monkeypatch):
         assert 5 < len(broker.of(Hello)) < 20, "longer and longer waits"
 
 
+async def seconds_of_each_recovery(client, pause):
+    """By trio's clock for tests."""
+    seconds = []
+    for _ in range(3):
+        await anyio.sleep(pause)
+        began = anyio.current_time()
+        await client.ping()
+        seconds.append(anyio.current_time() - began)
+    return seconds
+
+
+@pytest.mark.parametrize("anyio_backend", [("trio", {"clock": MockClock(autojump_threshold=0.05)})], ids=["trio"])
+@pytest.mark.parametrize("steady", [False, True])
+async def test_waiting_begins_anew_after_a_connection_that_has_lasted(monkeypatch, steady):
+    """One that is lost again at once, each time, is not made again as fast as can be."""
+    monkeypatch.setattr(link_module, "FIRST_WAIT", 0.05)
+    pings = 0
+
+    def every_second(frame):
+        nonlocal pings
+        pings += 1
+        return HANG_UP if pings % 2 else Pong(frame.id, frame.value)
+
+    async with fake_client({Ping: every_second}) as (_, client):
+        seconds = await seconds_of_each_recovery(client, 5.5 if steady else 0)
+    assert all(second <= 0.1 for second in seconds) is steady, seconds
+
+
+@pytest.mark.parametrize("anyio_backend", [("trio", {"clock": MockClock(autojump_threshold=0.05)})], ids=["trio"])
+async def test_the_timeout_is_for_the_greeting_alone():
+    async with fake_broker() as broker, zaichik.connect(port=broker.port, timeout=1) as client:
+        await anyio.sleep(10)
+        await client.ping()
+        assert len(broker.of(Hello)) == 1
+
+
 async def test_leaving_while_there_is_no_connection_does_not_wait_for_one():
     async with real_broker() as broker, cutting_proxy(broker.port) as proxy:
         async with zaichik.connect(port=proxy.port) as client:

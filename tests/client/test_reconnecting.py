@@ -8,6 +8,7 @@ from brokers import GUARD, fake_client, real_broker
 from proxy import DOWN, UP, cutting_proxy
 
 import zaichik
+from zaichik.client import lanes as lanes_module
 from zaichik.client import link as link_module
 from zaichik_protocol import (
     CreateTopic,
@@ -25,6 +26,7 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch):
     monkeypatch.setattr(link_module, "FIRST_WAIT", 0.0)
+    monkeypatch.setattr(lanes_module, "FIRST_WAIT", 0.001)
 
 
 def silent(_frame):
@@ -89,6 +91,32 @@ async def test_wherever_it_is_cut_a_reader_is_given_everything_once_and_in_order
             ):
                 assert [message.offset async for message in subscription] == list(range(50)), seed
                 assert subscription.lagged == 0
+
+
+@pytest.mark.parametrize("first", range(0, 20, 10))
+async def test_wherever_it_is_cut_a_topic_that_may_lose_nothing_loses_nothing(first):
+    """RET-9, CMT-3, PUB-4: both ends are cut, the ring is far smaller than what passes through it."""
+    async with real_broker() as broker, zaichik.connect(port=broker.port) as other:
+        for seed in range(first, first + 10):
+            topic = f"t{seed}"
+            await other.create_topic(topic, retention_ttl="forever", capacity=12, max_bytes=2**16, overflow="reject")
+            async with (
+                cutting_proxy(broker.port, cuts(seed)) as proxy,
+                cutting_proxy(broker.port, cuts(-seed)) as proxy_of_reader,
+                connected(proxy) as client,
+                connected(proxy_of_reader) as reader,
+                reader.subscribe(topic, until=80, credit=8, name="worker") as subscription,
+                anyio.create_task_group() as tasks,
+            ):
+                tasks.start_soon(publish, client, topic)
+                assert [int(message.payload) async for message in subscription] == list(range(80)), seed
+                assert subscription.lagged == 0
+
+
+async def publish(client, topic):
+    async with client.producer(topic, max_batch=4) as producer:
+        for number in range(80):
+            await producer.send(b"%d" % number)
 
 
 async def test_requests_of_every_kind_survive():

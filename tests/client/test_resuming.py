@@ -85,6 +85,8 @@ async def test_it_goes_on_at_the_first_message_that_was_not_taken():
             assert (second.credit, second.credit_bytes) == (7, 1234)
             assert (second.start, second.value, second.epoch) == (Start.OFFSET, 8, 77)
             await broker.messages(8, b"8", b"9")
+            await client.ping()
+            assert len(subscription._inbox.events) == 1, "what comes again is not kept twice"
             assert await offsets(subscription, 4) == [6, 7, 8, 9]
             assert subscription.start == 5
         await client.ping()
@@ -201,6 +203,19 @@ async def test_one_that_was_left_in_between_is_not_made_again():
         await again_without(broker, client)
 
 
+async def test_one_that_was_left_while_it_was_made_again_is_not_made_once_more():
+    async with fake_client({Subscribe: at}) as (broker, client):
+        async with client.subscribe("t"):
+            broker.answers[Subscribe] = lambda _: None
+            await again(broker)
+            await broker.hang_up()
+            while client._connection._link.is_open:
+                await anyio.lowlevel.checkpoint()
+        await client.ping()
+        assert len(broker.of(Hello)) == 3
+        assert len(broker.of(Subscribe)) == 2
+
+
 # -- with a name ---------------------------------------------------------------------------------------------
 
 
@@ -248,6 +263,28 @@ async def test_commit_waits_until_the_message_was_delivered_again():
         await client.ping()
         async with other.subscribe("t", name="worker") as subscription:
             assert subscription.start == 4
+
+
+async def test_nothing_is_committed_before_it_was_delivered_again():
+    async with (
+        fake_client({Subscribe: lambda frame: Subscribed(frame.id, 77, 0, 9, 0, named=True)}) as (broker, client),
+        client.subscribe("t", name="worker", credit=4) as subscription,
+        anyio.create_task_group() as tasks,
+    ):
+        await broker.messages(0, b"0", b"1", b"2", b"3")
+        messages = [await anext(subscription) for _ in range(4)]
+        await again(broker)
+        await client.ping()
+        broker.received.clear()
+        tasks.start_soon(subscription.__anext__)
+        tasks.start_soon(subscription.commit, messages[0])
+        await anyio.wait_all_tasks_blocked()
+        await client.ping()
+        assert broker.commits == []
+        await broker.messages(0, b"0", b"1", b"2", b"3")
+        await broker.has_received(Commit, 2)
+        assert sorted(broker.commits) == [1, 4]
+        await broker.messages(4, b"4")
 
 
 async def test_a_commit_that_was_sent_again_too_early_is_sent_once_more():

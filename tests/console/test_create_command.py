@@ -74,3 +74,14 @@ def test_wrong_settings(zaichik, option, text):
     assert f"zaichik: argument {option.partition('=')[0]}: " in result.err
     assert text in result.err
     assert result.err.endswith("(see: zaichik create --help)\n")
+
+
+def test_a_topic_that_may_lose_nothing(zaichik, topic):
+    """RET-9."""
+    assert zaichik("create", topic, "--overflow", "reject", "--max-bytes", "64KiB").out.splitlines()[-1].split() == [
+        "overflow",
+        "reject",
+    ]
+    result = zaichik("create", topic, "--overflow", "evict")
+    assert result.code == 1
+    assert "overflow" in result.err

@@ -54,6 +54,21 @@ def test_sigterm_ends_it_in_order_and_clients_are_told(start):
     assert err.count("\n") == 1
 
 
+def test_a_reader_goes_on_when_the_broker_is_back_and_says_so(start):
+    process = start("serve", "--port", "0", "--json")
+    port = str(ready(process)["port"])
+    reader = start("subscribe", "u", "--connect", f"127.0.0.1:{port}")
+    start("publish", "u", "hello", "--connect", f"127.0.0.1:{port}").wait()
+    assert reader.stdout.readline() == "hello\n"
+    process.send_signal(signal.SIGTERM)
+    assert process.wait() == 0
+    assert "was lost (the broker is stopping" in reader.stderr.readline()
+    ready(start("serve", "--port", port, "--json"))
+    assert reader.stderr.readline() == f"zaichik: connected to 127.0.0.1:{port} again, where another broker runs now\n"
+    assert reader.wait() == 1
+    assert "old offsets mean nothing" in reader.stderr.read(), "its topics were in memory (TOP-5)"
+
+
 def test_ctrl_c_ends_it_in_order_too(start):
     process = start("serve", "--port", "0", "--json", "--log-level", "warning")
     ready(process)

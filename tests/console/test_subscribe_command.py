@@ -143,3 +143,30 @@ def test_more_credit_than_the_broker_grants(zaichik, topic):
     result = zaichik("subscribe", topic, "--credit", "2000000")
     assert (result.code, result.err.count("\n")) == (1, 1)
     assert "credit" in result.err
+
+
+def test_a_name_goes_on_where_it_stopped(zaichik, ten):
+    """CMT-3."""
+    assert zaichik("subscribe", ten, "--name", "n", "--count", "4").out == "0\n1\n2\n3\n"
+    assert zaichik("subscribe", ten, "--name", "n", "--from", "latest", "--count", "2").out == "4\n5\n"
+
+
+def test_a_name_can_be_forgotten(zaichik, ten):
+    zaichik("subscribe", ten, "--name", "n", "--count", "4")
+    for text in ("is forgotten", "was not known"):
+        result = zaichik("subscribe", ten, "--name", "n", "--forget")
+        assert (result.code, result.out, result.err) == (0, "", f"{ten}: the position of n {text}\n")
+    assert zaichik("subscribe", ten, "--name", "n", "--count", "1").out == "0\n"
+
+
+def test_forgetting_needs_a_name(zaichik, ten):
+    result = zaichik("subscribe", ten, "--forget")
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert "--forget needs the --name" in result.err
+
+
+@pytest.mark.parametrize("patience", ["6m", "forever", "soon"])
+def test_reconnecting_is_limited(zaichik, ten, patience):
+    result = zaichik("subscribe", ten, "--reconnect", patience)
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert "argument --reconnect" in result.err

@@ -208,6 +208,7 @@ class Connection:
             yield inbox
         finally:
             del self._inboxes[request.id]
+            self._pending.pop(request.id, None)  # it was being made again
 
     # -- what comes ------------------------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ from bisect import insort
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 
 import anyio
@@ -99,9 +100,7 @@ class Lanes:
             return requests
         self.is_numbered = True  # until it says otherwise
         return [
-            self._lanes[request.topic].renumbered(request)
-            if isinstance(request, Publish) and request.producer
-            else request
+            self._lanes[request.topic].renumbered(request) if isinstance(request, Publish) else request
             for request in requests
         ]
 
@@ -142,26 +141,26 @@ class Lane:
 
     def post(self, batch: Batch, on_outcome: OnOutcome) -> Callable[[], None]:
         """See `Lanes.post`."""
-        if len(self._sent) < self._window and not self._returned and not self._unsent and not self._is_waiting:
-            self._number(batch, on_outcome)
-            return _nothing
-        entry = batch, on_outcome
-        self._unsent.append(entry)
+        if self._returned or self._unsent or self._is_waiting or len(self._sent) >= self._window:
+            entry = batch, on_outcome
+            self._unsent.append(entry)
+            return partial(self._withdraw, entry)
+        self._number(batch, on_outcome)
+        return _nothing
 
-        def withdraw() -> None:
-            if entry in self._unsent:
-                self._unsent.remove(entry)
-
-        return withdraw
+    def _withdraw(self, entry: _Unsent) -> None:
+        if entry in self._unsent:
+            self._unsent.remove(entry)
 
     def _number(self, batch: Batch, on_outcome: OnOutcome) -> None:
         """Send a batch for the first time; from now on it has its number."""
-        number = self._connection.next_id()
+        connection = self._connection
+        number = connection.next_id()
         if self._lanes.is_numbered:
             request = Publish(number, self._topic, batch, producer=self._producer, sequence=self._next)
         else:
             request = Publish(number, self._topic, batch)
-        self._connection.post(request, self._settle)
+        connection.post(request, self._settle)
         self._sent[number] = request, on_outcome
         self._next += 1
 
@@ -235,22 +234,23 @@ class Lane:
         self._send_more()
 
     def begin_again(self, *, is_new: bool) -> None:
-        """There is another socket. A new broker knows no number of ours: number from 0 what waits to be sent again."""
+        """There is another socket. A new broker knows no number of ours: what has no answer is numbered from 0."""
+        if not is_new:
+            self._doubtful = {*self._sent, *(request.id for request, _ in self._returned)}
+            return
         self._doubtful = set()
-        if is_new:
-            self._take_producer()
-            self._returned = [(self._numbered(request), on_outcome) for request, on_outcome in self._returned]
-        else:
-            self._doubtful.update(self._sent, (request.id for request, _ in self._returned))
+        self._take_producer()
+        in_order = sorted([*self._sent.values(), *self._returned], key=_sequence)
+        numbered = {request.id: (self._numbered(request), on_outcome) for request, on_outcome in in_order}
+        self._returned = [numbered.pop(request.id) for request, _ in self._returned]
+        self._sent = numbered
 
     def _take_producer(self) -> None:
         self._producer, self._next = _new_producer(), 0
 
     def renumbered(self, request: Publish) -> Publish:
-        """The same for a request that is on its way: these are asked for in their order, after `begin_again`."""
-        numbered = self._numbered(request)
-        self._sent[request.id] = numbered, self._sent[request.id][1]
-        return numbered
+        """A request that is on its way, after `begin_again`."""
+        return self._sent[request.id][0]
 
     def _numbered(self, request: Publish) -> Publish:
         numbered = replace(request, producer=self._producer, sequence=self._next)
