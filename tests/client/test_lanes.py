@@ -11,7 +11,7 @@ import zaichik
 from zaichik.client import lanes as lanes_module
 from zaichik.client import link as link_module
 from zaichik.client.lanes import IDLE_SECONDS, WINDOW
-from zaichik_protocol import Error, ErrorCode, Hello, Publish, Published, Welcome
+from zaichik_protocol import Close, Closed, Error, ErrorCode, Hello, Publish, Published, Welcome
 
 pytestmark = pytest.mark.anyio
 
@@ -398,6 +398,18 @@ async def test_a_batch_without_a_number_is_lost_with_its_connection():
         await broker.hang_up()
         await client.ping()
     assert len(broker.of(Publish)) == 2
+
+
+async def test_a_refusal_that_may_pass_is_not_waited_for_when_the_client_leaves():
+    async with anyio.create_task_group() as tasks, fake_client({Publish: silent}) as (broker, client):
+
+        async def publish():
+            with pytest.raises(zaichik.TopicFull):
+                await batch(client, b"")
+
+        tasks.start_soon(publish)
+        request = await broker.has_received(Publish)
+        broker.answers[Close] = lambda frame: [refused(request, ErrorCode.TOPIC_FULL), Closed(frame.id)]
 
 
 async def test_everyone_is_told_when_the_connection_is_lost_for_good():
