@@ -29,6 +29,7 @@ def test_plainly_it_prints_address_pid_and_limits(start):
     line = process.stdout.readline()
     assert line.startswith("zaichik 0.1.0 serves at 127.0.0.1:")
     assert line.endswith(f", pid {process.pid}\n")
+    assert process.stdout.readline().startswith("limits ")
     limits = [process.stdout.readline() for _ in BrokerSettings().limits()]
     assert any(text.startswith("max_frame          1.125 MiB") for text in limits)
     process.terminate()
