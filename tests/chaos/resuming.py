@@ -14,7 +14,6 @@ from cutting_proxy import cutting_proxy
 from ledger import Ledger, numbered
 
 import zaichik
-from zaichik.client import link
 
 TOPIC, WRITERS = "cut", 3
 _BATCH = 20
@@ -49,7 +48,6 @@ async def run_through_cuts(port: int, messages: int, *, lasting: bool, seed: int
     ledger = Ledger()
     write, read = (_write_lasting, _read_lasting) if lasting else (_write_plain, _read_plain)
     async with (
-        _short_waits(),
         zaichik.connect(port=port) as client,
         cutting_proxy(port, seed=seed, at_most=at_most) as proxy,
     ):
@@ -65,17 +63,6 @@ async def run_through_cuts(port: int, messages: int, *, lasting: bool, seed: int
                 stored = state["stored"]
             reading.cancel_scope.cancel()
     return Outcome(ledger, proxy.cuts, stored)
-
-
-@asynccontextmanager
-async def _short_waits() -> AsyncIterator[None]:
-    """A client whose connections never last waits up to five seconds for the next; a million messages need hundreds."""
-    longest = link.LONGEST_WAIT
-    link.LONGEST_WAIT = 0.1
-    try:
-        yield
-    finally:
-        link.LONGEST_WAIT = longest
 
 
 async def _write_lasting(port: int, ledger: Ledger, writer: str, messages: int) -> None:

@@ -1,6 +1,7 @@
 """When a lost connection is made again, and when not."""
 
 import logging
+from itertools import count
 
 import anyio
 import pytest
@@ -138,32 +139,20 @@ async def test_it_gives_up_after_the_time_it_was_given(monkeypatch):
         assert 5 < len(broker.of(Hello)) < 20, "longer and longer waits"
 
 
-async def seconds_of_each_recovery(client, pause):
-    """By trio's clock for tests."""
-    seconds = []
-    for _ in range(3):
-        await anyio.sleep(pause)
-        began = anyio.current_time()
-        await client.ping()
-        seconds.append(anyio.current_time() - began)
-    return seconds
-
-
 @pytest.mark.parametrize("anyio_backend", [("trio", {"clock": MockClock(autojump_threshold=0.05)})], ids=["trio"])
-@pytest.mark.parametrize("steady", [False, True])
-async def test_waiting_begins_anew_after_a_connection_that_has_lasted(monkeypatch, steady):
-    """One that is lost again at once, each time, is not made again as fast as can be."""
+@pytest.mark.parametrize("losses", [1, 4])
+async def test_waiting_gets_longer_until_a_broker_has_answered(monkeypatch, losses):
+    """One that greets, and is lost again, each time, is not asked again as fast as can be."""
     monkeypatch.setattr(link_module, "FIRST_WAIT", 0.05)
-    pings = 0
-
-    def every_second(frame):
-        nonlocal pings
-        pings += 1
-        return HANG_UP if pings % 2 else Pong(frame.id, frame.value)
-
-    async with fake_client({Ping: every_second}) as (_, client):
-        seconds = await seconds_of_each_recovery(client, 5.5 if steady else 0)
-    assert all(second <= 0.1 for second in seconds) is steady, seconds
+    pings = count(1)
+    seconds = []
+    async with fake_client({Ping: lambda f: HANG_UP if next(pings) % (losses + 1) else Pong(f.id, f.value)}) as (_, me):
+        for _ in range(3):
+            began = anyio.current_time()
+            await me.ping()
+            seconds.append(anyio.current_time() - began)
+    longest = sum(0.05 * 2**loss for loss in range(losses))
+    assert all(longest / 2 <= second <= longest + 0.05 for second in seconds), seconds
 
 
 @pytest.mark.parametrize("anyio_backend", [("trio", {"clock": MockClock(autojump_threshold=0.05)})], ids=["trio"])

@@ -23,7 +23,6 @@ from zaichik_protocol import NEED_DATA, Frame, FrameDecoder, Hello, ProtocolErro
 logger = logging.getLogger(__name__)
 
 FIRST_WAIT, LONGEST_WAIT = 0.05, 5.0  # seconds between attempts to open another socket, at most
-STEADY_SECONDS = LONGEST_WAIT  # after a socket that has lasted as long, waiting begins anew with the shortest
 
 
 class User(Protocol):
@@ -74,6 +73,7 @@ class Link:
         self._output = anyio.Event()
         self._is_idle = False  # the writer waits for output
         self._patience = anyio.CancelScope()  # ends a socket on which our Hello is not answered
+        self._reads = 0  # how often something came
         self._ended = ""  # why the socket is of no more use
         self._is_hopeless = False  # and no other would be, either
 
@@ -82,7 +82,7 @@ class Link:
     async def run(self, stream: SocketStream) -> None:
         """Read and write, over this socket and its successors, until there is no other to be had."""
         waits = backoff(FIRST_WAIT, LONGEST_WAIT)
-        give_up_at = began = anyio.current_time()
+        give_up_at = anyio.current_time()
         while True:
             was_open = await self._serve(stream)
             now, reason = anyio.current_time(), self._ended
@@ -92,13 +92,13 @@ class Link:
                 give_up_at = now + self._reconnect
                 logger.warning("the connection to %s:%d was lost (%s); trying to get another", *self._address, reason)
                 self._user.interrupted(reason)
-                if now - began >= STEADY_SECONDS:
+                if self._reads > 1:  # the broker has done more than greet us: it is well, and the way to it is not
                     waits = backoff(FIRST_WAIT, LONGEST_WAIT)
             another, why_not = await self._another(waits, give_up_at)
             if another is None:
                 reason += f"; there was no other within {self._reconnect:g} s" + (f" ({why_not})" if why_not else "")
                 break
-            stream, began = another, anyio.current_time()
+            stream = another
         self._user.lost(reason)
 
     async def _serve(self, stream: SocketStream) -> bool:
@@ -107,6 +107,7 @@ class Link:
         self._decoder = FrameDecoder.for_client()
         self._outbox = [encode(self._user.hello())]
         self._is_idle = False
+        self._reads = 0
         self.goodbye, self._ended, self._is_hopeless = "", "", False
         try:
             async with stream:
@@ -217,6 +218,7 @@ class Link:
             self.end(f"what came is not zaichik's protocol: {error}", hopeless=True)
 
     def _take(self, data: bytes) -> bool:
+        self._reads += 1
         self._decoder.receive_data(data)
         while not self._ended and (frame := self._decoder.next_frame()) is not NEED_DATA:
             self._take_frame(frame)
