@@ -4,6 +4,7 @@ Everything in a world follows from its seed: the same seed shows the same fault,
 """
 
 import argparse
+import signal
 import sys
 import time
 
@@ -40,9 +41,27 @@ def parse(arguments):
     return options
 
 
+def _undisturbed(run, seed):
+    """Live in one world to its end; a Ctrl-C waits for that, inside it could end anywhere, in the scheduler too."""
+    stops = []
+
+    def stop(*_):
+        stops.append(True)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second one does not wait
+
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        outcome = run(seed)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if stops:
+        raise KeyboardInterrupt
+    return outcome
+
+
 def show(run, seed):
     """Print all that happens in one world; whether there was a fault."""
-    outcome = run(seed)
+    outcome = _undisturbed(run, seed)
     for line in outcome.trace.lines():
         print(line)
     print(outcome.summary())
@@ -54,7 +73,7 @@ def search(run, seeds):
     started, shown, simulated, messages = time.perf_counter(), 0.0, 0.0, 0
     is_terminal = sys.stderr.isatty()
     for count, seed in enumerate(seeds, start=1):
-        outcome = run(seed)
+        outcome = _undisturbed(run, seed)
         simulated += outcome.seconds
         messages += outcome.messages
         if outcome.anomaly:
@@ -85,9 +104,7 @@ def main(arguments=None):
         if options.seed is not None:
             return int(search(run, range(options.seed, options.seed + 1)))
         return int(search(run, range(options.first, options.first + options.seeds)))
-    except (KeyboardInterrupt, BaseExceptionGroup) as error:  # a group, if it came while a world was being lived in
-        if isinstance(error, BaseExceptionGroup) and not error.subgroup(KeyboardInterrupt):
-            raise
+    except KeyboardInterrupt:
         print("\nstopped", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:  # whoever read the trace has seen enough
