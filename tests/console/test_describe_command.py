@@ -1,5 +1,7 @@
 """`zaichik describe`."""
 
+import signal
+
 import pytest
 
 pytestmark = pytest.mark.usefixtures("connected")
@@ -12,8 +14,18 @@ def test_the_broker_tells_its_state_and_limits(zaichik):
     assert lines[0] == "zaichik 0.1.0"
     assert any(line.split() == ["connections", "1"] for line in lines)
     assert any(line.startswith("max_frame          1.125 MiB") for line in lines)
+    assert any(line.split() == ["sessions", "0"] for line in lines)
     told = zaichik("describe", "--json").json
     assert told["limits"]["max_batch"] == 8192
+
+
+def test_the_broker_tells_why_connections_have_ended(zaichik, topic):
+    zaichik("publish", topic, "1")
+    lines = {line.split()[0]: line.split()[1:] for line in zaichik("describe").out.splitlines() if line}
+    assert lines["disconnects"][0] == "CLOSED"
+    assert int(lines["disconnects"][1].rstrip(",")) >= 1
+    assert int(lines["producers"][0]) >= 1
+    assert lines["bytes"][0] != "0"
 
 
 def test_a_topic_adds_up(zaichik, topic):
@@ -44,6 +56,29 @@ def test_a_reader_is_described_with_what_it_waits_for(zaichik, start, topic):
     told = zaichik("describe", topic, "--json").json
     assert told["topic"]["name"] == topic
     assert [state["waiting_for"] for state in told["subscriptions"]] == ["messages: it is caught up"]
+
+
+def test_a_named_reader_is_told_by_its_name_and_what_it_needs_also_while_it_is_away(zaichik, start, topic):
+    """CMT-3, RET-9: what holds up the publishers of a full topic is to be found here."""
+    zaichik("create", topic, "--retention", "forever", "--overflow", "reject", "--max-bytes", "1MiB")
+    zaichik("publish", topic, "1", "2", "3")
+    reader = start("subscribe", topic, "--name", "bill\u202eing")
+    for _ in range(3):
+        reader.stdout.readline()
+    zaichik("publish", topic, "4", "5")
+    text = zaichik("describe", topic).out
+    assert "session      bill?ing\n" in text
+    reader.send_signal(signal.SIGSTOP)
+    zaichik("publish", topic, "6", "7")
+    reader.kill()
+    reader.wait()
+    lines = {line.partition("  ")[0]: line for line in zaichik("describe", topic).out.splitlines()}
+    assert lines["overflow"].split() == ["overflow", "reject"]
+    told = zaichik("describe", topic, "--json").json["topic"]
+    assert told["needed"] <= 5
+    assert lines["needed"].endswith(f"offset {told['needed']} and what follows")
+    zaichik("subscribe", topic, "--name", "bill\u202eing", "--forget")
+    assert "needed             nothing now\n" in zaichik("describe", topic).out
 
 
 def test_a_topic_is_not_taken_for_one_that_begins_like_it(zaichik, topic):

@@ -13,9 +13,10 @@ from zaichik.console.quantities import show_size
 from zaichik.console.topics import imbalance
 
 DESCRIPTION = """\
-Without TOPIC: the broker's state and limits. With TOPIC: its settings, where all its messages went, as sums that
-must come out even, and for each of its subscriptions where it stands and what it is waiting for, which is the
-first thing to look at when messages do not arrive.
+Without TOPIC: the broker's state and limits, and why connections have ended. With TOPIC: its settings, where all its
+messages went, as sums that must come out even, and for each of its subscriptions where it stands and what it is
+waiting for, which is the first thing to look at when messages do not arrive. "needed" is the oldest offset that a
+reader may still have to be sent. If no subscription stands there, a named one does whose reader is away.
 """
 
 EPILOG = """\
@@ -60,9 +61,16 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
 
 
 def _show_broker(console: Console, state: dict[str, Any]) -> None:
-    names = ("connections", "subscriptions", "topics")
-    pairs: list[screen.Row] = [("boot", str(state["boot"])), ("time", _time(state["now_us"]))]
-    screen.print_rows(console, state["name"], pairs + [(name, state[name]) for name in names])
+    names = ("connections", "subscriptions", "topics", "producers", "sessions")
+    ends = ", ".join(f"{reason} {count:,}" for reason, count in state["disconnects"].items())
+    pairs: list[screen.Row] = [
+        ("boot", str(state["boot"])),
+        ("time", _time(state["now_us"])),
+        *((name, state[name]) for name in names),
+        ("bytes", show_size(state["bytes"])),
+        ("disconnects", ends or "none yet"),
+    ]
+    screen.print_rows(console, state["name"], pairs)
     console.print()
     screen.print_table(console, limits.table(state["limits"], state["topic_defaults"]))
 
@@ -70,10 +78,12 @@ def _show_broker(console: Console, state: dict[str, Any]) -> None:
 def _show_topic(console: Console, state: dict[str, Any]) -> None:
     n = {name: f"{value:,}" for name, value in state.items() if isinstance(value, int)}
     held = f"offsets {n['head']} to {state['next_offset'] - 1:,}, {show_size(state['bytes'])}"
+    needed = f"offset {n['needed']} and what follows" if state["needed"] < state["next_offset"] else "nothing now"
     pairs: list[screen.Row] = [
         ("created", f"{_time(state['epoch'])}, {'by name' if state['explicit'] else 'by first use'}"),
         ("holds", held if state["resident"] else "nothing now"),
         ("next offset", state["next_offset"]),
+        ("needed", needed),
         ("published", f"{n['published']} = stored {n['stored']} + compacted {n['compacted']}"),
         ("stored", f"{n['stored']} = resident {n['resident']} + expired {n['expired']} + evicted {n['evicted']}"),
         ("open windows", f"{n['open_windows']}, forgotten {n['forgotten_windows']}"),
@@ -96,10 +106,10 @@ def _show_subscription(console: Console, state: dict[str, Any]) -> None:
             f"{due:,} = delivered {n['delivered']} + skipped {n['skipped']} + ahead {n['ahead']}",
         ),
     ]
+    if state["session"]:
+        pairs.insert(0, ("session", _printable(state["session"])))
     console.print()
-    # The name is the client's choice: what it says is shown, what it would do to a terminal is not.
-    name = "".join(letter if letter.isprintable() else "?" for letter in state["client"])
-    who = name or "a client without a name"
+    who = _printable(state["client"]) or "a client without a name"
     title = f"subscription {state['id']} of connection {state['connection']}: {who}"
     screen.print_rows(console, title, pairs)
     _show_imbalance(console, state)
@@ -108,6 +118,11 @@ def _show_subscription(console: Console, state: dict[str, Any]) -> None:
 def _show_imbalance(console: Console, state: dict[str, Any]) -> None:
     if sentence := imbalance(state):
         console.print(Text(f"!! {sentence}", "bold red"), soft_wrap=True)
+
+
+def _printable(name: str) -> str:
+    """A name that a client has chosen: what it says is shown, what it would do to a terminal is not."""
+    return "".join(letter if letter.isprintable() else "?" for letter in name)
 
 
 def _time(microseconds: int) -> str:
