@@ -24,10 +24,12 @@ async def test_a_broker_out_of_descriptors_goes_on_calmly(broker, seconds):
             for _ in range(50):
                 strangers.start_soon(knock, broker.port)
             await eventually(lambda: REFUSED in broker.log)
-            lines, used, begin = broker.log.count(REFUSED), broker.processor_seconds, time.monotonic()
+            begin = time.monotonic()  # and looked at again when all is counted: this machine may stand still anywhere
+            lines, used = broker.log.count(REFUSED), broker.processor_seconds
             await anyio.sleep(seconds)  # the processor is measured over this time
-            used, took = broker.processor_seconds - used, time.monotonic() - begin
-            assert broker.log.count(REFUSED) - lines <= took + 1
+            used, lines = broker.processor_seconds - used, broker.log.count(REFUSED) - lines
+            took = time.monotonic() - begin
+            assert lines <= took + 1
             assert all([await answers(stream) for stream in here])
             strangers.cancel_scope.cancel()
         if seconds > 1:  # too short a time says little on a busy machine

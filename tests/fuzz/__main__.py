@@ -28,6 +28,8 @@ def parse(arguments):
     parser.add_argument("--seed", type=int, metavar="N", help="which inputs; by default others each time")
     parser.add_argument("--replay", nargs="+", metavar="ENTRY", help="try these instead")
     options = parser.parse_args(arguments)
+    if options.inputs < 1:
+        parser.error(f"--inputs is {options.inputs}; it must be at least 1")
     if options.replay and options.target is None:
         parser.error("--replay needs to know for what: decoder or conversation")
     return options

@@ -179,7 +179,11 @@ def test_it_shows_progress_and_ctrl_c_ends_it():
     assert "Traceback" not in err
 
 
-def test_a_replay_must_say_of_what():
-    _, err = (process := started("--replay", "t0")).communicate()
-    assert process.returncode == 2
-    assert "--replay needs to know for what" in err
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [(["--replay", "t0"], "--replay needs to know for what"), (["--inputs", "0"], "it must be at least 1")],
+)
+def test_options_that_make_no_sense_are_refused(words, problem, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        command.main(words)
+    assert problem in capsys.readouterr().err
