@@ -1,9 +1,9 @@
-"""More bugs for the model to find: in safe retries (PUB-4), lossless topics (RET-9) and named subscriptions (CMT-3)."""
+"""Bugs for the model to find in safe retries (PUB-4), lossless topics (RET-9) and named subscriptions (CMT-3)."""
 
 from dataclasses import replace
 from unittest.mock import patch
 
-from planted_bugs import BUGS, bug
+from planted_reading import BUGS, bug
 
 from zaichik.broker import producers, ring, session, subscription, subscription_manager, topic_controller
 from zaichik_protocol import ErrorCode, Refused
