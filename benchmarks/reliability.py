@@ -107,7 +107,8 @@ async def descriptors(figures: Figures, runs: int, *, quick: bool) -> None:
     for _ in range(runs):
         with served() as broker:
             async with AsyncExitStack() as stack, anyio.create_task_group() as strangers:
-                here = [await stack.enter_async_context(greeted(broker.port)) for _ in range(20)]
+                for _ in range(20):
+                    await stack.enter_async_context(greeted(broker.port))
                 broker.limit_descriptors(broker.descriptors)
                 for _ in range(50):
                     strangers.start_soon(knock, broker.port)
@@ -119,7 +120,6 @@ async def descriptors(figures: Figures, runs: int, *, quick: bool) -> None:
             begin = time.monotonic()
             while not await is_served(broker.port):
                 pass
-            del here
             note(figures, processor_share=used / seconds, seconds_until_it_accepts=time.monotonic() - begin)
 
 

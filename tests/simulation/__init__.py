@@ -7,7 +7,8 @@ pass, either: when all tasks wait, the clock jumps to the next thing that happen
 
 The broker is the real one, from `Server` down. Only the sockets below it and the clock are replaced.
 
-Reading order: `trace` (what happened), `network` (sockets in memory), `topic_ledger` and `subscription_ledger` (the
-promises, as a bookkeeper sees them), `conversation` (one connection's book: what was asked, said and heard), `client`,
-`publisher`, `reader` and `trouble` (the actors), `inspection` (looks inside the broker), `world`, `scenario`.
+Reading order: `trace` (what happened), `network` (sockets in memory), `topic_ledger`, `session_ledger` and
+`subscription_ledger` (the promises, as a bookkeeper sees them), `connection_ledger` (what was asked, said and heard),
+`client`, `publisher`, `reader`, `guests` and `trouble` (the actors), `inspection` (looks inside the broker), `world`,
+`scenario`. (The ledger of `tests/chaos` is a smaller one: of what clients alone can know.)
 """

@@ -12,7 +12,7 @@ import trio
 from zaichik.background import BackgroundTasks
 from zaichik_protocol import EVENTS, Batch, Close, Hello, Publish, encode
 
-from .conversation import Conversation
+from .connection_ledger import ConnectionLedger
 from .network import RECEIVE_BYTES, Weather
 from .topic_ledger import SentBatch
 from .trace import Anomaly
@@ -30,7 +30,7 @@ class Client:
 
     Attributes:
         socket: its end of the connection.
-        book: the `Conversation`.
+        book: the `ConnectionLedger`.
         events: that came and were not looked at.
         gulp, pause: how it reads: so many bytes at once, and so many seconds between.
     """
@@ -156,7 +156,7 @@ async def connected(world, name, random, weather=None, *, is_good=True):
     Raises:
         Lost: the broker takes no more connections.
     """
-    book = Conversation(world, name, is_good=is_good)
+    book = ConnectionLedger(world, name, is_good=is_good)
     try:
         socket = world.listener.connect(random, weather or Weather(), book.say)
     except ConnectionRefusedError:

@@ -17,7 +17,6 @@ class SubscriptionLedger:
         request: the Subscribe.
         reply: the Subscribed.
         session: the book of its name, if it has one.
-
         claim: which of those it is that asked for the name.
 
     Attributes:

@@ -53,7 +53,7 @@ class Asked:
     claim: int = 0
 
 
-class Conversation:
+class ConnectionLedger:
     """One connection.
 
     Args:
