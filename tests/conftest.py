@@ -16,6 +16,8 @@ from xdist.scheduler import LoadScopeScheduling
 MEASURING = "COVERAGE_PROCESS_CONFIG"  # tells programs that are started to measure themselves
 SPARK = "tests/spark/"
 
+pytest.register_assert_rewrite("beside_model")  # no file of tests, but what it asserts is told as in one
+
 
 @pytest.fixture(params=["asyncio", pytest.param("trio", marks=pytest.mark.unmeasured)])
 def anyio_backend(request):
