@@ -100,6 +100,30 @@ async def test_what_was_refused_together_is_sent_again_alone_and_each_gets_its_o
             raise bad
 
 
+async def test_what_may_have_been_stored_before_a_loss_is_not_sent_again_alone():
+    """PUB-4: the broker has forgotten the producer meanwhile, so it can tell nobody."""
+
+    def forgotten(request):
+        return Error(request.id, ErrorCode.PRODUCER_UNKNOWN, Publish.TYPE, "producer", 0, "nobody can tell")
+
+    async with fake_client({Publish: stored}) as (broker, client), anyio.create_task_group() as tasks:
+        results = []
+
+        async def publish():
+            results.extend(await at_once(client, b"a", b"b", b"c"))
+
+        broker.answers[Publish] = lambda _: None
+        tasks.start_soon(publish)
+        await broker.has_received(Publish, 2)
+        broker.answers[Publish] = forgotten
+        broker.received.clear()
+        await broker.hang_up()
+        await broker.has_received(Publish, 2)
+        await client.ping()
+        assert [request.batch.count for request in broker.of(Publish)] == [1, 2]
+        assert [type(result) for result in results] == [zaichik.ProducerUnknown] * 3
+
+
 async def test_a_ring_smaller_than_a_batch_takes_the_messages_one_by_one():
     """RET-6."""
     async with real_client() as client:

@@ -17,7 +17,7 @@ from zaichik.client.connection import Connection
 from zaichik.client.lanes import Lanes
 from zaichik.client.messages import PublishResult, publish_results
 from zaichik.client.outcome import Lost, Outcome
-from zaichik_protocol import Batch, Error, Frame, Publish, Published
+from zaichik_protocol import Batch, Error, ErrorCode, Frame, Publish, Published
 
 
 class PublishCalls:
@@ -48,7 +48,7 @@ class PublishCalls:
                 self._connection.call_soon(partial(self._leave, gathered))
                 self._open[topic] = gathered  # only now, or others would join what never leaves if that call fails
         outcome = await gathered.wait()
-        if isinstance(outcome, Error) and not outcome.fatal and gathered.count > 1:
+        if isinstance(outcome, Error) and gathered.count > 1 and _was_not_stored(outcome):
             gathered = _Gathered(topic)
             index = gathered.add(key, payload)
             self._leave(gathered)
@@ -63,6 +63,11 @@ class PublishCalls:
             gathered.withdraw = self._lanes.post(gathered.topic, gathered.batch(), gathered.settle)
         except Exception as error:  # raised again by each of the callers
             gathered.settle(partial(copy, error))
+
+
+def _was_not_stored(error: Error) -> bool:
+    """Whether to send again does no harm: of a batch whose producer is unknown nobody can tell (see `lanes`)."""
+    return not error.fatal and error.code != ErrorCode.PRODUCER_UNKNOWN
 
 
 class _Gathered(Outcome):
