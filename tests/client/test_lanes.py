@@ -327,6 +327,26 @@ async def test_a_forgotten_producer_is_told_of_what_may_have_been_stored():
         assert numbers(broker.of(Publish)) == [(0, 0), (0, 1), (0, 1), (1, 0)]
 
 
+async def test_nothing_is_in_doubt_that_is_behind_what_was_refused_for_now():
+    """Another run of the broker, a full topic and two losses: what cannot have been stored is not told of."""
+    boots = iter((7, 8, 8))
+    answers = {
+        Publish: silent,
+        Hello: lambda frame: Welcome(frame.id, 1, 0, next(boots), 2**21, 8192, 2**20, 10**6, 0, "fake"),
+    }
+    async with fake_client(answers) as (broker, client), anyio.create_task_group() as tasks:
+        for payload, count in ((b"a", 1), (b"b", 2)):
+            tasks.start_soon(batch, client, payload)
+            await broker.has_received(Publish, count)
+        await broker.send(refused(broker.of(Publish)[0], ErrorCode.TOPIC_FULL))
+        await client.ping()
+        await broker.hang_up()
+        await broker.has_received(Publish, 3)
+        broker.answers[Publish] = another = Forgetful()
+        await broker.hang_up()
+    assert another.taken == [b"a", b"b"]
+
+
 async def test_nothing_overtakes_what_comes_back_behind_a_batch_that_was_told_of():
     unknown = partial(refused, code=ErrorCode.PRODUCER_UNKNOWN, field="producer")
     async with fake_client({Publish: stored}) as (broker, client), anyio.create_task_group() as tasks:

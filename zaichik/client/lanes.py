@@ -19,6 +19,7 @@ A broker that does not know numbers refuses them. It is sent batches without, wh
 """
 
 import logging
+import math
 import secrets
 import time
 from bisect import insort
@@ -131,7 +132,7 @@ class Lane:
         self._sent: dict[int, _Sent] = {}  # by the number of the request
         self._returned: list[_Sent] = []  # refused for now, in the order of their sequence
         self._unsent: deque[_Unsent] = deque()
-        self._doubtful: set[int] = set()  # numbers of requests that were on their way when a socket was lost
+        self._doubtful: set[int] = set()  # numbers of requests that may have been stored when a socket was lost
         self._is_waiting = False
         self._waits: Iterator[float] = backoff(FIRST_WAIT, LONGEST_WAIT)
 
@@ -238,7 +239,9 @@ class Lane:
         if self._returned or self._unsent:  # no answer may be left to wait for: what has no number was lost
             self._connection.call_soon(self._send_more)
         if not is_new:
-            self._doubtful = {*self._sent, *(request.id for request, _ in self._returned)}
+            # What was refused was not stored, and nothing behind it either.
+            first = self._returned[0][0].sequence if self._returned else math.inf
+            self._doubtful = {request.id for request, _ in self._sent.values() if request.sequence < first}
             return
         self._doubtful = set()
         self._is_numbered = True  # until it says otherwise
