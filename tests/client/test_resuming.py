@@ -170,6 +170,16 @@ async def test_one_that_had_come_to_its_end_is_not_made_again():
     assert broker.commits == []
 
 
+async def test_a_message_of_one_that_had_come_to_its_end_may_still_be_committed():
+    async with cut_off() as (proxy, client, other):
+        await other.create_topic("t", retention_ttl="forever")
+        await publish(other, 3)
+        async with client.subscribe("t", start=0, until=3) as subscription:
+            messages = [message async for message in subscription]
+            proxy.cut()
+            await subscription.commit(messages[-1])
+
+
 async def test_several_are_made_again_in_the_order_of_their_numbers():
     async with (
         fake_client({Subscribe: at}) as (broker, client),
