@@ -2,7 +2,8 @@ from contextlib import AsyncExitStack
 
 import anyio
 import pytest
-from brokers import HANG_UP, fake_client, real_broker, real_client
+from brokers import GUARD, HANG_UP, fake_client, real_broker, real_client
+from proxy import cutting_proxy
 
 import zaichik
 from zaichik import PublishResult
@@ -100,6 +101,29 @@ async def test_what_was_refused_together_is_sent_again_alone_and_each_gets_its_o
             raise bad
 
 
+async def test_what_may_have_been_stored_before_a_loss_is_not_sent_again_alone():
+    """PUB-4: the broker has forgotten the producer meanwhile, so it can tell nobody."""
+
+    def forgotten(request):
+        return Error(request.id, ErrorCode.PRODUCER_UNKNOWN, Publish.TYPE, "producer", 0, "nobody can tell")
+
+    async with fake_client({Publish: lambda _: None}) as (broker, client), anyio.create_task_group() as tasks:
+        results = []
+
+        async def publish():
+            results.extend(await at_once(client, b"a", b"b", b"c"))
+
+        tasks.start_soon(publish)
+        await broker.has_received(Publish, 2)
+        broker.answers[Publish] = forgotten
+        broker.received.clear()
+        await broker.hang_up()
+        await broker.has_received(Publish, 2)
+        await client.ping()
+        assert [request.batch.count for request in broker.of(Publish)] == [1, 2]
+        assert [type(result) for result in results] == [zaichik.ProducerUnknown] * 3
+
+
 async def test_a_ring_smaller_than_a_batch_takes_the_messages_one_by_one():
     """RET-6."""
     async with real_client() as client:
@@ -111,23 +135,54 @@ async def test_a_ring_smaller_than_a_batch_takes_the_messages_one_by_one():
 async def test_a_call_that_is_cancelled_does_not_keep_the_others_of_its_batch():
     async with fake_client({Publish: lambda _: None}) as (broker, client), anyio.create_task_group() as tasks:
         results = []
+        impatient = anyio.CancelScope()
 
-        async def patient():
-            results.append(await client.publish("t", b"c"))
+        async def publish(payload):
+            results.append(await client.publish("t", payload))
 
-        async def impatient():
-            with anyio.move_on_after(0):
-                await client.publish("t", b"b")
+        async def cancelled():
+            with impatient:
+                await publish(b"b")
 
         tasks.start_soon(client.publish, "t", b"a")
         first = await broker.has_received(Publish)
-        tasks.start_soon(impatient)
-        tasks.start_soon(patient)
+        tasks.start_soon(cancelled)
+        tasks.start_soon(publish, b"c")
         second = await broker.has_received(Publish, 2)
-        assert sorted(second.batch.payloads()) == [b"b", b"c"]
+        impatient.cancel()
         await broker.send(stored(first), stored(second, 5))
         await client.ping()
         assert [result.offset for result in results] == [5 + second.batch.payloads().index(b"c")]
+
+
+async def test_a_call_that_is_cancelled_before_its_batch_leaves_takes_its_message_back():
+    """Or a program that gives up and tries again, while there is no connection, would have all its tries stored."""
+    async with real_broker() as broker, cutting_proxy(broker.port) as proxy, AsyncExitStack() as stack:
+        client = await stack.enter_async_context(zaichik.connect(port=proxy.port, reconnect=GUARD))
+        proxy.target = 1  # nobody listens there
+        proxy.cut()
+        while client._connection._link.is_open:
+            await anyio.lowlevel.checkpoint()
+        found = {}
+
+        async def publish(topic, payload):
+            found[payload] = (await client.publish(topic, payload)).offset
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(client.ping)  # so that no call is alone
+            for topic in ("t", "nobody"):
+                async with anyio.create_task_group() as impatient:
+                    for number in range(10):
+                        await anyio.wait_all_tasks_blocked()
+                        keeps = topic == "t" and number % 3
+                        (tasks if keeps else impatient).start_soon(publish, topic, b"%d" % number)
+                    await anyio.wait_all_tasks_blocked()
+                    impatient.cancel_scope.cancel()
+            proxy.target = broker.port
+        assert found == {b"%d" % number: offset for offset, number in enumerate((1, 2, 4, 5, 7, 8))}
+        assert [state["name"] for state in await client.topics()] == ["t"]
+        async with client.subscribe("t", start=0, until=6) as subscription:
+            assert [message.payload async for message in subscription] == sorted(found, key=found.__getitem__)
 
 
 async def test_a_name_that_does_not_fit_the_wire_is_told_to_each_call_and_the_connection_goes_on():

@@ -59,6 +59,12 @@ async def test_a_client_without_a_name_gives_its_version():
     assert hello.client == f"zaichik-python {version('zaichik')}"
 
 
+async def test_a_name_that_does_not_fit_the_wire_is_told_as_it_is():
+    with pytest.raises(ValueError, match="Hello cannot be encoded"):
+        async with zaichik.connect(port=1, name="x" * 70_000):
+            pass
+
+
 async def test_the_brokers_greeting_is_kept():
     async with fake_client() as (_, client):
         assert (client.welcome.broker, client.welcome.boot, client.welcome.max_batch) == ("fake", 7, 8192)

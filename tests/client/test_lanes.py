@@ -327,6 +327,55 @@ async def test_a_forgotten_producer_is_told_of_what_may_have_been_stored():
         assert numbers(broker.of(Publish)) == [(0, 0), (0, 1), (0, 1), (1, 0)]
 
 
+async def test_nothing_is_in_doubt_that_is_behind_what_was_refused_for_now():
+    """Another run of the broker, a full topic and two losses: what cannot have been stored is not told of."""
+    boots = iter((7, 8, 8))
+    answers = {
+        Publish: silent,
+        Hello: lambda frame: Welcome(frame.id, 1, 0, next(boots), 2**21, 8192, 2**20, 10**6, 0, "fake"),
+    }
+    async with fake_client(answers) as (broker, client), anyio.create_task_group() as tasks:
+        for payload, count in ((b"a", 1), (b"b", 2)):
+            tasks.start_soon(batch, client, payload)
+            await broker.has_received(Publish, count)
+        await broker.send(refused(broker.of(Publish)[0], ErrorCode.TOPIC_FULL))
+        await client.ping()
+        await broker.hang_up()
+        await broker.has_received(Publish, 3)
+        broker.answers[Publish] = another = Forgetful()
+        await broker.hang_up()
+    assert another.taken == [b"a", b"b"]
+
+
+async def test_nothing_overtakes_what_comes_back_behind_a_batch_that_was_told_of():
+    unknown = partial(refused, code=ErrorCode.PRODUCER_UNKNOWN, field="producer")
+    async with fake_client({Publish: stored}) as (broker, client), anyio.create_task_group() as tasks:
+
+        async def in_doubt(payload):
+            with pytest.raises(zaichik.ProducerUnknown):
+                await batch(client, payload)
+
+        await batch(client, b"a")
+        broker.answers[Publish] = silent
+        for payload, count in ((b"b", 2), (b"c", 3)):
+            tasks.start_soon(in_doubt, payload)
+            await broker.has_received(Publish, count)
+        await broker.hang_up()
+        await broker.has_received(Publish, 5)
+        tasks.start_soon(batch, client, b"d")
+        await broker.has_received(Publish, 6)
+        b, c, d = broker.of(Publish)[3:]
+        broker.answers[Publish] = stored
+        await broker.send(unknown(b))
+        await client.ping()
+        tasks.start_soon(batch, client, b"e")
+        await client.ping()
+        await broker.send(unknown(c), unknown(d))
+        await broker.has_received(Publish, 8)
+        assert payloads(broker.of(Publish)[6:]) == [b"d", b"e"]
+        assert numbers(broker.of(Publish)[6:]) == [(0, 0), (0, 1)]
+
+
 async def test_a_gap_with_nothing_before_it_is_told():
     async with fake_client({Publish: partial(refused, code=ErrorCode.SEQUENCE_GAP)}) as (_, client):
         with pytest.raises(zaichik.SequenceGap):
@@ -381,6 +430,28 @@ async def test_nothing_overtakes_what_comes_back_from_a_broker_without_numbers()
         assert payloads(broker.of(Publish)[3:]) == [*payloads([first, *others]), b"d"]
 
 
+async def test_nothing_overtakes_when_another_topic_was_the_first_to_find_out():
+    def unnumbered(request):
+        return refused(request, ErrorCode.UNSUPPORTED, "producer") if request.producer else stored(request)
+
+    async with fake_client({Publish: silent}) as (broker, client), anyio.create_task_group() as tasks:
+        requests = []
+        for payload, topic in ((b"a", "first"), (b"b", "second")):
+            tasks.start_soon(batch, client, payload, topic)
+            requests.append(await broker.has_received(Publish, len(requests) + 1))
+        broker.answers[Publish] = unnumbered
+        await broker.send(unnumbered(requests[0]))
+        await broker.has_received(Publish, 3)
+        tasks.start_soon(batch, client, b"c", "second")
+        await client.ping()
+        await client.ping()
+        await broker.send(unnumbered(requests[1]))
+        await broker.has_received(Publish, 6)
+        assert payloads(request for request in broker.of(Publish) if not request.producer) == [b"a", b"b", b"c"]
+        await batch(client, b"d", "third")
+        assert broker.of(Publish)[-1].producer == 0, "topics that come later know it from the start"
+
+
 async def test_a_batch_without_a_number_is_lost_with_its_connection():
     """It could be stored twice."""
 
@@ -398,6 +469,31 @@ async def test_a_batch_without_a_number_is_lost_with_its_connection():
         await broker.hang_up()
         await client.ping()
     assert len(broker.of(Publish)) == 2
+
+
+async def test_what_waited_behind_a_batch_that_was_lost_is_sent_over_the_next_connection():
+    def unnumbered(request, answer=silent):
+        return refused(request, ErrorCode.UNSUPPORTED, "producer") if request.producer else answer(request)
+
+    async with fake_client({Publish: unnumbered}) as (broker, client), anyio.create_task_group() as tasks:
+        lost = []
+
+        async def publish(payload):
+            try:
+                await batch(client, payload)
+            except zaichik.ConnectionLost:
+                lost.append(payload)
+
+        tasks.start_soon(publish, b"1")
+        await broker.has_received(Publish, 2)
+        for payload in (b"2", b"3"):
+            tasks.start_soon(publish, payload)
+            await client.ping()
+        broker.answers[Publish] = partial(unnumbered, answer=stored)
+        await broker.hang_up()
+        await broker.has_received(Publish, 4)
+        assert payloads(broker.of(Publish)[2:]) == [b"2", b"3"]
+    assert lost == [b"1"]
 
 
 async def test_a_refusal_that_may_pass_is_not_waited_for_when_the_client_leaves():

@@ -74,6 +74,45 @@ def connected(proxy):
     return zaichik.connect(port=proxy.port, reconnect=GUARD)
 
 
+@pytest.mark.parametrize("first", range(0, 10, 5))
+async def test_wherever_it_is_cut_and_whoever_is_cancelled_nothing_is_stored_twice_or_overtakes(first):
+    """PUB-4: of a publish that was cancelled nobody knows, but it is not stored later than the next of its task."""
+    async with real_broker() as broker, zaichik.connect(port=broker.port) as other:
+        for seed in range(first, first + 5):
+            topic, chance, done = f"t{seed}", random.Random(seed), set()
+            await other.create_topic(topic, retention_ttl="forever")
+            async with (
+                cutting_proxy(broker.port, cuts(seed)) as proxy,
+                connected(proxy) as client,
+                anyio.create_task_group() as tasks,
+            ):
+                for task in range(6):
+                    tasks.start_soon(publish_impatiently, client, topic, task, chance, done)
+            found = [tuple(payload.split()) for payload in await stored(other, topic)]
+            assert len(set(found)) == len(found), seed
+            assert done <= set(found), seed
+            for task in range(6):
+                numbers = [int(number) for name, number in found if int(name) == task]
+                assert numbers == sorted(numbers), seed
+
+
+async def publish_impatiently(client, topic, task, chance, done):
+    """A dozen messages, in all ways there are; `done` is told of those that were not given up."""
+    for number in range(12):
+        payload = b"%d %d" % (task, number)
+        with anyio.move_on_after(chance.choice((0.001, 0.005, GUARD))) as scope:
+            match chance.randrange(3):
+                case 0:
+                    await client.publish(topic, payload)
+                case 1:
+                    await client.publish_batch(topic, [(None, payload)])
+                case _:
+                    async with client.producer(topic) as producer:
+                        await producer.send(payload)
+        if not scope.cancelled_caught:
+            done.add(tuple(payload.split()))
+
+
 @pytest.mark.parametrize("name", ["", "worker"])
 @pytest.mark.parametrize("first", range(0, 10, 5))
 async def test_wherever_it_is_cut_a_reader_is_given_everything_once_and_in_order(name, first):

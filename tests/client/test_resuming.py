@@ -170,6 +170,16 @@ async def test_one_that_had_come_to_its_end_is_not_made_again():
     assert broker.commits == []
 
 
+async def test_a_message_of_one_that_had_come_to_its_end_may_still_be_committed():
+    async with cut_off() as (proxy, client, other):
+        await other.create_topic("t", retention_ttl="forever")
+        await publish(other, 3)
+        async with client.subscribe("t", start=0, until=3) as subscription:
+            messages = [message async for message in subscription]
+            proxy.cut()
+            await subscription.commit(messages[-1])
+
+
 async def test_several_are_made_again_in_the_order_of_their_numbers():
     async with (
         fake_client({Subscribe: at}) as (broker, client),
@@ -285,6 +295,31 @@ async def test_nothing_is_committed_before_it_was_delivered_again():
         await broker.has_received(Commit, 2)
         assert sorted(broker.commits) == [1, 4]
         await broker.messages(4, b"4")
+
+
+async def test_nothing_is_committed_while_it_is_asked_for_again():
+    def at_the_start(frame):
+        return Subscribed(frame.id, 77, 0, 9, 0, named=True)
+
+    async with (
+        fake_client({Subscribe: at_the_start}) as (broker, client),
+        client.subscribe("t", name="worker", credit=4) as subscription,
+    ):
+        await broker.messages(0, b"0", b"1", b"2", b"3")
+        assert await offsets(subscription, 2) == [0, 1]
+        broker.answers[Subscribe] = lambda _: None
+        request = await again(broker)
+        broker.received.clear()
+        assert await offsets(subscription, 2) == [2, 3]
+        subscription.commit_settled()
+        await client.ping()
+        assert broker.commits == []
+        await broker.send(at_the_start(request))
+        await broker.messages(0, b"0", b"1", b"2", b"3")
+        await client.ping()
+        subscription.commit_settled()
+        await client.ping()
+        assert broker.commits == [3]
 
 
 async def test_a_commit_that_was_sent_again_too_early_is_sent_once_more():

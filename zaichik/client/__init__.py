@@ -19,6 +19,7 @@ made again by `inbox`, where they were. If no connection can be made for a while
 want us back, everything that waits is told: `ConnectionLost`.
 
 Two things a program may notice. Topics live in the broker's memory: if it was started anew, publishing goes on in
-topics that are empty, and every subscription ends with `EpochChanged`. And `create_topic` may say of a topic that it
-was there already, although the same call had made it, just before the connection was lost.
+topics that are empty, with default settings unless somebody creates them first (so what was to reject may lose), and
+every subscription ends with `EpochChanged`. And `create_topic` may say of a topic that it was there already, although
+the same call had made it, just before the connection was lost.
 """

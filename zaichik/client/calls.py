@@ -9,6 +9,7 @@ its messages has too long a key, or the topic's ring is smaller than the batch),
 caller sends its own message again, alone, to get its own answer.
 """
 
+from bisect import bisect_left, insort
 from collections.abc import Callable
 from copy import copy
 from functools import partial
@@ -17,7 +18,7 @@ from zaichik.client.connection import Connection
 from zaichik.client.lanes import Lanes
 from zaichik.client.messages import PublishResult, publish_results
 from zaichik.client.outcome import Lost, Outcome
-from zaichik_protocol import Batch, Error, Frame, Publish, Published
+from zaichik_protocol import Batch, Error, ErrorCode, Frame, Publish, Published
 
 
 class PublishCalls:
@@ -47,29 +48,39 @@ class PublishCalls:
             else:
                 self._connection.call_soon(partial(self._leave, gathered))
                 self._open[topic] = gathered  # only now, or others would join what never leaves if that call fails
-        outcome = await gathered.wait()
-        if isinstance(outcome, Error) and not outcome.fatal and gathered.count > 1:
+        outcome = await gathered.wait_as(index)
+        if isinstance(outcome, Error) and gathered.count > 1 and _was_not_stored(outcome):
             gathered = _Gathered(topic)
             index = gathered.add(key, payload)
             self._leave(gathered)
-            outcome = await gathered.wait()
+            outcome = await gathered.wait_as(index)
         reply = self._connection.expected(Published, Publish, outcome)
-        return gathered.results(reply)[index]
+        return gathered.result(reply, index)
 
     def _leave(self, gathered: "_Gathered") -> None:
         if self._open.get(gathered.topic) is gathered:
             del self._open[gathered.topic]
+        if not gathered.count:  # all were cancelled
+            return
         try:
             gathered.withdraw = self._lanes.post(gathered.topic, gathered.batch(), gathered.settle)
         except Exception as error:  # raised again by each of the callers
             gathered.settle(partial(copy, error))
 
 
+def _was_not_stored(error: Error) -> bool:
+    """Whether to send again does no harm: of a batch whose producer is unknown nobody can tell (see `lanes`)."""
+    return not error.fatal and error.code != ErrorCode.PRODUCER_UNKNOWN
+
+
 class _Gathered(Outcome):
     """Messages for one topic that travel as one batch, and its outcome.
 
+    A call that is cancelled before the batch has left takes its message with it: while there is no connection, a
+    program that gives up and tries again would fill the memory, and have all its tries stored.
+
     Attributes:
-        withdraw: called when all who waited have been cancelled.
+        withdraw: called when all who waited have been cancelled; None as long as the batch has not left.
     """
 
     def __init__(self, topic: str) -> None:
@@ -78,43 +89,55 @@ class _Gathered(Outcome):
         self._keys: list[bytes] = []
         self._payloads: list[bytes] = []
         self._bytes = 0
-        self._gone = 0  # who waited and was cancelled
+        self._taken_back: list[int] = []  # the numbers of messages, in order
+        self._gone = 0  # who waited and was cancelled after it had left
         self.withdraw: Callable[[], None] | None = None
         self._results: list[PublishResult] = []
 
     @property
     def count(self) -> int:
         """Messages in it."""
-        return len(self._payloads)
+        return len(self._payloads) - len(self._taken_back)
 
     def has_room(self, size: int, max_messages: int, max_bytes: int) -> bool:
         """Whether a message of that size may join."""
-        return self.count < max_messages and self._bytes + size <= max_bytes
+        return len(self._payloads) < max_messages and self._bytes + size <= max_bytes
 
     def add(self, key: bytes, payload: bytes) -> int:
-        """Let a message join; its place in the batch."""
+        """Let a message join; its number."""
         self._keys.append(key)
         self._payloads.append(payload)
         self._bytes += len(key) + len(payload)
-        return self.count - 1
+        return len(self._payloads) - 1
+
+    def _take_back(self, number: int) -> None:
+        self._bytes -= len(self._keys[number]) + len(self._payloads[number])
+        self._keys[number] = self._payloads[number] = b""
+        insort(self._taken_back, number)
 
     def batch(self) -> Batch:
         """All of them; none may join any more."""
-        return Batch.of_columns(self._keys, self._payloads)
+        if not self._taken_back:
+            return Batch.of_columns(self._keys, self._payloads)
+        left = sorted({*range(len(self._payloads))}.difference(self._taken_back))
+        return Batch.of_columns([self._keys[number] for number in left], [self._payloads[number] for number in left])
 
-    async def wait(self) -> Frame | Lost:
-        """The outcome, for the caller of one message."""
+    async def wait_as(self, number: int) -> Frame | Lost:
+        """The outcome, for the caller of that message."""
         try:
             await self._settled.wait()
         except BaseException:
-            self._gone += 1
-            if self._gone == self.count and self.withdraw is not None:
-                self.withdraw()
+            if self.withdraw is None:
+                self._take_back(number)
+            else:
+                self._gone += 1
+                if self._gone == self.count:
+                    self.withdraw()
             raise
         return self._value
 
-    def results(self, reply: Published) -> list[PublishResult]:
-        """What became of each message: worked out for the first caller, there for the others."""
+    def result(self, reply: Published, number: int) -> PublishResult:
+        """What became of that message. All results are worked out for the first caller, there for the others."""
         if not self._results:
             self._results = publish_results(reply, self.count)
-        return self._results
+        return self._results[number - bisect_left(self._taken_back, number)]

@@ -38,6 +38,7 @@ from zaichik_protocol import (
     Subscribe,
     SubscriptionEnded,
     Welcome,
+    encode,
 )
 
 logger = logging.getLogger(__name__)
@@ -88,8 +89,10 @@ class Connection:
 
         Raises:
             ConnectFailed: no broker there, or none that answered within `timeout` seconds.
+            Unencodable: the name is longer than a Hello can tell.
         """
         connection = cls((host, port), name, timeout, reconnect)
+        encode(Hello(connection.next_id(), client=connection._name))  # raised here, not where it is sent
         peer = connection._peer
         deadline = anyio.current_time() + timeout
         try:

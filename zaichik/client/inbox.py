@@ -91,6 +91,7 @@ class Inbox:
             self.is_live = False
         if not self.is_live:
             return None
+        self.delivered = 0  # by this connection; a commit that came right behind the request would be refused (CMT-2)
         first = self._request
         # A name may be forgotten by now, and is made anew then: at what it has not settled, for nothing less is safe.
         value = self.committed if first.name else self.taken

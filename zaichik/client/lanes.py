@@ -19,6 +19,7 @@ A broker that does not know numbers refuses them. It is sent batches without, wh
 """
 
 import logging
+import math
 import secrets
 import time
 from bisect import insort
@@ -34,7 +35,7 @@ from anyio.abc import TaskGroup
 from zaichik.client.backoff import backoff
 from zaichik.client.connection import Connection
 from zaichik.client.outcome import Lost, OnOutcome
-from zaichik_protocol import Batch, Error, ErrorCode, Frame, Publish
+from zaichik_protocol import Batch, Error, ErrorCode, Frame, Publish, Published
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +56,7 @@ class Lanes:
         clock: seconds; it tells for how long a lane was not used.
 
     Attributes:
-        is_numbered: whether the broker is taken to know numbers.
+        is_numbered: whether the broker is taken to know numbers, by lanes that are new.
         tasks: None when no lane waits any more.
     """
 
@@ -98,7 +99,7 @@ class Lanes:
             lane.begin_again(is_new=is_new)
         if not is_new:
             return requests
-        self.is_numbered = True  # until it says otherwise
+        self.is_numbered = True
         return [
             self._lanes[request.topic].renumbered(request) if isinstance(request, Publish) else request
             for request in requests
@@ -123,6 +124,7 @@ class Lane:
     def __init__(self, lanes: Lanes, topic: str) -> None:
         self.used = 0.0
         self._lanes = lanes
+        self._is_numbered = lanes.is_numbered  # each lane finds out for itself, or it would overtake what comes back
         self._connection = lanes.connection
         self._topic = topic
         self._take_producer()
@@ -130,7 +132,7 @@ class Lane:
         self._sent: dict[int, _Sent] = {}  # by the number of the request
         self._returned: list[_Sent] = []  # refused for now, in the order of their sequence
         self._unsent: deque[_Unsent] = deque()
-        self._doubtful: set[int] = set()  # numbers of requests that were on their way when a socket was lost
+        self._doubtful: set[int] = set()  # numbers of requests that may have been stored when a socket was lost
         self._is_waiting = False
         self._waits: Iterator[float] = backoff(FIRST_WAIT, LONGEST_WAIT)
 
@@ -156,7 +158,7 @@ class Lane:
         """Send a batch for the first time; from now on it has its number."""
         connection = self._connection
         number = connection.next_id()
-        if self._lanes.is_numbered:
+        if self._is_numbered:
             request = Publish(number, self._topic, batch, producer=self._producer, sequence=self._next)
         else:
             request = Publish(number, self._topic, batch)
@@ -172,7 +174,7 @@ class Lane:
         while not self._is_waiting and len(self._sent) < self._window:
             if self._returned:
                 request, on_outcome = self._returned.pop(0)
-                if not self._lanes.is_numbered:
+                if not self._is_numbered:
                     request = replace(request, producer=0, sequence=0)
                 elif request.producer != self._producer:
                     request = self._numbered(request)
@@ -193,7 +195,7 @@ class Lane:
         if isinstance(outcome, Error) and self._comes_back(request, outcome):
             insort(self._returned, (request, on_outcome), key=_sequence)
         else:
-            if self._window < WINDOW:
+            if isinstance(outcome, Published) and self._window < WINDOW:
                 self._window += 1
                 self._waits = backoff(FIRST_WAIT, LONGEST_WAIT)
             on_outcome(outcome)
@@ -206,7 +208,7 @@ class Lane:
             return False
         match error:
             case Error(code=ErrorCode.UNSUPPORTED, field="producer"):
-                self._lanes.is_numbered = False
+                self._is_numbered = self._lanes.is_numbered = False
                 self._window = 1  # those behind it come back first, or it would be overtaken
                 return True
             case Error(retryable=True) if self._lanes.tasks is not None:
@@ -222,10 +224,9 @@ class Lane:
             case Error(code=ErrorCode.PRODUCER_UNKNOWN):
                 if request.producer == self._producer:
                     self._take_producer()
+                self._window = 1  # as above
                 # Was it sent once only, it was refused, and cannot have been stored. Else nobody can tell.
-                if request.id not in self._doubtful:
-                    self._window = 1  # as above
-                    return True
+                return request.id not in self._doubtful
         return False
 
     async def _send_later(self, seconds: float) -> None:
@@ -235,10 +236,15 @@ class Lane:
 
     def begin_again(self, *, is_new: bool) -> None:
         """There is another socket. A new broker knows no number of ours: what has no answer is numbered from 0."""
+        if self._returned or self._unsent:  # no answer may be left to wait for: what has no number was lost
+            self._connection.call_soon(self._send_more)
         if not is_new:
-            self._doubtful = {*self._sent, *(request.id for request, _ in self._returned)}
+            # What was refused was not stored, and nothing behind it either.
+            first = self._returned[0][0].sequence if self._returned else math.inf
+            self._doubtful = {request.id for request, _ in self._sent.values() if request.sequence < first}
             return
         self._doubtful = set()
+        self._is_numbered = True  # until it says otherwise
         self._take_producer()
         in_order = sorted([*self._sent.values(), *self._returned], key=_sequence)
         numbered = {request.id: (self._numbered(request), on_outcome) for request, on_outcome in in_order}

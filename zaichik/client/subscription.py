@@ -25,7 +25,7 @@ import anyio.lowlevel
 
 import zaichik_protocol as wire
 from zaichik.client.connection import Connection
-from zaichik.client.errors import NotInFlight, SubscriptionLost, TakenOver
+from zaichik.client.errors import NoSuchSubscription, NotInFlight, SubscriptionLost, TakenOver
 from zaichik.client.inbox import Inbox, end_of
 from zaichik.client.messages import Lagged, Message, messages_of
 
@@ -185,6 +185,10 @@ class Subscription(Generic[Item]):
                 if times == self._inbox.times:
                     raise
                 continue  # sent again over another connection, where the message is not delivered again yet
+            except NoSuchSubscription:
+                if self.name or self._inbox.is_live:
+                    raise
+                return  # it had ended before a loss and was not made again, so there is nothing left to settle
             self._inbox.committed = max(self._inbox.committed, next_offset)
             return
 

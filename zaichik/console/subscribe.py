@@ -41,7 +41,8 @@ A reader that cannot keep up, such as a pager, holds nobody up: when the topic's
 not read are dropped, and it is told exactly how many. With --json --events that is a line of its own:
 {"lagged": {"topic": "orders", "start": 10, "end": 35, "count": 25}}
 
-If the connection is lost, it is made again, and reading goes on where it was. The broker keeps the position of a
+If the connection is lost, it is made again, and reading goes on where it was. A broker that was started anew has lost
+its topics, and their offsets with them: that is an error, and ends the command. The broker keeps the position of a
 reader with a name for a minute after it is gone. What it was sent and has not handled by then comes again.
 """
 
