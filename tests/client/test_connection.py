@@ -577,7 +577,7 @@ async def test_a_cancelled_block_still_lets_the_broker_finish():
         with anyio.CancelScope() as scope:
             async with zaichik.connect(port=broker.port) as client, anyio.create_task_group() as tasks:
                 for _ in range(30):
-                    tasks.start_soon(client.publish_batch, "t", [(None, b"x" * 10_000)])
+                    tasks.start_soon(client.publish_batch, "t", [(None, b"x" * 500_000)])
                 await anyio.lowlevel.checkpoint()
                 scope.cancel()
         async with zaichik.connect(port=broker.port) as client:
