@@ -58,6 +58,7 @@ def test_sigterm_ends_it_in_order_and_clients_are_told(start):
 def test_a_reader_goes_on_when_the_broker_is_back_and_says_so(start):
     process = start("serve", "--port", "0", "--json")
     port = str(ready(process)["port"])
+    start("create", "u", "--retention", "forever", "--connect", f"127.0.0.1:{port}").wait()
     reader = start("subscribe", "u", "--connect", f"127.0.0.1:{port}")
     start("publish", "u", "hello", "--connect", f"127.0.0.1:{port}").wait()
     assert reader.stdout.readline() == "hello\n"
