@@ -76,7 +76,7 @@ async def test_a_broker_is_not_blamed_if_the_tester_itself_came_too_late(name, m
     (mutant,) = [mutant for mutant in MUTANTS if mutant.name == name]
     monkeypatch.setattr(Trial, "since", lambda _trial, _moment: 9.0)
     async with tiny(mutant.source()) as host:
-        result = await run(host, mutant.kills[0])
+        result = await run(host, mutant.kills[0], pace=SURE)
     assert result.outcome == "inconclusive"
 
 
