@@ -3,7 +3,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from zaichik import Lagged, Message
-from zaichik.client.messages import key_bytes, messages_of, milliseconds, start_at
+from zaichik.client.messages import key_bytes, messages_of, milliseconds, start_at, start_written
 from zaichik_protocol import FOREVER, Batch, Messages, Start
 
 
@@ -81,6 +81,26 @@ def test_what_is_no_duration_is_refused(duration):
 def test_a_start_is_a_kind_and_a_value_on_the_wire(start, wire):
     """RET-4."""
     assert start_at(start) == wire
+
+
+@pytest.mark.parametrize(
+    ("text", "start"),
+    [
+        ("earliest", "earliest"),
+        ("latest", "latest"),
+        ("0", 0),
+        ("41", 41),
+        ("1970-01-01T01:00+01:00", datetime(1970, 1, 1, tzinfo=UTC)),
+    ],
+)
+def test_a_start_may_be_written(text, start):
+    assert start_written(text) == start
+
+
+@pytest.mark.parametrize("text", ["", "first", "-1", "1.5", "\u0661", "2026-13-01"])
+def test_what_is_no_start_in_words_is_refused(text):
+    with pytest.raises(ValueError, match=r"write earliest, latest, an offset, or a time such as 2026-01-31T08:00"):
+        start_written(text)
 
 
 @pytest.mark.parametrize("start", [-1, "first", None, 1.5])

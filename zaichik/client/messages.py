@@ -207,6 +207,23 @@ def overflow_of(word: str) -> Overflow:
     return words[word]
 
 
+def start_written(text: str) -> StartAt:
+    """A start as a person writes it, in a command or an option.
+
+    Raises:
+        ValueError: it is none; the message says what may be written, for a sentence that begins with what was.
+    """
+    match text:
+        case "earliest" | "latest":
+            return text
+        case _ if text.isascii() and text.isdigit():
+            return int(text)
+    try:
+        return datetime.fromisoformat(text).astimezone()
+    except (ValueError, OverflowError):
+        raise ValueError("write earliest, latest, an offset, or a time such as 2026-01-31T08:00") from None
+
+
 def start_at(start: StartAt) -> tuple[Start, int]:
     """The wire's start and value.
 

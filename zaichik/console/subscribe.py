@@ -13,7 +13,7 @@ from rich.text import Text
 
 from zaichik.background import BackgroundTasks
 from zaichik.client import subscription as subscription_module
-from zaichik.client.messages import Lagged, Message, StartAt
+from zaichik.client.messages import Lagged, Message, StartAt, start_written
 from zaichik.client.subscription import Subscription
 from zaichik.console import address, quantities, screen
 from zaichik.console.quantities import positive
@@ -82,17 +82,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _start(text: str) -> StartAt:
-    match text:
-        case "earliest" | "latest":
-            return text
-        case _ if text.isascii() and text.isdigit():
-            return int(text)
     try:
-        return datetime.fromisoformat(text).astimezone()
-    except (ValueError, OverflowError):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is no start; write earliest, latest, an offset, or a time such as 2026-01-31T08:00"
-        ) from None
+        return start_written(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no start; {error}") from None
 
 
 async def run(arguments: argparse.Namespace, console: Console) -> int:

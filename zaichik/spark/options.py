@@ -15,11 +15,10 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Literal, cast
 
 from zaichik.client.errors import ZaichikError
-from zaichik.client.messages import StartAt
+from zaichik.client.messages import StartAt, start_written
 from zaichik_protocol import DEFAULT_PORT
 
 _KNOWN = ("broker", "topic", "start", "end", "epoch", "partitions", "onLag", "maxMessagesPerTrigger")
@@ -117,14 +116,7 @@ def _number(words: Mapping[str, str], name: str) -> int | None:
 
 
 def _position(name: str, text: str) -> StartAt:
-    match text:
-        case "earliest" | "latest":
-            return text
-        case _ if text.isascii() and text.isdigit():
-            return int(text)
     try:
-        return datetime.fromisoformat(text).astimezone()
-    except (ValueError, OverflowError):
-        raise BadOption(
-            f"{name} is {text!r}; write earliest, latest, an offset, or a time such as 2026-01-31T08:00"
-        ) from None
+        return start_written(text)
+    except ValueError as error:
+        raise BadOption(f"{name} is {text!r}; {error}") from None
