@@ -145,6 +145,19 @@ async def test_nothing_leaves_behind_a_batch_larger_than_any_before():
         assert payloads(broker.of(Publish)) == [b"a", b"larger", b"b"]
 
 
+async def assert_all_wait_for_the_first(broker, producer, following):
+    broker.answers[Publish] = lambda _: None
+    broker.received.clear()
+    await producer.send(b"first")
+    first = await broker.has_received(Publish)
+    for payload in following:
+        await producer.send(payload)
+    await anyio.wait_all_tasks_blocked()
+    assert broker.of(Publish) == [first]
+    broker.answers[Publish] = stored
+    await broker.send(stored(first))
+
+
 async def test_one_long_message_does_not_prove_as_many_bytes_in_many_messages():
     """A ring counts the offsets of each message, too: 90 of 10 bytes take more of it than one of 900."""
     async with fake_client() as (broker, client), client.producer("t") as producer:
@@ -152,16 +165,7 @@ async def test_one_long_message_does_not_prove_as_many_bytes_in_many_messages():
             for _ in range(count):
                 await producer.send(payload)
             await producer.flush()
-        broker.answers[Publish] = lambda _: None
-        broker.received.clear()
-        await producer.send(b"first")
-        first = await broker.has_received(Publish)
-        for _ in range(90):
-            await producer.send(b"0123456789")
-        await anyio.wait_all_tasks_blocked()
-        assert broker.of(Publish) == [first]
-        broker.answers[Publish] = stored
-        await broker.send(stored(first))
+        await assert_all_wait_for_the_first(broker, producer, [b"0123456789"] * 90)
 
 
 async def test_one_message_does_not_prove_as_many_bytes_in_several():
@@ -169,16 +173,7 @@ async def test_one_message_does_not_prove_as_many_bytes_in_several():
     async with fake_client() as (broker, client), client.producer("t") as producer:
         await producer.send(b"a" * 900)
         await producer.flush()
-        broker.answers[Publish] = lambda _: None
-        broker.received.clear()
-        await producer.send(b"first")
-        first = await broker.has_received(Publish)
-        for _ in range(50):
-            await producer.send(b"")
-        await anyio.wait_all_tasks_blocked()
-        assert broker.of(Publish) == [first]
-        broker.answers[Publish] = stored
-        await broker.send(stored(first))
+        await assert_all_wait_for_the_first(broker, producer, [b""] * 50)
 
 
 async def test_a_producer_ends_with_its_block():
