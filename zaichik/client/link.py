@@ -85,11 +85,11 @@ class Link:
         give_up_at = anyio.current_time()
         while True:
             was_open = await self._serve(stream)
-            now, reason = anyio.current_time(), self._ended
+            reason = self._ended
             if self._is_hopeless or not self.may_reopen:
                 break
             if was_open:
-                give_up_at = now + self._reconnect
+                give_up_at = anyio.current_time() + self._reconnect
                 logger.warning("the connection to %s:%d was lost (%s); trying to get another", *self._address, reason)
                 self._user.interrupted(reason)
                 if self._reads > 1:  # the broker has done more than greet us: it is well, and the way to it is not
