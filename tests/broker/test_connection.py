@@ -12,13 +12,14 @@ from peer import GUARD, Peer
 
 from zaichik.background import BackgroundTasks
 from zaichik.broker import connection as connection_module
-from zaichik.broker.connection import FRAMES_AT_ONCE, Connection
+from zaichik.broker.connection import FRAMES_AT_ONCE, TURN_US, Connection
 from zaichik.broker.foreign import HTTP_ANSWER
 from zaichik.broker.subscription_manager import SubscriptionManager
 from zaichik_protocol import (
     HEARTBEAT,
     Close,
     Closed,
+    Commit,
     CreateTopic,
     Error,
     ErrorCode,
@@ -237,27 +238,81 @@ async def test_a_bug_in_a_request_ends_that_connection_and_no_other(monkeypatch,
     assert [record.exc_info[0] for record in caplog.records if record.exc_info] == [ZeroDivisionError]
 
 
-async def test_a_client_that_has_sent_much_at_once_lets_others_have_their_turn(monkeypatch):
-    real, order = SubscriptionManager.apply, []
+@pytest.fixture
+def turns(monkeypatch):
+    """In which order connections have frames applied, once it is begun; each frame takes `turns.takes` of time."""
+    real = SubscriptionManager.apply
 
-    def apply(self, request, now_us):
-        order.append(self.number)
-        real(self, request, now_us)
+    class Turns(list):
+        takes = 0.0
 
+        def begin(self, broker):
+            def apply(manager, request, now_us):
+                self.append(manager.number)
+                broker.clock.advance(self.takes)
+                real(manager, request, now_us)
+
+            monkeypatch.setattr(SubscriptionManager, "apply", apply)
+
+    return Turns()
+
+
+@pytest.mark.parametrize(("takes", "frames"), [(0.0, FRAMES_AT_ONCE), (TURN_US / 1e6, 2)])
+async def test_a_client_that_has_sent_much_at_once_lets_others_have_their_turn(turns, takes, frames):
+    """P5: by frames or by time."""
     busy, other = Peer(), Peer()
-    async with connected(busy, other):
+    turns.takes = takes
+    async with connected(busy, other) as (broker, _):
         for peer in (busy, other):
             assert isinstance(await peer.receive(), Welcome)
         await anyio.wait_all_tasks_blocked()
-        monkeypatch.setattr(SubscriptionManager, "apply", apply)
-        busy.send(*[Ping(0)] * (3 * FRAMES_AT_ONCE), Ping(2))
+        turns.begin(broker)
+        busy.send(*[Publish(0, "t", batch(b""))] * (3 * FRAMES_AT_ONCE), Ping(2))
         other.send(Ping(3))
         assert await busy.receive() == Pong(2, 0)
         assert await other.receive() == Pong(3, 0)
         busy.end()
         other.end()
-    (turn,) = (index for index, number in enumerate(order) if order.count(number) == 1)
-    assert turn <= FRAMES_AT_ONCE
+    (turn,) = (index for index, number in enumerate(turns) if turns.count(number) == 1)
+    assert turn <= frames
+
+
+MOVING, IDLE, REFUSED = Publish(0, "t", batch(b"")), Ping(0), Commit(0, 77, 1)
+
+
+@pytest.mark.parametrize(
+    ("frames", "takes", "rest"),
+    [
+        ([IDLE] * FRAMES_AT_ONCE, 10e-6, 19 * FRAMES_AT_ONCE * 10e-6),
+        ([REFUSED] * FRAMES_AT_ONCE, 10e-6, 19 * FRAMES_AT_ONCE * 10e-6),
+        ([IDLE, MOVING] * (FRAMES_AT_ONCE // 2), 10e-6, 19 * FRAMES_AT_ONCE * 10e-6 / 2),
+        ([MOVING] * FRAMES_AT_ONCE, 10e-6, 0),
+        ([IDLE], 60, 1),
+        ([IDLE] * (FRAMES_AT_ONCE - 1), 10e-6, None),
+    ],
+    ids=["nothing moves", "refused", "half of it moves", "all of it moves", "was stopped", "all in one turn"],
+)
+async def test_who_floods_the_broker_with_what_moves_no_message_rests(monkeypatch, turns, frames, takes, rest):
+    """P5: until its turn was a twentieth of the time. The last frame tells that it goes on after that."""
+    rests = []
+
+    async def sleep(seconds):
+        rests.append(seconds)
+        await anyio.lowlevel.checkpoint()
+
+    peer = Peer()
+    turns.takes = takes
+    async with connected(peer) as (broker, _):
+        assert isinstance(await peer.receive(), Welcome)
+        await anyio.wait_all_tasks_blocked()
+        turns.begin(broker)
+        monkeypatch.setattr(anyio, "sleep", sleep)
+        peer.send(*frames, Ping(2, 7))
+        while await peer.receive() != Pong(2, 7):
+            pass
+        monkeypatch.undo()
+        peer.end()
+    assert rests == ([] if rest is None else [pytest.approx(rest)])
 
 
 async def test_a_peer_that_resets_leaves_nothing(caplog):

@@ -7,8 +7,11 @@ the writer waits for output; the reader waits, if replies have piled up, until s
 
 There are two short cuts. The reader is called by the event loop with what came, where the loop can do that, and need
 not be woken for it. And when it has applied what came and the writer is idle, it sends the replies itself, as far as
-the socket takes them at once. So a request is answered without a change of tasks. After `FRAMES_AT_ONCE` frames it
-pauses, so that one client's flood lets others have their turn.
+the socket takes them at once. So a request is answered without a change of tasks.
+
+The broker is one thread, so a turn is short, and others have theirs before the next one. Who publishes and commits
+shares like this with everybody. But frames that move no message are cheap to send and cheap to ask for without end, so
+a client that has more of them waiting than fit into a turn rests, until its turn was `IDLE_SHARE` of the time.
 """
 
 import logging
@@ -18,6 +21,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from zaichik.broker.broker import Broker
+from zaichik.broker.clock import MICROSECONDS
 from zaichik.broker.deadlines import Deadlines
 from zaichik.broker.foreign import FIRST_BYTES, HTTP_ANSWER, recognised
 from zaichik.socket_stream import SocketStream
@@ -25,7 +29,10 @@ from zaichik_protocol import NEED_DATA, ErrorCode, FrameDecoder, Hello, Protocol
 
 logger = logging.getLogger(__name__)
 
-FRAMES_AT_ONCE = 16  # of one client, before others have their turn: a millisecond or less, if the frames are small
+FRAMES_AT_ONCE = 16  # of one client, before others have their turn
+TURN_US = 1000  # after which no other frame is begun
+IDLE_SHARE = 0.05  # of the broker's time that a flood of frames which move no message may have (P5)
+MAX_REST_SECONDS = 1.0  # also if the turn was long because the process was stopped in it
 LINGER_SECONDS = 1.0  # how long the peer may take to read the last frames before the socket is closed
 
 
@@ -51,6 +58,7 @@ class Connection:
         self._decoder = FrameDecoder.for_broker()
         self._first_bytes = b""  # of a peer that was not greeted yet
         self._frames = 0  # that came, good or bad
+        self._rest_seconds = 0.0  # until the next turn, if there is more to do
         self._manager = broker.connect(self._on_output)
         self._deadlines = Deadlines(broker.settings, broker.clock.now_us())
 
@@ -120,15 +128,18 @@ class Connection:
 
     def _apply_some(self) -> bool:
         """Apply what came whole, and send replies; False if there may be more of it, for after a pause."""
-        manager, max_replies = self._manager, self._broker.settings.max_replies
-        is_all = False
+        manager, now_us, max_replies = self._manager, self._broker.clock.now_us, self._broker.settings.max_replies
+        begin_us, frames, moving, is_all = now_us(), self._frames, manager.moving, False
+        last, last_us = frames + FRAMES_AT_ONCE, begin_us + TURN_US
         self._is_applying = True
-        for _ in range(FRAMES_AT_ONCE):
-            if is_all or manager.reply_bytes > max_replies:
-                break
-            is_all = not self._apply_next()
+        while not is_all and self._frames < last and now_us() <= last_us and manager.reply_bytes <= max_replies:
+            is_all = not (self._apply_next() and self._decoder.buffered)
         self._is_applying = False
         self._send_now()
+        if not is_all:
+            frames, moving = self._frames - frames, manager.moving - moving
+            idle_us = (now_us() - begin_us) * (frames - moving) / max(frames, 1)
+            self._rest_seconds = min(idle_us / MICROSECONDS * (1 / IDLE_SHARE - 1), MAX_REST_SECONDS)
         return is_all
 
     async def _pause(self) -> None:
@@ -137,7 +148,7 @@ class Connection:
             self._room = anyio.Event()
             await self._room.wait()
         else:
-            await checkpoint()
+            await anyio.sleep(self._rest_seconds)
 
     def _apply_next(self) -> bool:
         """Apply the next frame, if it is there whole."""
