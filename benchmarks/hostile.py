@@ -120,6 +120,7 @@ def flooding(frame: Frame) -> Beside:
 
 TINY = Ping(0, 0)  # the smallest there is, without an answer
 WRONG, LONG = Commit(3, 77, 1), Describe(3, Kind.BROKER, "", "", 1)
+MESSAGE = Publish(0, "other", Batch.of_columns([b""], [b"m"]))  # one a frame: what a client does that has much to say
 KINDS: dict[str, Beside] = {
     "nobody": nobody,
     f"{STUCK} readers that never read": never_reading,
@@ -128,5 +129,6 @@ KINDS: dict[str, Beside] = {
     "a flood of tiny frames": flooding(TINY),
     "a flood of requests that are refused": flooding(WRONG),
     "a flood of requests with long answers": flooding(LONG),
+    "a flood of messages, each alone": flooding(MESSAGE),
 }
 FLOODS = [beside for name, beside in KINDS.items() if name.startswith("a flood")]

@@ -5,8 +5,8 @@
     python benchmarks/reliability.py --only isolation
 
 connections   as many as a broker may have: memory each, time until all are there, and until all have come back at once
-isolation     throughput of a healthy pair beside hostile clients, and the processor time of the broker meanwhile, as
-              ratios to a pair alone in the same run
+isolation     what healthy clients get beside hostile ones: a stream from one to another, and messages published one
+              after the other, each awaited; and the processor time of the broker; as ratios to nobody beside
 descriptors   a broker out of descriptors: share of a processor it uses, seconds until it accepts again
 drain         seconds a broker takes to end beside peers with whom nothing moves
 cuts          messages sent through a proxy that cuts connections: how many cuts, how many lost, how many twice
@@ -82,23 +82,34 @@ async def resting(broker: Served) -> None:
 
 
 async def isolation(figures: Figures, runs: int, *, quick: bool) -> None:
-    """A healthy pair, and who stands beside it."""
-    job = Job("publisher", "zaichik", 0, "", messages=20_000 if quick else 300_000)
+    """Healthy clients, and who stands beside them.
+
+    A stream suffers if others take the broker's time; who waits for each answer suffers also if they take it in long
+    pieces.
+    """
+    streaming = Job("publisher", "zaichik", 0, "", messages=20_000 if quick else 300_000)
+    awaiting = replace(streaming, role="acknowledged", tasks=1, seconds=0.2 if quick else 2.0)
     for _ in range(runs):
-        alone = cost = 0.0
+        alone: dict[str, float] = {}
         for name, beside in [*hostile.KINDS.items(), (ELSEWHERE, None)]:
             with served("--log-level", "warning") as broker, served("--log-level", "warning") as elsewhere:
                 with (beside or hostile.flooding(hostile.TINY))((broker if beside else elsewhere).port, TOPIC):
                     if beside not in hostile.FLOODS:
                         await resting(broker)
-                    measured = replace(job, port=broker.port, topic=TOPIC)
                     used = broker.processor_seconds
-                    rate = (await anyio.to_thread.run_sync(measures.stream, measured))[measures.RATE]
-                    used = broker.processor_seconds - used
-                alone, cost = alone or rate, cost or used
-                note(figures, **{f"{name}: messages/s": rate, f"{name}: messages/s, ratio to nobody": rate / alone})
-                if "flood" not in name:  # which takes time itself
-                    note(figures, **{f"{name}: the broker's processor time, ratio to nobody": used / cost})
+                    found = {"stream, messages/s": await rate(measures.stream, streaming, broker)}
+                    if "flood" not in name:  # which takes time itself
+                        found["the broker's processor time for it"] = broker.processor_seconds - used
+                    found["awaited, messages/s"] = await rate(measures.acknowledged, awaiting, broker)
+                for figure, value in found.items():
+                    ratio = value / alone.setdefault(figure, value)
+                    note(figures, **{f"{name}: {figure}": value, f"{name}: {figure}, ratio to nobody": ratio})
+
+
+async def rate(measure: Callable[[Job], measures.Figures], job: Job, broker: Served) -> float:
+    """Messages a second at this broker."""
+    measured = replace(job, port=broker.port, topic=TOPIC)
+    return (await anyio.to_thread.run_sync(measure, measured))[measures.RATE]
 
 
 async def descriptors(figures: Figures, runs: int, *, quick: bool) -> None:
