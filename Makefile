@@ -53,10 +53,10 @@ check: $(VENV)/.installed-dev
 	$(BIN)/mypy examples/*.py tutorial/tiny_broker.py benchmarks/*.py benchmarks/peers/*.py
 	MYPYPATH=tutorial/tools $(BIN)/mypy tutorial/tools/*.py
 
-# A process of tests for each core; more than eight would only wait for the one with Spark.
+# How many processes there are is told by tests/conftest.py.
 test: check $(VENV)/.java
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest --numprocesses=logical --maxprocesses=8
+	$(BIN)/coverage run -m pytest --numprocesses=auto
 	$(BIN)/coverage combine --quiet
 	$(BIN)/python tests/coverage_limits.py
 

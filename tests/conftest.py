@@ -15,6 +15,8 @@ from xdist.scheduler import LoadScopeScheduling
 
 MEASURING = "COVERAGE_PROCESS_CONFIG"  # tells programs that are started to measure themselves
 SPARK = "tests/spark/"
+LONGEST = (SPARK, "tests/console/test_demo_statistics.py", "tests/test_examples.py", "tests/simulation/")
+MOST_PROCESSES = 8  # more would only wait for the one with Spark
 
 pytest.register_assert_rewrite("beside_model")  # no file of tests, but what it asserts is told as in one
 
@@ -32,7 +34,18 @@ class Together(LoadScopeScheduling):
 
 
 def pytest_xdist_make_scheduler(config, log):
+    config.option.loadscopereorder = False  # which begins with the files that have most tests; see below
     return Together(config, log)
+
+
+def pytest_xdist_auto_num_workers(config):
+    """One more than there are processors: tests wait for programs they have started, and for time."""
+    return min(MOST_PROCESSES, (os.cpu_count() or 1) + 1)
+
+
+def pytest_collection_modifyitems(items):
+    """What takes longest begins first, or at the end one process would be busy with it and the others with nothing."""
+    items.sort(key=lambda item: [not item.nodeid.startswith(path) for path in LONGEST])
 
 
 @pytest.hookimpl(wrapper=True)

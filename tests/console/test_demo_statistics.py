@@ -50,6 +50,7 @@ def statistics(account):
     return json.dumps([{"topic": "flights", "advice": "Take [six] hours.", "account": account, "what_if": rows}])
 
 
+@pytest.mark.unmeasured  # the statistics have tests of their own
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])  # what is awaited is another program, which takes its time
 async def test_spark_and_the_broker_count_the_same():
     code, text = await shown()

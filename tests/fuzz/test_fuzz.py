@@ -16,6 +16,8 @@ from zaichik.broker.subscription import Subscription
 from zaichik.broker.subscription_manager import SubscriptionManager
 from zaichik_protocol import Commit, FrameDecoder, hot
 
+pytestmark = pytest.mark.unmeasured  # nothing of the broker that its own tests do not run
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -11,6 +11,8 @@ import pytest
 from simulation.__main__ import main
 from simulation.scenario import run
 
+pytestmark = pytest.mark.unmeasured  # nothing of the broker that its own tests do not run
+
 ROOT = Path(__file__).parent.parent.parent
 SEEDS = range(30)
 

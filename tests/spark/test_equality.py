@@ -7,6 +7,7 @@ from operator import itemgetter
 from pathlib import Path
 
 import oracle
+import pytest
 from embedded import embedded_broker
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -19,6 +20,8 @@ from zaichik.spark.carry import RAN_US
 from zaichik.spark.events import JOURNAL_PREFIX, from_journal
 from zaichik.spark.sources import at_broker
 from zaichik.spark.windows import SUMS, length_us
+
+pytestmark = pytest.mark.unmeasured  # nothing that the tests of each of the four do not run
 
 NUMBERS = (*SUMS, "max_delay_us")
 
