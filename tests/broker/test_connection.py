@@ -259,7 +259,7 @@ def turns(monkeypatch):
 
 @pytest.mark.parametrize(("takes", "frames"), [(0.0, FRAMES_AT_ONCE), (TURN_US / 1e6, 2)])
 async def test_a_client_that_has_sent_much_at_once_lets_others_have_their_turn(turns, takes, frames):
-    """P5: by frames or by time."""
+    """LAG-5: by frames or by time."""
     busy, other = Peer(), Peer()
     turns.takes = takes
     async with connected(busy, other) as (broker, _):
@@ -293,7 +293,7 @@ MOVING, IDLE, REFUSED = Publish(0, "t", batch(b"")), Ping(0), Commit(0, 77, 1)
     ids=["nothing moves", "refused", "half of it moves", "all of it moves", "was stopped", "all in one turn"],
 )
 async def test_who_floods_the_broker_with_what_moves_no_message_rests(monkeypatch, turns, frames, takes, rest):
-    """P5: until its turn was a twentieth of the time. The last frame tells that it goes on after that."""
+    """LAG-5: until its turn was a twentieth of the time. The last frame tells that it goes on after that."""
     rests = []
 
     async def sleep(seconds):

@@ -11,7 +11,7 @@ the socket takes them at once. So a request is answered without a change of task
 
 The broker is one thread, so a turn is short, and others have theirs before the next one. Who publishes and commits
 shares like this with everybody. But frames that move no message are cheap to send and cheap to ask for without end, so
-a client that has more of them waiting than fit into a turn rests, until its turn was `IDLE_SHARE` of the time.
+a client that has more of them waiting than fit into a turn rests, until its turn was `IDLE_SHARE` of the time (LAG-5).
 """
 
 import logging
@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 FRAMES_AT_ONCE = 16  # of one client, before others have their turn
 TURN_US = 1000  # after which no other frame is begun
-IDLE_SHARE = 0.05  # of the broker's time that a flood of frames which move no message may have (P5)
+IDLE_SHARE = 0.05  # of the broker's time for frames that move no message, if more of them come (LAG-5)
 MAX_REST_SECONDS = 1.0  # also if the turn was long because the process was stopped in it
 LINGER_SECONDS = 1.0  # how long the peer may take to read the last frames before the socket is closed
 
@@ -129,7 +129,7 @@ class Connection:
     def _apply_some(self) -> bool:
         """Apply what came whole, and send replies; False if there may be more of it, for after a pause."""
         manager, now_us, max_replies = self._manager, self._broker.clock.now_us, self._broker.settings.max_replies
-        begin_us, frames, moving, is_all = now_us(), self._frames, manager.moving, False
+        begin_us, frames, moved, is_all = now_us(), self._frames, manager.moved, False
         last, last_us = frames + FRAMES_AT_ONCE, begin_us + TURN_US
         self._is_applying = True
         while not is_all and self._frames < last and now_us() <= last_us and manager.reply_bytes <= max_replies:
@@ -137,8 +137,8 @@ class Connection:
         self._is_applying = False
         self._send_now()
         if not is_all:
-            frames, moving = self._frames - frames, manager.moving - moving
-            idle_us = (now_us() - begin_us) * (frames - moving) / max(frames, 1)
+            frames, moved = self._frames - frames, manager.moved - moved
+            idle_us = (now_us() - begin_us) * (frames - moved) / max(frames, 1)
             self._rest_seconds = min(idle_us / MICROSECONDS * (1 / IDLE_SHARE - 1), MAX_REST_SECONDS)
         return is_all
 
@@ -148,6 +148,7 @@ class Connection:
             self._room = anyio.Event()
             await self._room.wait()
         else:
+            await checkpoint()  # Who is woken has his turn before the loop has looked at others' sockets. So twice:
             await anyio.sleep(self._rest_seconds)
 
     def _apply_next(self) -> bool:

@@ -74,7 +74,7 @@ class SubscriptionManager:
         closing: no more requests are taken; once `turn` gives nothing more, the connection is done.
         subscriptions: by their id.
         reply_bytes: bytes of replies waiting to be sent.
-        moving: requests so far that made messages move: what was published and committed, and not refused.
+        moved: requests so far that moved messages: publishes and commits that were not refused.
     """
 
     def __init__(self, broker: "Broker", number: int, on_output: Callable[[], None]) -> None:
@@ -85,7 +85,7 @@ class SubscriptionManager:
         self.closing = False
         self.reason = "CLOSED"
         self.subscriptions: dict[int, Subscription] = {}
-        self.reply_bytes = self.moving = 0
+        self.reply_bytes = self.moved = 0
         self._broker = broker
         self._settings = broker.settings
         self._on_output = on_output
@@ -107,7 +107,7 @@ class SubscriptionManager:
         except Refused as refusal:
             self.refuse(refusal, request.id, request.TYPE)
             return
-        self.moving += isinstance(request, Publish | Commit)
+        self.moved += isinstance(request, Publish | Commit)
         if request.id != 0:  # id 0 asks for silence
             self._send(reply)
 
