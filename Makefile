@@ -87,7 +87,7 @@ simulate: $(VENV)/.installed-dev
 # All planted bugs, of which the suite has a sample; and what the short tests of tests/chaos do for a second, for minutes.
 soak: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest tests/broker/test_planted_bugs.py -m "soak or not soak"
-	$(BIN)/python -m pytest tests/chaos -m soak
+	$(BIN)/python -m pytest tests/chaos tests/test_examples.py -m soak
 
 # Half an hour, both cores: what the short tests of tests/learn do once and quickly, again and again.
 soak-learn: $(VENV)/.installed-dev

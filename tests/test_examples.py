@@ -60,7 +60,9 @@ def test_an_example_at_a_running_broker_does_the_same_each_time(name, address):
     assert output(name, *ARGUMENTS.get(name, ()), "--connect", address) == first
 
 
+@pytest.mark.soak
 def test_a_year_of_flights():
+    """Over TCP, minute by minute; `test_departures` holds the README's figures against the core in every run."""
     printed = output("flights.py")
     assert "336,776 published = 305,960 stored + 30,816 compacted" in printed
     assert "the stored messages of the last week: 5,639" in printed
