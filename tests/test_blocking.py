@@ -17,6 +17,7 @@ from zaichik_protocol import (
     Closed,
     Commit,
     EndCode,
+    ErrorCode,
     FrameDecoder,
     GoAway,
     GoAwayCode,
@@ -272,6 +273,16 @@ def test_a_peer_that_is_no_broker(answer):
         peer({Hello: lambda _: answer}) as server,
         pytest.raises(zaichik.ConnectFailed, match="does not answer as a zaichik broker"),
         blocking.connect(port=server.port, timeout=0.1),
+    ):
+        pass
+
+
+def test_a_broker_that_is_full_says_so():
+    full = lambda _: ErrorFrame(0, ErrorCode.TOO_MANY_CONNECTIONS, 0, "", 0, "full", retryable=True, fatal=True)  # noqa: E731
+    with (
+        peer({Hello: full}) as server,
+        pytest.raises(zaichik.TooManyConnections, match="full"),
+        blocking.connect(port=server.port),
     ):
         pass
 

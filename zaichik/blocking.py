@@ -99,6 +99,7 @@ def connect(
 
     Raises:
         ConnectFailed: no broker there, or none that answered in time.
+        BrokerError: the broker answered that it does not serve this client, `TooManyConnections` for example.
     """
     peer = f"{host}:{port}"
     try:
@@ -139,7 +140,9 @@ class Client:
         self._replies: dict[int, Frame] = {}
         self._events: dict[int, deque[Event]] = {}
         self._goodbye = ""  # why the broker is about to close, if it said so
+        self._is_greeted = False
         self.welcome = self._request(Hello(self._next_id(), client=name), Welcome)
+        self._is_greeted = True
 
     # -- topics and publishing -------------------------------------------------------------------------------
 
@@ -284,6 +287,8 @@ class Client:
                     events.append(frame)
             case GoAway():  # what was sent before is still answered, then the broker closes
                 self._goodbye = frame.text
+            case Error(fatal=True) if not self._is_greeted:
+                raise BrokerError.of(frame)
             case Error(fatal=True):
                 self._goodbye = frame.message
                 raise self._lost("")

@@ -122,6 +122,13 @@ async def test_what_answers_otherwise_is_no_broker(answer):
                 pass
 
 
+async def test_a_broker_that_is_full_says_so():
+    async with real_broker(max_connections=1) as broker, zaichik.connect(port=broker.port):
+        with pytest.raises(zaichik.TooManyConnections, match="the broker has 1 connection"):
+            async with zaichik.connect(port=broker.port):
+                pass
+
+
 async def test_a_broker_that_is_stopping_cannot_be_connected_to():
     async with fake_broker({Hello: lambda _: [GoAway(0, 1, "the broker is stopping"), HANG_UP]}) as broker:
         with pytest.raises(zaichik.ConnectFailed, match="the broker is stopping"):

@@ -84,6 +84,7 @@ async def connect(
 
     Raises:
         ConnectFailed: no broker there, or none that answered in time.
+        BrokerError: the broker answered that it does not serve this client, `TooManyConnections` for example.
         ValueError: `reconnect` is not from 0 to 300, or `name` is longer than 65,535 bytes.
     """
     if not 0 <= reconnect <= MOST_RECONNECT_SECONDS:

@@ -89,6 +89,7 @@ class Connection:
 
         Raises:
             ConnectFailed: no broker there, or none that answered within `timeout` seconds.
+            BrokerError: the broker answered that it does not serve this client, `TooManyConnections` for example.
             Unencodable: the name is longer than a Hello can tell.
         """
         connection = cls((host, port), name, timeout, reconnect)
@@ -228,7 +229,8 @@ class Connection:
             case Error(fatal=True, retryable=True) if self._link.may_reopen:
                 self._link.end(frame.message, hopeless=False)  # and the request, if it is one's, is sent again
             case _:
-                if pending := self._pending.pop(frame.id, None):  # else whoever asked was cancelled
+                # What ends all and answers no request answers the Hello, if that is open. Else who asked was cancelled.
+                if pending := self._pending.pop(frame.id or self._hello, None):
                     pending[1](frame)
                 if isinstance(frame, Error) and frame.fatal:  # for all others the connection is lost
                     self._link.end(frame.message, hopeless=True)
