@@ -68,7 +68,7 @@ def test_what_is_not_given_is_left_to_the_broker():
     ("text", "sentence"),
     [
         ("max_conections=2", "there is no limit 'max_conections'; did you mean max_connections?"),
-        ("Max-Topics=2", "there is no limit 'Max-Topics'; did you mean max_topics?"),
+        ("MAX-TOPICS=2", "there is no limit 'MAX-TOPICS'; did you mean max_topics?"),
         ("timeout=2s", "there is no limit 'timeout'; did you mean idle_timeout or write_timeout or frame_timeout?"),
         ("colour=red", "there is no limit 'colour'"),
         ("=2", "there is no limit ''"),

@@ -136,7 +136,7 @@ def _unknown(name: str) -> str:
     """What to say of a name that no limit has. The table shows settings of topics, too: those are told apart."""
     if name in {item.name.removesuffix("_ms") for item in fields(TopicSettings)}:
         return f"{name} is a setting of topics, and they have options of their own"
-    word, known = name.lower().replace("-", "_"), BrokerSettings().limits()
+    word, known = name.lower(), BrokerSettings().limits()
     similar = difflib.get_close_matches(word, known, 1, 0.8) or difflib.get_close_matches(word, known, 3)
     return f"there is no limit {name!r}" + (f"; did you mean {' or '.join(similar)}?" if similar else "")
 
