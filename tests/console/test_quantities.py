@@ -52,6 +52,13 @@ def test_whole_numbers():
         positive("0")
 
 
+@pytest.mark.parametrize("read", [duration, size, natural])
+@pytest.mark.parametrize("text", ["9" * 5000, "9" * 400 + ".5"])
+def test_a_number_longer_than_any_quantity_is_none(read, text):
+    with pytest.raises(argparse.ArgumentTypeError, match="is no "):
+        read(text)
+
+
 @given(st.integers(0, 100 * 31_557_600_000))
 def test_a_duration_shown_reads_as_itself(ms):
     assert round(float(duration(show_duration(ms))) * 1000) == ms

@@ -21,10 +21,12 @@ def test_limits_are_shown_in_their_units():
         screen.setting("max_frame", 2048),
         screen.setting("retention_ttl_ms", 5000),
         screen.setting("write_timeout", 2.5),
+        screen.setting("session_ttl", 30 * 86_400.0),
+        screen.setting("frame_rate", 2048),
         screen.setting("auto_create", False),
         screen.setting("max_topics", 10000),
     ]
-    assert shown == ["2 KiB", "5s", "2.5s", "no", "10,000"]
+    assert shown == ["2 KiB", "5s", "2.5s", "30d", "2 KiB/s", "no", "10,000"]
     assert screen.number(None) == "-"
 
 

@@ -38,6 +38,40 @@ def test_plainly_it_prints_address_pid_and_limits(start):
     assert "INFO zaichik.console.serve: SIGTERM: stopping" in err
 
 
+def test_a_broker_with_a_limit_of_its_own_keeps_to_it(start, zaichik):
+    process = start("serve", "--port", "0", "--json", "--limit", "max_connections=2", "--limit", "max_bytes=128MiB")
+    told = ready(process)
+    assert told["limits"] == BrokerSettings(max_connections=2, max_bytes=128 * 1024**2).limits()
+    here = "127.0.0.1", told["port"]
+    with socket.create_connection(here), socket.create_connection(here):
+        for _ in range(2):
+            assert process.stderr.readline().endswith(" connected\n")
+        third = zaichik("topics", "--connect", f"127.0.0.1:{told['port']}")
+    assert third.code == 1
+    assert "the broker has 2 connections, and that is as many as it may" in third.err
+
+
+def test_a_broker_with_the_largest_limits_can_tell_them_to_its_clients(start, zaichik):
+    """In Welcome they have 32 bits."""
+    largest = ["max_message=1GiB", "max_batch=10000000", "max_frame=2GiB", "max_credit=1000000000", "idle_timeout=49d"]
+    process = start("serve", "0", "--json", *(word for text in largest for word in ("--limit", text)))
+    told = ready(process)
+    result = zaichik("describe", "--json", "--connect", f"127.0.0.1:{told['port']}")
+    assert (result.code, result.err) == (0, "")
+    assert result.json["limits"] == told["limits"]
+    assert told["limits"]["idle_timeout"] == 49 * 86_400
+
+
+def test_help_lists_the_limits_and_fits_a_terminal(zaichik, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    result = zaichik("serve", "--help")
+    assert (result.code, result.err) == (0, "")
+    before, _, listed = result.out.partition("limits, with their defaults:\n")
+    assert "  zaichik serve --limit " in before
+    assert [word.partition("=")[0] for word in listed.split()] == list(BrokerSettings().limits())
+    assert max(map(len, listed.splitlines())) < 80
+
+
 def test_sigterm_ends_it_in_order_and_clients_are_told(start):
     process = start("serve", "--port", "0", "--json")
     address = f"127.0.0.1:{ready(process)['port']}"
@@ -119,12 +153,18 @@ def test_an_address_that_cannot_be_had_is_one_sentence(zaichik, monkeypatch, err
         (["70000"], "'70000' is no port"),
         (["--retention", "5x"], "argument --retention: '5x' is no duration"),
         (["--log-level", "loud"], "argument --log-level: invalid choice: 'loud'"),
+        (["--limit", "max_topic=5"], "argument --limit: there is no limit 'max_topic'; did you mean max_topics?"),
+        (["--limit", "max_topics=no"], "argument --limit: max_topics is 'no'; it must be a whole number from 1"),
+        (["--limit", "max_topics=1", "--limit", "max_topics=2"], "--limit max_topics is given twice"),
+        (["--limit", "auto_create=yes", "--no-auto-create"], "auto_create is given by --limit and"),
+        (["--limit", "max_message=4MiB"], "give --limit max_frame=4293632, or make the others smaller"),
     ],
 )
 def test_wrong_usage(zaichik, words, text):
     result = zaichik("serve", *words)
     assert (result.code, result.out) == (2, "")
     assert text in result.err
+    assert result.err.count("\n") == 1
 
 
 def test_a_default_out_of_range_is_refused_as_a_client_would_be(zaichik):

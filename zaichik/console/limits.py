@@ -1,15 +1,128 @@
-"""The table of a broker's limits and of the settings its topics have unless they name their own."""
+"""A broker's limits on the command line: `--limit NAME=VALUE` sets what the table shows, by the same names.
 
+`BrokerSettings` takes whatever a program gives it: a test wants a limit of 3, or one that is never reached. Who types a
+number slips with digits and units, so what comes from here has to make sense, each value by itself and all together.
+"""
+
+import argparse
+import difflib
+import textwrap
+from collections.abc import Callable
+from dataclasses import fields
+from resource import RLIMIT_NOFILE, getrlimit
 from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
-from zaichik.console import screen, topic_settings
+from zaichik.broker.settings import BrokerSettings, TopicSettings
+from zaichik.console import quantities, screen, topic_settings
+
+Limit = tuple[str, int | float | bool]
+
+_GIB = 1024**3
+_DAY = 86_400
+_CENTURY = 36_525 * _DAY
+_OTHER_FILES = 64  # that a process needs besides its connections, as in BrokerSettings
+_HELP_WIDTH = 78
+
+# The largest that can be given: Welcome tells some of them in 32 bits, and beyond these all of them are slips.
+_LARGEST_NUMBER = 1_000_000_000
+_LARGEST_SIZE = 1024 * _GIB
+_LARGEST = {
+    "max_message": _GIB,  # offsets within a batch have 31 bits
+    "max_key": _GIB,
+    "max_frame": 2 * _GIB,  # room for the largest of the other two
+    "max_batch": 10_000_000,
+    "idle_timeout": 49 * _DAY,  # Welcome tells it in 32 bits of milliseconds
+}
+# Other times are a second at least, because that is how often the broker looks. Without these two no position outlives
+# its connection, and a broker that stops waits for nobody. A switch that is off counts as 0.
+_MAY_BE_ZERO = {"session_ttl", "drain_timeout", "auto_create"}
+
+
+def add_option(parser: argparse.ArgumentParser) -> None:
+    """Give a command the option. What was given is read with `chosen`."""
+    parser.add_argument(
+        "--limit",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        type=limit,
+        help="set a limit of the broker: those listed below, in the same notation; may be repeated",
+    )
+
+
+def listing() -> str:
+    """All limits with their defaults as the option takes them, for the end of `--help`."""
+    words = [f"{name}={_typed(name, value)}" for name, value in BrokerSettings().limits().items()]
+    lines = textwrap.wrap(
+        " ".join(words), _HELP_WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False
+    )
+    return "\n".join(["limits, with their defaults:", *lines, ""])
+
+
+def limit(text: str) -> Limit:
+    """The name and the value that a text such as max_bytes=128MiB means.
+
+    Raises:
+        argparse.ArgumentTypeError: there is no such limit, or that is no value for it.
+    """
+    name, separator, written = text.partition("=")
+    defaults = BrokerSettings().limits()
+    if name not in defaults:
+        raise argparse.ArgumentTypeError(_unknown(name))
+    default = defaults[name]
+    if not separator:
+        raise argparse.ArgumentTypeError(f"{name} lacks a value; write {name}={_typed(name, default)}")
+    read, allowed, largest = _kind(name, default)
+    least, most = int(name not in _MAY_BE_ZERO), _LARGEST.get(name, largest)
+    if name == "max_connections":
+        most = _largest_number_of_connections()
+    try:
+        value = read(written)
+    except argparse.ArgumentTypeError:
+        value = None
+    if value in (None, "forever") or not least <= value <= most:
+        if read is not _switch:
+            allowed += f" from {_typed(name, least)} to {_typed(name, most)}, such as {_typed(name, default)}"
+        if name == "max_connections":
+            allowed += "; each takes one of the files that this process may open (ulimit -n)"
+        raise argparse.ArgumentTypeError(f"{name} is {written!r}; it must be {allowed}")
+    return name, value
+
+
+def chosen(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The limits that were given, as arguments of `BrokerSettings`.
+
+    Raises:
+        argparse.ArgumentTypeError: one was given twice, or they contradict each other.
+    """
+    given = dict[str, Any]()
+    for name, value in arguments.limit:
+        if name in given:
+            raise argparse.ArgumentTypeError(f"--limit {name} is given twice; give it once")
+        given[name] = value
+    if arguments.no_auto_create:
+        if "auto_create" in given:
+            raise argparse.ArgumentTypeError("auto_create is given by --limit and --no-auto-create; give one of them")
+        given["auto_create"] = False
+    together = BrokerSettings().limits() | given
+    needed = int(together["max_message"] + 12 * together["max_batch"] + 1024)  # see BrokerSettings.max_frame
+    if together["max_frame"] < needed:
+        frame, message, batch = (_typed(name, together[name]) for name in ("max_frame", "max_message", "max_batch"))
+        raise argparse.ArgumentTypeError(
+            f"a frame of max_frame={frame} cannot carry a batch of max_message={message} and max_batch={batch}; "
+            f"give --limit max_frame={needed}, or make the others smaller"
+        )
+    return given
 
 
 def table(limits: dict[str, Any], topic_defaults: dict[str, int]) -> Table:
-    """Both, side by side, so that they fit on a screen together with what follows."""
+    """The limits and the settings of topics that do not name their own.
+
+    They are side by side, so that they fit on a screen together with what follows.
+    """
     both = Table.grid(padding=(0, 6))
     both.add_row(Text("limits", "bold"), Text("topics, by default", "bold"))
     both.add_row(
@@ -17,3 +130,43 @@ def table(limits: dict[str, Any], topic_defaults: dict[str, int]) -> Table:
         screen.rows(topic_settings.rows(topic_defaults)),
     )
     return both
+
+
+def _unknown(name: str) -> str:
+    """What to say of a name that no limit has. The table shows settings of topics, too: those are told apart."""
+    if name in {item.name.removesuffix("_ms") for item in fields(TopicSettings)}:
+        return f"{name} is a setting of topics, and they have options of their own"
+    word, known = name.lower(), BrokerSettings().limits()
+    similar = difflib.get_close_matches(word, known, 1, 0.8) or difflib.get_close_matches(word, known, 3)
+    return f"there is no limit {name!r}" + (f"; did you mean {' or '.join(similar)}?" if similar else "")
+
+
+def _kind(name: str, default: Any) -> tuple[Callable[[str], Any], str, int]:
+    """How to read a limit, what to call its values, and the largest of that kind."""
+    match default:
+        case bool():
+            return _switch, "yes or no", True
+        case float():
+            return quantities.duration, "a time", _CENTURY
+        case _ if name == "frame_rate":
+            return lambda text: quantities.size(text.removesuffix("/s")), "a size", _LARGEST_SIZE
+        case _ if name in screen.SIZES:
+            return quantities.size, "a size", _LARGEST_SIZE
+        case _:
+            return quantities.natural, "a whole number", _LARGEST_NUMBER
+
+
+def _largest_number_of_connections() -> int:
+    """Each takes one of the files that this process may open."""
+    return max(1, min(_LARGEST_NUMBER, getrlimit(RLIMIT_NOFILE)[0] - _OTHER_FILES))
+
+
+def _switch(text: str) -> bool:
+    if text not in ("yes", "no"):
+        raise argparse.ArgumentTypeError(f"{text!r} is neither yes nor no")
+    return text == "yes"
+
+
+def _typed(name: str, value: Any) -> str:
+    """A value as the table shows it and the option takes it: in one word, and without commas."""
+    return screen.setting(name, value).replace(" ", "").replace(",", "")

@@ -10,7 +10,7 @@ _MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _BYTES = {"b": 1}
 _BYTES |= {f"{letter}b": 1000**power for power, letter in enumerate("kmgt", 1)}
 _BYTES |= {f"{letter}ib": 1024**power for power, letter in enumerate("kmgt", 1)}
-_QUANTITY = re.compile(r"(?P<number>\d+(\.\d+)?) ?(?P<unit>[a-z]*)", re.ASCII)
+_QUANTITY = re.compile(r"(?P<number>\d{1,30}(\.\d{1,30})?) ?(?P<unit>[a-z]*)", re.ASCII)  # int() refuses thousands
 
 
 def duration(text: str) -> float | Literal["forever"]:
@@ -48,7 +48,7 @@ def natural(text: str) -> int:
     Raises:
         argparse.ArgumentTypeError: it is none.
     """
-    if not re.fullmatch(r"\d+", text, re.ASCII):
+    if not re.fullmatch(r"\d{1,30}", text, re.ASCII):
         raise argparse.ArgumentTypeError(f"{text!r} is no whole number")
     return int(text)
 

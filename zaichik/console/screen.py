@@ -131,18 +131,20 @@ def number(value: Any) -> str:
 
 def setting(name: str, value: Any) -> str:
     """The value of a limit or setting, in the unit its name tells or is known for."""
-    if name in _BYTES:
-        return quantities.show_size(value)
+    if name in SIZES:
+        return quantities.show_size(value) + ("/s" if name == "frame_rate" else "")
     if name.endswith("_ms"):
         return quantities.show_duration(value)
     if name == "overflow":
         return Overflow(value).name.lower()
     if name.endswith(("_timeout", "_ttl")):
-        return f"{value:g}s"
+        return f"{value}s" if value % 1 else quantities.show_duration(round(value * 1000))
     return number(value)
 
 
-_BYTES = {"max_message", "max_frame", "max_key", "soft_output", "max_replies", "max_bytes", "journal_bytes"}
+SIZES = {
+    "max_message", "max_frame", "max_key", "soft_output", "max_replies", "max_bytes", "journal_bytes", "frame_rate",
+}  # fmt: skip
 
 
 @contextmanager

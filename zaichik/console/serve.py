@@ -33,7 +33,9 @@ examples:
   zaichik serve                                      # 127.0.0.1:8889
   zaichik serve 9000 --retention 1h                  # topics keep messages for an hour, unless told otherwise
   zaichik serve --no-auto-create --log-level warning
+  zaichik serve --limit max_connections=100 --limit max_bytes=128MiB --limit idle_timeout=5m
   zaichik serve --port 0 --json                      # a free port, told as {"host": ..., "port": ..., ...}
+
 """
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
@@ -41,7 +43,7 @@ LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNI
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `zaichik serve`."""
-    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.description, parser.epilog = DESCRIPTION, EPILOG + limits.listing()
     parser.add_argument(
         "port", metavar="PORT", nargs="?", type=address.port, help=f"default: {DEFAULT_PORT}; 0 takes a free one"
     )
@@ -58,6 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", action="store_true", help="when ready, print one JSON object: host, port, pid, limits, topic_defaults"
     )
+    limits.add_option(parser)
     topic_settings.add_options(parser)
 
 
@@ -95,7 +98,7 @@ def _settings(arguments: argparse.Namespace) -> BrokerSettings:
         if name in chosen:
             chosen[f"{name}_ms"] = milliseconds(chosen.pop(name))
     topic = TopicSettings().merged(tuple((Setting[name.upper()], value) for name, value in chosen.items()))
-    return BrokerSettings(auto_create=not arguments.no_auto_create, topic=topic)
+    return BrokerSettings(topic=topic, **limits.chosen(arguments))
 
 
 async def _listening(port: int, host: str, settings: BrokerSettings) -> Server:
