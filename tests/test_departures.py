@@ -105,6 +105,7 @@ def must_be_stored(flights, window_us):
     return [flights[place] for place in sorted(kept)]
 
 
+@pytest.mark.unmeasured  # client and broker have tests of their own
 @pytest.mark.anyio
 async def test_two_weeks_go_through_the_broker_as_they_must(year):
     """Stored are exactly the departures that a direct reading of the rule keeps, in order, each at its own minute."""

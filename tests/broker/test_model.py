@@ -3,6 +3,7 @@
 The machine plays all clients and the network at once. What it does is here, what is compared in `beside_model`.
 """
 
+import pytest
 from beside_model import LIMITS, BesideModel
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
@@ -270,6 +271,7 @@ def run_model(runs, first=0):
         )
 
 
+@pytest.mark.unmeasured  # the core's parts have tests of their own
 def test_core_and_model_agree():
     """P1, P2, P4: whatever clients do and whenever, the broker does what its semantics say."""
     run_model(12)

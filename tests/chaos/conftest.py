@@ -6,10 +6,13 @@ import pytest
 from served import served
 
 
-@pytest.fixture
-def anyio_backend():
-    """One is enough: what is tested here is a process of its own, and it does not see which loop its clients run on."""
-    return "asyncio"
+@pytest.fixture(params=[pytest.param("asyncio", marks=pytest.mark.unmeasured)])
+def anyio_backend(request):
+    """One is enough: what is tested here is a process of its own, and it does not see which loop its clients run on.
+
+    It is not measured, as it runs nothing that the tests of the broker do not run, and is to run at its own speed.
+    """
+    return request.param
 
 
 @pytest.fixture

@@ -51,6 +51,7 @@ async def test_the_project_s_broker_passes_every_light_check():
         )
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_the_project_s_broker_passes_every_heavy_check(monkeypatch):
     small_buffers(monkeypatch)
