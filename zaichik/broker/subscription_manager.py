@@ -195,8 +195,7 @@ class SubscriptionManager:
         topic = self._broker.registry.get_or_create(request.topic, now_us)
         if topic.name.startswith(OWN_TOPICS):
             raise Refused(ErrorCode.INVALID_FIELD, f"only the broker publishes to {topic.name!r}", "topic")
-        done = topic.publish(request.batch, now_us)
-        return Published(request.id, done.first_offset, done.stored, done.compacted, len(topic.readers), done.dropped)
+        return topic.publish(request.batch, now_us, request.id)
 
     def _check_batch(self, batch: Batch) -> None:
         limits = self._settings

@@ -5,14 +5,13 @@ Retention decides how long a message can be read (`expire`), compaction whether 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from zaichik.broker.budget import Budget
 from zaichik.broker.compaction import CompactionWindow
 from zaichik.broker.ring import BroadcastRing
 from zaichik.broker.settings import TopicSettings
-from zaichik_protocol import FOREVER, Batch, ErrorCode, Overflow, Refused, Start
+from zaichik_protocol import FOREVER, Batch, ErrorCode, Overflow, Published, Refused, Start
 
 if TYPE_CHECKING:
     from zaichik.broker.journal import Journal
@@ -26,22 +25,6 @@ class Place(Protocol):
     @property
     def needed(self) -> int:
         """The oldest offset that it may still have to be sent."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of a published batch.
-
-    Attributes:
-        first_offset: of the first message stored; the next one to come if none was.
-        stored, compacted: messages kept, and dropped by compaction.
-        dropped: bit i is set if message i was dropped (the lowest bit of each byte first); empty if none was.
-    """
-
-    first_offset: int
-    stored: int
-    compacted: int
-    dropped: bytes
 
 
 class TopicController:
@@ -109,8 +92,8 @@ class TopicController:
                 "settings",
             )
 
-    def publish(self, batch: Batch, now_us: int) -> Outcome:
-        """Store a batch, compacted, all of it at one time (PUB-2, COM-2).
+    def publish(self, batch: Batch, now_us: int, request_id: int = 0) -> Published:
+        """Store a batch, compacted, all of it at one time (PUB-2, COM-2): the answer to the request of that id.
 
         Raises:
             Refused: `BATCH_TOO_LARGE` for the ring (RET-6), or for all of them (RET-10), `TOPIC_FULL` (RET-9); then
@@ -140,7 +123,8 @@ class TopicController:
             self.store(batch.select(kept), now_us)
         self.published += compacted
         self.compacted += compacted
-        return Outcome(first_offset, len(kept), compacted, _bitmap(batch.count, kept) if compacted else b"")
+        dropped = _bitmap(batch.count, kept) if compacted else b""
+        return Published(request_id, first_offset, len(kept), compacted, len(self.readers), dropped)
 
     def _check_room(self, batch: Batch) -> None:
         """Refuse a batch for which somebody would lose messages (RET-9).
