@@ -198,7 +198,7 @@ class BesideModel(RuleBasedStateMachine):
         for topic in self.core.registry:
             assert len(topic.readers) == len(self.model.topics[topic.name].live)
             assert set(topic.ring._waiting) <= set(topic.readers)
-            assert len(topic.ring._entries) <= 2 * len([entry for entry in topic.ring._entries if entry]) + 1
+            assert len(topic.ring._entries) <= 2 * (len(topic.ring._entries) - topic.ring._first) + 1
         for client in self.clients:
             assert client.manager.reply_bytes == sum(map(len, client.manager._out))
 
