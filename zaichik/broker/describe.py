@@ -8,9 +8,10 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from zaichik.broker.settings import out_of_range
 from zaichik.broker.subscription import Subscription
 from zaichik.broker.topic_controller import TopicController
-from zaichik_protocol import FOREVER, Describe, ErrorCode, Kind, Refused
+from zaichik_protocol import FOREVER, Describe, Kind
 
 if TYPE_CHECKING:
     from zaichik.broker.broker import Broker
@@ -29,7 +30,7 @@ def describe(broker: "Broker", request: Describe, now_us: int) -> tuple[bool, by
         Refused: an unknown kind, or a page of nothing.
     """
     if request.limit == 0:
-        raise Refused(ErrorCode.INVALID_FIELD, "limit is 0; it must be at least 1", "limit")
+        raise out_of_range("limit", 0, "at least 1")
     match request.kind:
         case Kind.BROKER:
             more, state = False, _broker(broker, now_us)
@@ -40,7 +41,7 @@ def describe(broker: "Broker", request: Describe, now_us: int) -> tuple[bool, by
             more, readers = _page(_readers(broker), request)
             state = {"subscriptions": [_reader(*reader) for reader in readers]}
         case _:
-            raise Refused(ErrorCode.INVALID_FIELD, f"kind is {request.kind}; it must be 0 to 2", "kind")
+            raise out_of_range("kind", request.kind, "0 to 2")
     return more, json.dumps(state, ensure_ascii=False).encode()
 
 

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from zaichik.broker.describe import describe
+from zaichik.broker.settings import out_of_range
 from zaichik.broker.subscription import Subscription
 from zaichik.broker.topic_registry import OWN_TOPICS, check_name
 from zaichik_protocol import (
@@ -167,7 +168,7 @@ class SubscriptionManager:
                 "version_max",
             )
         if request.auth > 2:
-            raise Refused(ErrorCode.INVALID_FIELD, f"auth is {request.auth}; it must be 0 to 2", "auth")
+            raise out_of_range("auth", request.auth, "0 to 2")
         self.greeted = True
         self.heartbeat = bool(request.features & HEARTBEAT)
         self.client = request.client[:MAX_CLIENT_NAME]
@@ -241,13 +242,9 @@ class SubscriptionManager:
         if request.name:
             check_name(request.name, "name")
         if not 1 <= request.credit <= limits.max_credit:
-            raise Refused(
-                ErrorCode.INVALID_FIELD,
-                f"credit is {request.credit}; it must be 1 to {limits.max_credit}",
-                "credit",
-            )
+            raise out_of_range("credit", request.credit, f"1 to {limits.max_credit}")
         if request.credit_bytes == 0:
-            raise Refused(ErrorCode.INVALID_FIELD, "credit_bytes is 0; it must be at least 1", "credit_bytes")
+            raise out_of_range("credit_bytes", 0, "at least 1")
         if len(self.subscriptions) >= limits.max_subscriptions:
             raise Refused(
                 ErrorCode.TOO_MANY_SUBSCRIPTIONS,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from zaichik.broker.budget import Budget
 from zaichik.broker.compaction import CompactionWindow
 from zaichik.broker.ring import BroadcastRing
-from zaichik.broker.settings import TopicSettings
+from zaichik.broker.settings import TopicSettings, out_of_range
 from zaichik_protocol import FOREVER, Batch, ErrorCode, Overflow, Published, Refused, Start
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ class TopicController:
             case Start.TIME:
                 return ring.first_accepted_since(value)
             case _:
-                raise Refused(ErrorCode.INVALID_FIELD, f"start is {start}; it must be 0 to 3", "start")
+                raise out_of_range("start", start, "0 to 3")
 
     def attach(self, reader: Place) -> None:
         """Count a live subscription in."""
