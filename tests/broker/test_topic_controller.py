@@ -143,7 +143,7 @@ def test_without_retention_the_sweep_frees_what_lies_below_every_cursor():
     readers = [Reader(3), Reader(1)]
     publish(topic, b"0", b"1", b"2", b"3")
     for reader in readers:
-        topic.keep_for(reader)
+        topic.attach(reader, reader)
     topic.sweep(0)
     assert readable(topic) == range(1, 4)
     readers[1].needed = 4
@@ -277,7 +277,7 @@ def test_an_unknown_start_is_refused():
 def test_a_reader_can_be_counted_out_twice():
     """CLO-3."""
     topic, reader = topic_with(), Reader()
-    topic.attach(reader)
+    topic.attach(reader, reader)
     topic.ring.wait(reader, lambda: pytest.fail("woken"))
     topic.detach(reader)
     topic.detach(reader)

@@ -83,7 +83,6 @@ class Sessions:
                 "name",
             )
         session = self._sessions[topic.name, name] = Session(topic, name, position)
-        topic.keep_for(session)
         return session
 
     def forget(self, session: Session) -> None:

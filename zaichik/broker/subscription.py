@@ -76,10 +76,8 @@ class Subscription:
         self._on_ready = on_ready
         self._is_taken_over = False
         self.session = session
-        topic.attach(self)
-        if session is None:
-            topic.keep_for(self)
-        else:
+        topic.attach(self, session or self)
+        if session is not None:
             if session.reader is not None:
                 session.reader.take_over()
             session.reader, session.left_us = self, None

@@ -193,19 +193,19 @@ class TopicController:
             case _:
                 raise out_of_range("start", start, "0 to 3")
 
-    def attach(self, reader: Place) -> None:
-        """Count a live subscription in."""
+    def attach(self, reader: Place, place: Place) -> None:
+        """Count a live subscription in, which stands there: at its session, or at itself if it has no name.
+
+        From now on, what is needed there is not freed (RET-1), nor evicted if the topic may lose nothing (RET-9).
+        """
         self.readers[reader] = None
+        self.places[place] = None
 
     def detach(self, reader: Place) -> None:
         """Count a live subscription out, wherever it stands; what was kept for it is kept no more."""
         self.readers.pop(reader, None)
         self.keep_no_more(reader)
         self.ring.stop_waiting(reader)
-
-    def keep_for(self, place: Place) -> None:
-        """From now on, what is needed there is not freed (RET-1), nor evicted if the topic may lose nothing (RET-9)."""
-        self.places[place] = None
 
     def keep_no_more(self, place: Place) -> None:
         """Whoever stood there is gone."""
