@@ -66,9 +66,8 @@ class TopicController:
         self.explicit = explicit
         self.ring.capacity = settings.capacity
         self.ring.max_bytes = settings.max_bytes
-        window_ms = settings.compaction_window_ms
-        window_us = FOREVER if window_ms == FOREVER else window_ms * MICROSECONDS_PER_MS
-        self.window = CompactionWindow(window_us, settings.max_keys) if window_ms else None
+        window_us = settings.compaction_window_ms * MICROSECONDS_PER_MS
+        self.window = CompactionWindow(window_us, settings.max_keys) if window_us else None
 
     def create_again(self, pairs: tuple[tuple[int, int], ...]) -> None:
         """Accept a second CreateTopic with these settings, or refuse it (TOP-2, TOP-3).
