@@ -105,14 +105,13 @@ class BroadcastRing:
             index += 1
         return head
 
-    def append(self, batch: Batch, accepted_us: int) -> int:
-        """The offset of the batch's first message, now stored. Older ones may have gone for it.
+    def append(self, batch: Batch, accepted_us: int) -> None:
+        """Store a batch at `next_offset`. Older ones may go for it.
 
         The batch must fit an empty ring, and `accepted_us` must not be less than that of the last one.
         """
-        base = self.next_offset
-        self._entries.append(Entry(base, accepted_us, batch))
-        self._bases.append(base)
+        self._entries.append(Entry(self.next_offset, accepted_us, batch))
+        self._bases.append(self.next_offset)
         self.next_offset += batch.count
         self.bytes += len(batch.data)
         self.budget.used += len(batch.data)
@@ -121,7 +120,6 @@ class BroadcastRing:
         waiting, self._waiting = self._waiting, {}
         for wake in waiting.values():
             wake()
-        return base
 
     def _evict(self) -> None:
         """Drop the oldest messages until both bounds hold."""
