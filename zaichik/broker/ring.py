@@ -60,7 +60,8 @@ class BroadcastRing:
     Args:
         capacity: messages it holds at most.
         max_bytes: bytes of batches it holds at most.
-        budget: what all rings share; by default it has one to itself, without end. Whoever makes a ring adds it there.
+        budget: what all rings share; by default it has one to itself, without end. Whoever makes a ring adds it there,
+            and may have some of it set aside for it alone while it is empty.
 
     Attributes:
         head: the oldest offset that can be read.
@@ -85,14 +86,6 @@ class BroadcastRing:
         self.budget = budget or Budget()
         # Who waits for the next message. A dict, because it keeps order and forgets in O(1).
         self._waiting: dict[object, Callable[[], None]] = {}
-
-    def set_aside(self, size: int) -> None:
-        """Have so many bytes of the shared budget to itself. The ring must be empty.
-
-        Raises:
-            Refused: `NO_MEMORY`.
-        """
-        self.budget = self.budget.set_aside(self, size)
 
     def head_after(self, batch: Batch) -> int:
         """What would be the head if that batch was appended, for the bounds of this ring."""

@@ -61,7 +61,7 @@ class TopicController:
 
     def _apply(self, settings: TopicSettings, *, explicit: bool) -> None:
         if settings.overflow == Overflow.REJECT:
-            self.ring.set_aside(settings.max_bytes)
+            self.ring.budget = self.ring.budget.set_aside(self.ring, settings.max_bytes)
         self.settings = settings
         self.explicit = explicit
         self.ring.capacity = settings.capacity
