@@ -264,10 +264,9 @@ class SubscriptionManager:
 
     def _unsubscribe(self, request: Unsubscribe) -> None:
         subscription = self._subscription(request.subscription)
-        session = subscription.session
         self._drop(subscription)
-        if request.forget and session is not None:
-            self._broker.sessions.forget(session)
+        if request.forget and subscription.session is not None:
+            self._broker.sessions.forget(subscription.session)
 
     def _drop(self, subscription: Subscription) -> None:
         """No trace is left, neither here nor at the topic (CLO-3)."""
