@@ -137,8 +137,10 @@ class SubscriptionManager:
             case CreateTopic():
                 topic, created = self._broker.registry.create(request.topic, request.settings, now_us)
                 return TopicCreated(request.id, int(created), topic.epoch, topic.settings.pairs())
+            case Publish(producer=0):
+                return self._store(request, now_us)
             case Publish():
-                return self._publish(request, now_us)
+                return self._broker.producers.once(request, now_us, self._store)
             case Subscribe():
                 return self._subscribe(request, now_us)
             case Unsubscribe():
@@ -185,11 +187,6 @@ class SubscriptionManager:
             idle_ms=round(limits.idle_timeout * 1000) if self.heartbeat else 0,
             broker=self._broker.name,
         )
-
-    def _publish(self, request: Publish, now_us: int) -> Published:
-        if not request.producer:
-            return self._store(request, now_us)
-        return self._broker.producers.once(request, now_us, self._store)
 
     def _store(self, request: Publish, now_us: int) -> Published:
         self._check_batch(request.batch)
