@@ -88,7 +88,6 @@ class SubscriptionManager:
         self.subscriptions: dict[int, Subscription] = {}
         self.reply_bytes = self.moving = 0
         self._broker = broker
-        self._settings = broker.settings
         self._on_output = on_output
         self._out: list[bytes] = []
         self._ready: deque[Subscription] = deque()
@@ -174,7 +173,7 @@ class SubscriptionManager:
         self.greeted = True
         self.heartbeat = bool(request.features & HEARTBEAT)
         self.client = request.client[:MAX_CLIENT_NAME]
-        limits = self._settings
+        limits = self._broker.settings
         return Welcome(
             request.id,
             version=PROTOCOL_VERSION,
@@ -196,7 +195,7 @@ class SubscriptionManager:
         return topic.publish(request.batch, now_us, request.id)
 
     def _check_batch(self, batch: Batch) -> None:
-        limits = self._settings
+        limits = self._broker.settings
         if batch.size > limits.max_message:
             code = ErrorCode.MESSAGE_TOO_LARGE if batch.count == 1 else ErrorCode.BATCH_TOO_LARGE
             raise Refused(code, f"{batch.size} bytes of keys and payloads; at most {limits.max_message}", "batch")
@@ -229,7 +228,7 @@ class SubscriptionManager:
         )
 
     def _check_subscribe(self, request: Subscribe) -> None:
-        limits = self._settings
+        limits = self._broker.settings
         if request.id <= self._last_subscription:
             raise Refused(
                 ErrorCode.INVALID_FIELD,
@@ -281,7 +280,7 @@ class SubscriptionManager:
         """
         frames, self._out = self._out, []
         size, self.reply_bytes = self.reply_bytes, 0
-        while self._ready and size < self._settings.soft_output:
+        while self._ready and size < self._broker.settings.soft_output:
             subscription = self._ready.popleft()
             if subscription.id not in self.subscriptions:
                 continue  # unsubscribed while it was in the queue (UNS-1)
