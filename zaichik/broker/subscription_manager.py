@@ -325,5 +325,4 @@ class SubscriptionManager:
         self.closing = True
         for subscription in list(self.subscriptions.values()):
             self._drop(subscription)
-        self._ready.clear()
         self._on_output()
