@@ -219,7 +219,8 @@ class SubscriptionManager:
         cursor = session.committed if session is not None else topic.position(request.start, request.value, now_us)
         if request.name and session is None:
             session = sessions.open(topic, request.name, cursor)
-        subscription = Subscription(request, topic, cursor, self._queue, session)
+        who = f"subscription {request.id} of connection {self.number} (client {self.client!r})"
+        subscription = Subscription(request, topic, cursor, self._queue, who, session)
         self._last_subscription = request.id
         self.subscriptions[request.id] = subscription
         subscription.make_ready()

@@ -26,6 +26,10 @@ class Place(Protocol):
     def needed(self) -> int:
         """The oldest offset that it may still have to be sent."""
 
+    @property
+    def who(self) -> str:
+        """Whose place it is, in words."""
+
 
 class TopicController:
     """One topic. All methods are synchronous; `now_us` is the clock's reading, which never decreases.
@@ -128,15 +132,16 @@ class TopicController:
     def _check_room(self, batch: Batch) -> None:
         """Refuse a batch for which somebody would lose messages (RET-9).
 
-        Who still needs what is looked at only if the ring is full. What compaction would drop of the batch counts:
-        nothing may have changed yet if it is refused.
+        Who still needs what is looked at only if the ring is full, and who is furthest back only to tell of it. What
+        compaction would drop of the batch counts: nothing may have changed yet if it is refused.
         """
         head = self.ring.head_after(batch)
-        if head > self.ring.head and (slowest := self.needed()) < head:
+        if head > self.ring.head and self.needed() < head:
+            slowest = min(self.places, key=lambda place: place.needed)
             raise Refused(
                 ErrorCode.TOPIC_FULL,
-                f"topic {self.name!r} is full, and a reader still needs offset {max(slowest, self.ring.head)}. "
-                "Send the batch again when it has read on.",
+                f"topic {self.name!r} is full, and {slowest.who} still needs offset "
+                f"{max(slowest.needed, self.ring.head)}. Send the batch again when it has read on.",
                 "topic",
             )
 
