@@ -171,9 +171,8 @@ class BesideModel(RuleBasedStateMachine):
 
     @invariant()
     def subscriptions_agree(self):
-        described = {
-            (state["connection"], state["id"]): state for state in self.described(Kind.SUBSCRIPTIONS)["subscriptions"]
-        }
+        states = self.described(Kind.SUBSCRIPTIONS)["subscriptions"]
+        described = {(state["connection"], state["id"]): state for state in states if state["connection"]}
         known = {(c.manager.number, s.id): s for c in self.clients for s in c.model.subscriptions.values()}
         assert described.keys() == known.keys()
         for key, subscription in known.items():
@@ -191,6 +190,22 @@ class BesideModel(RuleBasedStateMachine):
             assert known_sessions.get(state["session"]) is subscription.session
 
     @invariant()
+    def names_whose_reader_is_away_agree(self):
+        states = self.described(Kind.SUBSCRIPTIONS)["subscriptions"]
+        described = {
+            (state["topic"], state["session"]): (state["committed"], state["cursor"], state["ahead"])
+            for state in states
+            if not state["connection"]
+        }
+        known = {}
+        for topic in self.model.topics.values():
+            for name, session in topic.sessions.items():
+                if not session.reader:
+                    cursor = max(session.committed, session.delivered)
+                    known[topic.name, name] = session.committed, cursor, topic.next_offset - cursor
+        assert described == known
+
+    @invariant()
     def nothing_is_left_behind(self):
         state = self.described(Kind.BROKER)
         assert state["producers"] == len(self.model.producers)
@@ -198,7 +213,7 @@ class BesideModel(RuleBasedStateMachine):
         for topic in self.core.registry:
             assert len(topic.readers) == len(self.model.topics[topic.name].live)
             assert set(topic.ring._waiting) <= set(topic.readers)
-            assert len(topic.ring._entries) <= 2 * len([entry for entry in topic.ring._entries if entry]) + 1
+            assert len(topic.ring._entries) <= 2 * (len(topic.ring._entries) - topic.ring._first) + 1
         for client in self.clients:
             assert client.manager.reply_bytes == sum(map(len, client.manager._out))
 

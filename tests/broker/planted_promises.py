@@ -175,7 +175,7 @@ def a_refused_batch_opens_windows(monkeypatch):
             real(self, batch)
         except Refused:
             if self.window is not None:
-                self.window.admit(batch.keys(), self.ring._at(self.ring._first).accepted_us)
+                self.window.admit(batch.keys(), self.ring._entries[self.ring._first].accepted_us)
             raise
 
     monkeypatch.setattr(TopicController, "_check_room", check_room)
@@ -314,9 +314,9 @@ def a_position_outlives_its_time_by_a_microsecond(monkeypatch):
 def who_was_away_twice_was_away_all_the_time(monkeypatch):
     real = Subscription.__init__
 
-    def init(self, request, topic, cursor, on_ready, session=None):
+    def init(self, request, topic, cursor, on_ready, who, session=None):
         left_us = session and session.left_us
-        real(self, request, topic, cursor, on_ready, session)
+        real(self, request, topic, cursor, on_ready, who, session)
         if session is not None:
             session.left_us = left_us
 

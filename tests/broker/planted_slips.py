@@ -82,7 +82,7 @@ SLIPS = [
          "min(now_us - self._looked_us, _LONGEST_STEP_US)", "now_us - self._looked_us", "broker/test_deadlines.py"),
     Slip("who is overdue once is cut off", f"{BROKER}/deadlines.py", "return refusal if was_overdue else None",
          "return refusal", "broker/test_deadlines.py"),
-    Slip("replies pile up", f"{BROKER}/connection.py", "if is_all or manager.reply_bytes > max_replies:", "if is_all:",
+    Slip("replies pile up", f"{BROKER}/connection.py", " and manager.reply_bytes <= max_replies:", ":",
          LIMITS),
     Slip("what comes after a Close is carried out", f"{BROKER}/subscription_manager.py",
          "        if self.closing:\n            return\n        try:", "        try:",

@@ -134,9 +134,9 @@ def test_what_does_not_fit_at_all_is_not_held():
 
 def test_who_was_the_one_that_pays_pays_no_more_when_its_bytes_are_set_aside():
     """RET-9: it was the first of those that hold nothing when a journal's batch was more than all may hold."""
-    _, (lossless, journal, other) = rings(3, 4 * SIZE)
+    budget, (lossless, journal, other) = rings(3, 4 * SIZE)
     journal.append(batch(b"x" * (5 * SIZE)), 0)
-    lossless.set_aside(2 * SIZE)
+    lossless.budget = budget.set_aside(lossless, 2 * SIZE)
     store(lossless, 2)
     store(journal, 2)
     store(other)

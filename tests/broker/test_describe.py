@@ -6,7 +6,7 @@ import pytest
 from conversation import Conversation, batch, broker_with
 
 from zaichik.broker.describe import describe
-from zaichik_protocol import FOREVER, Commit, CreateTopic, Describe, Error, ErrorCode, Kind, Publish, Subscribe
+from zaichik_protocol import FOREVER, Commit, CreateTopic, Describe, Error, ErrorCode, Kind, Lagged, Publish, Subscribe
 
 
 @pytest.fixture
@@ -105,6 +105,90 @@ def test_a_reader_waiting_for_room_for_one_message_is_waiting_for_a_commit(clien
     client.ask(Commit(0, 2, 1))
     (subscription,) = described(client, Kind.SUBSCRIPTIONS)[1]["subscriptions"]
     assert subscription["cursor"] == 2
+
+
+@pytest.fixture
+def away(client):
+    """A named subscription that was sent five messages, has settled two of them and has gone; two have come since."""
+    client.ask(CreateTopic(2, "t", ((1, FOREVER),)))
+    reader = Conversation(client.broker)
+    reader.ask(Subscribe(2, "t", "billing", credit=9))
+    client.ask(Publish(0, "t", batch(*[b""] * 5)))
+    reader.heard()
+    reader.ask(Commit(0, 2, 2))
+    client.broker.disconnect(reader.manager, "GONE")
+    client.ask(Publish(0, "t", batch(b"", b"")))
+    return client
+
+
+def test_a_named_subscription_whose_reader_is_away_tells_where_the_next_one_begins(away):
+    """CMT-3: what was delivered and not settled comes again."""
+    (subscription,) = described(away, Kind.SUBSCRIPTIONS)[1]["subscriptions"]
+    assert subscription == {
+        "name": "t#away.billing.1", "connection": 0, "client": "", "id": 0, "topic": "t", "session": "billing",
+        "start": 2, "committed": 2, "cursor": 5, "until": None,
+        "waiting_for": "its reader: away; the name is forgotten if nobody comes within 60 s",
+        "credit": 0, "credit_bytes": 0, "in_flight": 0, "in_flight_bytes": 0,
+        "delivered": 3, "skipped": 0, "ahead": 2,
+        "left_over": {},
+    }  # fmt: skip
+    assert described(away, Kind.TOPICS)[1]["topics"][0]["subscriptions"] == 0
+
+
+def test_what_it_settled_without_having_been_sent_it_does_not_come_again(client):
+    """LAG-1: it was told to have missed that."""
+    client.ask(CreateTopic(2, "t", ((1, 1),)), Publish(0, "t", batch(b"", b"")))
+    client.broker.clock.advance(1)
+    reader = Conversation(client.broker)
+    assert reader.ask(Subscribe(2, "t", "billing", start=2, value=0))[1:] == [Lagged(2, 0, 2)]
+    reader.ask(Commit(0, 2, 2))
+    client.broker.disconnect(reader.manager, "GONE")
+    client.ask(Publish(0, "t", batch(b"", b"")))
+    (state,) = described(client, Kind.SUBSCRIPTIONS)[1]["subscriptions"]
+    assert (state["committed"], state["cursor"], state["delivered"], state["ahead"]) == (2, 2, 0, 2)
+
+
+def test_it_tells_for_how_long_it_is_kept_and_is_gone_when_that_is_over(away):
+    """CMT-3: the time begins with the sweep that finds its reader away."""
+
+    def kept():
+        subscriptions = described(away, Kind.SUBSCRIPTIONS)[1]["subscriptions"]
+        return [subscription["waiting_for"].partition("within ")[2] for subscription in subscriptions]
+
+    away.broker.sweep()
+    away.broker.clock.advance(20.4)
+    assert kept() == ["40 s"]
+    away.broker.clock.advance(40)
+    assert kept() == ["0 s"]
+    away.broker.sweep()
+    assert kept() == []
+
+
+def test_when_its_reader_is_back_it_is_listed_once(away):
+    away.ask(Subscribe(9, "t", "billing"))
+    (subscription,) = described(away, Kind.SUBSCRIPTIONS)[1]["subscriptions"]
+    assert (subscription["connection"], subscription["session"], subscription["committed"]) == (1, "billing", 2)
+
+
+def test_readers_that_are_there_and_those_that_are_away_are_paged_together(client):
+    names = [("t", "b"), ("t", "a"), ("u", "a"), ("t", "x#away.y.1"), ("t#away.x", "y")]  # two of them look alike
+    for topic, name in names:
+        reader = Conversation(client.broker)
+        reader.ask(Subscribe(2, topic, name))
+        client.broker.disconnect(reader.manager, "GONE")
+    client.ask(Subscribe(2, "u"), Subscribe(3, "t"))
+    told, after, more = [], "", True
+    while more:
+        more, state = described(client, Kind.SUBSCRIPTIONS, limit=1, after=after)
+        (subscription,) = state["subscriptions"]
+        told.append((subscription["topic"], subscription["session"]))
+        assert subscription["name"] > after
+        after = subscription["name"]
+    assert len(told) == 7
+    assert set(told) == {*names, ("u", ""), ("t", "")}
+    assert told[:3] == [("t", ""), ("t", "a"), ("t", "b")]
+    (only,) = described(client, Kind.SUBSCRIPTIONS, prefix="u#away")[1]["subscriptions"]
+    assert (only["topic"], only["session"]) == ("u", "a")
 
 
 def test_pages_are_in_order_and_complete(client):

@@ -119,6 +119,46 @@ def test_a_reader_that_is_further_back_than_the_ring_needs_only_what_is_left(cli
     assert publish(client, 5) == 1
 
 
+def refusal(client):
+    """What a publish is told that finds no room."""
+    (reply,) = client.ask(Publish(3, "t", batch(b"x")))
+    assert reply.code == ErrorCode.TOPIC_FULL
+    return reply.message
+
+
+def test_a_refusal_names_the_reader_that_is_furthest_back(client):
+    fast = reading(client, credit=20)
+    reading(client, credit=2, number=7)
+    publish(client, 20)
+    fast.heard()
+    assert refusal(client) == (
+        "topic 't' is full, and subscription 7 of connection 3 (client 'somebody') still needs offset 0. "
+        "Send the batch again when it has read on."
+    )
+
+
+def test_a_refusal_names_the_first_offset_that_is_left_not_one_that_is_gone(client):
+    publish(client, 15)
+    Conversation(client.broker).tell(Subscribe(1, "t", start=Start.OFFSET, value=0))
+    assert "still needs offset 5. " in refusal(client)
+
+
+def test_a_refusal_names_a_named_reader_by_its_name_and_tells_when_it_is_away(client):
+    """CMT-3."""
+    reader = reading(client, name="billing", credit=100)
+    publish(client, 20)
+    reader.heard()
+    assert refusal(client) == (
+        "topic 't' is full, and the named subscription 'billing', read by subscription 1 of connection 2 "
+        "(client 'somebody'), still needs offset 0. Send the batch again when it has read on."
+    )
+    client.broker.disconnect(reader.manager, "GONE")
+    assert refusal(client) == (
+        "topic 't' is full, and the named subscription 'billing', whose reader is away, still needs offset 0. "
+        "Send the batch again when it has read on."
+    )
+
+
 def test_who_leaves_or_has_reached_its_end_keeps_nobody_waiting(client):
     one = reading(client)
     ended = reading(client, until=0)

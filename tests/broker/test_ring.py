@@ -27,7 +27,9 @@ def state(ring):
 def test_offsets_are_dense_and_a_batch_has_consecutive_ones():
     """PUB-2."""
     ring = BroadcastRing(100, 10**9)
-    assert [ring.append(batch(count), 0) for count in (3, 1, 2)] == [0, 3, 4]
+    for count in (3, 1, 2):
+        ring.append(batch(count), 0)
+    assert [ring.entry(offset).base for offset in range(6)] == [0, 0, 0, 3, 4, 4]
     assert state(ring) == (0, 6, 0, 0)
 
 

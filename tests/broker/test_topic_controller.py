@@ -6,8 +6,8 @@ import pytest
 from conversation import batch
 
 from zaichik.broker.settings import TopicSettings
-from zaichik.broker.topic_controller import Outcome, TopicController
-from zaichik_protocol import FOREVER, ErrorCode, Refused, Start
+from zaichik.broker.topic_controller import TopicController
+from zaichik_protocol import FOREVER, ErrorCode, Published, Refused, Start
 
 
 @dataclass(eq=False)
@@ -32,8 +32,8 @@ def readable(topic):
 
 def test_without_compaction_everything_is_stored():
     topic = topic_with()
-    assert publish(topic, (b"k", b"1"), (b"k", b"2")) == Outcome(0, 2, 0, b"")
-    assert publish(topic, b"3") == Outcome(2, 1, 0, b"")
+    assert publish(topic, (b"k", b"1"), (b"k", b"2")) == Published(0, 0, 2, 0, 0, b"")
+    assert publish(topic, b"3") == Published(0, 2, 1, 0, 0, b"")
     assert (topic.published, topic.compacted) == (3, 0)
 
 
@@ -41,7 +41,7 @@ def test_the_publisher_is_told_which_messages_were_dropped():
     """COM-2: dropped messages take no offset; the lowest bit of each byte is the first message."""
     topic = topic_with(compaction_window_ms=1)
     pairs = [(b"k", b"0"), (b"k", b"1"), (b"", b"2"), (b"l", b"3"), (b"k", b"4"), *[(b"", b"x")] * 3, (b"l", b"8")]
-    assert publish(topic, *pairs) == Outcome(0, 6, 3, bytes([0b0001_0010, 0b1]))
+    assert publish(topic, *pairs) == Published(0, 0, 6, 3, 0, bytes([0b0001_0010, 0b1]))
     assert topic.ring.entry(0).batch.payloads() == [b"0", b"2", b"3", b"x", b"x", b"x"]
     assert (topic.published, topic.compacted) == (9, 3)
 
@@ -50,8 +50,8 @@ def test_a_batch_of_which_nothing_is_stored_names_the_next_offset():
     """COM-2."""
     topic = topic_with(compaction_window_ms=1)
     publish(topic, (b"k", b"1"), b"2")
-    assert publish(topic, (b"k", b"3"), at=999) == Outcome(2, 0, 1, b"\x01")
-    assert publish(topic, (b"k", b"4"), at=1000) == Outcome(2, 1, 0, b"")
+    assert publish(topic, (b"k", b"3"), at=999) == Published(0, 2, 0, 1, 0, b"\x01")
+    assert publish(topic, (b"k", b"4"), at=1000) == Published(0, 2, 1, 0, 0, b"")
 
 
 def test_a_window_that_is_forever_lets_a_key_in_once():
@@ -143,7 +143,7 @@ def test_without_retention_the_sweep_frees_what_lies_below_every_cursor():
     readers = [Reader(3), Reader(1)]
     publish(topic, b"0", b"1", b"2", b"3")
     for reader in readers:
-        topic.keep_for(reader)
+        topic.attach(reader, reader)
     topic.sweep(0)
     assert readable(topic) == range(1, 4)
     readers[1].needed = 4
@@ -277,7 +277,7 @@ def test_an_unknown_start_is_refused():
 def test_a_reader_can_be_counted_out_twice():
     """CLO-3."""
     topic, reader = topic_with(), Reader()
-    topic.attach(reader)
+    topic.attach(reader, reader)
     topic.ring.wait(reader, lambda: pytest.fail("woken"))
     topic.detach(reader)
     topic.detach(reader)

@@ -74,9 +74,18 @@ def test_a_named_reader_is_told_by_its_name_and_what_it_needs_also_while_it_is_a
     reader.wait()
     lines = {line.partition("  ")[0]: line for line in zaichik("describe", topic).out.splitlines()}
     assert lines["overflow"].split() == ["overflow", "reject"]
-    told = zaichik("describe", topic, "--json").json["topic"]
-    assert told["needed"] <= 5
-    assert lines["needed"].endswith(f"offset {told['needed']} and what follows")
+    assert lines["subscriptions"].endswith("0, and 1 whose reader is away")
+    told = zaichik("describe", topic, "--json").json
+    assert told["topic"]["needed"] <= 5
+    assert lines["needed"].endswith(f"offset {told['topic']['needed']} and what follows")
+    (away,) = told["subscriptions"]
+    assert (away["session"], away["committed"]) == ("bill\u202eing", told["topic"]["needed"])
+    assert "subscription bill?ing" in lines
+    assert "its reader: away; the name is forgotten if nobody comes within " in lines["waiting for"]
+    assert lines["stands at"].split() == ["stands", "at", "committed", str(away["committed"])]
+    assert lines["comes again"].split()[2] == f"{away['delivered']},"
+    assert lines["ahead"].split() == ["ahead", str(away["ahead"])]
+    assert away["committed"] + away["delivered"] + away["ahead"] == 7
     zaichik("subscribe", topic, "--name", "bill\u202eing", "--forget")
     assert "needed             nothing now\n" in zaichik("describe", topic).out
 

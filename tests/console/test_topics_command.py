@@ -1,8 +1,12 @@
 """`zaichik topics`."""
 
+import re
+
 import pytest
 
 from zaichik.console import topics
+
+TITLES = "topic messages next published compacted expired evicted readers retention window bytes"
 
 pytestmark = pytest.mark.usefixtures("connected")
 
@@ -12,10 +16,30 @@ def test_a_line_for_every_topic(zaichik, topic):
     zaichik("publish", f"{topic}.a", "x", "y", "z", "--key", "k")
     zaichik("publish", f"{topic}.b", "x")
     header, *lines = zaichik("topics", f"{topic}.").out.splitlines()
-    titles = "topic messages next published compacted expired evicted readers retention window bytes"
-    assert " ".join(header.split()) == titles
+    assert " ".join(header.split()) == TITLES
     assert lines[0].split()[:10] == f"{topic}.a 1 1 3 2 0 0 0 6h 1h".split()
     assert lines[1].split()[:10] == f"{topic}.b 1 1 1 0 0 0 0 forever off".split()
+
+
+@pytest.mark.parametrize(
+    ("columns", "left_out"),
+    [
+        ("80", ["next", "retention", "window", "bytes"]),
+        ("100", ["retention", "window"]),
+        ("120", []),
+    ],
+)
+def test_on_a_narrow_terminal_columns_are_left_out_and_no_heading_is_broken(
+    zaichik, on_terminal, topic, columns, left_out
+):
+    name = f"{topic}.{'long' * 10}"
+    zaichik("publish", name, "x")
+    code, text = on_terminal("topics", topic, COLUMNS=columns, NO_COLOR="1")
+    header, first, *rest = re.sub(r"\x1b\[[\d;]*m", "", text).splitlines()
+    assert (code, header.split()) == (0, [title for title in TITLES.split() if title not in left_out])
+    assert name.startswith(first.split()[0])
+    told = " ".join(" ".join(rest).split())
+    assert f"no room for {', '.join(left_out)}: make the terminal wider" in told if left_out else "room" not in told
 
 
 def test_json(zaichik, topic):

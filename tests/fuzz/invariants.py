@@ -40,7 +40,8 @@ def _check_topic(topic):
     assert topic.published == ring.next_offset + topic.compacted
     assert ring.head == ring.expired + ring.evicted
     assert 0 <= ring.next_offset - ring.head <= settings.capacity
-    alive = [entry for entry in ring._entries if entry]
+    alive = ring._entries[ring._first :]
+    assert not any(entry.batch.data for entry in ring._entries[: ring._first]), "dead entries hold no bytes"
     assert ring.bytes == sum(len(entry.batch.data) for entry in alive) <= settings.max_bytes
     assert len(ring._entries) == len(ring._bases) <= 2 * len(alive) + 1, "dead entries are forgotten"
     assert all(one.end == next_.base and one.accepted_us <= next_.accepted_us for one, next_ in pairwise(alive))

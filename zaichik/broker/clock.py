@@ -16,7 +16,6 @@ class Clock(Protocol):
 
     def now_us(self) -> int:
         """Microseconds since 1970; never less than the last time."""
-        ...
 
 
 class SystemClock:

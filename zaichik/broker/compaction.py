@@ -21,7 +21,7 @@ class CompactionWindow:
     """Which keys are inside a window.
 
     Args:
-        window_us: length in microseconds; `FOREVER` for one that never closes.
+        window_us: length in microseconds; from `FOREVER` on it never closes.
         max_keys: windows remembered at most; the oldest is forgotten first (COM-6).
 
     Attributes:
@@ -59,7 +59,7 @@ class CompactionWindow:
 
     def close(self, now_us: int) -> None:
         """Forget the windows that are over at `now_us`."""
-        if self._window_us == FOREVER:
+        if self._window_us >= FOREVER:
             return
         opened = self._opened_us
         while opened and next(iter(opened.values())) + self._window_us <= now_us:

@@ -203,12 +203,11 @@ class Connection:
             # Part of a frame may be on its way: nothing that could be said now would be understood.
             return f"{ErrorCode.SLOW_CONSUMER.name}: it read nothing for {self._broker.settings.write_timeout:g} s"
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError) as error:
-            reason = f"GONE: {type(error).__name__}"
             # What it sent before is still carried out (CLO-1). The reader's own sends see to the replies: they fail.
             self._is_idle = True
             self._room.set()
             await self._read_all.wait()
-            return reason
+            return f"GONE: {type(error).__name__}"
         with anyio.move_on_after(LINGER_SECONDS):
             await self._read_all.wait()
         return manager.reason

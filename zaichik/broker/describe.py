@@ -5,12 +5,17 @@ bug of the broker, and this is where it would show.
 """
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from zaichik.broker.clock import MICROSECONDS
+from zaichik.broker.session import Session
+from zaichik.broker.settings import out_of_range
 from zaichik.broker.subscription import Subscription
 from zaichik.broker.topic_controller import TopicController
-from zaichik_protocol import FOREVER, Describe, ErrorCode, Kind, Refused
+from zaichik_protocol import FOREVER, Describe, Kind
 
 if TYPE_CHECKING:
     from zaichik.broker.broker import Broker
@@ -29,7 +34,7 @@ def describe(broker: "Broker", request: Describe, now_us: int) -> tuple[bool, by
         Refused: an unknown kind, or a page of nothing.
     """
     if request.limit == 0:
-        raise Refused(ErrorCode.INVALID_FIELD, "limit is 0; it must be at least 1", "limit")
+        raise out_of_range("limit", 0, "at least 1")
     match request.kind:
         case Kind.BROKER:
             more, state = False, _broker(broker, now_us)
@@ -37,10 +42,10 @@ def describe(broker: "Broker", request: Describe, now_us: int) -> tuple[bool, by
             more, topics = _page({topic.name: topic for topic in broker.registry}, request)
             state = {"topics": [_topic(topic, now_us) for topic in topics]}
         case Kind.SUBSCRIPTIONS:
-            more, readers = _page(_readers(broker), request)
-            state = {"subscriptions": [_reader(*reader) for reader in readers]}
+            more, readers = _page(_readers(broker, now_us), request)
+            state = {"subscriptions": [tell() for tell in readers]}
         case _:
-            raise Refused(ErrorCode.INVALID_FIELD, f"kind is {request.kind}; it must be 0 to 2", "kind")
+            raise out_of_range("kind", request.kind, "0 to 2")
     return more, json.dumps(state, ensure_ascii=False).encode()
 
 
@@ -97,13 +102,18 @@ def _topic(topic: TopicController, now_us: int) -> State:
     }
 
 
-def _readers(broker: "Broker") -> dict[str, tuple[str, "SubscriptionManager", Subscription]]:
+def _readers(broker: "Broker", now_us: int) -> dict[str, Callable[[], State]]:
     # Topic first, so that a prefix finds a topic's readers; the numbers padded, so that names sort.
-    readers = {}
+    readers: dict[str, Callable[[], State]] = {}
     for manager in broker.managers.values():
         for subscription in manager.subscriptions.values():
             name = f"{subscription.topic.name}#{manager.number:08}.{subscription.id:010}"
-            readers[name] = name, manager, subscription
+            readers[name] = partial(_reader, name, manager, subscription)
+    for session in broker.sessions.away():
+        away_us = 0 if session.left_us is None else now_us - session.left_us
+        # The length of the topic's name tells one apart from all others, as both names may hold a # and a dot.
+        name = f"{session.topic.name}#away.{session.name}.{len(session.topic.name)}"
+        readers[name] = partial(_away, name, session, broker.settings.session_ttl - away_us / MICROSECONDS)
     return readers
 
 
@@ -130,6 +140,26 @@ def _reader(name: str, manager: "SubscriptionManager", subscription: Subscriptio
         "skipped": skipped,
         "ahead": ahead,
         "left_over": {"next_offset - start - delivered - skipped - ahead": since_start - delivered - skipped - ahead},
+    }
+
+
+def _away(name: str, session: Session, seconds: float) -> State:
+    """A named subscription whose reader is away, kept for so long: where the next reader of that name will begin."""
+    cursor = max(session.committed, session.delivered)  # who has skipped and settled more than it was delivered
+    return {
+        "name": name,
+        **dict.fromkeys(("connection", "id", "credit", "credit_bytes", "in_flight", "in_flight_bytes", "skipped"), 0),
+        "client": "",
+        "topic": session.topic.name,
+        "session": session.name,
+        "start": session.committed,
+        "committed": session.committed,
+        "cursor": cursor,
+        "until": None,
+        "waiting_for": f"its reader: away; the name is forgotten if nobody comes within {max(seconds, 0):.0f} s",
+        "delivered": cursor - session.committed,
+        "ahead": session.topic.ring.next_offset - cursor,
+        "left_over": {},
     }
 
 

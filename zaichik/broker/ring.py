@@ -51,13 +51,17 @@ class Entry:
         return self.base + self.batch.count
 
 
+_DEAD = Entry(0, 0, Batch(b"", 0))  # stands where an entry was, so that its bytes are free
+
+
 class BroadcastRing:
     """The messages of one topic, from `head` up to, not including, `next_offset`.
 
     Args:
         capacity: messages it holds at most.
         max_bytes: bytes of batches it holds at most.
-        budget: what all rings share; by default it has one to itself, without end. Whoever makes a ring adds it there.
+        budget: what all rings share; by default it has one to itself, without end. Whoever makes a ring adds it there,
+            and may have some of it set aside for it alone while it is empty.
 
     Attributes:
         head: the oldest offset that can be read.
@@ -76,40 +80,31 @@ class BroadcastRing:
         self.bytes = 0
         self.evicted = 0
         self.expired = 0
-        self._entries: list[Entry | None] = []  # None: dead
+        self._entries: list[Entry] = []
         self._bases: list[int] = []
         self._first = 0  # index of the first entry that is not dead
         self.budget = budget or Budget()
         # Who waits for the next message. A dict, because it keeps order and forgets in O(1).
         self._waiting: dict[object, Callable[[], None]] = {}
 
-    def set_aside(self, size: int) -> None:
-        """Have so many bytes of the shared budget to itself. The ring must be empty.
-
-        Raises:
-            Refused: `NO_MEMORY`.
-        """
-        self.budget = self.budget.set_aside(self, size)
-
     def head_after(self, batch: Batch) -> int:
         """What would be the head if that batch was appended, for the bounds of this ring."""
         head = max(self.head, self.next_offset + batch.count - self.capacity)
         too_much, index = self.bytes + len(batch.data) - self.max_bytes, self._first
         while too_much > 0:
-            entry = self._at(index)
+            entry = self._entries[index]
             too_much -= len(entry.batch.data)
             head = max(head, entry.end)
             index += 1
         return head
 
-    def append(self, batch: Batch, accepted_us: int) -> int:
-        """The offset of the batch's first message, now stored. Older ones may have gone for it.
+    def append(self, batch: Batch, accepted_us: int) -> None:
+        """Store a batch at `next_offset`. Older ones may go for it.
 
         The batch must fit an empty ring, and `accepted_us` must not be less than that of the last one.
         """
-        base = self.next_offset
-        self._entries.append(Entry(base, accepted_us, batch))
-        self._bases.append(base)
+        self._entries.append(Entry(self.next_offset, accepted_us, batch))
+        self._bases.append(self.next_offset)
         self.next_offset += batch.count
         self.bytes += len(batch.data)
         self.budget.used += len(batch.data)
@@ -118,32 +113,28 @@ class BroadcastRing:
         waiting, self._waiting = self._waiting, {}
         for wake in waiting.values():
             wake()
-        return base
 
     def _evict(self) -> None:
         """Drop the oldest messages until both bounds hold."""
         before = self.head
         self._drop_below(max(self.head, self.next_offset - self.capacity))
         while self.bytes > self.max_bytes:
-            self._drop_below(self._at(self._first).end)
+            self._drop_below(self._entries[self._first].end)
         self.evicted += self.head - before
 
     def evict_oldest(self, *, leaving: int) -> bool:
         """Drop the oldest batch, as evicted, if there are more than so many; whether there were (RET-6)."""
         if len(self._entries) - self._first <= leaving:
             return False
-        end = self._at(self._first).end
+        end = self._entries[self._first].end
         self.evicted += end - self.head
         self._drop_below(end)
         return True
 
     def expire_accepted_until(self, limit_us: int) -> None:
         """Drop every message accepted at or before `limit_us`, as expired."""
-        while self.head < self.next_offset:
-            entry = self._at(self._first)
-            if entry.accepted_us > limit_us:
-                break
-            self.expire_below(entry.end)
+        while self.head < self.next_offset and self._entries[self._first].accepted_us <= limit_us:
+            self.expire_below(self._entries[self._first].end)
 
     def expire_below(self, offset: int) -> None:
         """Drop every message below `offset`, as expired."""
@@ -153,13 +144,11 @@ class BroadcastRing:
 
     def entry(self, offset: int) -> Entry:
         """The entry that holds `offset`, which must be readable."""
-        return self._at(bisect_right(self._bases, offset, lo=self._first) - 1)
+        return self._entries[bisect_right(self._bases, offset, lo=self._first) - 1]
 
     def first_accepted_since(self, time_us: int) -> int:
         """The first readable offset accepted at `time_us` or later; `next_offset` if there is none."""
-        index = bisect_right(
-            self._entries, time_us - 1, lo=self._first, key=lambda entry: entry.accepted_us if entry else -1
-        )
+        index = bisect_right(self._entries, time_us - 1, lo=self._first, key=lambda entry: entry.accepted_us)
         return max(self.head, self._bases[index]) if index < len(self._bases) else self.next_offset
 
     def wait(self, waiter: object, wake: Callable[[], None]) -> None:
@@ -173,21 +162,15 @@ class BroadcastRing:
         """Forget a waiter, if it is one."""
         self._waiting.pop(waiter, None)
 
-    def _at(self, index: int) -> Entry:
-        entry = self._entries[index]
-        if entry is None:  # pragma: no cover (the head never points at a dead entry)
-            raise IndexError("this entry is gone")
-        return entry
-
     def _drop_below(self, offset: int) -> None:
         self.head = offset
         while self._first < len(self._entries):
-            entry = self._at(self._first)
+            entry = self._entries[self._first]
             if entry.end > offset:
                 break
             self.bytes -= len(entry.batch.data)
             self.budget.used -= len(entry.batch.data)
-            self._entries[self._first] = None
+            self._entries[self._first] = _DEAD
             self._first += 1
         if self._first * 2 > len(self._entries):
             del self._entries[: self._first], self._bases[: self._first]

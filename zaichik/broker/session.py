@@ -49,6 +49,12 @@ class Session:
         """The oldest offset that it may still have to be sent."""
         return self.committed
 
+    @property
+    def who(self) -> str:
+        """Its name and its reader, in words."""
+        reader = "whose reader is away" if self.reader is None else f"read by {self.reader.who}"
+        return f"the named subscription {self.name!r}, {reader},"
+
 
 class Sessions:
     """All named subscriptions of the broker, whether or not their reader is there.
@@ -83,7 +89,6 @@ class Sessions:
                 "name",
             )
         session = self._sessions[topic.name, name] = Session(topic, name, position)
-        topic.keep_for(session)
         return session
 
     def forget(self, session: Session) -> None:
@@ -91,12 +96,14 @@ class Sessions:
         del self._sessions[session.topic.name, session.name]
         session.topic.keep_no_more(session)
 
+    def away(self) -> list[Session]:
+        """Those whose reader is away."""
+        return [session for session in self._sessions.values() if session.reader is None]
+
     def sweep(self, now_us: int) -> None:
         """Forget those whose reader has been away for too long. Called once a second."""
         ttl_us = self._settings.session_ttl * 1_000_000
-        for session in list(self._sessions.values()):
-            if session.reader is not None:
-                continue
+        for session in self.away():
             if session.left_us is None:
                 session.left_us = now_us
             elif now_us - session.left_us >= ttl_us:

@@ -9,6 +9,11 @@ KIB = 1024
 MIB = 1024 * KIB
 
 
+def out_of_range(name: str, value: int, allowed: str, field: str = "") -> Refused:
+    """How a number of a request is refused, in the field of its name unless another one is given."""
+    return Refused(ErrorCode.INVALID_FIELD, f"{name} is {value}; it must be {allowed}", field or name)
+
+
 @dataclass(frozen=True, slots=True)
 class TopicSettings:
     """What a topic was created with (TOP-2). Attribute names are those of the wire's settings.
@@ -48,13 +53,10 @@ class TopicSettings:
             name = Setting(number).name.lower()
             if name in values:
                 raise Refused(ErrorCode.INVALID_FIELD, f"{name} is named twice", "settings")
-            if value not in _RANGES[number] and not (value == FOREVER and name.endswith("_ms")):
-                raise Refused(
-                    ErrorCode.INVALID_FIELD,
-                    f"{name} is {value}; it must be {_RANGES[number].start} to {_RANGES[number].stop - 1}"
-                    + (", or forever" if name.endswith("_ms") else ""),
-                    "settings",
-                )
+            allowed = _RANGES[number]
+            or_forever = ", or forever" if name.endswith("_ms") else ""
+            if value not in allowed and not (value == FOREVER and or_forever):
+                raise out_of_range(name, value, f"{allowed.start} to {allowed.stop - 1}{or_forever}", "settings")
             values[name] = value
         return replace(self, **values)
 

@@ -38,10 +38,12 @@ class Subscription:
         topic: the topic read.
         cursor: the first offset to read.
         on_ready: called when `take` may have something again; see `make_ready`.
+        who: whose it is, in words.
         session: the position it takes over, if it has a name (CMT-3).
 
     Attributes:
         id: the number of the Subscribe.
+        who: see above.
         start: where it began.
         cursor: the next offset to be delivered.
         committed: everything below is settled.
@@ -58,10 +60,12 @@ class Subscription:
         topic: TopicController,
         cursor: int,
         on_ready: Callable[["Subscription"], None],
+        who: str,
         session: Session | None = None,
     ) -> None:
         self.id = request.id
         self.topic = topic
+        self.who = who
         self.credit = request.credit
         self.credit_bytes = request.credit_bytes
         self.until = request.until
@@ -76,10 +80,8 @@ class Subscription:
         self._on_ready = on_ready
         self._is_taken_over = False
         self.session = session
-        topic.attach(self)
-        if session is None:
-            topic.keep_for(self)
-        else:
+        topic.attach(self, session or self)
+        if session is not None:
             if session.reader is not None:
                 session.reader.take_over()
             session.reader, session.left_us = self, None

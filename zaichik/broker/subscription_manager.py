@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from zaichik.broker.describe import describe
+from zaichik.broker.settings import out_of_range
 from zaichik.broker.subscription import Subscription
 from zaichik.broker.topic_registry import OWN_TOPICS, check_name
 from zaichik_protocol import (
@@ -87,7 +88,6 @@ class SubscriptionManager:
         self.subscriptions: dict[int, Subscription] = {}
         self.reply_bytes = self.moved = 0
         self._broker = broker
-        self._settings = broker.settings
         self._on_output = on_output
         self._out: list[bytes] = []
         self._ready: deque[Subscription] = deque()
@@ -136,8 +136,10 @@ class SubscriptionManager:
             case CreateTopic():
                 topic, created = self._broker.registry.create(request.topic, request.settings, now_us)
                 return TopicCreated(request.id, int(created), topic.epoch, topic.settings.pairs())
+            case Publish(producer=0):
+                return self._store(request, now_us)
             case Publish():
-                return self._publish(request, now_us)
+                return self._broker.producers.once(request, now_us, self._store)
             case Subscribe():
                 return self._subscribe(request, now_us)
             case Unsubscribe():
@@ -167,11 +169,11 @@ class SubscriptionManager:
                 "version_max",
             )
         if request.auth > 2:
-            raise Refused(ErrorCode.INVALID_FIELD, f"auth is {request.auth}; it must be 0 to 2", "auth")
+            raise out_of_range("auth", request.auth, "0 to 2")
         self.greeted = True
         self.heartbeat = bool(request.features & HEARTBEAT)
         self.client = request.client[:MAX_CLIENT_NAME]
-        limits = self._settings
+        limits = self._broker.settings
         return Welcome(
             request.id,
             version=PROTOCOL_VERSION,
@@ -185,21 +187,15 @@ class SubscriptionManager:
             broker=self._broker.name,
         )
 
-    def _publish(self, request: Publish, now_us: int) -> Published:
-        if not request.producer:
-            return self._store(request, now_us)
-        return self._broker.producers.once(request, now_us, self._store)
-
     def _store(self, request: Publish, now_us: int) -> Published:
         self._check_batch(request.batch)
         topic = self._broker.registry.get_or_create(request.topic, now_us)
         if topic.name.startswith(OWN_TOPICS):
             raise Refused(ErrorCode.INVALID_FIELD, f"only the broker publishes to {topic.name!r}", "topic")
-        done = topic.publish(request.batch, now_us)
-        return Published(request.id, done.first_offset, done.stored, done.compacted, len(topic.readers), done.dropped)
+        return topic.publish(request.batch, now_us, request.id)
 
     def _check_batch(self, batch: Batch) -> None:
-        limits = self._settings
+        limits = self._broker.settings
         if batch.size > limits.max_message:
             code = ErrorCode.MESSAGE_TOO_LARGE if batch.count == 1 else ErrorCode.BATCH_TOO_LARGE
             raise Refused(code, f"{batch.size} bytes of keys and payloads; at most {limits.max_message}", "batch")
@@ -223,7 +219,8 @@ class SubscriptionManager:
         cursor = session.committed if session is not None else topic.position(request.start, request.value, now_us)
         if request.name and session is None:
             session = sessions.open(topic, request.name, cursor)
-        subscription = Subscription(request, topic, cursor, self._queue, session)
+        who = f"subscription {request.id} of connection {self.number} (client {self.client!r})"
+        subscription = Subscription(request, topic, cursor, self._queue, who, session)
         self._last_subscription = request.id
         self.subscriptions[request.id] = subscription
         subscription.make_ready()
@@ -232,7 +229,7 @@ class SubscriptionManager:
         )
 
     def _check_subscribe(self, request: Subscribe) -> None:
-        limits = self._settings
+        limits = self._broker.settings
         if request.id <= self._last_subscription:
             raise Refused(
                 ErrorCode.INVALID_FIELD,
@@ -242,13 +239,9 @@ class SubscriptionManager:
         if request.name:
             check_name(request.name, "name")
         if not 1 <= request.credit <= limits.max_credit:
-            raise Refused(
-                ErrorCode.INVALID_FIELD,
-                f"credit is {request.credit}; it must be 1 to {limits.max_credit}",
-                "credit",
-            )
+            raise out_of_range("credit", request.credit, f"1 to {limits.max_credit}")
         if request.credit_bytes == 0:
-            raise Refused(ErrorCode.INVALID_FIELD, "credit_bytes is 0; it must be at least 1", "credit_bytes")
+            raise out_of_range("credit_bytes", 0, "at least 1")
         if len(self.subscriptions) >= limits.max_subscriptions:
             raise Refused(
                 ErrorCode.TOO_MANY_SUBSCRIPTIONS,
@@ -268,10 +261,9 @@ class SubscriptionManager:
 
     def _unsubscribe(self, request: Unsubscribe) -> None:
         subscription = self._subscription(request.subscription)
-        session = subscription.session
         self._drop(subscription)
-        if request.forget and session is not None:
-            self._broker.sessions.forget(session)
+        if request.forget and subscription.session is not None:
+            self._broker.sessions.forget(subscription.session)
 
     def _drop(self, subscription: Subscription) -> None:
         """No trace is left, neither here nor at the topic (CLO-3)."""
@@ -289,7 +281,7 @@ class SubscriptionManager:
         """
         frames, self._out = self._out, []
         size, self.reply_bytes = self.reply_bytes, 0
-        while self._ready and size < self._settings.soft_output:
+        while self._ready and size < self._broker.settings.soft_output:
             subscription = self._ready.popleft()
             if subscription.id not in self.subscriptions:
                 continue  # unsubscribed while it was in the queue (UNS-1)
@@ -334,5 +326,4 @@ class SubscriptionManager:
         self.closing = True
         for subscription in list(self.subscriptions.values()):
             self._drop(subscription)
-        self._ready.clear()
         self._on_output()

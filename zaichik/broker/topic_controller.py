@@ -5,14 +5,13 @@ Retention decides how long a message can be read (`expire`), compaction whether 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from zaichik.broker.budget import Budget
 from zaichik.broker.compaction import CompactionWindow
 from zaichik.broker.ring import BroadcastRing
-from zaichik.broker.settings import TopicSettings
-from zaichik_protocol import FOREVER, Batch, ErrorCode, Overflow, Refused, Start
+from zaichik.broker.settings import TopicSettings, out_of_range
+from zaichik_protocol import FOREVER, Batch, ErrorCode, Overflow, Published, Refused, Start
 
 if TYPE_CHECKING:
     from zaichik.broker.journal import Journal
@@ -27,21 +26,9 @@ class Place(Protocol):
     def needed(self) -> int:
         """The oldest offset that it may still have to be sent."""
 
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of a published batch.
-
-    Attributes:
-        first_offset: of the first message stored; the next one to come if none was.
-        stored, compacted: messages kept, and dropped by compaction.
-        dropped: bit i is set if message i was dropped (the lowest bit of each byte first); empty if none was.
-    """
-
-    first_offset: int
-    stored: int
-    compacted: int
-    dropped: bytes
+    @property
+    def who(self) -> str:
+        """Whose place it is, in words."""
 
 
 class TopicController:
@@ -78,14 +65,13 @@ class TopicController:
 
     def _apply(self, settings: TopicSettings, *, explicit: bool) -> None:
         if settings.overflow == Overflow.REJECT:
-            self.ring.set_aside(settings.max_bytes)
+            self.ring.budget = self.ring.budget.set_aside(self.ring, settings.max_bytes)
         self.settings = settings
         self.explicit = explicit
         self.ring.capacity = settings.capacity
         self.ring.max_bytes = settings.max_bytes
-        window_ms = settings.compaction_window_ms
-        window_us = FOREVER if window_ms == FOREVER else window_ms * MICROSECONDS_PER_MS
-        self.window = CompactionWindow(window_us, settings.max_keys) if window_ms else None
+        window_us = settings.compaction_window_ms * MICROSECONDS_PER_MS
+        self.window = CompactionWindow(window_us, settings.max_keys) if window_us else None
 
     def create_again(self, pairs: tuple[tuple[int, int], ...]) -> None:
         """Accept a second CreateTopic with these settings, or refuse it (TOP-2, TOP-3).
@@ -109,8 +95,8 @@ class TopicController:
                 "settings",
             )
 
-    def publish(self, batch: Batch, now_us: int) -> Outcome:
-        """Store a batch, compacted, all of it at one time (PUB-2, COM-2).
+    def publish(self, batch: Batch, now_us: int, request_id: int = 0) -> Published:
+        """Store a batch, compacted, all of it at one time (PUB-2, COM-2): the answer to the request of that id.
 
         Raises:
             Refused: `BATCH_TOO_LARGE` for the ring (RET-6), or for all of them (RET-10), `TOPIC_FULL` (RET-9); then
@@ -140,20 +126,22 @@ class TopicController:
             self.store(batch.select(kept), now_us)
         self.published += compacted
         self.compacted += compacted
-        return Outcome(first_offset, len(kept), compacted, _bitmap(batch.count, kept) if compacted else b"")
+        dropped = _bitmap(batch.count, kept) if compacted else b""
+        return Published(request_id, first_offset, len(kept), compacted, len(self.readers), dropped)
 
     def _check_room(self, batch: Batch) -> None:
         """Refuse a batch for which somebody would lose messages (RET-9).
 
-        Who still needs what is looked at only if the ring is full. What compaction would drop of the batch counts:
-        nothing may have changed yet if it is refused.
+        Who still needs what is looked at only if the ring is full, and who is furthest back only to tell of it. What
+        compaction would drop of the batch counts: nothing may have changed yet if it is refused.
         """
         head = self.ring.head_after(batch)
-        if head > self.ring.head and (slowest := self.needed()) < head:
+        if head > self.ring.head and self.needed() < head:
+            slowest = min(self.places, key=lambda place: place.needed)
             raise Refused(
                 ErrorCode.TOPIC_FULL,
-                f"topic {self.name!r} is full, and a reader still needs offset {max(slowest, self.ring.head)}. "
-                "Send the batch again when it has read on.",
+                f"topic {self.name!r} is full, and {slowest.who} still needs offset "
+                f"{max(slowest.needed, self.ring.head)}. Send the batch again when it has read on.",
                 "topic",
             )
 
@@ -207,21 +195,21 @@ class TopicController:
             case Start.TIME:
                 return ring.first_accepted_since(value)
             case _:
-                raise Refused(ErrorCode.INVALID_FIELD, f"start is {start}; it must be 0 to 3", "start")
+                raise out_of_range("start", start, "0 to 3")
 
-    def attach(self, reader: Place) -> None:
-        """Count a live subscription in."""
+    def attach(self, reader: Place, place: Place) -> None:
+        """Count a live subscription in, which stands there: at its session, or at itself if it has no name.
+
+        From now on, what is needed there is not freed (RET-1), nor evicted if the topic may lose nothing (RET-9).
+        """
         self.readers[reader] = None
+        self.places[place] = None
 
     def detach(self, reader: Place) -> None:
         """Count a live subscription out, wherever it stands; what was kept for it is kept no more."""
         self.readers.pop(reader, None)
         self.keep_no_more(reader)
         self.ring.stop_waiting(reader)
-
-    def keep_for(self, place: Place) -> None:
-        """From now on, what is needed there is not freed (RET-1), nor evicted if the topic may lose nothing (RET-9)."""
-        self.places[place] = None
 
     def keep_no_more(self, place: Place) -> None:
         """Whoever stood there is gone."""

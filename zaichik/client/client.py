@@ -177,7 +177,7 @@ class Client:
         return [state async for page in self._describe(Kind.TOPICS, prefix) for state in page["topics"]]
 
     async def subscriptions(self, prefix: str = "") -> list[dict[str, Any]]:
-        """The state of every subscription to a topic whose name begins so; see `docs/describe.md`."""
+        """The state of every subscription to a topic whose name begins so, live or named; see `docs/describe.md`."""
         return [state async for page in self._describe(Kind.SUBSCRIPTIONS, prefix) for state in page["subscriptions"]]
 
     async def _describe(self, kind: Kind, prefix: str) -> AsyncIterator[dict[str, Any]]:

@@ -16,7 +16,7 @@ DESCRIPTION = """\
 Without TOPIC: the broker's state and limits, and why connections have ended. With TOPIC: its settings, where all its
 messages went, as sums that must come out even, and for each of its subscriptions where it stands and what it is
 waiting for, which is the first thing to look at when messages do not arrive. "needed" is the oldest offset that a
-reader may still have to be sent. If no subscription stands there, a named one does whose reader is away.
+reader may still have to be sent. Named subscriptions are there also while their reader is away.
 """
 
 EPILOG = """\
@@ -54,9 +54,13 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
     elif wanted is None:
         _show_broker(console, broker)
     else:
-        _show_topic(console, topics[0])
+        _show_topic(console, topics[0], away=sum(not _is_there(reader) for reader in readers))
         for reader in readers:
-            _show_subscription(console, reader)
+            console.print()
+            if _is_there(reader):
+                _show_subscription(console, reader)
+            else:
+                _show_away(console, reader)
     return 0
 
 
@@ -75,7 +79,12 @@ def _show_broker(console: Console, state: dict[str, Any]) -> None:
     screen.print_table(console, limits.table(state["limits"], state["topic_defaults"]))
 
 
-def _show_topic(console: Console, state: dict[str, Any]) -> None:
+def _is_there(subscription: dict[str, Any]) -> bool:
+    """Whether somebody reads there. If not, it is a name whose reader is away."""
+    return bool(subscription["connection"])
+
+
+def _show_topic(console: Console, state: dict[str, Any], *, away: int) -> None:
     n = {name: f"{value:,}" for name, value in state.items() if isinstance(value, int)}
     held = f"offsets {n['head']} to {state['next_offset'] - 1:,}, {show_size(state['bytes'])}"
     needed = f"offset {n['needed']} and what follows" if state["needed"] < state["next_offset"] else "nothing now"
@@ -87,7 +96,7 @@ def _show_topic(console: Console, state: dict[str, Any]) -> None:
         ("published", f"{n['published']} = stored {n['stored']} + compacted {n['compacted']}"),
         ("stored", f"{n['stored']} = resident {n['resident']} + expired {n['expired']} + evicted {n['evicted']}"),
         ("open windows", f"{n['open_windows']}, forgotten {n['forgotten_windows']}"),
-        ("subscriptions", state["subscriptions"]),
+        ("subscriptions", n["subscriptions"] + (f", and {away:,} whose reader is away" if away else "")),
     ]
     screen.print_rows(console, f"topic {state['name']}", pairs + topic_settings.rows(state["settings"]))
     _show_imbalance(console, state)
@@ -108,11 +117,20 @@ def _show_subscription(console: Console, state: dict[str, Any]) -> None:
     ]
     if state["session"]:
         pairs.insert(0, ("session", _printable(state["session"])))
-    console.print()
     who = _printable(state["client"]) or "a client without a name"
     title = f"subscription {state['id']} of connection {state['connection']}: {who}"
     screen.print_rows(console, title, pairs)
     _show_imbalance(console, state)
+
+
+def _show_away(console: Console, state: dict[str, Any]) -> None:
+    pairs: list[screen.Row] = [
+        ("waiting for", state["waiting_for"]),
+        ("stands at", f"committed {state['committed']:,}"),
+        ("comes again", f"{state['delivered']:,}, delivered before and not settled"),
+        ("ahead", state["ahead"]),
+    ]
+    screen.print_rows(console, f"subscription {_printable(state['session'])}", pairs)
 
 
 def _show_imbalance(console: Console, state: dict[str, Any]) -> None:

@@ -24,6 +24,11 @@ examples:
 """
 
 
+GAP = 2  # letters between two columns
+NAME_WIDTH = 20  # letters of a topic's name that have room in any case
+FIRST_TO_GO = ("window", "retention", "next", "bytes", "expired")
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `zaichik topics`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
@@ -39,7 +44,7 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
     if arguments.json:
         screen.print_json(topics)
     elif topics:
-        screen.print_table(console, _table(topics))
+        _show(console, topics)
         for sentence in filter(None, map(imbalance, topics)):
             console.print(Text(f"!! {sentence}", "bold red"), soft_wrap=True)
     else:
@@ -47,24 +52,54 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-def _table(topics: list[dict[str, Any]]) -> Table:
+def _show(console: Console, topics: list[dict[str, Any]]) -> None:
+    """A table of them; on a terminal without the columns that find no room there."""
+    rows = [_row(topic) for topic in topics]
+    shown = _that_fit(rows, console.width) if console.is_terminal else list(rows[0])
     table = Table(header_style="bold", box=None, pad_edge=False)
-    table.add_column("topic", overflow="fold", style="cyan")
-    for name in ("messages", "next", "published", "compacted", "expired", "evicted", "readers"):
-        table.add_column(name, justify="right", overflow="fold")
-    for name in ("retention", "window", "bytes"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for topic in topics:
-        settings = topic["settings"]
-        counts = ("resident", "next_offset", "published", "compacted", "expired", "evicted", "subscriptions")
-        table.add_row(
-            Text(topic["name"]),
-            *(screen.number(topic[count]) for count in counts),
-            show_duration(settings["retention_ttl_ms"]),
-            show_duration(settings["compaction_window_ms"]) if settings["compaction_window_ms"] else "off",
-            show_size(topic["bytes"]),
-        )
-    return table
+    for name in shown:
+        if name == "topic":
+            table.add_column(name, overflow="fold", style="cyan")
+        else:
+            table.add_column(name, justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(*(Text(row[name]) for name in shown))
+    screen.print_table(console, table)
+    if left_out := [name for name in rows[0] if name not in shown]:
+        screen.remark(f"no room for {', '.join(left_out)}: make the terminal wider, or see zaichik describe TOPIC")
+
+
+def _row(topic: dict[str, Any]) -> dict[str, str]:
+    settings = topic["settings"]
+    window_ms = settings["compaction_window_ms"]
+    return {
+        "topic": topic["name"],
+        "messages": screen.number(topic["resident"]),
+        "next": screen.number(topic["next_offset"]),
+        "published": screen.number(topic["published"]),
+        "compacted": screen.number(topic["compacted"]),
+        "expired": screen.number(topic["expired"]),
+        "evicted": screen.number(topic["evicted"]),
+        "readers": screen.number(topic["subscriptions"]),
+        "retention": show_duration(settings["retention_ttl_ms"]),
+        "window": show_duration(window_ms) if window_ms else "off",
+        "bytes": show_size(topic["bytes"]),
+    }
+
+
+def _that_fit(rows: list[dict[str, str]], width: int) -> list[str]:
+    """The columns there is room for: those that tell least of lost messages are the first to go.
+
+    A long topic's name is folded before that, down to `NAME_WIDTH`.
+    """
+    shown = list(rows[0])
+    widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in shown}
+    widths["topic"] = min(widths["topic"], NAME_WIDTH)
+    for name in FIRST_TO_GO:
+        if sum(widths[name] + GAP for name in shown) - GAP <= width:
+            break
+        shown.remove(name)
+    return shown
 
 
 def imbalance(state: dict[str, Any]) -> str:
