@@ -214,8 +214,7 @@ class Connection:
 
     def _take_turn(self) -> bool:
         """Send what is next, as far as the socket takes it at once; False if there is nothing to say."""
-        pieces = self._manager.turn(self._broker.clock.now_us())
-        if pieces:
+        if pieces := self._manager.turn(self._broker.clock.now_us()):
             self._unsent = self._stream.send_pieces_nowait(pieces)
         return bool(pieces)
 

@@ -107,7 +107,7 @@ class SubscriptionManager:
         except Refused as refusal:
             self.refuse(refusal, request.id, request.TYPE)
             return
-        self.moved += isinstance(request, Publish | Commit)
+        self.moved += isinstance(request, (Publish, Commit))
         if request.id != 0:  # id 0 asks for silence
             self._send(reply)
 
