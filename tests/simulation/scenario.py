@@ -14,6 +14,8 @@ from zaichik_protocol import FOREVER, CreateTopic, Overflow
 from .client import Lost, connected
 from .guests import GUESTS
 from .inspection import Inspector, check_nothing_left, check_reasons
+from .our_client import OurPublisher, OurReader
+from .overheard import clients_live_in
 from .publisher import Publisher
 from .reader import Reader
 from .topic_ledger import TopicLedger
@@ -65,7 +67,7 @@ def run(seed):
 def make_world(seed):
     """The broker's settings and the topics: everything small, so that every limit is reached."""
     settings = BrokerSettings(
-        max_message=2 * KIB, max_batch=16, max_frame=4 * KIB, max_connections=14, max_topics=6, max_subscriptions=6,
+        max_message=2 * KIB, max_batch=16, max_frame=4 * KIB, max_connections=20, max_topics=6, max_subscriptions=6,
         soft_output=4 * KIB, max_replies=2 * KIB,
     )  # fmt: skip
     world = World(seed, settings, [])
@@ -120,7 +122,8 @@ class _Cast:
             if self.random.random() < 0.3:
                 background.group.start_soon(self._stop_after, self.random.choice([3, 30, 100]))
                 guests.append(sipper)  # who would keep the broker from stopping
-            await self._all_come_and_go(guests)
+            with clients_live_in(world, background.group):
+                await self._all_come_and_go(guests)
             if not world.is_stopping:
                 await trio.sleep(world.settings.session_ttl + 5)  # by then, the last connection was given up, too
                 if world.broker.sessions:
@@ -170,11 +173,14 @@ class _Cast:
 
     async def _all_come_and_go(self, guests):
         world, random, names = self.world, self.random, list(self.world.topics)
+        ours = world.random("who uses our client")
         async with trio.open_nursery() as others:
             others.start_soon(self._act, Reader(world, "witness", names, is_auditor=True).run)
             for number in range(random.randint(2, 4)):
                 reader = Reader(world, f"reader-{number}", random.sample(names, random.randint(1, 3)))
                 others.start_soon(self._act, reader.run)
+            for number in range(ours.randint(0, 2)):
+                others.start_soon(self._act, OurReader(world, f"our-reader-{number}", ours.choice(names)).run)
             for number, guest in enumerate(guests):
                 name = f"{guest.__name__}-{number}"
                 act = partial(self._visit, guest, name, world.random(name))
@@ -183,6 +189,9 @@ class _Cast:
                 for number in range(random.randint(1, 3)):
                     publisher = Publisher(world, f"publisher-{number}", random.sample(names, random.randint(1, 5)))
                     publishers.start_soon(self._act, publisher.run)
+                for number in range(ours.randint(0, 2)):
+                    ours_too = OurPublisher(world, f"our-publisher-{number}", ours.choice(names))
+                    publishers.start_soon(self._act, ours_too.run)
             world.is_published = True
             await self._act(Reader(world, "latecomer", names, is_auditor=True).run)
 
