@@ -5,7 +5,7 @@ the host's name is that of the actor who uses it. What it sends is read where it
 connections has the same book as one of a raw client, and so the broker is held to its promises here, too. What the
 client makes of it all, and tells its user, is judged by `our_client`.
 
-A connection lasts for a while, or forever, or until just after a request: then the answer never comes.
+After any frame, whichever way it went, the connection may be cut: often that is between a request and its answer.
 """
 
 from contextlib import ExitStack, contextmanager
@@ -30,7 +30,7 @@ MAY_FAIL = {
     Publish: {ErrorCode.TOPIC_FULL, ErrorCode.SEQUENCE_GAP},
     Commit: {ErrorCode.NOT_IN_FLIGHT},  # what was delivered before a cut and not yet again
 }
-CUT_AFTER_REQUEST = 0.03  # how likely
+CUT_AFTER_FRAME = 0.03  # how likely
 COMMIT_SECONDS = 1.0  # instead of 0.1: whole minutes pass here, and a commit that has no news costs time, too
 
 
@@ -40,13 +40,13 @@ class OverheardSocket(SimulatedSocket):
     Args:
         incoming, outgoing, number: see `SimulatedSocket`.
         book: the `ConnectionLedger`.
-        on_request: called after each request.
+        on_frame: called after each frame, of either side.
     """
 
-    def __init__(self, incoming, outgoing, number, book, on_request):
+    def __init__(self, incoming, outgoing, number, book, on_frame):
         super().__init__(incoming, outgoing, number)
         self._book = book
-        self._on_request = on_request
+        self._on_frame = on_frame
         self._decoder = FrameDecoder.for_broker()
 
     def send_nowait(self, data):
@@ -64,7 +64,7 @@ class OverheardSocket(SimulatedSocket):
         elif isinstance(request, Publish):
             batch = _batch_of(request, world.topics[request.topic])
         self._book.ask(request, expects=MAY_FAIL.get(type(request), ()), batch=batch)
-        self._on_request(self)
+        self._on_frame(self)
 
     async def receive(self, max_bytes=RECEIVE_BYTES):
         try:
@@ -74,7 +74,8 @@ class OverheardSocket(SimulatedSocket):
                 self._book.hear_the_end()
             raise
         with self._judging():
-            list(self._book.hear(data))  # its frames are the client's business
+            for _ in self._book.hear(data):  # what it says is the client's business
+                self._on_frame(self)
         return data
 
     @contextmanager
@@ -107,13 +108,13 @@ def clients_live_in(world, tasks):
     random = world.random("our clients")
 
     def cut_some(socket):
-        if random.random() < CUT_AFTER_REQUEST:
+        if random.random() < CUT_AFTER_FRAME:
             tasks.start_soon(_cut, socket, random.choice([0, 0.001, 0.1]))
 
     async def connect(host, _port):
         await trio.lowlevel.checkpoint()
         book = ConnectionLedger(world, host)
-        kind = partial(OverheardSocket, book=book, on_request=cut_some)
+        kind = partial(OverheardSocket, book=book, on_frame=cut_some)
         socket = world.listener.connect(random, world.weather(random), book.say, kind)
         world.met(socket.number, book)
         tasks.start_soon(_cut, socket, world.cut_after(random))

@@ -24,6 +24,7 @@ from .trouble import TROUBLE, sipper
 from .world import World
 
 LONGEST = 5000  # simulated seconds: what has not ended by then never will
+OUR_CLIENT_EVERY = 5  # worlds: one with it takes about twice the time of one without
 DRAIN = 1  # simulated seconds on top of the drain timeout
 LINES_BEFORE, LINES_AFTER = 40, 3  # of the trace around an anomaly
 
@@ -173,14 +174,13 @@ class _Cast:
 
     async def _all_come_and_go(self, guests):
         world, random, names = self.world, self.random, list(self.world.topics)
-        ours = world.random("who uses our client")
         async with trio.open_nursery() as others:
             others.start_soon(self._act, Reader(world, "witness", names, is_auditor=True).run)
             for number in range(random.randint(2, 4)):
                 reader = Reader(world, f"reader-{number}", random.sample(names, random.randint(1, 3)))
                 others.start_soon(self._act, reader.run)
-            for number in range(ours.randint(0, 2)):
-                others.start_soon(self._act, OurReader(world, f"our-reader-{number}", ours.choice(names)).run)
+            for act in self._of_our_client(OurReader):
+                others.start_soon(self._act, act)
             for number, guest in enumerate(guests):
                 name = f"{guest.__name__}-{number}"
                 act = partial(self._visit, guest, name, world.random(name))
@@ -189,11 +189,20 @@ class _Cast:
                 for number in range(random.randint(1, 3)):
                     publisher = Publisher(world, f"publisher-{number}", random.sample(names, random.randint(1, 5)))
                     publishers.start_soon(self._act, publisher.run)
-                for number in range(ours.randint(0, 2)):
-                    ours_too = OurPublisher(world, f"our-publisher-{number}", ours.choice(names))
-                    publishers.start_soon(self._act, ours_too.run)
+                for act in self._of_our_client(OurPublisher):
+                    publishers.start_soon(self._act, act)
             world.is_published = True
             await self._act(Reader(world, "latecomer", names, is_auditor=True).run)
+
+    def _of_our_client(self, kind):
+        """What those who use it do, if this is one of its worlds: all with two topics, one of which may be full."""
+        world = self.world
+        if world.seed % OUR_CLIENT_EVERY:
+            return
+        topics = ["full", world.random("topic of our client").choice(list(world.topics))]
+        random = world.random(kind.__name__)
+        for number in range(random.randint(1, 2)):
+            yield kind(world, f"{kind.__name__}-{number}", random.choice(topics)).run
 
     async def _visit(self, guest, name, random):
         await trio.sleep(random.choice([0, 1, 10, 40]))
