@@ -35,23 +35,24 @@ class _Program:
         self.topic = world.topics[topic]
 
     async def run(self):
-        """Do what it came for. A client that is connected never fails; only to get that far may take several."""
-        while True:
+        """Do what it came for, with one client after the other; only the first connection of each may fail."""
+        while not self.is_done and not self.world.is_stopping:
             try:
                 async with zaichik.connect(self.name, 1, name=self.name) as client:
                     await self.use(client)
-                return
             except (zaichik.ConnectFailed, zaichik.TooManyConnections):
-                if self.world.is_stopping:
-                    return
                 await trio.sleep(1)
             except zaichik.ZaichikError as error:
-                if self.world.is_stopping:
-                    return
-                raise Anomaly("P5", f"{self.name} is told {error!r}") from error
+                if not self.world.is_stopping:
+                    raise Anomaly("P5", f"{self.name} is told {error!r}") from error
+
+    @property
+    def is_done(self):
+        """Whether there is no more to do."""
+        raise NotImplementedError
 
     async def use(self, client):
-        """What it came for."""
+        """Do some of it."""
         raise NotImplementedError
 
 
@@ -64,9 +65,13 @@ class OurPublisher(_Program):
         self._serial = 0
         self._publish = self.random.choice([self._as_batch, self._one_by_one, self._as_stream])
 
+    @property
+    def is_done(self):
+        return not self._left
+
     async def use(self, client):
         random = self.random
-        while self._left and not self.world.is_stopping:
+        while not self.is_done and not self.world.is_stopping:
             self._left -= 1
             async with trio.open_nursery() as together:
                 for _ in range(random.choice([1, 1, 5])):
@@ -78,17 +83,19 @@ class OurPublisher(_Program):
         messages, patience = self._messages(), LONGEST_REFUSED
         if self.random.random() < 0.1:
             patience = self.random.choice([0, 0.05, 1])
+        problem = None
         try:
-            with trio.move_on_after(patience):
+            with trio.move_on_after(patience) as giving_up:
                 self._check(messages, await self._publish(client, messages))
-                return
-            if patience == LONGEST_REFUSED:
-                raise Anomaly("P5", f"{self.name} waits for the answer to {messages} for {patience} s")
+            if giving_up.cancelled_caught and patience == LONGEST_REFUSED:
+                problem = Anomaly("P5", f"{self.name} waits for the answer to {messages} for {patience} s")
         except Anomaly as anomaly:
-            self.world.fail(anomaly)
+            problem = anomaly
         except zaichik.ZaichikError as error:
             if not self.world.is_stopping:
-                self.world.fail(Anomaly("P5", f"{self.name} cannot publish: {error!r}"))
+                problem = Anomaly("P5", f"{self.name} cannot publish: {error!r}")
+        if problem:
+            self.world.fail(problem)
 
     def _messages(self):
         messages = []
@@ -131,37 +138,36 @@ class OurReader(_Program):
         self._cursor = None  # the next offset to come
         self._settled = 0  # what lies below may be settled, and nothing else
 
-    async def use(self, client):
-        while not self._is_done:
-            await self._read(client)
-
     @property
-    def _is_done(self):
+    def is_done(self):
         return self.world.is_published and self._cursor is not None and self._cursor >= self.topic.acked_end
 
-    async def _read(self, client):
-        """Follow the topic to its end, or for some while."""
-        random, start, patience = self.random, self._cursor, None
-        credit = random.choice([1, 10, 1000])
-        subscription = client.subscribe(
-            self.topic.name, start="earliest" if start is None else start, credit=credit, name=self._session, events=True
-        )
-        async with subscription as messages:
+    async def use(self, client):
+        start = "earliest" if self._cursor is None else self._cursor
+        credit = self.random.choice([1, 10, 1000])
+        async with client.subscribe(
+            self.topic.name, start=start, credit=credit, name=self._session, events=True
+        ) as messages:
             self._begin(messages)
-            while not self._is_done and random.random() > 0.01:
-                self._settled = self._cursor  # by the step to the next one
-                with trio.move_on_after(random.choice([1, 10])):
-                    self._take(item := await anext(messages))
-                    patience = None
-                    if isinstance(item, zaichik.Message) and random.random() < 0.05:
-                        self._settled = self._cursor
-                        await messages.commit(item)
-                if self.world.is_published:
-                    patience = patience or trio.current_time() + PATIENCE
-                    if trio.current_time() > patience:
-                        raise Anomaly("P5", f"{self.name} was given nothing for {PATIENCE} s, and is at {self._cursor}")
-                if random.random() < 0.1:
-                    await trio.sleep(random.choice([0.05, 1]))
+            await self._follow(messages)
+
+    async def _follow(self, messages):
+        """Read to the topic's end, or for some while."""
+        random, patience = self.random, None
+        while not self.is_done and random.random() > 0.01:
+            self._settled = self._cursor  # by the step to the next one
+            with trio.move_on_after(random.choice([1, 10])):
+                self._take(item := await anext(messages))
+                patience = None
+                if isinstance(item, zaichik.Message) and random.random() < 0.05:
+                    self._settled = self._cursor
+                    await messages.commit(item)
+            if self.world.is_published:
+                patience = patience or trio.current_time() + PATIENCE
+                if trio.current_time() > patience:
+                    raise Anomaly("P5", f"{self.name} was given nothing for {PATIENCE} s, and is at {self._cursor}")
+            if random.random() < 0.1:
+                await trio.sleep(random.choice([0.05, 1]))
 
     def _begin(self, messages):
         """Whether it may begin there: a name at what it has not settled, everything else where it asked to."""

@@ -1,4 +1,7 @@
-"""Does the simulation find anything? Bugs are planted into the real broker and client, one at a time, and it must find each."""
+"""Does the simulation find anything?
+
+Bugs are planted into the real broker, and into our client, one at a time, and it must find each.
+"""
 
 import pytest
 
