@@ -1,9 +1,10 @@
 """Bugs for the simulation to find in our own client: each a slip in what must go well when a connection is lost.
 
-They are planted as those of `planted_bugs` are, and join its table: `BUGS` holds all of both.
+They are planted as those of `planted_bugs` are, and are in a table of their own: only some worlds have our client.
 """
 
 from dataclasses import replace
+from functools import partial
 
 from zaichik.client.connection import Connection
 from zaichik.client.inbox import Inbox
@@ -12,9 +13,11 @@ from zaichik.client.link import Link
 from zaichik.client.subscription import Subscription
 from zaichik_protocol import ErrorCode, Start
 
-from .planted_bugs import BUGS, around, bug
+from . import planted_bugs
+from .planted_bugs import around
 
-__all__ = ["BUGS"]
+BUGS = {}
+bug = partial(planted_bugs.bug, table=BUGS)
 
 
 # -- publishing ------------------------------------------------------------------------------------------------

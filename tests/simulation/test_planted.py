@@ -5,17 +5,25 @@ Bugs are planted into the real broker, and into our client, one at a time, and i
 
 import pytest
 
-from simulation.planted_client_bugs import BUGS
-from simulation.scenario import OUR_CLIENT_EVERY, run
+from simulation import planted_bugs, planted_client_bugs
+from simulation.scenario import has_our_client, run
 
-# The list of `test_simulation`, those with our client first: most are found by the first of these.
-SEEDS = sorted(range(30), key=lambda seed: seed % OUR_CLIENT_EVERY)
+SEEDS = range(30)  # the list of `test_simulation`; most are found by its first
 
 
-@pytest.mark.parametrize("name", BUGS)
-def test_every_planted_bug_is_caught_and_named(name, monkeypatch):
-    plant, promises = BUGS[name]
+def assert_caught(bug, seeds, monkeypatch):
+    plant, promises = bug
     plant(monkeypatch)
-    outcome = next(filter(lambda outcome: outcome.anomaly, map(run, SEEDS)), None)
-    assert outcome is not None, f"{len(SEEDS)} seeds show nothing"
+    outcome = next(filter(lambda outcome: outcome.anomaly, map(run, seeds)), None)
+    assert outcome is not None, "no seed shows anything"
     assert outcome.anomaly.promise in promises, outcome.report()
+
+
+@pytest.mark.parametrize("name", planted_bugs.BUGS)
+def test_every_planted_bug_is_caught_and_named(name, monkeypatch):
+    assert_caught(planted_bugs.BUGS[name], SEEDS, monkeypatch)
+
+
+@pytest.mark.parametrize("name", planted_client_bugs.BUGS)
+def test_every_bug_planted_into_our_client_is_caught_and_named(name, monkeypatch):
+    assert_caught(planted_client_bugs.BUGS[name], filter(has_our_client, SEEDS), monkeypatch)
