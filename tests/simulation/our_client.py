@@ -106,9 +106,13 @@ class OurPublisher(_Program):
         return messages
 
     def _check(self, messages, told):
+        """Whether the messages are where the program is told, and in its order."""
         places = [self.topic.place_told(payload) for _, payload in messages]
         if told != places:
             raise Anomaly("P3", f"{self.name} is told that {messages} are at {told}, and they are at {places}")
+        stored = [place for place in places if place is not None]
+        if stored != sorted(stored):
+            raise Anomaly("P1", f"{self.name} has published {messages} in this order, and they are at {places}")
 
     async def _as_batch(self, client, messages):
         result = await client.publish_batch(self.topic.name, [(key or None, payload) for key, payload in messages])

@@ -67,7 +67,7 @@ def half_a_frame_of_the_last_socket_is_kept(monkeypatch):
 # -- reading ---------------------------------------------------------------------------------------------------
 
 
-@bug("P2")
+@bug("P2", "P3")
 def what_was_not_given_out_is_not_asked_for_again(monkeypatch):
     def make(real):
         def again(self):
