@@ -24,7 +24,7 @@ from .trouble import TROUBLE, sipper
 from .world import World
 
 LONGEST = 5000  # simulated seconds: what has not ended by then never will
-OUR_CLIENT_EVERY = 5  # seeds: a world with it takes about twice the time of one without
+OUR_CLIENT_EVERY = 10  # seeds: a world with it takes more than twice the time of one without
 DRAIN = 1  # simulated seconds on top of the drain timeout
 LINES_BEFORE, LINES_AFTER = 40, 3  # of the trace around an anomaly
 
