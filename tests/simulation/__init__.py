@@ -5,10 +5,12 @@ and how late, who stops reading, whose cable is pulled, which task runs first. S
 runs shows every time once its seed is known, and a run can be read afterwards, line by line. Nobody waits for time to
 pass, either: when all tasks wait, the clock jumps to the next thing that happens.
 
-The broker is the real one, from `Server` down. Only the sockets below it and the clock are replaced.
+The broker is the real one, from `Server` down. Only the sockets below it and the clock are replaced. In some worlds our
+own client lives, too, in the same way; all other clients speak raw frames.
 
 Reading order: `trace` (what happened), `network` (sockets in memory), `topic_ledger`, `session_ledger` and
 `subscription_ledger` (the promises, as a bookkeeper sees them), `connection_ledger` (what was asked, said and heard),
-`client`, `publisher`, `reader`, `guests` and `trouble` (the actors), `inspection` (looks inside the broker), `world`,
-`scenario`. (The ledger of `tests/chaos` is a smaller one: of what clients alone can know.)
+`client`, `publisher`, `reader`, `guests` and `trouble` (the actors), `overheard` and `our_client` (our own client, and
+programs that use it), `inspection` (looks inside the broker), `world`, `scenario`. (The ledger of `tests/chaos` is a
+smaller one: of what clients alone can know.)
 """

@@ -92,12 +92,20 @@ class ConnectionLedger:
                 acked_end = world.topics[request.topic].acked_end
                 if request.name:
                     claim = world.session(request).claims = world.session(request).claims + 1
-            case Commit() if request.subscription in self.subscriptions:
-                self.subscriptions[request.subscription].commits(request)
+            case Commit():
+                self._commits(request)
             case Unsubscribe(forget=True) if session := self.subscriptions[request.subscription].session:
                 session.is_forgotten()
         if request.id:
             self._asked.append(Asked(request, frozenset(expects), batch, acked_end, claim))
+
+    def _commits(self, request):
+        if request.subscription in self.subscriptions:
+            self.subscriptions[request.subscription].commits(request)
+            return
+        for asked in self._asked:  # right behind the Subscribe: carried out with it, if anything is
+            if isinstance(asked.request, Subscribe) and asked.request.id == request.subscription and asked.claim:
+                self.world.session(asked.request).asks(request.next)
 
     def hear(self, data):
         """These bytes have reached the client; the frames they complete."""
@@ -223,3 +231,6 @@ class ConnectionLedger:
         if session is not None:
             session.begins(subscription, reply, now_us, world.settings.session_ttl * 1_000_000)
         subscription.check_start(world.next_offset(topic.name), asked.acked_end, now_us)
+        for behind in self._asked:
+            if isinstance(behind.request, Commit) and behind.request.subscription == request.id:
+                subscription.commits(behind.request)

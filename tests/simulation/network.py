@@ -226,8 +226,8 @@ class SimulatedListener:
         self._is_open = True
         self.connections = 0
 
-    def connect(self, random, weather, on_said):
-        """The client's end of a new connection.
+    def connect(self, random, weather, on_said, kind=SimulatedSocket):
+        """The client's end of a new connection, of that kind.
 
         Raises:
             ConnectionRefusedError: nobody listens any more.
@@ -237,7 +237,7 @@ class SimulatedListener:
         self.connections += 1
         up, down = Pipe(random, weather), Pipe(random, weather)
         self._give.send_nowait(SimulatedSocket(up, down, self.connections, on_said))
-        return SimulatedSocket(down, up, self.connections)
+        return kind(down, up, self.connections)
 
     async def serve(self, handler, tasks):
         async for socket in self._take:

@@ -26,11 +26,11 @@ from zaichik_protocol import Unsubscribed
 BUGS = {}
 
 
-def bug(*promises):
+def bug(*promises, table=BUGS):
     """Breaks these promises, one of which must be named."""
 
     def register(plant):
-        BUGS[plant.__name__] = plant, promises
+        table[plant.__name__] = plant, promises
         return plant
 
     return register

@@ -14,6 +14,8 @@ from zaichik_protocol import FOREVER, CreateTopic, Overflow
 from .client import Lost, connected
 from .guests import GUESTS
 from .inspection import Inspector, check_nothing_left, check_reasons
+from .our_client import OurPublisher, OurReader
+from .overheard import clients_live_in
 from .publisher import Publisher
 from .reader import Reader
 from .topic_ledger import TopicLedger
@@ -22,6 +24,7 @@ from .trouble import TROUBLE, sipper
 from .world import World
 
 LONGEST = 5000  # simulated seconds: what has not ended by then never will
+OUR_CLIENT_EVERY = 10  # seeds: a world with it takes more than twice the time of one without
 DRAIN = 1  # simulated seconds on top of the drain timeout
 LINES_BEFORE, LINES_AFTER = 40, 3  # of the trace around an anomaly
 
@@ -62,10 +65,15 @@ def run(seed):
         return trio.run(_live, seed, clock=trio.testing.MockClock(autojump_threshold=0))
 
 
+def has_our_client(seed):
+    """Whether our own client lives in that world, among all the others."""
+    return seed % OUR_CLIENT_EVERY == OUR_CLIENT_EVERY - 1
+
+
 def make_world(seed):
     """The broker's settings and the topics: everything small, so that every limit is reached."""
     settings = BrokerSettings(
-        max_message=2 * KIB, max_batch=16, max_frame=4 * KIB, max_connections=14, max_topics=6, max_subscriptions=6,
+        max_message=2 * KIB, max_batch=16, max_frame=4 * KIB, max_connections=20, max_topics=6, max_subscriptions=6,
         soft_output=4 * KIB, max_replies=2 * KIB,
     )  # fmt: skip
     world = World(seed, settings, [])
@@ -120,7 +128,8 @@ class _Cast:
             if self.random.random() < 0.3:
                 background.group.start_soon(self._stop_after, self.random.choice([3, 30, 100]))
                 guests.append(sipper)  # who would keep the broker from stopping
-            await self._all_come_and_go(guests)
+            with clients_live_in(world, background.group):
+                await self._all_come_and_go(guests)
             if not world.is_stopping:
                 await trio.sleep(world.settings.session_ttl + 5)  # by then, the last connection was given up, too
                 if world.broker.sessions:
@@ -175,6 +184,8 @@ class _Cast:
             for number in range(random.randint(2, 4)):
                 reader = Reader(world, f"reader-{number}", random.sample(names, random.randint(1, 3)))
                 others.start_soon(self._act, reader.run)
+            for act in self._of_our_client(OurReader):
+                others.start_soon(self._act, act)
             for number, guest in enumerate(guests):
                 name = f"{guest.__name__}-{number}"
                 act = partial(self._visit, guest, name, world.random(name))
@@ -183,8 +194,20 @@ class _Cast:
                 for number in range(random.randint(1, 3)):
                     publisher = Publisher(world, f"publisher-{number}", random.sample(names, random.randint(1, 5)))
                     publishers.start_soon(self._act, publisher.run)
+                for act in self._of_our_client(OurPublisher):
+                    publishers.start_soon(self._act, act)
             world.is_published = True
             await self._act(Reader(world, "latecomer", names, is_auditor=True).run)
+
+    def _of_our_client(self, kind):
+        """What those who use it do, if this is one of its worlds: all with two topics, one of which may be full."""
+        world = self.world
+        if not has_our_client(world.seed):
+            return
+        topics = ["full", world.random("topic of our client").choice(list(world.topics))]
+        random = world.random(kind.__name__)
+        for number in range(random.randint(1, 2)):
+            yield kind(world, f"{kind.__name__}-{number}", random.choice(topics)).run
 
     async def _visit(self, guest, name, random):
         await trio.sleep(random.choice([0, 1, 10, 40]))

@@ -27,7 +27,7 @@ def test_every_promise_is_kept(seed):
 
 def test_a_seed_is_one_history_whatever_the_process():
     """Byte for byte, also where sets and dicts of strings come in another order."""
-    seed = 5
+    seed = 9  # our client is there, too
     script = f"from tests.simulation.scenario import run; print(run({seed}).trace.digest())"
     digests = {run(seed).trace.digest()}
     for hash_seed in ("1", "2"):

@@ -80,6 +80,10 @@ class TopicLedger:
             assert payload not in self._sent, "payloads are unique"
             self._sent[payload] = batch, index
 
+    def sent_batch(self, payload):
+        """The batch that was sent with this payload; None if none was."""
+        return self._sent.get(payload, (None, 0))[0]
+
     # -- what is said ----------------------------------------------------------------------------------------
 
     def published(self, batch, reply, now_us):
@@ -150,11 +154,27 @@ class TopicLedger:
     def _name(self, batch, index):
         return batch.messages[index][1].partition(b" ")[0].decode()
 
+    def place_told(self, payload):
+        """The offset that was acknowledged for the message with this payload; None: that it was dropped.
+
+        Raises:
+            Anomaly: nobody has acknowledged it.
+        """
+        batch, index = self._sent.get(payload, (None, 0))
+        if batch is None or batch.answer is None:
+            raise Anomaly("P3", f"{self.name}: {payload[:40]!r} was not acknowledged, and its publisher is told it was")
+        return batch.offsets.get(index)
+
     # -- what may be gone ------------------------------------------------------------------------------------
 
     def batch(self, offset):
         """The batch of that message; None if nobody has said."""
         return self._at.get(offset, (None, 0))[0]
+
+    def message(self, offset):
+        """The key and the payload that have this offset; None if nobody has said."""
+        batch, index = self._at.get(offset, (None, 0))
+        return batch and batch.messages[index]
 
     def accepted_us(self, offset):
         """When that message was accepted; None if nobody has said so."""

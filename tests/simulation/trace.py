@@ -37,7 +37,7 @@ PROMISES = {
     "CMT-1": "no more in flight than was asked for",
     "COM-2": "of each window the first is kept",
     "ERR": "every request has one answer, and it is the right one",
-    "BUG": "the broker knows of no bug of its own",
+    "BUG": "nobody warns of a bug of its own",
 }
 
 

@@ -1,0 +1,131 @@
+"""Bugs for the simulation to find in our own client: each a slip in what must go well when a connection is lost.
+
+They are planted as those of `planted_bugs` are, and are in a table of their own: only some worlds have our client.
+"""
+
+from dataclasses import replace
+from functools import partial
+
+from zaichik.client.connection import Connection
+from zaichik.client.inbox import Inbox
+from zaichik.client.lanes import Lane
+from zaichik.client.link import Link
+from zaichik.client.subscription import Subscription
+from zaichik_protocol import ErrorCode, Start
+
+from . import planted_bugs
+from .planted_bugs import around
+
+BUGS = {}
+bug = partial(planted_bugs.bug, table=BUGS)
+
+
+# -- publishing ------------------------------------------------------------------------------------------------
+
+
+@bug("P1", "P3")
+def what_is_sent_again_gets_a_new_number(monkeypatch):
+    around(monkeypatch, Connection, "_send_again", lambda real: lambda self, *, is_new: real(self, is_new=True))
+
+
+@bug("P5")
+def what_waits_for_an_answer_is_not_sent_again(monkeypatch):
+    def make(real):
+        def send_again(self, *, is_new):
+            waiting, self._pending = self._pending, {}
+            real(self, is_new=is_new)
+            self._pending |= waiting
+
+        return send_again
+
+    around(monkeypatch, Connection, "_send_again", make)
+
+
+@bug("P5")
+def who_publishes_is_told_of_gaps(monkeypatch):
+    def make(real):
+        def comes_back(self, request, error):
+            return real(self, request, error) and error.code != ErrorCode.SEQUENCE_GAP
+
+        return comes_back
+
+    around(monkeypatch, Lane, "_comes_back", make)
+
+
+@bug("P2", "P5", "ERR")
+def half_a_frame_of_the_last_socket_is_kept(monkeypatch):
+    def make(real):
+        async def write(self):  # the first thing that happens on a socket
+            self._decoder = self.kept = getattr(self, "kept", self._decoder)
+            await real(self)
+
+        return write
+
+    around(monkeypatch, Link, "_write", make)
+
+
+# -- reading ---------------------------------------------------------------------------------------------------
+
+
+@bug("P2", "P3")
+def what_was_not_given_out_is_not_asked_for_again(monkeypatch):
+    def make(real):
+        def again(self):
+            delivered = self.delivered
+            request = real(self)
+            return request and replace(request, value=max(request.value, delivered))
+
+        return again
+
+    around(monkeypatch, Inbox, "again", make)
+
+
+@bug("P2")
+def after_a_loss_only_what_is_new_is_asked_for(monkeypatch):
+    def make(real):
+        def again(self):
+            request = real(self)
+            return request and replace(request, start=Start.LATEST, value=0)
+
+        return again
+
+    around(monkeypatch, Inbox, "again", make)
+
+
+@bug("P2")
+def what_comes_again_is_given_out_again(monkeypatch):
+    def make(real):
+        def take_messages(self, frame):
+            self._inbox.taken = 0
+            real(self, frame)
+
+        return take_messages
+
+    around(monkeypatch, Subscription, "_take_messages", make)
+
+
+@bug("P2")
+def the_message_in_hand_is_committed(monkeypatch):
+    """At most once, where at least once was promised."""
+
+    def make(real):
+        def commit_settled(self):
+            self._stepped, in_hand = max(self._stepped, self._inbox.taken), self._message
+            self._message = None
+            real(self)
+            self._message = in_hand
+
+        return commit_settled
+
+    around(monkeypatch, Subscription, "commit_settled", make)
+
+
+@bug("P2")
+def a_program_is_not_told_of_lag(monkeypatch):
+    def make(real):
+        def take_lag(self, event):
+            real(self, event)
+
+        return take_lag
+
+    around(monkeypatch, Subscription, "_take_lag", make)
