@@ -8,12 +8,11 @@ from subprocess import CompletedProcess
 
 import pytest
 from rich.console import Console
+from small import JAVA
 
 from zaichik.console import demo, demo_statistics
 
 pytestmark = pytest.mark.anyio
-
-JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # what makes long runs fast takes longer than such a short one
 
 COUNTED = {"published": 1785, "stored": 1631, "compacted": 154}  # on two days
 SIX_HOURS = {"window_us": 6 * 3_600_000_000, "winner": "first", "messages": 1785, "kept": 1631, "differing": 154,
@@ -55,7 +54,7 @@ def statistics(account):
 @pytest.mark.unmeasured  # the statistics have tests of their own
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])  # what is awaited is another program, which takes its time
 async def test_spark_and_the_broker_count_the_same(monkeypatch):
-    monkeypatch.setenv("JDK_JAVA_OPTIONS", JAVA)
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", JAVA)  # half the processor time
     code, text = await shown()
     assert code == 0
     assert "Spark counts 1,785 published, 1,631 stored, 154 compacted" in text
