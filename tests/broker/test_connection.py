@@ -277,42 +277,90 @@ async def test_a_client_that_has_sent_much_at_once_lets_others_have_their_turn(t
     assert turn <= frames
 
 
-MOVING, IDLE, REFUSED = Publish(0, "t", batch(b"")), Ping(0), Commit(0, 77, 1)
+FRAMES, TAKES = 1200, 0.001  # of one test, and seconds each of them takes
+MOVING, PING = Publish(0, "t", batch(b"")), Ping(0)
+REFUSED, SETTLES_NOTHING = Commit(0, 77, 1), Commit(0, 2, 0)
+AGAIN = Publish(0, "t", batch(b""), producer=5)
+AT_ONCE = 0.5  # seconds of the broker's time
 
 
 @pytest.mark.parametrize(
-    ("frames", "takes", "rest"),
+    ("frames", "idle"),
     [
-        ([IDLE] * FRAMES_AT_ONCE, 10e-6, 19 * FRAMES_AT_ONCE * 10e-6),
-        ([REFUSED] * FRAMES_AT_ONCE, 10e-6, 19 * FRAMES_AT_ONCE * 10e-6),
-        ([IDLE, MOVING] * (FRAMES_AT_ONCE // 2), 10e-6, 19 * FRAMES_AT_ONCE * 10e-6 / 2),
-        ([MOVING] * FRAMES_AT_ONCE, 10e-6, 0),
-        ([IDLE], 60, 1),
-        ([IDLE] * (FRAMES_AT_ONCE - 1), 10e-6, None),
+        ([PING], FRAMES),
+        ([REFUSED], FRAMES),
+        ([SETTLES_NOTHING], FRAMES),
+        ([AGAIN], FRAMES - 1),
+        ([PING, MOVING], FRAMES / 2),
+        ([MOVING], 0),
     ],
-    ids=["nothing moves", "refused", "half of it moves", "all of it moves", "was stopped", "all in one turn"],
+    ids=["pings", "refused", "settles nothing", "answered before", "half of it moves", "all of it moves"],
 )
-async def test_who_floods_the_broker_with_what_moves_no_message_rests(monkeypatch, turns, frames, takes, rest):
-    """LAG-5: until its turn was a twentieth of the time. The last frame tells that it goes on after that."""
+@pytest.mark.parametrize("room", [2**60, 0], ids=["who reads", "who reads late"])
+async def test_frames_that_move_no_message_have_a_twentieth_of_the_time(monkeypatch, turns, frames, idle, room):
+    """LAG-5: beyond half a second at once. Rests take time here, and everything else that is no frame takes none."""
+
+    async def sleep(seconds):
+        broker.clock.advance(seconds)
+        await anyio.lowlevel.checkpoint()
+
+    peer = Peer(room)
+    turns.takes = TAKES
+    async with connected(peer, max_replies=100) as (broker, _):
+        broker.clock.advance(20 * AT_ONCE)  # so much is saved up
+        peer.send(Subscribe(2, "u", credit=1), Ping(3))
+        await anyio.wait_all_tasks_blocked()
+        turns.begin(broker)
+        monkeypatch.setattr(anyio, "sleep", sleep)
+        begin_us = broker.clock.now_us()
+        for _ in range(FRAMES // len(frames)):
+            peer.send(*frames, *[Ping(9)] * (room == 0))
+        peer.send(Ping(4))
+        await anyio.wait_all_tasks_blocked()
+        peer.read_on()
+        while await peer.receive() != Pong(4, 0):
+            pass
+        took = (broker.clock.now_us() - begin_us) / 1e6
+        peer.end()
+    pings = 1 + (room == 0) * FRAMES // len(frames)
+    expected = max((FRAMES + pings) * TAKES, 20 * ((idle + pings) * TAKES - AT_ONCE))
+    assert took == pytest.approx(expected, rel=0.05)
+
+
+async def test_nobody_rests_for_time_in_which_the_broker_stood_still(monkeypatch, turns):
+    """LAG-5: not for longer than half a second, and once."""
     rests = []
 
     async def sleep(seconds):
         rests.append(seconds)
+        broker.clock.advance(seconds)
         await anyio.lowlevel.checkpoint()
 
     peer = Peer()
-    turns.takes = takes
     async with connected(peer) as (broker, _):
-        assert isinstance(await peer.receive(), Welcome)
         await anyio.wait_all_tasks_blocked()
         turns.begin(broker)
         monkeypatch.setattr(anyio, "sleep", sleep)
-        peer.send(*frames, Ping(2, 7))
-        while await peer.receive() != Pong(2, 7):
-            pass
-        monkeypatch.undo()
+        for turns.takes in (60, 0.000_01):
+            peer.send(Ping(2))
+            await anyio.wait_all_tasks_blocked()
         peer.end()
-    assert rests == ([] if rest is None else [pytest.approx(rest)])
+    assert rests == [pytest.approx(0.5), pytest.approx(20 * 0.000_01, rel=0.1)]
+
+
+async def test_a_stop_does_not_wait_for_all_that_was_read(turns):
+    """CLO-2: what takes too long is not answered."""
+    peer = Peer(room=0)
+    async with connected(peer, max_replies=30) as (broker, (connection,)):
+        peer.send(*[Ping(2)] * 50)
+        await anyio.wait_all_tasks_blocked()
+        turns.begin(broker)
+        turns.takes = 0.1
+        connection.go_away(broker.clock.now_us() + 1_000_000)
+        peer.read_on()
+        frames = await peer.rest()
+    assert len(turns) == 10
+    assert isinstance(frames[-1], GoAway)
 
 
 async def test_a_peer_that_resets_leaves_nothing(caplog):
@@ -676,7 +724,7 @@ async def test_go_away_after_a_partial_short_cut():
         peer.stream.room = 5
         peer.send(Ping(2))
         await anyio.wait_all_tasks_blocked()
-        connection.go_away()
+        connection.go_away(2**62)
         peer.read_on()
         assert [type(frame) for frame in await peer.rest()] == [Welcome, Pong, GoAway]
         peer.end()
@@ -691,7 +739,7 @@ async def test_go_away_is_sent_after_what_was_answered():
     async with connected(peer) as (broker, (connection,)):
         peer.send(Ping(2))
         await anyio.wait_all_tasks_blocked()
-        connection.go_away()
+        connection.go_away(2**62)
         frames = await peer.rest()
         assert [type(frame) for frame in frames] == [Welcome, Pong, GoAway]
         peer.end()
@@ -707,7 +755,7 @@ async def test_go_away_answers_what_was_read_also_while_replies_pile_up():
         await anyio.wait_all_tasks_blocked()
         peer.send(*[Ping(2)] * 50)
         await anyio.wait_all_tasks_blocked()
-        connection.go_away()
+        connection.go_away(2**62)
         peer.read_on()
         frames = await peer.rest()
         assert [type(frame) for frame in frames] == [Welcome, *[Pong] * 50, GoAway]

@@ -172,7 +172,7 @@ class Story:
         elif entry[0] == "t":
             self.clients[int(entry[1:])].turn()
         elif entry[0] == "g":
-            self.clients[int(entry[1:])].connection.go_away()
+            self.clients[int(entry[1:])].connection.go_away(2**62)
         else:
             self._leave(int(entry[1:]), "GONE")
         for index, client in enumerate(self.clients):

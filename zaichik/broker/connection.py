@@ -10,8 +10,8 @@ not be woken for it. And when it has applied what came and the writer is idle, i
 the socket takes them at once. So a request is answered without a change of tasks.
 
 The broker is one thread, so a turn is short, and others have theirs before the next one. Who publishes and commits
-shares like this with everybody. But frames that move no message are cheap to send and cheap to ask for without end, so
-a client that has more of them waiting than fit into a turn rests, until its turn was `IDLE_SHARE` of the time (LAG-5).
+shares like this with everybody. But frames that move no message are cheap to send, without end. So the time they take
+is noted, and who has had more of it than a twentieth, and than is free, rests until it is one again (LAG-5).
 """
 
 import logging
@@ -24,15 +24,16 @@ from zaichik.broker.broker import Broker
 from zaichik.broker.clock import MICROSECONDS
 from zaichik.broker.deadlines import Deadlines
 from zaichik.broker.foreign import FIRST_BYTES, HTTP_ANSWER, recognised
+from zaichik.fair_share import FairShare
 from zaichik.socket_stream import SocketStream
 from zaichik_protocol import NEED_DATA, ErrorCode, FrameDecoder, Hello, ProtocolError, Refused
 
 logger = logging.getLogger(__name__)
 
-FRAMES_AT_ONCE = 16  # of one client, before others have their turn
-TURN_US = 1000  # after which no other frame is begun
-IDLE_SHARE = 0.05  # of the broker's time for frames that move no message, if more of them come (LAG-5)
-MAX_REST_SECONDS = 1.0  # also if the turn was long because the process was stopped in it
+FRAMES_AT_ONCE, TURN_US = 16, 1000  # of one client; when either is reached, others have their turn
+# Of the broker's time, for frames of one client that move no message: a twentieth, half a second at once (LAG-5). No
+# rest is as long as the linger, not even if a turn was long because the process was stopped in it.
+IDLE_PART, IDLE_SAVED_US, LONGEST_REST_US = 0.05, 500_000, 500_000
 LINGER_SECONDS = 1.0  # how long the peer may take to read the last frames before the socket is closed
 
 
@@ -58,7 +59,8 @@ class Connection:
         self._decoder = FrameDecoder.for_broker()
         self._first_bytes = b""  # of a peer that was not greeted yet
         self._frames = 0  # that came, good or bad
-        self._rest_seconds = 0.0  # until the next turn, if there is more to do
+        self._idle = FairShare(IDLE_PART, IDLE_SAVED_US, LONGEST_REST_US)  # of frames that move no message
+        self._rest_us = 0.0  # before the next turn
         self._manager = broker.connect(self._on_output)
         self._deadlines = Deadlines(broker.settings, broker.clock.now_us())
 
@@ -66,9 +68,9 @@ class Connection:
         if not self._is_applying:
             self._output.set()
 
-    def go_away(self) -> None:
-        """Begin to end: what was read is still answered, then the client is told (CLO-2)."""
-        while self._apply_next():
+    def go_away(self, until_us: int) -> None:
+        """Begin to end: what was read is still answered, until that time, then the client is told (CLO-2)."""
+        while self._broker.clock.now_us() < until_us and self._apply_next():
             pass
         self._manager.go_away()
 
@@ -82,10 +84,9 @@ class Connection:
         # While replies pile up nothing is read: then LAG-3 is the rule, and the time of the deadlines stands still.
         if not manager.closing and manager.reply_bytes <= self._broker.settings.max_replies:
             greeted, heartbeat = manager.greeted, manager.heartbeat
-            refusal = self._deadlines.look(
+            if refusal := self._deadlines.look(
                 now_us, self._frames, decoder.buffered, decoder.needed, greeted=greeted, heartbeat=heartbeat
-            )
-            if refusal is not None:
+            ):
                 self.refuse(refusal)
 
     async def run(self) -> None:
@@ -127,29 +128,28 @@ class Connection:
         return self._apply_some()
 
     def _apply_some(self) -> bool:
-        """Apply what came whole, and send replies; False if there may be more of it, for after a pause."""
+        """Apply what came whole, and send replies; False if there may be more of it, or a rest is due: for a pause."""
         manager, now_us, max_replies = self._manager, self._broker.clock.now_us, self._broker.settings.max_replies
-        begin_us, frames, moved, is_all = now_us(), self._frames, manager.moved, False
-        last, last_us = frames + FRAMES_AT_ONCE, begin_us + TURN_US
+        then_us, idle_us, is_all = now_us(), 0, False
+        last, last_us = self._frames + FRAMES_AT_ONCE, then_us + TURN_US
         self._is_applying = True
-        while not is_all and self._frames < last and now_us() <= last_us and manager.reply_bytes <= max_replies:
+        while not is_all and self._frames < last and then_us <= last_us and manager.reply_bytes <= max_replies:
+            moved, before_us = manager.moved, then_us
             is_all = not (self._apply_next() and self._decoder.buffered)
+            then_us = now_us()
+            idle_us += 0 if manager.moved > moved else then_us - before_us
         self._is_applying = False
         self._send_now()
-        if not is_all:
-            frames, moved = self._frames - frames, manager.moved - moved
-            idle_us = (now_us() - begin_us) * (frames - moved) / max(frames, 1)
-            self._rest_seconds = min(idle_us / MICROSECONDS * (1 / IDLE_SHARE - 1), MAX_REST_SECONDS)
-        return is_all
+        self._rest_us = self._idle.rest_us(idle_us, then_us) if idle_us else 0.0
+        return manager.closing or (is_all and not self._rest_us)
 
     async def _pause(self) -> None:
-        """Let others have their turn; if replies have piled up, let the peer read some of them first."""
+        """Rest, and let others have their turn; if replies have piled up, let the peer read some of them first."""
         if self._manager.reply_bytes > self._broker.settings.max_replies:
             self._room = anyio.Event()
             await self._room.wait()
-        else:
-            await checkpoint()  # Who is woken has his turn before the loop has looked at others' sockets. So twice:
-            await anyio.sleep(self._rest_seconds)
+        await checkpoint()  # Who is woken has his turn before the loop has looked at others' sockets. So twice:
+        await anyio.sleep(self._rest_us / MICROSECONDS)
 
     def _apply_next(self) -> bool:
         """Apply the next frame, if it is there whole."""

@@ -24,6 +24,7 @@ from zaichik_protocol import DEFAULT_PORT, ErrorCode, Refused
 logger = logging.getLogger(__name__)
 
 SWEEP_SECONDS = 1.0
+LAST_ANSWERS_US = 1_000_000  # for which a broker that is stopping answers what it has read, and does nothing else
 
 
 class Server:
@@ -89,18 +90,19 @@ class Server:
             async with self._listener, BackgroundTasks() as accepting:
                 accepting.group.start_soon(self._listener.serve, self._serve_one, connections)
                 await self._stopping.wait()
+            until_us = self.clock.now_us() + LAST_ANSWERS_US
             for connection in self._connections:
-                connection.go_away()
+                connection.go_away(until_us)
             connections.cancel_scope.deadline = anyio.current_time() + self.broker.settings.drain_timeout
 
     async def _serve_one(self, stream: SocketStream) -> None:
         """One connection, from accept to close. Whatever goes wrong in it stays in it."""
         try:
-            peer = _peer(stream)
+            host, port, *_ = stream.extra(SocketAttribute.raw_socket).getpeername()
         except OSError:  # gone before it was looked at
             await stream.aclose()
             return
-        connection = Connection(stream, self.broker, peer)
+        connection = Connection(stream, self.broker, peer := f"{host}:{port}")
         most = self.broker.settings.max_connections
         if len(self._connections) < most:
             self._connections[connection] = None
@@ -118,11 +120,6 @@ class Server:
         while True:
             await anyio.sleep(SWEEP_SECONDS)
             self.sweep()
-
-
-def _peer(stream: SocketStream) -> str:
-    host, port, *_ = stream.extra(SocketAttribute.raw_socket).getpeername()
-    return f"{host}:{port}"
 
 
 async def serve(

@@ -75,7 +75,7 @@ class SubscriptionManager:
         closing: no more requests are taken; once `turn` gives nothing more, the connection is done.
         subscriptions: by their id.
         reply_bytes: bytes of replies waiting to be sent.
-        moved: requests so far that moved messages: publishes and commits that were not refused.
+        moved: rises with every request that stores or settles messages.
     """
 
     def __init__(self, broker: "Broker", number: int, on_output: Callable[[], None]) -> None:
@@ -107,7 +107,7 @@ class SubscriptionManager:
         except Refused as refusal:
             self.refuse(refusal, request.id, request.TYPE)
             return
-        self.moved += isinstance(request, (Publish, Commit))
+        self.moved += isinstance(reply, Published) and not reply.duplicate
         if request.id != 0:  # id 0 asks for silence
             self._send(reply)
 
@@ -146,7 +146,10 @@ class SubscriptionManager:
                 self._unsubscribe(request)
                 return Unsubscribed(request.id)
             case Commit():
-                return Committed(request.id, self._subscription(request.subscription).commit(request.next))
+                subscription = self._subscription(request.subscription)
+                before, committed = subscription.committed, subscription.commit(request.next)
+                self.moved += committed > before
+                return Committed(request.id, committed)
             case Ping():
                 return Pong(request.id, request.value)
             case Close():

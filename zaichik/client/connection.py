@@ -229,7 +229,7 @@ class Connection:
             case Error(fatal=True, retryable=True) if self._link.may_reopen:
                 self._link.end(frame.message, hopeless=False)  # and the request, if it is one's, is sent again
             case _:
-                # What ends all and answers no request answers the Hello, if that is open. Else who asked was cancelled.
+                # What answers no request answers the Hello, if that is open. Else whoever asked was cancelled.
                 if pending := self._pending.pop(frame.id or self._hello, None):
                     pending[1](frame)
                 if isinstance(frame, Error) and frame.fatal:  # for all others the connection is lost
