@@ -338,9 +338,7 @@ async def test_who_reads_answers_slowly_rests_like_others(monkeypatch, turns):
         turns.takes = 1.0
         monkeypatch.setattr(anyio, "sleep", sleep)
         peer.send(*[Ping(2)] * 20)
-        for peer.stream.room in [
-            10
-        ] * 100:  # each time less than an answer, so that the writer always has a rest of one
+        for peer.stream.room in [10] * 100:  # less than an answer, so that the writer always has a part of one left
             peer.stream.change()
             await anyio.wait_all_tasks_blocked()
         peer.end()
