@@ -17,7 +17,7 @@ import zaichik
 
 TOPIC, WRITERS = "cut", 3
 _BATCH = 20
-_LOST = (zaichik.ConnectFailed, zaichik.ConnectionLost)
+_LOST = (zaichik.ConnectFailed, zaichik.HandshakeTimeout, zaichik.ConnectionLost)
 
 
 @dataclass(frozen=True, slots=True)
