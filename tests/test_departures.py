@@ -29,6 +29,7 @@ def year():
     return read_departures()
 
 
+@pytest.mark.unmeasured  # all of it, where one day is read by the same lines
 def test_nothing_is_missing(year):
     assert len(year) == 336_776
     assert sum(departure.cancelled for departure in year) == 8_255
@@ -36,6 +37,7 @@ def test_nothing_is_missing(year):
     assert len({departure.tail for departure in year} - {None}) == 4_043
 
 
+@pytest.mark.unmeasured
 def test_they_come_in_the_order_of_the_timetable_and_the_file(year):
     """Sorted by the minute scheduled; within a minute, as they stand in the file."""
     with ZipFile(FILE) as archive:

@@ -12,7 +12,7 @@ from small import JAVA
 
 from zaichik.console import demo, demo_statistics
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.unmeasured]  # each runs the whole demo, which is measured in `test_demo`
 
 COUNTED = {"published": 1785, "stored": 1631, "compacted": 154}  # on two days
 SIX_HOURS = {"window_us": 6 * 3_600_000_000, "winner": "first", "messages": 1785, "kept": 1631, "differing": 154,
@@ -51,7 +51,6 @@ def statistics(account):
     return json.dumps([{"topic": "flights", "advice": "Take [six] hours.", "account": account, "what_if": rows}])
 
 
-@pytest.mark.unmeasured  # the statistics have tests of their own
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])  # what is awaited is another program, which takes its time
 async def test_spark_and_the_broker_count_the_same(monkeypatch):
     monkeypatch.setenv("JDK_JAVA_OPTIONS", JAVA)  # half the processor time
