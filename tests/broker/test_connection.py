@@ -240,19 +240,30 @@ async def test_a_bug_in_a_request_ends_that_connection_and_no_other(monkeypatch,
 
 @pytest.fixture
 def turns(monkeypatch):
-    """In which order connections have frames applied, once it is begun; each frame takes `turns.takes` of time."""
+    """In which order connections have frames applied, once it is begun, and for how long they rest.
+
+    Each frame takes `turns.takes` of the broker's time, and each rest, of `turns.rests`, what it is to take.
+    """
     real = SubscriptionManager.apply
 
     class Turns(list):
         takes = 0.0
 
         def begin(self, broker):
+            self.rests = []
+
             def apply(manager, request, now_us):
                 self.append(manager.number)
                 broker.clock.advance(self.takes)
                 real(manager, request, now_us)
 
+            async def sleep(seconds):
+                self.rests.append(seconds)
+                broker.clock.advance(seconds)
+                await anyio.lowlevel.checkpoint()
+
             monkeypatch.setattr(SubscriptionManager, "apply", apply)
+            monkeypatch.setattr(anyio, "sleep", sleep)
 
     return Turns()
 
@@ -296,13 +307,8 @@ AT_ONCE = 0.5  # seconds of the broker's time
     ],
     ids=["pings", "refused", "settles nothing", "answered before", "half of it moves", "all of it moves"],
 )
-async def test_frames_that_move_no_message_have_a_twentieth_of_the_time(monkeypatch, turns, frames, idle):
+async def test_frames_that_move_no_message_have_a_twentieth_of_the_time(turns, frames, idle):
     """LAG-5: beyond half a second at once. Rests take time here, and everything else that is no frame takes none."""
-
-    async def sleep(seconds):
-        broker.clock.advance(seconds)
-        await anyio.lowlevel.checkpoint()
-
     peer = Peer()
     turns.takes = TAKES
     async with connected(peer) as (broker, _):
@@ -310,7 +316,6 @@ async def test_frames_that_move_no_message_have_a_twentieth_of_the_time(monkeypa
         peer.send(Subscribe(2, "u", credit=1), Ping(3))
         await anyio.wait_all_tasks_blocked()
         turns.begin(broker)
-        monkeypatch.setattr(anyio, "sleep", sleep)
         begin_us = broker.clock.now_us()
         for _ in range(FRAMES // len(frames)):
             peer.send(*frames)
@@ -322,49 +327,33 @@ async def test_frames_that_move_no_message_have_a_twentieth_of_the_time(monkeypa
     assert took == pytest.approx(max(FRAMES * TAKES, 20 * (idle * TAKES - AT_ONCE)), rel=0.05)
 
 
-async def test_who_reads_answers_slowly_rests_like_others(monkeypatch, turns):
+async def test_who_reads_answers_slowly_rests_like_others(turns):
     """LAG-5: though he is waited for already, because answers have piled up."""
-    rests = []
-
-    async def sleep(seconds):
-        rests.append(seconds)
-        broker.clock.advance(seconds)
-        await anyio.lowlevel.checkpoint()
-
     peer = Peer(room=0)
     async with connected(peer, max_replies=1) as (broker, _):
         await anyio.wait_all_tasks_blocked()
         turns.begin(broker)
         turns.takes = 1.0
-        monkeypatch.setattr(anyio, "sleep", sleep)
         peer.send(*[Ping(2)] * 5)
         for peer.stream.room in [10] * 25:  # less than an answer, so that the writer always has a part of one left
             peer.stream.change()
             await anyio.wait_all_tasks_blocked()
         peer.end()
     assert len(turns) == 5
-    assert len([seconds for seconds in rests if seconds]) == 5
+    assert len([seconds for seconds in turns.rests if seconds]) == 5
 
 
-async def test_nobody_rests_for_time_in_which_the_broker_stood_still(monkeypatch, turns):
+async def test_nobody_rests_for_time_in_which_the_broker_stood_still(turns):
     """LAG-5: not for longer than half a second, and once."""
-    rests = []
-
-    async def sleep(seconds):
-        rests.append(seconds)
-        broker.clock.advance(seconds)
-        await anyio.lowlevel.checkpoint()
-
     peer = Peer()
     async with connected(peer) as (broker, _):
         await anyio.wait_all_tasks_blocked()
         turns.begin(broker)
-        monkeypatch.setattr(anyio, "sleep", sleep)
         for turns.takes in (60, 0.000_01):
             peer.send(Ping(2))
             await anyio.wait_all_tasks_blocked()
         peer.end()
-    assert rests == [pytest.approx(0.5), pytest.approx(20 * 0.000_01, rel=0.1)]
+    assert turns.rests == [pytest.approx(0.5), pytest.approx(20 * 0.000_01, rel=0.1)]
 
 
 async def test_a_stop_does_not_wait_for_all_that_was_read(turns):

@@ -11,7 +11,7 @@ the socket takes them at once. So a request is answered without a change of task
 
 The broker is one thread, so a turn is short, and others have theirs before the next one. Who publishes and commits
 shares like this with everybody. But frames that move no message are cheap to send, without end. So the time they take
-is noted, and who has had more of it than a twentieth, and than is free, rests until it is one again (LAG-5).
+is on an account, and a client that has used up its part of the broker's time rests until it has some again (LAG-5).
 """
 
 import logging
