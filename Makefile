@@ -12,7 +12,7 @@ BIN    := $(VENV)/bin
 help:
 	@echo "make demo    watch a broker at work: echo, retention, compaction, lag, a year of real flights"
 	@echo "make test    lint, format check, types, every test, coverage"
-	@echo "make test-cluster  zaichik stats on a Spark cluster of three processes"
+	@echo "make test-cluster  Spark in processes of its own: zaichik stats on a cluster of three, and the whole demo"
 	@echo "make check   the fast half of it: lint, format check, types"
 	@echo "make docs    regenerate the tables, drawings, hexdumps and code blocks of the documents"
 	@echo "make bench   half an hour: side by side with the brokers installed here, into benchmarks/results"
@@ -61,7 +61,7 @@ test: check $(VENV)/.java
 	$(BIN)/python tests/coverage_limits.py
 
 test-cluster: $(VENV)/.installed-dev $(VENV)/.java
-	$(BIN)/python -m pytest -m cluster tests/spark/test_cluster.py
+	$(BIN)/python -m pytest -m cluster tests/spark/test_cluster.py tests/console/test_demo_statistics.py
 
 docs: $(VENV)/.installed-dev
 	$(BIN)/cog -r -U protocol/README.md README.md docs/*.md

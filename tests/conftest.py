@@ -15,7 +15,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 MEASURING = "COVERAGE_PROCESS_CONFIG"  # tells programs that are started to measure themselves
 SPARK = "tests/spark/"
-LONGEST = (SPARK, "tests/console/test_demo_statistics.py", "tests/test_examples.py", "tests/simulation/")
+LONGEST = (SPARK, "tests/test_examples.py", "tests/simulation/")
 MOST_PROCESSES = 8  # more would only wait for the one with Spark
 
 pytest.register_assert_rewrite("beside_model")  # no file of tests, but what it asserts is told as in one

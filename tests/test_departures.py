@@ -74,10 +74,12 @@ def test_a_minute_has_all_its_departures(year):
 
 
 def test_days_are_the_first_of_the_year_in_new_york(year):
+    """Of the second month, too, before which the file has October, November and December."""
     day = read_departures(1)
     assert len(day) == 842
     assert day == year[:842]
     assert day[-1].scheduled == datetime(2013, 1, 2, 4, 59, tzinfo=UTC)
+    assert read_departures(32) == [flight for flight in year if flight.scheduled < datetime(2013, 2, 2, 5, tzinfo=UTC)]
     assert read_departures(0) == []
 
 

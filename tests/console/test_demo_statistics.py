@@ -1,4 +1,7 @@
-"""The demo's statistics agree with the broker; where they do not, or cannot be made, the demo says so."""
+"""The demo's statistics agree with the broker; where they do not, or cannot be made, the demo says so.
+
+That Spark counts what the broker has counted is tested in `spark/test_demo`, where a session runs already.
+"""
 
 import argparse
 import io
@@ -51,7 +54,8 @@ def statistics(account):
     return json.dumps([{"topic": "flights", "advice": "Take [six] hours.", "account": account, "what_if": rows}])
 
 
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])  # what is awaited is another program, which takes its time
+@pytest.mark.cluster  # takes as long as the rest of this folder; its parts are tests of their own
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_spark_and_the_broker_count_the_same(monkeypatch):
     monkeypatch.setenv("JDK_JAVA_OPTIONS", JAVA)  # half the processor time
     code, text = await shown()
