@@ -2,7 +2,7 @@
 
 import pytest
 from embedded import embedded_broker
-from small import SMALL
+from small import SMALL, python
 
 from zaichik.spark.session import session
 
@@ -15,6 +15,7 @@ def spark(tmp_path_factory):
     with pytest.MonkeyPatch.context() as monkeypatch:
         # Spark gives up on a worker that has not started after ten seconds, and one that is measured starts slowly.
         monkeypatch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
+        monkeypatch.setenv("PYSPARK_PYTHON", python(folder))
         spark = session("local[2]", config=config, log=folder / "spark.log")
     yield spark
     spark.stop()

@@ -1,5 +1,6 @@
 """What compaction must do, as slowly and obviously as it can be said; and the broker's own word on it."""
 
+import random
 from hashlib import blake2b
 from itertools import accumulate, groupby
 from operator import attrgetter
@@ -9,9 +10,11 @@ from hypothesis import strategies as st
 
 from zaichik.broker.settings import TopicSettings
 from zaichik.broker.topic_controller import TopicController
+from zaichik.spark.windows import SUMS
 from zaichik_protocol import FOREVER, Batch
 
 FOREVER_US = 2**63 - 1
+NUMBERS = (*SUMS, "max_delay_us")
 
 
 class Event(NamedTuple):
@@ -32,6 +35,28 @@ def history(gaps_keys_hashes):
 histories = st.lists(
     st.tuples(st.integers(0, 4), st.sampled_from([None, b"a", b"b", b"c"]), st.integers(0, 2)), min_size=1, max_size=40
 ).map(history)
+
+
+def random_topics(count):
+    """Many histories of different kinds, by topic, so that one Spark job holds many examples."""
+    dice = random.Random(7)
+    topics = {}
+    for number in range(count):
+        keys = [None, *(b"%d" % key for key in range(dice.choice([1, 3, 30])))]
+        pace = dice.choice([1, 3, 8])
+        length = dice.choice([1, 5, 60])
+        topics[f"topic-{number}"] = history(
+            [(dice.randrange(pace), dice.choice(keys), dice.randrange(3)) for _ in range(length)]
+        )
+    return topics
+
+
+def by_policy(frame):
+    """Rows of `WINDOWS` as {(topic, length, winner): numbers}."""
+    return {
+        (row["topic"], row["window_us"], row["winner"]): {name: row[name] for name in NUMBERS}
+        for row in frame.collect()
+    }
 
 
 def what_if(events, window_us, winner):

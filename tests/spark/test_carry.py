@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import FOREVER_US, Event, histories
+from oracle import FOREVER_US, NUMBERS, Event, histories
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from zaichik.spark import carry
@@ -17,7 +17,6 @@ from zaichik.spark.windows import SUMS
 
 LENGTHS = [3, FOREVER_US]  # in units of the test
 POLICIES = [(length, winner) for length in LENGTHS for winner in ("first", "last")]
-NUMBERS = (*SUMS, "max_delay_us")
 EVER = 10**9  # longer than any history
 
 

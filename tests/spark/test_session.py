@@ -5,8 +5,9 @@ import subprocess
 import sys
 
 import pytest
+from small import SMALL
 
-from zaichik.spark.session import NoJava, find_java
+from zaichik.spark.session import NoJava, find_java, session
 
 
 def java(folder, version):
@@ -69,5 +70,10 @@ def test_no_java_is_one_sentence_with_both_ways_out(monkeypatch, tmp_path):
         find_java()
 
 
-def test_workers_run_this_python(spark):
+@pytest.mark.usefixtures("spark")
+def test_workers_run_this_python(monkeypatch, tmp_path):
+    """Spark looks there when its Java starts; here it runs already."""
+    monkeypatch.setenv("JAVA_HOME", str(java(tmp_path / "home", "17.0.1")))
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    session("local[2]", config=SMALL)
     assert os.environ["PYSPARK_PYTHON"] == sys.executable

@@ -11,6 +11,7 @@ import doomed_query
 import pytest
 from doomed_query import EACH, copy
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+from small import python
 
 import zaichik
 from zaichik.spark.columns import MESSAGES
@@ -146,11 +147,13 @@ def killed(broker):
     """Let a query begin in a Spark of its own, and kill all of it in the middle of its second micro-batch."""
 
     def killed(folder):
+        workers = python(folder)
         with socket.create_server(("127.0.0.1", 0)) as bell:
             bell.settimeout(GUARD)
             where = [broker.address, str(folder), str(EACH + EACH // 2), str(bell.getsockname()[1])]
             command = [sys.executable, doomed_query.__file__, *where]
-            query = subprocess.Popen(command, start_new_session=True)  # its Java is in the same process group
+            # Its Java is in the same process group.
+            query = subprocess.Popen(command, env=os.environ | {"PYSPARK_PYTHON": workers}, start_new_session=True)
             try:
                 worker, _ = bell.accept()
             finally:

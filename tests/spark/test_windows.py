@@ -9,13 +9,12 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import FOREVER_US, Event, histories, history
+from oracle import FOREVER_US, NUMBERS, Event, by_policy, histories, random_topics
 
 from zaichik.spark import fold, windows
 from zaichik.spark.events import EVENTS
-from zaichik.spark.windows import SUMS, Chain, length_us
+from zaichik.spark.windows import Chain, length_us
 
-NUMBERS = (*SUMS, "max_delay_us")
 LENGTHS = [1, 3, 10, FOREVER_US]  # in units of the test
 
 
@@ -76,20 +75,6 @@ def test_positions_too_far_apart_for_one_integer_are_sorted_all_the_same():
     assert chain.sums(opens, "first")["kept"] == [2]
 
 
-def random_topics(count):
-    """Many histories of different kinds, so that one Spark job holds many examples."""
-    dice = random.Random(7)
-    topics = {}
-    for number in range(count):
-        keys = [None, *(b"%d" % key for key in range(dice.choice([1, 3, 30])))]
-        pace = dice.choice([1, 3, 8])
-        length = dice.choice([1, 5, 60])
-        topics[f"topic-{number}"] = history(
-            [(dice.randrange(pace), dice.choice(keys), dice.randrange(3)) for _ in range(length)]
-        )
-    return topics
-
-
 @pytest.fixture(scope="module")
 def topics():
     return random_topics(60)
@@ -109,18 +94,10 @@ def events(spark, topics):
 LENGTHS_OF_SPARK = [timedelta(microseconds=3), timedelta(microseconds=10), "forever"]
 
 
-def numbers(frame):
-    """A data frame of `WINDOWS` as {(topic, length, winner): numbers}."""
-    return {
-        (row["topic"], row["window_us"], row["winner"]): {name: row[name] for name in NUMBERS}
-        for row in frame.collect()
-    }
-
-
 @pytest.mark.parametrize("what_if", [windows.what_if, fold.what_if], ids=["walk", "fold"])
 def test_spark_gives_the_oracles_numbers(events, topics, what_if):
     """COM-1: the walk with a shuffle, and its twin in SQL."""
-    assert numbers(what_if(events, LENGTHS_OF_SPARK)) == {
+    assert by_policy(what_if(events, LENGTHS_OF_SPARK)) == {
         (topic, length_us(window), winner): oracle.what_if(history, length_us(window), winner)
         for topic, history in topics.items()
         for window in LENGTHS_OF_SPARK
@@ -133,7 +110,7 @@ def test_without_a_shuffle_where_a_partition_has_all_of_its_keys(events):
     shuffled = windows.what_if(events, LENGTHS_OF_SPARK, ["first"])
     shuffles = ["RepartitionByExpression" in one._jdf.queryExecution().logical().toString() for one in (here, shuffled)]
     assert shuffles == [False, True]
-    assert numbers(here) == numbers(shuffled)
+    assert by_policy(here) == by_policy(shuffled)
 
 
 @pytest.mark.parametrize("window", [timedelta(0), timedelta(seconds=-1)])
