@@ -1,8 +1,8 @@
 """What all tests share: the two backends, the tests that stay in one process, and those measured for coverage.
 
 Being measured makes Python two and a half times as slow. So coverage looks away where tests run again what others have
-run: on the second backend, on brokers that are not this project's, on bugs that were planted. The limits are as they
-were, and must be reached without them.
+run: on the second backend, on brokers that are not this project's, on bugs that were planted; and where they run what
+chance brings, which may be something else next time. The limits are as they were, and must be reached without them.
 """
 
 import os
@@ -14,8 +14,15 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 MEASURING = "COVERAGE_PROCESS_CONFIG"  # tells programs that are started to measure themselves
+UNMEASURED = ("unmeasured", "hypothesis")  # that library marks its tests by itself
 SPARK = "tests/spark/"
-LONGEST = (SPARK, "tests/test_examples.py", "tests/simulation/")
+LONGEST = (
+    SPARK,
+    "tests/simulation/",
+    "tests/test_benchmarks.py",
+    "tests/test_departures.py",
+    "tests/tutorial/test_reading.py",
+)
 MOST_PROCESSES = 8  # more would only wait for the one with Spark
 
 pytest.register_assert_rewrite("beside_model")  # no file of tests, but what it asserts is told as in one
@@ -54,7 +61,7 @@ def pytest_runtest_protocol(item):
 
     It watches by a trace function; from Python 3.14 on it has a cheaper way, and there it goes on.
     """
-    if MEASURING not in os.environ or item.get_closest_marker("unmeasured") is None:
+    if MEASURING not in os.environ or not any(map(item.get_closest_marker, UNMEASURED)):
         return (yield)
     tracers = sys.gettrace(), threading.gettrace()
     sys.settrace(None)

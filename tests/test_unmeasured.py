@@ -26,6 +26,7 @@ patch = ["subprocess"]
 """
 TESTS = """
 import subprocess, sys, threading
+import hypothesis
 import pytest
 import lines
 
@@ -43,6 +44,10 @@ def test_before():
 def test_away():
     reach("away")
 
+@hypothesis.given(hypothesis.strategies.just(0))
+def test_by_chance(_):
+    lines.by_chance()
+
 def test_after():
     reach("after")
 
@@ -52,7 +57,7 @@ async def test_on_both_backends(anyio_backend_name):
 """
 PLACES = ("here", "in_a_thread", "in_a_program")
 REACHED = {f"{name}_{place}" for name in ("before", "after") for place in PLACES} | {"asyncio"}
-AWAY = {f"away_{place}" for place in PLACES} | {"trio"}
+AWAY = {f"away_{place}" for place in PLACES} | {"trio", "by_chance"}
 
 
 @pytest.mark.parametrize("processes", [[], ["-n", "1"]], ids=["in one process", "in a process of xdist's"])
