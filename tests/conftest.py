@@ -6,6 +6,7 @@ chance brings, which may be something else next time. The limits are as they wer
 """
 
 import os
+import signal
 import sys
 import threading
 from unittest import mock
@@ -24,6 +25,10 @@ LONGEST = (
     "tests/tutorial/test_reading.py",
 )
 MOST_PROCESSES = 8  # more would only wait for the one with Spark
+
+# A script that starts the tests with `&` has them ignore Ctrl-C, and the programs they start would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 pytest.register_assert_rewrite("beside_model")  # no file of tests, but what it asserts is told as in one
 

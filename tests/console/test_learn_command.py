@@ -149,10 +149,19 @@ def test_a_server_that_does_not_start_is_told_at_the_end(zaichik, folder):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_whatever_ends_learn_ends_the_server_too(start, folder, number):
+    check_both_end(start, folder, number)
+
+
+def test_a_script_that_has_it_ignore_ctrl_c_ends_it_by_sigterm(start, folder):
+    """As shells do with what is started with `&`."""
+    check_both_end(start, folder, signal.SIGTERM, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
+
+
+def check_both_end(start, folder, number, **options):
     (folder / "server.py").write_text(
         "import os, time\nopen('pid.new', 'w').write(str(os.getpid()))\nos.rename('pid.new', 'pid')\ntime.sleep(60)\n"
     )
-    process = start("learn", "check", cwd=folder)
+    process = start("learn", "check", cwd=folder, **options)
     while not (folder / "pid").exists():
         assert process.poll() is None
     process.send_signal(number)

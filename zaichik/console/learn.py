@@ -108,12 +108,16 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
 def _ended_as_by_ctrl_c() -> Iterator[None]:
     """SIGTERM, and SIGHUP of a terminal that is closed, end learn as Ctrl-C does, and so the learner's server with it.
 
-    That server has a session of its own: no signal but ours reaches it. What is ignored (nohup) stays so.
+    That server has a session of its own: no signal but ours reaches it. What is ignored (nohup) stays so. A script that
+    starts learn with `&` has it ignore Ctrl-C, and that alone.
     """
+    as_ctrl_c = signal.getsignal(signal.SIGINT)
+    if as_ctrl_c is signal.SIG_IGN:
+        as_ctrl_c = signal.default_int_handler
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
     ours = [number for number, handler in before.items() if handler is signal.SIG_DFL]
     for number in ours:
-        signal.signal(number, signal.getsignal(signal.SIGINT))
+        signal.signal(number, as_ctrl_c)
     try:
         yield
     finally:
