@@ -2,12 +2,13 @@
 
 import argparse
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
 from pathlib import Path
 
+import anyio
 from rich.console import Console
 
+from zaichik.background import BackgroundTasks
 from zaichik.console import learn_check, learn_doctor, learn_exercise, learn_folder, learn_goto, learn_watch
 from zaichik.console.address import address
 from zaichik.console.quantities import natural, positive
@@ -100,26 +101,16 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
         console = Console(file=console.file, highlight=False, no_color=True, force_terminal=False)
     is_exercise = learn_exercise.is_one(arguments.what) and arguments.action in EXERCISE_ACTIONS
     act = (EXERCISE_ACTIONS if is_exercise else ACTIONS)[arguments.action]
-    with _ended_as_by_ctrl_c():
-        return await act(arguments, console)
+    # SIGTERM, and SIGHUP of a terminal that is closed, end learn as Ctrl-C does, and so the learner's server with it:
+    # that has a session of its own, which no signal but ours reaches. What is ignored (nohup) stays so.
+    ending = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is signal.SIG_DFL]
+    with anyio.open_signal_receiver(*ending) as signals:
+        async with BackgroundTasks() as background:
+            background.group.start_soon(_cancel_when_asked, signals, background.group.cancel_scope)
+            return await act(arguments, console)
+    raise KeyboardInterrupt
 
 
-@contextmanager
-def _ended_as_by_ctrl_c() -> Iterator[None]:
-    """SIGTERM, and SIGHUP of a terminal that is closed, end learn as Ctrl-C does, and so the learner's server with it.
-
-    That server has a session of its own: no signal but ours reaches it. What is ignored (nohup) stays so. A script that
-    starts learn with `&` has it ignore Ctrl-C, and that alone.
-    """
-    as_ctrl_c = signal.getsignal(signal.SIGINT)
-    if as_ctrl_c is signal.SIG_IGN:
-        as_ctrl_c = signal.default_int_handler
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
-    ours = [number for number, handler in before.items() if handler is signal.SIG_DFL]
-    for number in ours:
-        signal.signal(number, as_ctrl_c)
-    try:
-        yield
-    finally:
-        for number in ours:
-            signal.signal(number, signal.SIG_DFL)
+async def _cancel_when_asked(signals: AsyncIterator[signal.Signals], scope: anyio.CancelScope) -> None:
+    await anext(signals)
+    scope.cancel()
