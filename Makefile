@@ -61,7 +61,7 @@ test: check $(VENV)/.java
 	$(BIN)/python tests/coverage_limits.py
 
 test-cluster: $(VENV)/.installed-dev $(VENV)/.java
-	$(BIN)/python -m pytest -m cluster tests/spark/test_cluster.py tests/console/test_demo_statistics.py
+	$(BIN)/python -m pytest -m cluster tests/spark tests/console
 
 docs: $(VENV)/.installed-dev
 	$(BIN)/cog -r -U protocol/README.md README.md docs/*.md

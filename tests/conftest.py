@@ -15,7 +15,7 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 MEASURING = "COVERAGE_PROCESS_CONFIG"  # tells programs that are started to measure themselves
-UNMEASURED = ("unmeasured", "hypothesis")  # that library marks its tests by itself
+UNMEASURED = ("unmeasured", "hypothesis")  # hypothesis marks its tests by itself
 SPARK = "tests/spark/"
 LONGEST = (
     SPARK,
@@ -26,7 +26,7 @@ LONGEST = (
 )
 MOST_PROCESSES = 8  # more would only wait for the one with Spark
 
-# A script that starts the tests with `&` has them ignore Ctrl-C, and the programs they start would inherit that.
+# A script that starts the tests with `&` has them ignore Ctrl-C; what they start must not.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -9,7 +9,8 @@ import sys
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import itemgetter
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -43,6 +44,7 @@ def test_they_come_in_the_order_of_the_timetable_and_the_file(year):
     with ZipFile(FILE) as archive:
         header, *lines = csv.reader(io.StringIO(archive.read("flights.csv").decode()))
     hour, minute, carrier, flight, tail = map(header.index, ("time_hour", "minute", "carrier", "flight", "tailnum"))
+    assert len(list(groupby(lines, itemgetter(*map(header.index, ("month", "day")))))) == 365, "a day is in one piece"
     lines.sort(key=lambda line: (line[hour], int(line[minute])))
     assert [(line[carrier], line[flight], line[tail]) for line in lines] == [
         (departure.carrier, str(departure.flight), departure.tail or "NA") for departure in year
@@ -80,7 +82,7 @@ def test_days_are_the_first_of_the_year_in_new_york(year):
     assert day == year[:842]
     assert day[-1].scheduled == datetime(2013, 1, 2, 4, 59, tzinfo=UTC)
     assert read_departures(32) == [flight for flight in year if flight.scheduled < datetime(2013, 2, 2, 5, tzinfo=UTC)]
-    assert read_departures(0) == []
+    assert read_departures(0) == read_departures(-1) == []
 
 
 def test_pandas_is_not_needed():

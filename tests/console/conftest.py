@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -61,9 +62,9 @@ def start():
     """Start a command as a program with pipes; it is killed when the test is over."""
     processes, watchdogs = [], []
 
-    def popen(*words: str, **options: Any) -> subprocess.Popen[str]:
+    def popen(*words: str, before: Sequence[str] = (), **options: Any) -> subprocess.Popen[str]:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        process = subprocess.Popen([*COMMAND, *words], text=True, **(pipes | options))
+        process = subprocess.Popen([*before, *COMMAND, *words], text=True, **(pipes | options))
         watchdog = threading.Timer(GUARD, process.kill)
         watchdog.start()
         processes.append(process)

@@ -54,7 +54,7 @@ def statistics(account):
     return json.dumps([{"topic": "flights", "advice": "Take [six] hours.", "account": account, "what_if": rows}])
 
 
-@pytest.mark.cluster  # takes as long as the rest of this folder; its parts are tests of their own
+@pytest.mark.cluster  # starts a Java of its own; `spark/test_demo` is the same without
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_spark_and_the_broker_count_the_same(monkeypatch):
     monkeypatch.setenv("JDK_JAVA_OPTIONS", JAVA)  # half the processor time

@@ -147,21 +147,40 @@ def test_a_server_that_does_not_start_is_told_at_the_end(zaichik, folder):
     assert "no config" in result.out
 
 
+WRITES_ITS_NUMBER = """
+import os, time
+open('pid.new', 'w').write(str(os.getpid()))
+os.rename('pid.new', 'pid')
+time.sleep(60)
+"""
+IGNORING_CTRL_C = [
+    "sh",
+    "-c",
+    'trap "" INT; exec "$@"',
+    "sh",
+]  # as a script's shell does it for what it starts with `&`
+
+
+@pytest.mark.parametrize("action", ["check", "watch"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_whatever_ends_learn_ends_the_server_too(start, folder, number):
-    check_both_end(start, folder, number)
+def test_whatever_ends_learn_ends_the_server_too(start, folder, action, number):
+    (folder / "server.py").write_text(WRITES_ITS_NUMBER)
+    check_both_end(start("learn", action, cwd=folder), folder, number)
 
 
-def test_a_script_that_has_it_ignore_ctrl_c_ends_it_by_sigterm(start, folder):
-    """As shells do with what is started with `&`."""
-    check_both_end(start, folder, signal.SIGTERM, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
+def test_what_has_to_ignore_ctrl_c_heeds_sigterm(start, folder):
+    (folder / "server.py").write_text(WRITES_ITS_NUMBER)
+    check_both_end(start("learn", "check", before=IGNORING_CTRL_C, cwd=folder), folder, signal.SIGTERM)
 
 
-def check_both_end(start, folder, number, **options):
-    (folder / "server.py").write_text(
-        "import os, time\nopen('pid.new', 'w').write(str(os.getpid()))\nos.rename('pid.new', 'pid')\ntime.sleep(60)\n"
-    )
-    process = start("learn", "check", cwd=folder, **options)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_answer_that_is_being_judged_ends_too(start, folder, number):
+    (folder / "exercise_1_1.py").write_text(WRITES_ITS_NUMBER)
+    check_both_end(start("learn", "check", "1.1", cwd=folder), folder, number)
+
+
+def check_both_end(process, folder, number):
+    """Learn, and what it has started and wrote its process's number, when that has been done."""
     while not (folder / "pid").exists():
         assert process.poll() is None
     process.send_signal(number)

@@ -1,5 +1,6 @@
 """Answers to exercises, as they are judged."""
 
+import anyio
 import pytest
 
 from zaichik.learn import exercise
@@ -27,6 +28,10 @@ def waits(answer):
 """
 
 
+def judge_apart(checks, answer):
+    return anyio.run(exercise.judge_apart, checks, answer)
+
+
 @pytest.fixture
 def judge(tmp_path):
     """The verdict on the text of an answer."""
@@ -39,13 +44,13 @@ def judge(tmp_path):
     return verdict
 
 
-@pytest.mark.parametrize("how", [exercise.judge, exercise.judge_apart])
+@pytest.mark.parametrize("how", [exercise.judge, judge_apart])
 def test_a_right_answer_passes_every_question(judge, how):
     verdict = judge("print('hello')\ndef double(n): return 2 * n\n", how)
     assert (verdict.title, verdict.failed, verdict.passed) == ("Double", "", ("two becomes four", "it may wait"))
 
 
-@pytest.mark.parametrize("how", [exercise.judge, exercise.judge_apart])
+@pytest.mark.parametrize("how", [exercise.judge, judge_apart])
 def test_a_wrong_answer_is_told_what_was_asked_and_gets_its_hints(judge, how):
     verdict = judge("def double(n): return n\n", how)
     assert verdict.failed == "two becomes four"
@@ -66,7 +71,7 @@ def test_an_answer_that_cannot_be_read_is_a_verdict(judge):
 
 def test_what_an_answer_prints_need_not_be_text(judge):
     text = r"import sys; sys.stdout.buffer.write(b'\xff'); sys.stdout.flush()" + "\ndef double(n): return 2 * n\n"
-    assert judge(text, exercise.judge_apart).failed == ""
+    assert judge(text, judge_apart).failed == ""
 
 
 def test_an_answer_may_use_the_files_beside_it(judge, tmp_path):
@@ -76,13 +81,13 @@ def test_an_answer_may_use_the_files_beside_it(judge, tmp_path):
 
 def test_an_endless_loop_is_a_verdict(judge, monkeypatch):
     monkeypatch.setattr(exercise, "LONGEST_S", 0.5)
-    verdict = judge("while True: pass\n", exercise.judge_apart)
+    verdict = judge("while True: pass\n", judge_apart)
     assert verdict.failed == "the answer comes to an end"
     assert verdict.reason.startswith("no end after 0.5 s")
 
 
 def test_an_answer_that_ends_the_program_is_a_verdict(judge):
-    verdict = judge("import sys\nsys.exit('enough')\n", exercise.judge_apart)
+    verdict = judge("import sys\nsys.exit('enough')\n", judge_apart)
     assert verdict.reason == "it ended, saying: enough"
 
 

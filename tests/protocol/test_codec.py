@@ -131,7 +131,7 @@ def test_the_first_bytes_of_a_frame_do_not_hold_all_that_came_with_them(size):
     assert decoder.buffered == size
 
 
-@pytest.mark.unmeasured  # what chance brings
+@pytest.mark.hypothesis  # its @given is inside, where the library cannot see it
 @pytest.mark.parametrize("cls", ALL_FRAMES)
 def test_what_is_encoded_is_decoded(cls):
     @PROPERTY

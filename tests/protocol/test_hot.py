@@ -25,7 +25,7 @@ def test_the_frames_of_every_batch_have_twins():
     assert set(hot.ENCODERS) == set(hot.DECODERS) == set(TWINS)
 
 
-@pytest.mark.unmeasured  # what chance brings
+@pytest.mark.hypothesis  # its @given is inside, where the library cannot see it
 @every_twin
 def test_twins_write_and_read_what_the_declaration_does(cls):
     @PROPERTY
@@ -38,7 +38,7 @@ def test_twins_write_and_read_what_the_declaration_does(cls):
     same()
 
 
-@pytest.mark.unmeasured  # what chance brings
+@pytest.mark.hypothesis  # its @given is inside, where the library cannot see it
 @every_twin
 def test_twins_themselves_read_what_has_no_flags(cls):
     """Or else the declaration, which steps in for a twin that stumbles, would hide that none works."""
@@ -54,7 +54,7 @@ def test_twins_themselves_read_what_has_no_flags(cls):
     read_without_help()
 
 
-@pytest.mark.unmeasured  # what chance brings
+@pytest.mark.hypothesis  # its @given is inside, where the library cannot see it
 @every_twin
 def test_twins_accept_and_refuse_damaged_frames_like_the_declaration(cls):
     """Same frame or same error, down to its words."""

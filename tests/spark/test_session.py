@@ -3,9 +3,10 @@
 import os
 import subprocess
 import sys
+from unittest.mock import Mock
 
 import pytest
-from small import SMALL
+from pyspark.sql import SparkSession
 
 from zaichik.spark.session import NoJava, find_java, session
 
@@ -70,10 +71,14 @@ def test_no_java_is_one_sentence_with_both_ways_out(monkeypatch, tmp_path):
         find_java()
 
 
-@pytest.mark.usefixtures("spark")
-def test_workers_run_this_python(monkeypatch, tmp_path):
-    """Spark looks there when its Java starts; here it runs already."""
+def test_spark_is_told_to_run_workers_by_this_python(monkeypatch, tmp_path):
+    """Before its Java starts, which here is the moment when it would."""
     monkeypatch.setenv("JAVA_HOME", str(java(tmp_path / "home", "17.0.1")))
-    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
-    session("local[2]", config=SMALL)
-    assert os.environ["PYSPARK_PYTHON"] == sys.executable
+    monkeypatch.setenv("PYSPARK_PYTHON", "")  # so that it is restored, whatever it is
+    monkeypatch.delenv("PYSPARK_PYTHON")
+    told = []
+    monkeypatch.setattr(
+        SparkSession.Builder, "getOrCreate", lambda _: told.append(os.environ["PYSPARK_PYTHON"]) or Mock()
+    )
+    session()
+    assert told == [sys.executable]

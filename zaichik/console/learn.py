@@ -24,6 +24,7 @@ ACTIONS = {
     "doctor": learn_doctor.run,
     "goto": learn_goto.run,
 }
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # SIGHUP: the terminal was closed
 EXERCISE_ACTIONS = {"check": learn_exercise.check, "hint": learn_exercise.hint}
 
 DESCRIPTION = """\
@@ -101,9 +102,9 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
         console = Console(file=console.file, highlight=False, no_color=True, force_terminal=False)
     is_exercise = learn_exercise.is_one(arguments.what) and arguments.action in EXERCISE_ACTIONS
     act = (EXERCISE_ACTIONS if is_exercise else ACTIONS)[arguments.action]
-    # SIGTERM, and SIGHUP of a terminal that is closed, end learn as Ctrl-C does, and so the learner's server with it:
-    # that has a session of its own, which no signal but ours reaches. What is ignored (nohup) stays so.
-    ending = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is signal.SIG_DFL]
+    # They end the learner's server, too: it has a session of its own, which no signal but ours reaches. It gets its
+    # time to stop, however often we are asked. What is ignored stays so, as under nohup.
+    ending = [number for number in ENDING if signal.getsignal(number) is not signal.SIG_IGN]
     with anyio.open_signal_receiver(*ending) as signals:
         async with BackgroundTasks() as background:
             background.group.start_soon(_cancel_when_asked, signals, background.group.cancel_scope)

@@ -9,7 +9,6 @@ from rich.text import Text
 from zaichik.console import learn_screen, screen
 from zaichik.console.failure import Failure
 from zaichik.learn import exercise, progress
-from zaichik.learn.exercise import Verdict
 from zaichik.learn.runner import FAILED, PASSED
 from zaichik.learn.story import Section
 
@@ -21,7 +20,7 @@ def is_one(what: str | None) -> bool:
 
 async def check(arguments: argparse.Namespace, console: Console) -> int:
     """Judge the answer in the current folder; 0 if it is right."""
-    verdict = _judged(arguments.what)
+    verdict = await exercise.judge_apart(*_files(arguments.what))
     if arguments.json:
         state = {"exercise": arguments.what, "title": verdict.title, "passed": verdict.passed}
         screen.print_json(state | {"failed": verdict.failed, "reason": verdict.reason})
@@ -45,7 +44,7 @@ def _print_line(console: Console, outcome: str, title: str) -> None:
 
 async def hint(arguments: argparse.Namespace, console: Console) -> int:
     """One more hint for the question that fails."""
-    verdict = _judged(arguments.what)
+    verdict = await exercise.judge_apart(*_files(arguments.what))
     hints = [text for text in verdict.hints if text]
     if not hints:
         console.print("It is right as it is: there is nothing to hint at.")
@@ -63,7 +62,8 @@ async def hint(arguments: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-def _judged(number: str) -> Verdict:
+def _files(number: str) -> tuple[Path, Path]:
+    """The checks, and the answer in the current folder."""
     try:
         checks = exercise.checks(number)
     except exercise.NoSuchExercise as error:
@@ -72,4 +72,4 @@ def _judged(number: str) -> Verdict:
     if not answer.is_file():
         chapter = number.partition(".")[0]
         raise Failure(f"there is no {answer} in this folder; get it with: zaichik learn goto {int(chapter):02}")
-    return exercise.judge_apart(checks, answer)
+    return checks, answer

@@ -7,13 +7,14 @@ stages, each question has a hint for whoever fails it, and two more that tell mo
 import importlib.util
 import json
 import re
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+import anyio
 
 from zaichik.learn.chapters import CHAPTERS, TUTORIAL
 
@@ -132,22 +133,20 @@ def judge(checks: Path, answer: Path) -> Verdict:
     return Verdict(exercise.title, tuple(passed))
 
 
-def judge_apart(checks: Path, answer: Path) -> Verdict:
-    """The same in a process of its own, which is ended if it takes too long."""
+async def judge_apart(checks: Path, answer: Path) -> Verdict:
+    """The same in a process of its own, which is ended if it takes too long, or is waited for no longer."""
     command = [sys.executable, "-c", f"import {__name__} as it; it.tell()", str(checks), str(answer)]
-    try:
-        result = subprocess.run(  # noqa: S603 (the learner's own file)
-            command, capture_output=True, encoding="utf-8", errors="replace", timeout=LONGEST_S, check=False
-        )
-    except subprocess.TimeoutExpired:
+    with anyio.move_on_after(LONGEST_S) as patience:
+        result = await anyio.run_process(command, check=False)
+    if patience.cancelled_caught:
         exercise: Exercise = _load(checks).EXERCISE
         reason = f"no end after {LONGEST_S:g} s: is there a loop that waits for something that never comes?"
         return Verdict(exercise.title, (), "the answer comes to an end", reason, ("", *exercise.hints))
     try:
-        told = json.loads(result.stdout.rpartition("\n")[2])
+        told = json.loads(result.stdout.decode("utf-8", "replace").rpartition("\n")[2])
         return Verdict(told["title"], tuple(told["passed"]), told["failed"], told["reason"], tuple(told["hints"]))
     except (json.JSONDecodeError, TypeError, KeyError):
-        last = (result.stderr.strip() or "nothing").splitlines()[-1]
+        last = (result.stderr.decode("utf-8", "replace").strip() or "nothing").splitlines()[-1]
         return Verdict(answer.name, (), "the answer leaves the program running", f"it ended, saying: {last}")
 
 
