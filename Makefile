@@ -53,6 +53,8 @@ check: $(VENV)/.installed-dev
 	$(BIN)/mypy examples/*.py tutorial/tiny_broker.py benchmarks/*.py benchmarks/peers/*.py
 	MYPYPATH=tutorial/tools $(BIN)/mypy tutorial/tools/*.py
 
+# Tests start hundreds of programs, each of which would compile the project anew if Python were told to keep nothing.
+test: export PYTHONDONTWRITEBYTECODE :=
 # How many processes there are is told by tests/conftest.py.
 test: check $(VENV)/.java
 	$(BIN)/coverage erase
