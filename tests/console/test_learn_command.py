@@ -153,12 +153,7 @@ open('pid.new', 'w').write(str(os.getpid()))
 os.rename('pid.new', 'pid')
 time.sleep(60)
 """
-IGNORING_CTRL_C = [
-    "sh",
-    "-c",
-    'trap "" INT; exec "$@"',
-    "sh",
-]  # as a script's shell does it for what it starts with `&`
+IGNORING_CTRL_C = ["sh", "-c", 'trap "" INT; exec "$@"', "sh"]  # what shells do for scripts' `&`
 
 
 @pytest.mark.parametrize("action", ["check", "watch"])
@@ -180,7 +175,7 @@ def test_an_answer_that_is_being_judged_ends_too(start, folder, number):
 
 
 def check_both_end(process, folder, number):
-    """Learn, and what it has started and wrote its process's number, when that has been done."""
+    """By that signal: learn, and the program it has started, once that has written its process's number."""
     while not (folder / "pid").exists():
         assert process.poll() is None
     process.send_signal(number)

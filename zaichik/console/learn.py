@@ -24,8 +24,8 @@ ACTIONS = {
     "doctor": learn_doctor.run,
     "goto": learn_goto.run,
 }
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # SIGHUP: the terminal was closed
 EXERCISE_ACTIONS = {"check": learn_exercise.check, "hint": learn_exercise.hint}
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # SIGHUP: the terminal was closed
 
 DESCRIPTION = """\
 Build a broker of your own, in any language. Sixteen stages lead from a port that listens to a history without a
@@ -102,8 +102,8 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
         console = Console(file=console.file, highlight=False, no_color=True, force_terminal=False)
     is_exercise = learn_exercise.is_one(arguments.what) and arguments.action in EXERCISE_ACTIONS
     act = (EXERCISE_ACTIONS if is_exercise else ACTIONS)[arguments.action]
-    # They end the learner's server, too: it has a session of its own, which no signal but ours reaches. It gets its
-    # time to stop, however often we are asked. What is ignored stays so, as under nohup.
+    # What ends us ends the learner's server, too: it has a session of its own, so no signal but ours reaches it. It
+    # gets its time to stop, however often we are asked. A signal that was ignored when we began stays so (nohup).
     ending = [number for number in ENDING if signal.getsignal(number) is not signal.SIG_IGN]
     with anyio.open_signal_receiver(*ending) as signals:
         async with BackgroundTasks() as background:
