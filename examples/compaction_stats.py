@@ -16,7 +16,7 @@ from datetime import timedelta
 import anyio
 
 import zaichik
-from zaichik.departures import by_minute, read_departures
+from zaichik.demo.departures import by_minute, read_departures
 from zaichik.spark import session
 from zaichik.spark.events import from_messages
 from zaichik.spark.windows import what_if

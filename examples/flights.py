@@ -20,7 +20,7 @@ import anyio
 from at_broker import arguments, at_broker, fresh
 
 from zaichik import ManualClock
-from zaichik.departures import Departure, by_minute, read_departures
+from zaichik.demo.departures import Departure, by_minute, read_departures
 
 WINDOW, RETENTION = 6 * 3600, 7 * 24 * 3600  # seconds
 SECOND = 1_000_000  # microseconds

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from construct import Array, Renamed, Struct
 
-from zaichik.dissect import dissect
+from zaichik.console.dissection import dissect
 from zaichik_protocol import EndCode, ErrorCode, GoAwayCode, frames
 from zaichik_protocol.layout import BATCH, BATCH_COLUMNS, DELTAS, HEADER, MAGIC, REST, SETTINGS, TEXT
 

@@ -10,11 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from peer import GUARD, Peer
 
-from zaichik.background import BackgroundTasks
 from zaichik.broker import connection as connection_module
 from zaichik.broker.connection import FRAMES_AT_ONCE, TURN_US, Connection
 from zaichik.broker.foreign import HTTP_ANSWER
 from zaichik.broker.subscription_manager import SubscriptionManager
+from zaichik.net.background import BackgroundTasks
 from zaichik_protocol import (
     HEARTBEAT,
     Close,

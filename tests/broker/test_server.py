@@ -18,7 +18,7 @@ from zaichik.broker.clock import ManualClock
 from zaichik.broker.server import Server, running_broker, serve
 from zaichik.broker.settings import BrokerSettings
 from zaichik.broker.subscription_manager import SubscriptionManager
-from zaichik.listener import Listener
+from zaichik.net.listener import Listener
 from zaichik_protocol import (
     CreateTopic,
     ErrorCode,

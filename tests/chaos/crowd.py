@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack
 import anyio
 from rude import HELLO, first_reply
 
-from zaichik.socket_stream import SocketStream
+from zaichik.net.socket_stream import SocketStream
 from zaichik_protocol import Welcome
 
 _PAUSE_SECONDS = 0.1

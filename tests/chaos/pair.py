@@ -12,7 +12,7 @@ from ledger import Ledger, numbered
 from served import GUARD
 
 import zaichik
-from zaichik.background import BackgroundTasks
+from zaichik.net.background import BackgroundTasks
 
 BATCH = 10
 TOPIC = "healthy"

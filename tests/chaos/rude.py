@@ -6,7 +6,7 @@ from typing import NoReturn
 
 import anyio
 
-from zaichik.socket_stream import SocketStream
+from zaichik.net.socket_stream import SocketStream
 from zaichik_protocol import NEED_DATA, FrameDecoder, Hello, Ping, Pong, encode
 
 HELLO = encode(Hello(1, client="rude"))

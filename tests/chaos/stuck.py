@@ -6,7 +6,7 @@ import anyio
 from rude import HELLO, greeted, send_for_ever
 
 import zaichik
-from zaichik.socket_stream import SocketStream
+from zaichik.net.socket_stream import SocketStream
 from zaichik_protocol import Batch, Ping, Publish, Subscribe, encode
 
 _TOPIC = "stuck"

@@ -13,7 +13,7 @@ from rude import HELLO, PING, answers, first_reply, greeted
 from served import GUARD
 
 import zaichik
-from zaichik.socket_stream import SocketStream
+from zaichik.net.socket_stream import SocketStream
 from zaichik_protocol import Ping, Pong, Welcome, encode
 
 pytestmark = pytest.mark.anyio

@@ -7,7 +7,7 @@ import anyio
 from anyio.abc import SocketAttribute, SocketStream
 
 import zaichik
-from zaichik.background import BackgroundTasks
+from zaichik.net.background import BackgroundTasks
 from zaichik_protocol import (
     NEED_DATA,
     Batch,

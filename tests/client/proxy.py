@@ -7,7 +7,7 @@ from itertools import chain, repeat
 import anyio
 from anyio.abc import SocketAttribute, SocketStream
 
-from zaichik.background import BackgroundTasks
+from zaichik.net.background import BackgroundTasks
 
 UP, DOWN = "to the broker", "to the client"
 NEVER = (UP, 2**60)

@@ -11,7 +11,7 @@ from peer import MemoryStream
 
 import zaichik
 from zaichik.client import connection as connection_module
-from zaichik.socket_stream import SocketStream
+from zaichik.net.socket_stream import SocketStream
 from zaichik_protocol import (
     Close,
     CreateTopic,

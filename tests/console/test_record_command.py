@@ -7,7 +7,7 @@ import pyarrow.dataset as ds
 import pytest
 
 from zaichik import blocking
-from zaichik.recording import SCHEMA
+from zaichik.recording.recording import SCHEMA
 from zaichik_protocol import Batch
 
 pytestmark = pytest.mark.usefixtures("connected")
@@ -84,7 +84,7 @@ def test_after_a_recorder_was_killed_nothing_is_missing_or_there_twice(start, za
 DOOMED = """
 import os, pathlib, signal
 import pyarrow.parquet
-from zaichik import recording
+from zaichik.recording import recording
 from zaichik.console.main import main
 
 def deadly(owner, name, when):

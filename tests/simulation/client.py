@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import anyio
 import trio
 
-from zaichik.background import BackgroundTasks
+from zaichik.net.background import BackgroundTasks
 from zaichik_protocol import EVENTS, Batch, Close, Hello, Publish, encode
 
 from .connection_ledger import ConnectionLedger

@@ -1,4 +1,4 @@
-"""A network in memory: sockets that offer the broker what `zaichik.socket_stream.SocketStream` does.
+"""A network in memory: sockets that offer the broker what `zaichik.net.socket_stream.SocketStream` does.
 
 A connection is two pipes, one for each direction. A pipe holds bytes that were sent and not received yet: no more than
 its buffer, in pieces that arrive when the weather lets them, in order. That is all TCP promises, and so it is all that
@@ -217,7 +217,7 @@ class SimulatedSocket(ByteStream):
 
 
 class SimulatedListener:
-    """Where clients connect; offers the server what `zaichik.listener.Listener` does."""
+    """Where clients connect; offers the server what `zaichik.net.listener.Listener` does."""
 
     host, port = "simulated", 0
 

@@ -17,7 +17,7 @@ import trio
 
 import zaichik.client.client
 from zaichik.client import lanes, link
-from zaichik.socket_stream import SocketStream
+from zaichik.net.socket_stream import SocketStream
 from zaichik_protocol import NEED_DATA, Commit, ErrorCode, FrameDecoder, Hello, ProtocolError, Publish
 
 from .connection_ledger import ConnectionLedger

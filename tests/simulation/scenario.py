@@ -7,8 +7,8 @@ from unittest.mock import patch
 import trio
 import trio.testing
 
-from zaichik.background import BackgroundTasks
 from zaichik.broker.settings import KIB, BrokerSettings, TopicSettings
+from zaichik.net.background import BackgroundTasks
 from zaichik_protocol import FOREVER, CreateTopic, Overflow
 
 from .client import Lost, connected

@@ -13,7 +13,7 @@ import zaichik
 from zaichik.console import demo, demo_statistics
 from zaichik.console.main import main
 from zaichik.console.meter import Meter
-from zaichik.departures import read_departures
+from zaichik.demo.departures import read_departures
 
 
 @pytest.mark.usefixtures("spark")

@@ -12,7 +12,7 @@ from embedded import embedded_broker
 from oracle import Event, by_policy, random_topics
 
 import zaichik
-from zaichik.departures import read_departures
+from zaichik.demo.departures import read_departures
 from zaichik.spark import live, outcomes, windows
 from zaichik.spark.carry import RAN_US
 from zaichik.spark.events import JOURNAL_PREFIX, from_journal

@@ -10,7 +10,7 @@ import pytest
 from oracle import Event
 from pyspark.sql import functions as fn
 
-from zaichik.departures import read_departures
+from zaichik.demo.departures import read_departures
 from zaichik.spark import events as journal_events
 from zaichik.spark import outcomes, windows
 from zaichik.spark.columns import MESSAGES

@@ -9,7 +9,7 @@ from embedded import START_US
 from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
 from zaichik.client.errors import ConnectFailed, EpochChanged
-from zaichik.columns import keys, payloads
+from zaichik.recording.columns import keys, payloads
 from zaichik.spark.columns import MESSAGES, UnknownColumn, check, record_batch
 from zaichik.spark.options import BadOption, Options, address
 from zaichik.spark.reading import CannotRead, Range

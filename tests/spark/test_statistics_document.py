@@ -7,7 +7,7 @@ import oracle
 import pytest
 from oracle import Event
 
-from zaichik.departures import read_departures
+from zaichik.demo.departures import read_departures
 
 TEXT = (Path(__file__).parent.parent.parent / "docs" / "statistics.md").read_text(encoding="utf-8")
 QUERIES = re.findall(r"```sql\n(.*?)```", TEXT, re.DOTALL)

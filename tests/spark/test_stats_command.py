@@ -10,7 +10,7 @@ from door import door
 import zaichik.spark
 from zaichik.console import stats
 from zaichik.console.main import INTERRUPTED, main
-from zaichik.recording import Recording
+from zaichik.recording.recording import Recording
 from zaichik_protocol import Batch, Messages
 
 MINUTE = 60_000_000

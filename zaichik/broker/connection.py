@@ -25,7 +25,7 @@ from zaichik.broker.clock import MICROSECONDS
 from zaichik.broker.deadlines import Deadlines
 from zaichik.broker.foreign import FIRST_BYTES, HTTP_ANSWER, recognised
 from zaichik.fair_share import FairShare
-from zaichik.socket_stream import SocketStream
+from zaichik.net.socket_stream import SocketStream
 from zaichik_protocol import NEED_DATA, ErrorCode, FrameDecoder, Hello, ProtocolError, Refused
 
 logger = logging.getLogger(__name__)

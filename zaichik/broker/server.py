@@ -12,13 +12,13 @@ from contextlib import asynccontextmanager
 import anyio
 from anyio.abc import SocketAttribute
 
-from zaichik.background import BackgroundTasks
 from zaichik.broker.broker import Broker
 from zaichik.broker.clock import Clock
 from zaichik.broker.connection import Connection
 from zaichik.broker.settings import BrokerSettings
-from zaichik.listener import Listener
-from zaichik.socket_stream import SocketStream
+from zaichik.net.background import BackgroundTasks
+from zaichik.net.listener import Listener
+from zaichik.net.socket_stream import SocketStream
 from zaichik_protocol import DEFAULT_PORT, ErrorCode, Refused
 
 logger = logging.getLogger(__name__)

@@ -8,7 +8,6 @@ from typing import Any, Literal, overload
 
 import anyio
 
-from zaichik.background import BackgroundTasks
 from zaichik.client.calls import PublishCalls
 from zaichik.client.connection import CLOSE_SECONDS, Connection
 from zaichik.client.lanes import Lanes
@@ -32,6 +31,7 @@ from zaichik.client.messages import (
 from zaichik.client.outcome import Outcome
 from zaichik.client.producer import Producer
 from zaichik.client.subscription import Subscription
+from zaichik.net.background import BackgroundTasks
 from zaichik_protocol import (
     DEFAULT_PORT,
     FOREVER,

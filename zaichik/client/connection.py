@@ -19,12 +19,12 @@ from typing import TypeVar
 
 import anyio
 
-from zaichik.background import BackgroundTasks
 from zaichik.client.errors import BrokerError, ConnectFailed, ConnectionLost, ZaichikError
 from zaichik.client.inbox import Inbox
 from zaichik.client.link import Link
 from zaichik.client.outcome import Lost, OnOutcome, Outcome
-from zaichik.socket_stream import SocketStream
+from zaichik.net.background import BackgroundTasks
+from zaichik.net.socket_stream import SocketStream
 from zaichik_protocol import (
     Close,
     Closed,

@@ -17,7 +17,7 @@ from typing import Protocol
 import anyio
 
 from zaichik.client.backoff import backoff
-from zaichik.socket_stream import SocketStream
+from zaichik.net.socket_stream import SocketStream
 from zaichik_protocol import NEED_DATA, Frame, FrameDecoder, Hello, ProtocolError, encode, encode_pieces
 
 logger = logging.getLogger(__name__)

@@ -10,9 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from zaichik.console import screen
+from zaichik.console.dissection import Field, dissect
 from zaichik.console.failure import Failure
 from zaichik.console.lines import everything
-from zaichik.dissect import Field, dissect
 
 DESCRIPTION = """\
 Explain bytes of the wire protocol: every field of every frame, where it lies, its value and its meaning. A frame

@@ -8,11 +8,11 @@ from pathlib import Path
 import anyio
 from rich.console import Console
 
-from zaichik.background import BackgroundTasks
 from zaichik.console import learn_check, learn_doctor, learn_exercise, learn_folder, learn_goto, learn_watch
 from zaichik.console.address import address
 from zaichik.console.quantities import natural, positive
 from zaichik.learn.config import FILE_NAME
+from zaichik.net.background import BackgroundTasks
 
 ACTIONS = {
     "init": learn_folder.init,

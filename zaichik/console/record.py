@@ -16,7 +16,7 @@ from zaichik.console import address, screen
 from zaichik.console.failure import Failure
 
 if TYPE_CHECKING:
-    from zaichik.recorder import Progress
+    from zaichik.recording.recorder import Progress
 
 DESCRIPTION = """\
 Write topics down as Parquet files, a folder for each topic and day (UTC), which Spark, DuckDB, Polars and pandas
@@ -60,7 +60,7 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
     if arguments.follow and len(arguments.topics) > 1:
         raise argparse.ArgumentTypeError("one topic is followed at a time; start a recorder for each")
     from zaichik import blocking
-    from zaichik.recorder import record
+    from zaichik.recording.recorder import record
 
     missing = 0
     host, port = arguments.connect

@@ -11,12 +11,12 @@ from dataclasses import asdict
 import anyio
 from rich.console import Console
 
-from zaichik.background import BackgroundTasks
 from zaichik.broker.server import Server
 from zaichik.broker.settings import BrokerSettings, TopicSettings
 from zaichik.client.messages import milliseconds
 from zaichik.console import address, limits, screen, topic_settings
 from zaichik.console.failure import Failure
+from zaichik.net.background import BackgroundTasks
 from zaichik_protocol import DEFAULT_PORT, Setting
 
 logger = logging.getLogger(__name__)

@@ -11,12 +11,12 @@ import anyio
 from rich.console import Console
 from rich.text import Text
 
-from zaichik.background import BackgroundTasks
 from zaichik.client import subscription as subscription_module
 from zaichik.client.messages import Lagged, Message, StartAt, start_written
 from zaichik.client.subscription import Subscription
 from zaichik.console import address, quantities, screen
 from zaichik.console.quantities import positive
+from zaichik.net.background import BackgroundTasks
 
 DESCRIPTION = """\
 Print a topic's messages, first what retention has kept, then what comes, until Ctrl-C. On a terminal each line

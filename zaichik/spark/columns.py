@@ -7,7 +7,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType, TimestampType
 
 from zaichik.client.errors import ZaichikError
-from zaichik.columns import COLUMNS, count
+from zaichik.recording.columns import COLUMNS, count
 from zaichik_protocol import Messages
 
 MESSAGES = StructType(

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wire_examples import ALL_FRAMES, GOLDEN, INVALID, PROPERTY, by_name, damaged, streams
 
-from zaichik.dissect import dissect
+from zaichik.console.dissection import dissect
 from zaichik_protocol import Batch, Close, Commit, Ping, Publish, Unsubscribe, encode
 
 every_golden = pytest.mark.parametrize("golden", GOLDEN, ids=by_name)

@@ -17,7 +17,7 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup
 
-from zaichik.socket_stream import SocketStream
+from zaichik.net.socket_stream import SocketStream
 
 logger = logging.getLogger(__name__)
 

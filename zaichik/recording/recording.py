@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from zaichik.client.errors import ZaichikError
-from zaichik.columns import COLUMNS
+from zaichik.recording.columns import COLUMNS
 from zaichik_protocol import Messages
 
 SCHEMA = pa.schema(

@@ -13,7 +13,7 @@ from pathlib import Path
 from zaichik import blocking
 from zaichik.client.errors import ZaichikError
 from zaichik.client.messages import Lagged
-from zaichik.recording import Recording
+from zaichik.recording.recording import Recording
 
 logger = logging.getLogger(__name__)
 

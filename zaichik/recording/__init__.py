@@ -1,0 +1,1 @@
+"""Topics as Parquet files: the recorder, the files, and how a batch becomes columns."""
