@@ -65,7 +65,7 @@ class BesideModel(RuleBasedStateMachine):
     def connected(self):
         client = Client(self.core)
         client.manager.apply(Hello(1, client="model"), self.clock.now_us())
-        (welcome,) = self.frames(client, client.manager.turn(self.clock.now_us()))
+        (welcome,) = self.frames(client, client.manager.next_output(self.clock.now_us()))
         assert welcome.max_credit == LIMITS["max_credit"]
         return client
 
@@ -93,7 +93,7 @@ class BesideModel(RuleBasedStateMachine):
         """Take a turn if the core asked for one; whether there was anything."""
         if not client.woken:
             return False
-        pieces = client.manager.turn(self.clock.now_us())
+        pieces = client.manager.next_output(self.clock.now_us())
         for subscription in client.model.subscriptions.values():
             subscription.may_be_stuck = subscription.may_be_stuck or subscription.is_stuck
         client.woken = bool(pieces)

@@ -41,7 +41,7 @@ class Conversation:
 
     def turn(self):
         """The frames of one turn."""
-        for piece in self.manager.turn(self.broker.clock.now_us()):
+        for piece in self.manager.next_output(self.broker.clock.now_us()):
             self._decoder.receive_data(piece)
         return list(iter(self._decoder.next_frame, NEED_DATA))
 

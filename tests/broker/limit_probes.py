@@ -138,7 +138,7 @@ def quiet_connection(**settings):
 
 
 def answers(manager):
-    return frames_of(manager.turn(0))
+    return frames_of(manager.next_output(0))
 
 
 def length_field(name, limit, amount, *, greeted=True):
@@ -153,7 +153,7 @@ def length_field(name, limit, amount, *, greeted=True):
 def replies_before_the_next_request(name, limit, amount):
     connection, manager, _ = quiet_connection(**{name: limit})
     connection._take(encode(Hello(1)))
-    manager.turn(0)
+    manager.next_output(0)
     empty = len(encode(Error(0, 65, 0, "", 0, "")))
     manager.refuse(Refused(ErrorCode.UNSUPPORTED, "m" * (amount - empty)), 0, 0)
     assert manager.reply_bytes == amount
@@ -177,7 +177,7 @@ def seconds_until(begin, name, limit, amount, **settings):
     connection, manager, clock = quiet_connection(**{name: limit}, **settings)
     start = clock.now_us()
     begin(connection)
-    manager.turn(0)
+    manager.next_output(0)
     end = start + round(amount * 1_000_000)
     for moment in (*range(start, end, 1_000_000), end, end):
         connection.look(moment)

@@ -5,6 +5,7 @@ from collections import deque
 import anyio
 from anyio.abc import ByteStream, SocketAttribute
 
+from zaichik.net.socket_stream import without_first
 from zaichik_protocol import FrameDecoder, Hello, NeedData, encode
 
 GUARD = 10  # seconds after which a test that waits in vain fails; nothing ever waits for it to pass
@@ -20,6 +21,7 @@ class MemoryStream(ByteStream):
         self.room = room
         self.is_ended = False  # the broker ended its side
         self.is_closed = False
+        self.is_reset = False  # what the peer has not read is dropped when the broker closes it
         self.failure = None  # raised by whatever is done next
         self.send_failure = None  # likewise, by what sends
         self._changed = anyio.Event()
@@ -40,11 +42,11 @@ class MemoryStream(ByteStream):
         while not condition():
             await self._changed.wait()
 
-    async def receive(self, max_bytes=65536):
-        await anyio.lowlevel.checkpoint()
-        await self.until(lambda: self.incoming or self.failure)
+    def receive_nowait(self, max_bytes=65536):
         if self.failure:
             raise self.failure
+        if not self.incoming:
+            return b""
         data = self.incoming.popleft()
         if not data:
             self.incoming.append(data)
@@ -53,9 +55,21 @@ class MemoryStream(ByteStream):
             self.incoming.appendleft(data[max_bytes:])
         return data[:max_bytes]
 
-    async def receive_each(self, take):
-        while take(await self.receive()):
-            pass
+    async def receive(self, max_bytes=65536):
+        await self.wait_readable()
+        return self.receive_nowait(max_bytes)
+
+    async def wait_readable(self):
+        await anyio.lowlevel.checkpoint()
+        await self.until(lambda: self.incoming or self.failure)
+
+    async def each_readable(self, callback):
+        await self.wait_readable()
+        while callback():
+            await self.wait_readable()
+
+    def reset(self):
+        self.is_reset = True
 
     def send_nowait(self, item):
         if failure := self.failure or self.send_failure:
@@ -69,8 +83,7 @@ class MemoryStream(ByteStream):
         return len(taken)
 
     def send_pieces_nowait(self, pieces):
-        whole = b"".join(pieces)
-        return whole[self.send_nowait(whole) :]
+        return without_first(pieces, self.send_nowait(b"".join(pieces)))
 
     async def wait_writable(self):
         await anyio.lowlevel.checkpoint()

@@ -239,8 +239,8 @@ def events_overtake_replies(monkeypatch):
         out, self._out = self._out, []
         return real(self, now_us) + out
 
-    real = SubscriptionManager.turn
-    monkeypatch.setattr(SubscriptionManager, "turn", turn)
+    real = SubscriptionManager.next_output
+    monkeypatch.setattr(SubscriptionManager, "next_output", turn)
 
 
 @bug
@@ -251,8 +251,8 @@ def the_soft_mark_is_not_looked_at(monkeypatch):
             frames += more
         return frames
 
-    real = SubscriptionManager.turn
-    monkeypatch.setattr(SubscriptionManager, "turn", turn)
+    real = SubscriptionManager.next_output
+    monkeypatch.setattr(SubscriptionManager, "next_output", turn)
 
 
 @bug

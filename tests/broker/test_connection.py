@@ -717,7 +717,7 @@ async def test_a_bug_in_the_short_cut_ends_the_connection_and_leaves_nothing(mon
             tasks.start_soon(run)
             assert isinstance(await peer.receive(), Welcome)
             await anyio.wait_all_tasks_blocked()
-            monkeypatch.setattr(SubscriptionManager, "turn", lambda *_: 1 / 0)
+            monkeypatch.setattr(SubscriptionManager, "next_output", lambda *_: 1 / 0)
             peer.send(Ping(2))
     assert errors[0].subgroup(ZeroDivisionError)
     assert peer.stream.is_closed

@@ -231,10 +231,10 @@ class BrokerBesideModel(BesideModel):
             pass
         if politely:
             client.manager.apply(Close(77), self.clock.now_us())
-            assert self.frames(client, client.manager.turn(self.clock.now_us())) == [Closed(77)]
+            assert self.frames(client, client.manager.next_output(self.clock.now_us())) == [Closed(77)]
         self.model.close(client.model)
         self.core.disconnect(client.manager, "GONE")
-        assert self.frames(client, client.manager.turn(self.clock.now_us())) == []
+        assert self.frames(client, client.manager.next_output(self.clock.now_us())) == []
         self.clients[index] = self.connected()
 
     # -- what time and the network do --------------------------------------------------------------------------

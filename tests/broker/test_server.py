@@ -253,14 +253,14 @@ async def test_a_connection_that_is_gone_leaves_nothing(watch):
 
 async def test_a_bug_in_a_turn_ends_only_that_connection(monkeypatch, caplog, watch):
     """P5: one traceback for the log, nothing for the others."""
-    real = SubscriptionManager.turn
+    real = SubscriptionManager.next_output
 
     def turn(self, now_us):
         if self.client == "victim":
             raise ZeroDivisionError
         return real(self, now_us)
 
-    monkeypatch.setattr(SubscriptionManager, "turn", turn)
+    monkeypatch.setattr(SubscriptionManager, "next_output", turn)
     async with running_broker() as server, client_of(server) as other:
         async with await anyio.connect_tcp(server.host, server.port) as stream:
             victim = Client(stream)

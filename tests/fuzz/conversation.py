@@ -99,7 +99,7 @@ class Client:
         decoder.next_frame = next_frame
 
     def _take_turn(self):
-        pieces = self.manager.turn(self.broker.clock.now_us())
+        pieces = self.manager.next_output(self.broker.clock.now_us())
         for piece in pieces:
             self._heard.receive_data(piece)
         frames = list(iter(self._heard.next_frame, NEED_DATA))

@@ -97,13 +97,13 @@ def lag_is_swallowed(monkeypatch):
 
 
 def replies_are_in_no_order(monkeypatch):
-    real = SubscriptionManager.turn
+    real = SubscriptionManager.next_output
 
     def turn(self, now_us):
         self._out.reverse()
         return real(self, now_us)
 
-    monkeypatch.setattr(SubscriptionManager, "turn", turn)
+    monkeypatch.setattr(SubscriptionManager, "next_output", turn)
 
 
 BUGS = {

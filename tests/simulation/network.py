@@ -16,6 +16,8 @@ import anyio
 import trio
 from anyio.abc import ByteStream, SocketAttribute
 
+from zaichik.net.socket_stream import without_first
+
 MS = 0.001
 RECEIVE_BYTES = 8 * 1024  # what one receive takes at most
 
@@ -154,6 +156,22 @@ class SimulatedSocket(ByteStream):
                 raise anyio.EndOfStream
             await self._incoming.wait(until_due=True)
 
+    def receive_nowait(self, max_bytes=RECEIVE_BYTES):
+        self._check(self._incoming)
+        data = self._incoming.take(max_bytes)
+        if not data and self._incoming.is_at_end:
+            raise anyio.EndOfStream
+        return data
+
+    async def wait_readable(self):
+        await self._incoming.wait(until_due=True)
+        self._check(self._incoming)
+
+    async def each_readable(self, callback):
+        await self.wait_readable()
+        while callback():
+            await self.wait_readable()
+
     async def receive_each(self, take):
         while take(await self.receive()):
             pass
@@ -165,8 +183,7 @@ class SimulatedSocket(ByteStream):
     def send_pieces_nowait(self, pieces):
         if self._on_said:
             self._on_said(pieces)
-        whole = b"".join(pieces)
-        return whole[self.send_nowait(whole) :]
+        return without_first(pieces, self.send_nowait(b"".join(pieces)))
 
     async def send(self, item):
         await trio.lowlevel.checkpoint()
@@ -197,6 +214,10 @@ class SimulatedSocket(ByteStream):
             self._outgoing.change(is_ended=True)
             self._incoming.change(is_broken=True)  # who sends into it learns that nobody is there
         await trio.lowlevel.checkpoint()
+
+    def reset(self):
+        """Have `aclose` drop what is on its way."""
+        self.cut()
 
     def cut(self):
         """Break the connection, for both ends; what is on its way is lost."""

@@ -7,6 +7,7 @@ from importlib.metadata import version
 
 from zaichik.broker.clock import Clock, SystemClock
 from zaichik.broker.producers import Producers
+from zaichik.broker.scheduler import Scheduler
 from zaichik.broker.session import Sessions
 from zaichik.broker.settings import BrokerSettings
 from zaichik.broker.subscription_manager import SubscriptionManager
@@ -19,17 +20,24 @@ class Broker:
     Args:
         settings: limits and defaults.
         clock: what the time is.
+        scheduler: decides whose turn is next (LAG-5).
 
     Attributes:
         boot: a random number that tells this run from every other.
         registry: the topics.
         producers: those that number their batches (PUB-4).
         sessions: the named subscriptions (CMT-3).
+        scheduler: see above.
         managers: the conversations going on, by the number of their connection.
         ends: how many conversations have ended, by the reason.
     """
 
-    def __init__(self, settings: BrokerSettings | None = None, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        settings: BrokerSettings | None = None,
+        clock: Clock | None = None,
+        scheduler: Scheduler | None = None,
+    ) -> None:
         self.settings = settings or BrokerSettings()
         self.clock = clock or SystemClock()
         self.name = f"zaichik {version('zaichik')}"
@@ -37,6 +45,7 @@ class Broker:
         self.registry = TopicRegistry(self.settings)
         self.producers = Producers(self.settings)
         self.sessions = Sessions(self.settings)
+        self.scheduler = scheduler or Scheduler()
         self.managers: dict[int, SubscriptionManager] = {}
         self.ends: Counter[str] = Counter()
         self._connections = 0
@@ -57,6 +66,7 @@ class Broker:
     def sweep(self) -> None:
         """Free what time has freed. A server does it once a second."""
         now_us = self.clock.now_us()
+        self.scheduler.sweep()
         self.producers.sweep(now_us)
         self.sessions.sweep(now_us)
         self.registry.sweep(now_us)

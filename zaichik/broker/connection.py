@@ -1,236 +1,309 @@
-"""One client's socket: a task that reads, a task that writes, and the manager between them.
+"""One peer's socket, from accept to close: a greeting, then a conversation, then a goodbye.
 
-    bytes ─▶ reader: decode, apply ─▶ SubscriptionManager ─▶ writer: turn, send ─▶ bytes
+    run:    greet ──▶ converse ──▶ say goodbye
 
-The reader never waits for a send and the writer never waits for a command. What couples them are two events:
-the writer waits for output; the reader waits, if replies have piled up, until some are sent.
+    turn:   bytes ──▶ decode ──▶ SubscriptionManager.apply
+                                 SubscriptionManager.next_output ──▶ send
 
-There are two short cuts. The reader is called by the event loop with what came, where the loop can do that, and need
-not be woken for it. And when it has applied what came and the writer is idle, it sends the replies itself, as far as
-the socket takes them at once. So a request is answered without a change of tasks.
+A conversation is a number of turns. A turn is a plain function: it applies what has come, and sends what is next as far
+as the socket takes it at once. So a request is usually answered without a single task being woken. Turns are short, and
+the scheduler decides whose is next (LAG-5).
 
-The broker is one thread, so a turn is short, and others have theirs before the next one. Who publishes and commits
-shares like this with everybody. But frames that move no message are cheap to send, without end. So the time they take
-is on an account, and a client that has used up its part of the broker's time rests until it has some again (LAG-5).
+The two tasks of a connection only wait. One watches for input; the other, for room in the socket when it has not taken
+everything. What a socket has not taken stays in `_unsent`, as references to the bytes that the topic holds, and nothing
+new is taken from the topics before it is sent. Reading goes on meanwhile: if it did not, a client that publishes much
+to a topic it also reads, and reads nothing in between, would wait for the broker and the broker for the client.
 """
 
 import logging
 from contextlib import suppress
 
 import anyio
-from anyio.lowlevel import checkpoint
 
 from zaichik.broker.broker import Broker
-from zaichik.broker.clock import MICROSECONDS
 from zaichik.broker.deadlines import Deadlines
-from zaichik.broker.foreign import FIRST_BYTES, HTTP_ANSWER, recognised
-from zaichik.fair_share import FairShare
-from zaichik.net.socket_stream import SocketStream
-from zaichik_protocol import NEED_DATA, ErrorCode, FrameDecoder, Hello, ProtocolError, Refused
+from zaichik.broker.foreign import HTTP_ANSWER
+from zaichik.broker.greeting import ForeignProtocol, greet
+from zaichik.net.socket_stream import RECEIVE_BYTES, Buffer, SocketStream
+from zaichik_protocol import ErrorCode, Frame, FrameDecoder, NeedData, ProtocolError, Refused
 
 logger = logging.getLogger(__name__)
 
-FRAMES_AT_ONCE, TURN_US = 16, 1000  # of one client; when either is reached, others have their turn
-# Of the broker's time, for frames of one client that move no message: a twentieth, half a second at once (LAG-5). No
-# rest is as long as the linger, not even if a turn was long because the process was stopped in it.
-IDLE_PART, IDLE_SAVED_US, LONGEST_REST_US = 0.05, 500_000, 500_000
+# A turn reads no more requests after this many, or after so much time: then others have theirs.
+REQUESTS_A_TURN, TURN_US = 16, 200
 LINGER_SECONDS = 1.0  # how long the peer may take to read the last frames before the socket is closed
+GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError)
 
 
 class Connection:
-    """A connection from accept to close.
+    """A connection.
 
     Args:
         stream: the peer's bytes; closed when `run` returns.
         broker: what all connections share.
         peer: the peer's address, for the log.
+        client: whose connection it is, for its share of the broker: an address without the port.
     """
 
-    def __init__(self, stream: SocketStream, broker: Broker, peer: str) -> None:
+    def __init__(self, stream: SocketStream, broker: Broker, peer: str, client: str = "") -> None:
         self._stream = stream
         self._broker = broker
         self._peer = peer
-        self._output = anyio.Event()
-        self._is_applying = False  # the reader is at work, and will see to the output itself
-        self._is_idle = False  # the writer waits for output
-        self._unsent = b""  # what a turn has left for the writer to send
-        self._room = anyio.Event()
-        self._read_all = anyio.Event()
         self._decoder = FrameDecoder.for_broker()
-        self._first_bytes = b""  # of a peer that was not greeted yet
-        self._frames = 0  # that came, good or bad
-        self._idle = FairShare(IDLE_PART, IDLE_SAVED_US, LONGEST_REST_US)  # of frames that move no message
-        self._rest_us = 0.0  # before the next turn
-        self._manager = broker.connect(self._on_output)
+        self._manager = broker.connect(self._ask)
+        self._turns = broker.scheduler.join(client, self._turn)
         self._deadlines = Deadlines(broker.settings, broker.clock.now_us())
+        self._unsent: list[Buffer] = []
+        self._frames = self._sends = 0  # frames that came; times that the socket took something
+        self._is_conversing = False  # the greeting is over
+        self._is_readable = False  # the socket may hold bytes
+        self._is_applied = True  # the decoder holds no whole frame
+        self._is_watched = True  # a task waits for bytes
+        self._is_full = False  # a task waits until the socket takes more
+        self._is_at_end = False  # nothing more comes
+        self._is_gone = False  # the peer hears nothing any more
+        self._failure: Exception | None = None  # a bug that a turn ran into
+        self._cut_off = ""  # why, if it was
+        self._may_begin, self._watch_again, self._attention = anyio.Event(), anyio.Event(), anyio.Event()
+        self._read_all = anyio.Event()
+        self._greeting, self._scope = anyio.CancelScope(), anyio.CancelScope()
 
-    def _on_output(self) -> None:
-        if not self._is_applying:
-            self._output.set()
+    # -- from accept to close ----------------------------------------------------------------------------------
 
-    def go_away(self, until_us: int) -> None:
-        """Begin to end: what was read is still answered, until that time, then the client is told (CLO-2)."""
+    async def run(self) -> None:
+        """Serve the peer until one side ends the conversation."""
+        logger.info("%s connected", self._peer)
+        reason = "STOPPED"  # if this is cancelled
+        try:
+            async with self._stream:
+                with self._scope:
+                    await self._greet()
+                    await self._converse()
+                reason = self._cut_off or self._manager.reason
+            self._raise_failure()
+        except Exception:
+            reason = f"{ErrorCode.INTERNAL.name}: a bug of the broker"
+            raise
+        finally:
+            self._broker.scheduler.leave(self._turns)
+            self._broker.disconnect(self._manager, reason)
+            logger.info("%s %r disconnected: %s", self._peer, self._manager.client, reason)
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    async def _greet(self) -> None:
+        """Wait for the first turn, then for the Hello. A peer without one is told why it is not served."""
+        self._ask()
+        await self._may_begin.wait()
+        if self._manager.closing:  # it was refused before it began
+            return
+        try:
+            with self._greeting:
+                self._apply(await greet(self._stream, self._decoder, self._broker.settings.handshake_timeout))
+        except ProtocolError as error:
+            self._manager.refuse(error, error.request_id, error.request_type)
+        except Refused as refusal:
+            self.refuse(refusal)
+        except ForeignProtocol as foreign:
+            self._unsent = [HTTP_ANSWER] if foreign.name == "HTTP" else []
+            self._manager.end(f"NOT_ZAICHIK: it speaks {foreign.name}")
+        except (anyio.EndOfStream, *GONE) as error:
+            self._end_input(error)
+        if self._manager.greeted:
+            self._decoder.greeted(self._broker.settings.max_frame)
+            self._is_applied = False  # requests may have come with the Hello
+
+    async def _converse(self) -> None:
+        """Watch the socket, and wake the turns, until everything is said; then end in order."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._watch_input)
+            self._is_conversing = True
+            self._ask()
+            while not self._is_over:
+                if self._is_full:
+                    with suppress(*GONE):  # the next turn finds out
+                        await self._stream.wait_writable()
+                    self._is_full = False
+                    self._ask()
+                else:
+                    self._attention = anyio.Event()
+                    await self._attention.wait()
+            with suppress(*GONE):
+                await self._stream.send_eof()
+            with anyio.move_on_after(LINGER_SECONDS):
+                await self._read_all.wait()
+            tasks.cancel_scope.cancel()
+
+    async def _watch_input(self) -> None:
+        while not self._is_at_end:
+            if self._is_watched:
+                try:
+                    await self._stream.each_readable(self._on_readable)
+                except GONE as error:
+                    self._end_input(error)
+                    self._ask()
+            else:
+                self._watch_again = anyio.Event()
+                await self._watch_again.wait()
+
+    def _on_readable(self) -> bool:
+        """Ask for a turn. If one was asked for before and has not come yet, returns False: leave it in the socket."""
+        self._is_readable = True
+        self._is_watched = not self._turns.is_waiting and self._wants_input
+        if self._is_watched:
+            self._ask()
+        return self._is_watched and not self._is_at_end
+
+    def _ask(self) -> None:
+        self._broker.scheduler.ask(self._turns)
+
+    # -- ends that others decide on ----------------------------------------------------------------------------
+
+    def finish_requests(self, until_us: int) -> None:
+        """Apply what was read, for so long, and nothing more: the broker is stopping (CLO-2)."""
         while self._broker.clock.now_us() < until_us and self._apply_next():
             pass
+        self._manager.hears = False
+
+    def go_away(self) -> None:
+        """Say goodbye once the messages that the peer has credit for are sent (CLO-2)."""
         self._manager.go_away()
+        self._greeting.cancel()
 
     def refuse(self, refusal: Refused) -> None:
         """End the conversation for a reason that is no request's."""
         self._manager.refuse(refusal, 0, 0)
 
-    def look(self, now_us: int) -> None:
-        """Cut the client off if it takes too long; a server does it once a second (TIM-1 to TIM-3)."""
-        manager, decoder = self._manager, self._decoder
+    def check_deadlines(self, now_us: int) -> None:
+        """Disconnect a peer that takes too long; a server calls it once a second (TIM-2, TIM-3, LAG-3)."""
+        deadlines, decoder = self._deadlines, self._decoder
+        deadlines.advance(now_us)
+        if deadlines.is_stuck(self._sends, is_full=self._is_full):
+            # Part of a frame may be on its way: nothing that could be said now would be understood. And what the
+            # system holds for the peer is dropped with the connection.
+            self._stream.reset()
+            self._cut_off = (
+                f"{ErrorCode.SLOW_CONSUMER.name}: it read nothing for {self._broker.settings.write_timeout:g} s"
+            )
+            self._scope.cancel()
         # While replies pile up nothing is read: then LAG-3 is the rule, and the time of the deadlines stands still.
-        if not manager.closing and manager.reply_bytes <= self._broker.settings.max_replies:
-            greeted, heartbeat = manager.greeted, manager.heartbeat
-            if refusal := self._deadlines.look(
-                now_us, self._frames, decoder.buffered, decoder.needed, greeted=greeted, heartbeat=heartbeat
-            ):
+        elif self._manager.greeted and self._manager.hears and self._wants_input:
+            heartbeat = self._manager.heartbeat
+            if refusal := deadlines.check(self._frames, decoder.buffered, decoder.needed, heartbeat=heartbeat):
                 self.refuse(refusal)
 
-    async def run(self) -> None:
-        """Serve the client until one side ends the conversation."""
-        logger.info("%s connected", self._peer)
-        reason = "STOPPED"
+    # -- turns -------------------------------------------------------------------------------------------------
+
+    def _turn(self) -> bool:
+        """Read, apply, send; returns whether there is more to do. It never raises: the turns of others follow."""
+        if not self._is_conversing:
+            self._may_begin.set()
+            return False
         try:
-            async with self._stream, anyio.create_task_group() as tasks:
-                tasks.start_soon(self._read)
-                reason = await self._write()
-                tasks.cancel_scope.cancel()
-        except Exception:
-            reason = f"{ErrorCode.INTERNAL.name}: a bug of the broker"
-            raise
-        finally:
-            self._broker.disconnect(self._manager, reason)
-            logger.info("%s %r disconnected: %s", self._peer, self._manager.client, reason)
+            self._read()
+            self._send()
+        except Exception as error:
+            self._failure = error
+            self._scope.cancel()
+            return False
+        if not self._is_watched and self._wants_input and not self._is_readable:
+            self._is_watched = True
+            self._watch_again.set()
+        if self._is_over or self._is_full:
+            self._attention.set()
+        may_read = self._wants_input and (self._is_readable or not self._is_applied)
+        return may_read or (not self._is_full and not self._is_gone and self._manager.has_output)
 
-    # -- reading ---------------------------------------------------------------------------------------------
+    @property
+    def _wants_input(self) -> bool:
+        """Whether input is wanted: not while replies pile up (LAG-3). After the last word it is only dropped."""
+        # Closing a socket that holds unread bytes resets it, and a reset can take our last frames away from the peer.
+        manager = self._manager
+        return not self._is_at_end and (not manager.hears or manager.reply_bytes <= self._broker.settings.max_replies)
 
-    async def _read(self) -> None:
+    @property
+    def _is_over(self) -> bool:
+        """Whether everything is said; if nobody hears it, whether everything that came is applied (CLO-1)."""
+        if self._is_gone:
+            return self._is_at_end
+        return self._manager.closing and not self._unsent and not self._manager.has_output
+
+    def _read(self) -> None:
+        """Apply requests: those left over from the last turn, then what the socket holds."""
+        now_us = self._broker.clock.now_us
+        last, last_us = self._frames + REQUESTS_A_TURN, now_us() + TURN_US
+        may_receive = self._is_readable
+        while self._wants_input and self._frames < last and now_us() <= last_us:
+            if self._is_applied:
+                if not may_receive or not self._receive():
+                    break
+                may_receive = self._is_applied = False  # once: a turn has an end, however fast the peer sends
+            else:
+                self._is_applied = not (self._apply_next() and self._decoder.buffered)
+
+    def _receive(self) -> bool:
+        """Receive what is there, once; returns whether that was anything."""
         try:
-            while True:
-                await self._stream.receive_each(self._take)
-                await self._pause()
-                while not self._apply_some():
-                    await self._pause()
-        except (anyio.EndOfStream, anyio.BrokenResourceError):
-            self._manager.close()
-        finally:
-            self._read_all.set()
+            data = self._stream.receive_nowait()
+        except (anyio.EndOfStream, *GONE) as error:
+            self._end_input(error)
+            return False
+        self._is_readable = len(data) >= RECEIVE_BYTES  # less is all there was
+        self._decoder.receive_data(data if self._manager.hears else b"")
+        return bool(data)
 
-    def _take(self, data: bytes) -> bool:
-        # After a Close or a fatal error the client is read and not heard. Closing a socket that holds unread bytes
-        # resets it, and a reset can take our last frames away from the peer.
-        if not self._manager.greeted:
-            self._first_bytes = (self._first_bytes + data)[:FIRST_BYTES]
-        self._decoder.receive_data(b"" if self._manager.closing else data)
-        return self._apply_some()
-
-    def _apply_some(self) -> bool:
-        """Apply what came whole, and send replies; False if there may be more of it, or a rest is due: for a pause."""
-        manager, now_us, max_replies = self._manager, self._broker.clock.now_us, self._broker.settings.max_replies
-        then_us, idle_us, is_all = now_us(), 0, False
-        last, last_us = self._frames + FRAMES_AT_ONCE, then_us + TURN_US
-        self._is_applying = True
-        while not is_all and self._frames < last and then_us <= last_us and manager.reply_bytes <= max_replies:
-            moved, before_us = manager.moved, then_us
-            is_all = not (self._apply_next() and self._decoder.buffered)
-            then_us = now_us()
-            idle_us += 0 if manager.moved > moved else then_us - before_us
-        self._is_applying = False
-        self._send_now()
-        self._rest_us = self._idle.rest_us(idle_us, then_us) if idle_us else 0.0
-        return manager.closing or (is_all and not self._rest_us)
-
-    async def _pause(self) -> None:
-        """Rest, and let others have their turn; if replies have piled up, let the peer read some of them first."""
-        if self._manager.reply_bytes > self._broker.settings.max_replies:
-            self._room = anyio.Event()
-            await self._room.wait()
-        await checkpoint()  # Who is woken has his turn before the loop has looked at others' sockets. So twice:
-        await anyio.sleep(self._rest_us / MICROSECONDS)
+    def _end_input(self, error: Exception) -> None:
+        """Nothing more comes from the peer."""
+        self._is_readable, self._is_at_end = False, True
+        self._read_all.set()
+        if not isinstance(error, anyio.EndOfStream):
+            self._lose(error)
+        self._manager.close()
 
     def _apply_next(self) -> bool:
-        """Apply the next frame, if it is there whole."""
+        """Apply the next frame; returns whether it was there whole."""
         manager = self._manager
-        if manager.closing:
+        if not manager.hears:
             return False
         try:
             frame = self._decoder.next_frame()
         except ProtocolError as error:
             self._frames += 1
-            is_too_long = error.code is ErrorCode.FRAME_TOO_LARGE
-            if not manager.greeted and is_too_long and (protocol := recognised(self._first_bytes)):
-                self._unsent = HTTP_ANSWER if protocol == "HTTP" else b""
-                manager.end(f"NOT_ZAICHIK: it speaks {protocol}")
-            else:
-                manager.refuse(error, error.request_id, error.request_type)
+            manager.refuse(error, error.request_id, error.request_type)
             return True
-        if frame is NEED_DATA:
+        if isinstance(frame, NeedData):
             return False
+        self._apply(frame)
+        return True
+
+    def _apply(self, frame: Frame) -> None:
         self._frames += 1
         try:
-            manager.apply(frame, self._broker.clock.now_us())
+            self._manager.apply(frame, self._broker.clock.now_us())
         except Exception:
             logger.exception("%s: a bug in carrying out %s", self._peer, type(frame).__name__)
             bug = Refused(ErrorCode.INTERNAL, "the broker has a bug; its log tells more")
-            manager.refuse(bug, frame.id, frame.TYPE)
-        if isinstance(frame, Hello) and manager.greeted:
-            self._decoder.greeted(self._broker.settings.max_frame)
-        return True
+            self._manager.refuse(bug, frame.id, frame.TYPE)
 
-    # -- writing ---------------------------------------------------------------------------------------------
+    def _send(self) -> None:
+        """Send what is unsent, or else what is next, as far as the socket takes it at once."""
+        if self._is_gone:
+            self._manager.drop_replies()
+        elif not self._is_full:
+            if not self._unsent:
+                self._unsent = [*self._manager.next_output(self._broker.clock.now_us())]
+            if self._unsent:
+                try:
+                    left = self._stream.send_pieces_nowait(self._unsent)
+                except GONE as error:
+                    self._lose(error)
+                    return
+                self._sends += left != self._unsent
+                self._unsent, self._is_full = left, bool(left)
 
-    async def _write(self) -> str:
-        """Send until the conversation is over; the reason why it is."""
-        manager = self._manager
-        try:
-            while True:
-                if self._unsent or self._take_turn():
-                    self._room.set()
-                    await self._send_rest()
-                elif manager.closing:
-                    break
-                else:
-                    # No await since the turn came back empty, so nothing can have come in between.
-                    self._output = anyio.Event()
-                    self._is_idle = True
-                    await self._output.wait()
-                    self._is_idle = False
-            await self._stream.send_eof()
-        except TimeoutError:  # before OSError, of which it is one
-            # Part of a frame may be on its way: nothing that could be said now would be understood.
-            return f"{ErrorCode.SLOW_CONSUMER.name}: it read nothing for {self._broker.settings.write_timeout:g} s"
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError) as error:
-            # What it sent before is still carried out (CLO-1). The reader's own sends see to the replies: they fail.
-            self._is_idle = True
-            self._room.set()
-            await self._read_all.wait()
-            return f"GONE: {type(error).__name__}"
-        with anyio.move_on_after(LINGER_SECONDS):
-            await self._read_all.wait()
-        return manager.reason
-
-    def _take_turn(self) -> bool:
-        """Send what is next, as far as the socket takes it at once; False if there is nothing to say."""
-        if pieces := self._manager.turn(self._broker.clock.now_us()):
-            self._unsent = self._stream.send_pieces_nowait(pieces)
-        return bool(pieces)
-
-    def _send_now(self) -> None:
-        """Take a turn, if the writer is idle; all the rest is the writer's work."""
-        if self._is_idle and not self._unsent:
-            with suppress(anyio.BrokenResourceError):  # what came before the peer went is applied all the same
-                self._take_turn()
-        if self._unsent or self._manager.has_output or self._manager.closing:
-            self._output.set()
-
-    async def _send_rest(self) -> None:
-        """Send what a turn has left; something must move within the write timeout, however much it is."""
-        rest, self._unsent = memoryview(self._unsent), b""
-        while rest:
-            with anyio.fail_after(self._broker.settings.write_timeout):
-                await self._stream.wait_writable()
-            rest = rest[self._stream.send_nowait(rest) :]
-        await checkpoint()  # others have their turn, however fast this peer reads
+    def _lose(self, error: Exception) -> None:
+        """The peer hears nothing any more. What it sent before is still carried out (CLO-1)."""
+        self._is_gone, self._is_full, self._unsent = True, False, []
+        self._cut_off = self._cut_off or f"GONE: {type(error).__name__}"

@@ -1,22 +1,22 @@
-"""How long a client may take: for its Hello, for a frame it has begun, between two signs of life.
+"""How long a peer may take: to read what it is sent, to finish a frame it has begun, between two signs of life.
 
-No connection has a timer. The broker looks at each of them once a second and compares what it sees with what it saw
-before, so a thousand idle clients cost a thousand comparisons a second, and a busy one nothing more than they do.
-Whoever is overdue is cut off if he is still overdue at the next look: in between, everything that had come was read.
+No connection has a timer. The broker checks each of them once a second and compares what it sees with what it saw
+before, so a thousand idle peers cost a thousand comparisons a second, and a busy one costs no more than an idle one. A
+peer that is overdue at two consecutive checks is disconnected: in between, everything that had come was read.
 
-Nobody is judged by time in which the broker itself stood still: the buffers between were soon full, and he could not go
-on. So each connection has a time of its own, which a look moves on by two seconds at most.
+Time in which the broker itself stood still counts against nobody: the buffers between were soon full, and no peer could
+go on. So each connection has a time of its own, which a check moves on by two seconds at most.
 """
 
 from zaichik.broker.settings import BrokerSettings
 from zaichik_protocol import ErrorCode, Refused
 
 _SECOND = 1_000_000  # µs
-_LONGEST_STEP_US = 2 * _SECOND  # a look comes once a second, and a little later if there is much to do
+_LONGEST_STEP_US = 2 * _SECOND  # a check comes once a second, and a little later if there is much to do
 
 
 class Deadlines:
-    """Those of one connection.
+    """The deadlines of one connection.
 
     Args:
         settings: the limits.
@@ -25,43 +25,50 @@ class Deadlines:
 
     def __init__(self, settings: BrokerSettings, now_us: int) -> None:
         self._settings = settings
-        self._looked_us = now_us
+        self._checked_us = now_us
         self._time_us = 0  # since it was accepted, by its own time
-        self._frames = self._buffered = 0  # seen at the last look
+        self._frames = self._buffered = self._sends = 0  # seen at the last check
         self._heard_us = 0  # when something had come last
-        self._begun_us = 0  # the last look before the frame that is not all here; waiting a look longer makes up for it
+        self._begun_us = 0  # the last check before the frame that is not all here; waiting for another makes up for it
+        self._moved_us = 0  # when the socket had last taken something, or had nothing to take
         self._was_overdue = False
 
-    def look(
-        self, now_us: int, frames: int, buffered: int, needed: int, *, greeted: bool, heartbeat: bool
-    ) -> Refused | None:
-        """Why to cut the client off, if it is time to.
+    def advance(self, now_us: int) -> None:
+        """Move the connection's own time on. Each check begins with this."""
+        self._time_us += min(now_us - self._checked_us, _LONGEST_STEP_US)
+        self._checked_us = now_us
+
+    def is_stuck(self, sends: int, *, is_full: bool) -> bool:
+        """Returns whether the peer has read nothing for the write timeout, although something waits (LAG-3).
 
         Args:
-            now_us: the broker's clock.
+            sends: how often the socket has taken something so far.
+            is_full: whether it takes nothing now.
+        """
+        if sends != self._sends or not is_full:
+            self._sends, self._moved_us = sends, self._time_us
+        return self._time_us - self._moved_us >= self._settings.write_timeout * _SECOND
+
+    def check(self, frames: int, buffered: int, needed: int, *, heartbeat: bool) -> Refused | None:
+        """Returns why to disconnect the peer, None if there is no reason to (TIM-2, TIM-3).
+
+        Args:
             frames: whole frames that came so far.
             buffered: bytes of the next one that came.
             needed: bytes it has in all, as far as is known.
-            greeted: whether there was a Hello.
-            heartbeat: whether the client promised never to be silent for long.
+            heartbeat: whether the peer promised never to be silent for long.
         """
-        self._time_us += min(now_us - self._looked_us, _LONGEST_STEP_US)
-        self._looked_us = now_us
         if frames != self._frames or not buffered:
             self._begun_us = self._time_us
         if (frames, buffered) != (self._frames, self._buffered):
             self._heard_us = self._time_us
         self._frames, self._buffered = frames, buffered
-        refusal = self._judge(needed, greeted=greeted, heartbeat=heartbeat)
+        refusal = self._judge(needed, heartbeat=heartbeat)
         was_overdue, self._was_overdue = self._was_overdue, refusal is not None
         return refusal if was_overdue else None
 
-    def _judge(self, needed: int, *, greeted: bool, heartbeat: bool) -> Refused | None:
+    def _judge(self, needed: int, *, heartbeat: bool) -> Refused | None:
         limits = self._settings
-        if not greeted:
-            if self._time_us < limits.handshake_timeout * _SECOND:
-                return None
-            return Refused(ErrorCode.HANDSHAKE_TIMEOUT, f"no complete Hello within {limits.handshake_timeout:g} s")
         allowed = limits.frame_timeout + needed / limits.frame_rate
         if self._time_us - self._begun_us >= allowed * _SECOND:
             problem = f"a frame of {needed} bytes was begun {allowed:.0f} s ago, and {self._buffered} of them are here"

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import anyio
-from anyio.abc import SocketAttribute
+from anyio.abc import SocketAttribute, TaskGroup
 
 from zaichik.broker.broker import Broker
 from zaichik.broker.clock import Clock
@@ -18,6 +18,7 @@ from zaichik.broker.connection import Connection
 from zaichik.broker.settings import BrokerSettings
 from zaichik.net.background import BackgroundTasks
 from zaichik.net.listener import Listener
+from zaichik.net.repeating import Repeating
 from zaichik.net.socket_stream import SocketStream
 from zaichik_protocol import DEFAULT_PORT, ErrorCode, Refused
 
@@ -43,6 +44,9 @@ class Server:
         self.host, self.port = listener.host, listener.port
         self._listener = listener
         self._stopping = anyio.Event()
+        scheduler = broker.scheduler
+        self._turns = Repeating(scheduler.run, lambda: scheduler.is_waited_for, scheduler.rest)
+        scheduler.on_waiting = self._turns.wake
         self._connections: dict[Connection, None] = {}  # a set that keeps order, so that everything is repeatable
 
     @classmethod
@@ -65,8 +69,8 @@ class Server:
         """Free what time has freed, and look who takes too long, now. It happens once a second by itself."""
         self.broker.sweep()
         now_us = self.clock.now_us()
-        for connection in self._connections:  # a look is synchronous: none of them comes or goes meanwhile
-            connection.look(now_us)
+        for connection in self._connections:  # synchronous: none of them comes or goes meanwhile
+            connection.check_deadlines(now_us)
 
     def stop(self) -> None:
         """Begin the orderly end (CLO-2); `run` returns when it is done."""
@@ -85,15 +89,21 @@ class Server:
 
     async def _serve_connections(self) -> None:
         """Accept until stopping, then drain."""
-        async with anyio.create_task_group() as connections:
-            connections.cancel_scope.shield = True
-            async with self._listener, BackgroundTasks() as accepting:
-                accepting.group.start_soon(self._listener.serve, self._serve_one, connections)
-                await self._stopping.wait()
-            until_us = self.clock.now_us() + LAST_ANSWERS_US
-            for connection in self._connections:
-                connection.go_away(until_us)
-            connections.cancel_scope.deadline = anyio.current_time() + self.broker.settings.drain_timeout
+        with anyio.CancelScope(shield=True):
+            async with BackgroundTasks() as scheduling, anyio.create_task_group() as connections:
+                scheduling.group.start_soon(self._turns.run)
+                await self._accept_and_drain(connections)
+
+    async def _accept_and_drain(self, connections: TaskGroup) -> None:
+        async with self._listener, BackgroundTasks() as accepting:
+            accepting.group.start_soon(self._listener.serve, self._serve_one, connections)
+            await self._stopping.wait()
+        until_us = self.clock.now_us() + LAST_ANSWERS_US
+        for connection in self._connections:
+            connection.finish_requests(until_us)
+        for connection in self._connections:  # not before: what was published is delivered first
+            connection.go_away()
+        connections.cancel_scope.deadline = anyio.current_time() + self.broker.settings.drain_timeout
 
     async def _serve_one(self, stream: SocketStream) -> None:
         """One connection, from accept to close. Whatever goes wrong in it stays in it."""
@@ -102,7 +112,7 @@ class Server:
         except OSError:  # gone before it was looked at
             await stream.aclose()
             return
-        connection = Connection(stream, self.broker, peer := f"{host}:{port}")
+        connection = Connection(stream, self.broker, peer := f"{host}:{port}", host)
         most = self.broker.settings.max_connections
         if len(self._connections) < most:
             self._connections[connection] = None

@@ -1,10 +1,10 @@
 """One client's conversation: its requests are applied, its subscriptions take turns.
 
 The manager is the select of the broker. `apply` carries out a request at once and puts the reply into `out`;
-`turn` gives the bytes to send next: the replies first, then a frame from each subscription that has something,
-one after the other, until enough is on its way. Both are synchronous. The connection's two tasks call them,
-and the only thing they wait for is one event, "there may be output". Waiting and taking are separate steps, so
-whatever is cancelled while waiting, nothing has been taken that could be lost.
+`next_output` gives the bytes to send next: the replies first, then a frame from each subscription that has something,
+one after the other, until enough is on its way. Both are synchronous, and a connection's turn calls them. The only
+thing that is ever waited for is "there may be output" (`on_output`). Waiting and taking are separate steps, so whatever
+is cancelled while waiting, nothing has been taken that could be lost.
 
 Why commands never wait for the socket: a client that publishes much to a topic it also reads, and reads
 nothing in the meantime, fills its receive buffer. If the broker then waited for a send before taking the next
@@ -54,9 +54,21 @@ from zaichik_protocol import (
 if TYPE_CHECKING:
     from zaichik.broker.broker import Broker
 
+MESSAGES_A_TURN = 64  # frames of messages; each costs a few µs to cut and encode
 MAX_CLIENT_NAME = 100  # letters of it that are kept, for the log and `describe`
 # How soon to try again: readers read on at any time, what is remembered is forgotten by a sweep, once a second.
 RETRY_AFTER_MS = {ErrorCode.TOPIC_FULL: 50, ErrorCode.NO_MEMORY: 1000}
+
+
+class Slot:
+    """The place of a reply that is not known yet: it waits for a disk, say."""
+
+    def __init__(self, manager: "SubscriptionManager") -> None:
+        self._manager = manager
+
+    def fill(self, reply: Frame) -> None:
+        """The reply is known: it is sent when what was before it is sent."""
+        self._manager.fill(self, reply)
 
 
 class SubscriptionManager:
@@ -65,17 +77,17 @@ class SubscriptionManager:
     Args:
         broker: what all connections share.
         number: of the connection, counted by the broker.
-        on_output: called whenever `turn` may have something to send.
+        on_output: called whenever `next_output` may have something to send.
 
     Attributes:
         client: the name the client gave in its Hello, "" before.
         greeted: whether the Hello was accepted.
         heartbeat: whether the client promised one (TIM-3).
+        hears: whether requests are still carried out.
+        closing: the conversation ends; once `next_output` returns nothing more, the connection is done.
         reason: why it ends, for the log.
-        closing: no more requests are taken; once `turn` gives nothing more, the connection is done.
         subscriptions: by their id.
         reply_bytes: bytes of replies waiting to be sent.
-        moved: rises with every request that stores or settles messages.
     """
 
     def __init__(self, broker: "Broker", number: int, on_output: Callable[[], None]) -> None:
@@ -83,13 +95,15 @@ class SubscriptionManager:
         self.client = ""
         self.greeted = False
         self.heartbeat = False
+        self.hears = True
         self.closing = False
         self.reason = "CLOSED"
         self.subscriptions: dict[int, Subscription] = {}
-        self.reply_bytes = self.moved = 0
+        self.reply_bytes = 0
         self._broker = broker
         self._on_output = on_output
-        self._out: list[bytes] = []
+        self._out: deque[bytes | Slot] = deque()
+        self._is_leaving = False  # the broker stops: a GoAway follows the last message
         self._ready: deque[Subscription] = deque()
         self._last_subscription = 0
 
@@ -100,14 +114,13 @@ class SubscriptionManager:
 
         The decoder has seen to it that the first one is a Hello.
         """
-        if self.closing:
+        if not self.hears:
             return
         try:
             reply = self._carry_out(request, now_us)
         except Refused as refusal:
             self.refuse(refusal, request.id, request.TYPE)
             return
-        self.moved += isinstance(reply, Published) and not reply.duplicate
         if request.id != 0:  # id 0 asks for silence
             self._send(reply)
 
@@ -147,9 +160,7 @@ class SubscriptionManager:
                 return Unsubscribed(request.id)
             case Commit():
                 subscription = self._subscription(request.subscription)
-                before, committed = subscription.committed, subscription.commit(request.next)
-                self.moved += committed > before
-                return Committed(request.id, committed)
+                return Committed(request.id, subscription.commit(request.next))
             case Ping():
                 return Pong(request.id, request.value)
             case Close():
@@ -275,31 +286,63 @@ class SubscriptionManager:
 
     # -- output ----------------------------------------------------------------------------------------------
 
-    def turn(self, now_us: int) -> list[bytes]:
-        """The frames to send next, in order and in pieces; none if there is nothing to say.
+    def next_output(self, now_us: int) -> list[bytes]:
+        """Returns the frames to send next, in order and in pieces; none if there is nothing to say.
 
-        Replies go first. Then each ready subscription has a turn of one frame, again and again, until the soft
-        mark is reached: a busy topic cannot starve a quiet one (LAG-4), and a reader that is slow in taking
-        bytes leaves its messages in the ring (LAG-3).
+        Replies go first, up to one that is not known yet. Then each ready subscription has one frame, again and again,
+        until the soft mark or the number of frames is reached: a busy topic cannot starve a quiet one (LAG-4), a peer
+        that is slow in reading leaves its messages in the ring (LAG-3), and other connections have their turn (LAG-5).
         """
-        frames, self._out = self._out, []
-        size, self.reply_bytes = self.reply_bytes, 0
-        while self._ready and size < self._broker.settings.soft_output:
+        pieces: list[bytes] = []
+        while self._out and not isinstance(reply := self._out[0], Slot):
+            pieces.append(reply)
+            self._out.popleft()
+        size = sum(map(len, pieces))
+        self.reply_bytes -= size
+        if self._out:
+            return pieces
+        for _ in range(MESSAGES_A_TURN):
+            if not self._ready or size >= self._broker.settings.soft_output:
+                break
             subscription = self._ready.popleft()
             if subscription.id not in self.subscriptions:
                 continue  # unsubscribed while it was in the queue (UNS-1)
             frame = subscription.take(now_us)
             if frame is not None:
-                pieces = encode_pieces(frame)
-                frames.extend(pieces)
-                size += sum(map(len, pieces))
+                encoded = encode_pieces(frame)
+                pieces.extend(encoded)
+                size += sum(map(len, encoded))
                 self._ready.append(subscription)
-        return frames
+        if self._is_leaving and not self._ready and not self.closing:
+            pieces.append(encode(GoAway(0, GoAwayCode.STOPPING, GoAwayCode.STOPPING.meaning)))
+            self.end("STOPPED")
+        return pieces
 
     @property
     def has_output(self) -> bool:
-        """Whether another turn may have something to send."""
-        return bool(self._out or self._ready)
+        """Whether `next_output` may return something."""
+        if self._out:
+            return not isinstance(self._out[0], Slot)
+        return bool(self._ready) or (self._is_leaving and not self.closing)
+
+    def reserve_reply(self) -> "Slot":
+        """Returns a place in the output for a reply that is not known yet. What comes after it waits for it."""
+        slot = Slot(self)
+        self._out.append(slot)
+        return slot
+
+    def drop_replies(self) -> None:
+        """Forget the replies that wait: there is nobody to hear them."""
+        self._out.clear()
+        self.reply_bytes = 0
+
+    def fill(self, slot: "Slot", frame: Frame) -> None:
+        """Put the reply in its place, unless it is wanted no more."""
+        if slot in self._out:
+            data = encode(frame)
+            self._out[self._out.index(slot)] = data
+            self.reply_bytes += len(data)
+            self._on_output()
 
     def _queue(self, subscription: Subscription) -> None:
         self._ready.append(subscription)
@@ -314,10 +357,10 @@ class SubscriptionManager:
     # -- the end ---------------------------------------------------------------------------------------------
 
     def go_away(self) -> None:
-        """Tell the client that the broker is stopping, and close (CLO-2)."""
-        if not self.closing:
-            self._send(GoAway(0, GoAwayCode.STOPPING, GoAwayCode.STOPPING.meaning))
-            self.end("STOPPED")
+        """Tell the client that the broker is stopping, after what its credit allows to be sent, and close (CLO-2)."""
+        self.hears = False
+        self._is_leaving = True
+        self._on_output()
 
     def end(self, reason: str) -> None:
         """Close, for that reason: a word for the counters, then perhaps a colon and a sentence."""
@@ -326,6 +369,7 @@ class SubscriptionManager:
 
     def close(self) -> None:
         """End all subscriptions and take no more requests. What is in the output will still be sent."""
+        self.hears = False
         self.closing = True
         for subscription in list(self.subscriptions.values()):
             self._drop(subscription)

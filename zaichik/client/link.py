@@ -17,7 +17,7 @@ from typing import Protocol
 import anyio
 
 from zaichik.client.backoff import backoff
-from zaichik.net.socket_stream import SocketStream
+from zaichik.net.socket_stream import Buffer, SocketStream
 from zaichik_protocol import NEED_DATA, Frame, FrameDecoder, Hello, ProtocolError, encode, encode_pieces
 
 logger = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ class Link:
         self._reconnect = reconnect
         self._take_frame = user.take
         self._decoder = FrameDecoder.for_client()
-        self._outbox: list[bytes] = []
+        self._outbox: list[Buffer] = []
         self._calls: list[Callable[[], None]] = []  # for the writer's turn
         self._output = anyio.Event()
         self._is_idle = False  # the writer waits for output
@@ -164,13 +164,13 @@ class Link:
         Raises:
             Unencodable: a value does not fit its field; also while nothing is sent.
         """
-        pieces: Sequence[bytes] = encode_pieces(frame)
+        pieces: Sequence[Buffer] = encode_pieces(frame)
         if not self.is_open:
             return
         if self._is_idle and not self._outbox:
             with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # the reader will hear of it
-                pieces = [self._stream.send_pieces_nowait(pieces)]
-        if any(pieces):  # else the socket has taken all of it
+                pieces = self._stream.send_pieces_nowait(pieces)
+        if pieces:  # else the socket has taken all of it
             self._outbox.extend(pieces)
             self._output.set()
 

@@ -8,8 +8,8 @@ anyio has one; this one exists because of what was measured of it (each of these
 * Every receive there pauses and resumes the transport: two system calls for each message of a conversation.
 * A write there always costs a turn of the event loop. Here `send_nowait` sends what the kernel takes at once,
   which is nearly always all of it.
-* A task that waits for bytes is woken a turn of the event loop after they came. `receive_each` hands them to a plain
-  function in the same turn, where the event loop has callbacks for that, which is to say on asyncio.
+* A task that waits for bytes is woken a turn of the event loop after they came. `each_readable` calls a plain function
+  in the same turn, where the event loop has callbacks for that, which is to say on asyncio.
 
 Both `receive` and `send` wait only where the system call would block, or most likely would. That wait, or else a
 plain checkpoint, lets other tasks run: no peer, however fast, keeps the loop to itself. In `receive` it comes
@@ -19,6 +19,7 @@ before the system call: once bytes are taken there is nothing to cancel.
 import asyncio
 import os
 import socket
+import struct
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -27,6 +28,7 @@ import anyio
 from anyio.abc import ByteStream, SocketAttribute
 from anyio.lowlevel import checkpoint
 
+Buffer = bytes | memoryview
 RECEIVE_BYTES = 256 * 1024  # one call's worth: large enough that batches come whole, small enough to be fair
 DEAD_SECONDS = 90  # after which a peer that answers nothing at all, not even TCP, is given up
 MAX_PIECES = 1024  # that one system call takes (IOV_MAX; POSIX asks for 16 only, Linux and macOS take as many)
@@ -71,13 +73,18 @@ class SocketStream(ByteStream):
             BrokenResourceError, ClosedResourceError: the connection is gone, or was closed here.
         """
         await (self._wait(anyio.wait_readable) if self._drained else checkpoint())
-        while not (data := self._receive_nowait(max_bytes)):
+        while not (data := self.receive_nowait(max_bytes)):
             await self._wait(anyio.wait_readable)
         self._drained = len(data) < max_bytes
         return data
 
-    def _receive_nowait(self, max_bytes: int) -> bytes:
-        """What is there, b"" if that is nothing."""
+    def receive_nowait(self, max_bytes: int = RECEIVE_BYTES) -> bytes:
+        """Returns what is there, b"" if that is nothing.
+
+        Raises:
+            EndOfStream: the peer sends no more.
+            BrokenResourceError, ClosedResourceError: the connection is gone, or was closed here.
+        """
         try:
             data = self._raw.recv(max_bytes)
         except BlockingIOError:
@@ -88,31 +95,39 @@ class SocketStream(ByteStream):
             raise anyio.EndOfStream
         return data
 
-    async def receive_each(self, take: Callable[[bytes], bool]) -> None:
-        """Give all bytes that come to `take`, as they come, until it returns False.
+    async def each_readable(self, callback: Callable[[], bool]) -> None:
+        """Call back whenever there is something to receive, until the callback returns False.
 
         Raises:
-            EndOfStream, BrokenResourceError, ClosedResourceError: as `receive` does.
+            BrokenResourceError, ClosedResourceError: the connection is gone, or was closed here.
             BusyResourceError: another task is in here. (`receive` beside it is a mistake that is not noticed.)
-            Exception: what `take` raises.
+            Exception: what the callback raises.
         """
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:  # trio
-            while take(await self.receive()):
-                pass
+            await self.wait_readable()
+            while callback():
+                await self.wait_readable()
         else:
-            await self._receive_by_callback(loop, take)
+            await self._call_back(loop, callback)
 
-    async def _receive_by_callback(self, loop: asyncio.AbstractEventLoop, take: Callable[[bytes], bool]) -> None:
+    async def receive_each(self, take: Callable[[bytes], bool]) -> None:
+        """Give all bytes that come to `take`, as they come, until it returns False.
+
+        Raises:
+            EndOfStream: the peer sends no more; and as `each_readable` does.
+        """
+        await self.each_readable(lambda: take(data) if (data := self.receive_nowait()) else True)
+
+    async def _call_back(self, loop: asyncio.AbstractEventLoop, callback: Callable[[], bool]) -> None:
         end: asyncio.Future[None] = loop.create_future()
 
-        def receive() -> None:
+        def readable() -> None:
             if end.done():  # cancelled, after this call was due
                 return
             try:
-                data = self._receive_nowait(RECEIVE_BYTES)
-                if data and not take(data):
+                if not callback():
                     end.set_result(None)
             except Exception as error:
                 end.set_exception(error)
@@ -129,7 +144,7 @@ class SocketStream(ByteStream):
             raise anyio.ClosedResourceError
         if self._end_receiving is not None:
             raise anyio.BusyResourceError("receiving from")
-        loop.add_reader(number, receive)
+        loop.add_reader(number, readable)
         self._end_receiving = close
         try:
             await end
@@ -151,10 +166,10 @@ class SocketStream(ByteStream):
         except OSError as error:
             raise self._translated(error) from error
 
-    def send_pieces_nowait(self, pieces: Sequence[bytes]) -> bytes:
-        """Send these, one after the other, without putting them together first; what was not taken.
+    def send_pieces_nowait(self, pieces: Sequence[Buffer]) -> list[Buffer]:
+        """Send these, one after the other, without joining them; returns what was not taken, without copying it.
 
-        Of more than `MAX_PIECES` the rest is put together, and is part of what was not taken.
+        One call takes `MAX_PIECES` at most.
 
         Raises:
             BrokenResourceError, ClosedResourceError: the connection is gone, or was closed here.
@@ -162,10 +177,10 @@ class SocketStream(ByteStream):
         try:
             taken = self._raw.sendmsg(pieces[:MAX_PIECES])
         except BlockingIOError:
-            taken = 0
+            return list(pieces)
         except OSError as error:
             raise self._translated(error) from error
-        return b"" if taken == sum(map(len, pieces)) else b"".join(pieces)[taken:]
+        return without_first(pieces, taken)
 
     async def send(self, item: bytes) -> None:
         """Send all of the bytes. If this is cancelled, some may be sent: then only close the stream.
@@ -179,6 +194,10 @@ class SocketStream(ByteStream):
         while rest:
             await self.wait_writable()
             rest = rest[self.send_nowait(rest) :]
+
+    async def wait_readable(self) -> None:
+        """Wait until there is something to receive, most likely."""
+        await self._wait(anyio.wait_readable)
 
     async def wait_writable(self) -> None:
         """Wait until the peer has read enough for more to be sent."""
@@ -209,6 +228,11 @@ class SocketStream(ByteStream):
             self._raw.close()
         await checkpoint()
 
+    def reset(self) -> None:
+        """Have the coming `aclose` reset the connection: what the peer has not read is dropped, by the system, too."""
+        with suppress(OSError):  # it is gone already
+            self._raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
     @property
     def extra_attributes(self) -> Mapping[Any, Callable[[], Any]]:
         """What anyio's streams tell of themselves; its TLS stream asks for some of it."""
@@ -220,6 +244,15 @@ class SocketStream(ByteStream):
             SocketAttribute.remote_address: lambda: self._raw.getpeername()[:2],
             SocketAttribute.remote_port: lambda: self._raw.getpeername()[1],
         }
+
+
+def without_first(pieces: Sequence[Buffer], size: int) -> list[Buffer]:
+    """Returns what is left of these pieces after their first `size` bytes; no bytes are copied."""
+    for index, piece in enumerate(pieces):
+        if size < len(piece):
+            return [memoryview(piece)[size:] if size else piece, *pieces[index + 1 :]]
+        size -= len(piece)
+    return []
 
 
 def _find_dead_peers(raw: socket.socket) -> None:

@@ -1,0 +1,53 @@
+"""The greeting: what happens between accept and a Hello that is here whole.
+
+It is a phase of its own, because a peer that has not said Hello is nobody yet: it may be a browser, a port scan, or a
+client that never comes to the point. It costs one small buffer and has one deadline, and none of the machinery of a
+conversation is started for it.
+"""
+
+import anyio
+
+from zaichik.broker.foreign import FIRST_BYTES, recognised
+from zaichik.net.socket_stream import SocketStream
+from zaichik_protocol import NEED_DATA, ErrorCode, Frame, FrameDecoder, ProtocolError, Refused
+
+
+class ForeignProtocol(Exception):
+    """The peer speaks another protocol.
+
+    Attributes:
+        name: which.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+async def greet(stream: SocketStream, decoder: FrameDecoder, seconds: float) -> Frame:
+    """Returns the peer's first frame, which is a Hello.
+
+    Raises:
+        ProtocolError: it is none, or it is wrong.
+        Refused: `HANDSHAKE_TIMEOUT`: it was not whole within so many seconds (TIM-1).
+        ForeignProtocol: it is the beginning of another protocol.
+        EndOfStream, BrokenResourceError: the peer has gone.
+    """
+    first = b""
+    try:
+        with anyio.move_on_after(seconds):
+            while (frame := decoder.next_frame()) is NEED_DATA:
+                data = await stream.receive()
+                first = (first + data)[:FIRST_BYTES]
+                decoder.receive_data(data)
+        if frame is NEED_DATA:
+            # Where the broker itself stood still, the Hello may have been waiting all the time.
+            decoder.receive_data(stream.receive_nowait())
+            frame = decoder.next_frame()
+    except ProtocolError as error:
+        if error.code is ErrorCode.FRAME_TOO_LARGE and (name := recognised(first)):
+            raise ForeignProtocol(name) from error
+        raise
+    if not isinstance(frame, Frame):
+        raise Refused(ErrorCode.HANDSHAKE_TIMEOUT, f"no complete Hello within {seconds:g} s")
+    return frame
