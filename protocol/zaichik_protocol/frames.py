@@ -237,7 +237,7 @@ class Delete(Frame):
 
 @frame(11)
 class Disconnect(Frame):
-    """End another connection, or this one."""
+    """End another connection."""
 
     connection: int = wire(U64, "its number, as Describe tells it")
 
