@@ -54,6 +54,15 @@ class Broker:
         manager.close()
         del self.managers[manager.number]
 
+    def delete_topic(self, name: str, epoch: int, now_us: int, *, if_empty: bool) -> None:
+        """Take a topic away, with all that belongs to it (TOP-6).
+
+        Raises:
+            Refused: see `TopicRegistry.delete`.
+        """
+        for topic in self.registry.delete(name, epoch, now_us, if_empty=if_empty):
+            self.sessions.forget_all_of(topic)
+
     def sweep(self) -> None:
         """Free what time has freed. A server does it once a second."""
         now_us = self.clock.now_us()

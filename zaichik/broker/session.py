@@ -96,6 +96,13 @@ class Sessions:
         del self._sessions[session.topic.name, session.name]
         session.topic.keep_no_more(session)
 
+    def forget_all_of(self, topic: TopicController) -> None:
+        """Drop every position in a topic that is deleted (TOP-6)."""
+        for session in [session for session in self._sessions.values() if session.topic is topic]:
+            if session.reader is not None:  # it has had all it asked for, and still has the name
+                session.reader.session = None
+            self.forget(session)
+
     def away(self) -> list[Session]:
         """Those whose reader is away."""
         return [session for session in self._sessions.values() if session.reader is None]

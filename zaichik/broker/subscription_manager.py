@@ -28,6 +28,8 @@ from zaichik_protocol import (
     Commit,
     Committed,
     CreateTopic,
+    Delete,
+    Deleted,
     Describe,
     Described,
     Error,
@@ -158,6 +160,9 @@ class SubscriptionManager:
             case Describe():
                 more, page = describe(self._broker, request, now_us)
                 return Described(request.id, int(more), page)
+            case Delete():
+                self._broker.delete_topic(request.topic, request.epoch, now_us, if_empty=request.if_empty)
+                return Deleted(request.id)
             case _:
                 raise Refused(ErrorCode.UNSUPPORTED, f"this broker does not do {type(request).__name__}", "type")
 
