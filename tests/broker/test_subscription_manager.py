@@ -6,6 +6,7 @@ from conversation import Conversation, batch, broker_with
 from zaichik_protocol import (
     FOREVER,
     HEARTBEAT,
+    OWNER,
     Batch,
     Close,
     Closed,
@@ -57,7 +58,7 @@ def test_welcome_tells_the_limits():
     client = Conversation(broker_with(max_credit=9, max_batch=8, max_message=7, max_frame=6000), greeted=False)
     (welcome,) = client.ask(Hello(3, version_min=0, version_max=9, features=2**64 - 1, client="me", auth=2))
     assert welcome == Welcome(
-        3, version=1, features=HEARTBEAT, boot=client.broker.boot, max_frame=6000, max_batch=8, max_message=7,
+        3, version=1, features=HEARTBEAT | OWNER, boot=client.broker.boot, max_frame=6000, max_batch=8, max_message=7,
         max_credit=9, idle_ms=90_000, broker=client.broker.name,
     )  # fmt: skip
     assert client.manager.greeted
@@ -68,7 +69,7 @@ def test_who_promises_no_heartbeat_may_be_silent():
     """TIM-3."""
     client = Conversation(broker_with(), greeted=False)
     (welcome,) = client.ask(Hello(3, features=2**64 - 2))
-    assert (welcome.features, welcome.idle_ms, client.manager.heartbeat) == (0, 0, False)
+    assert (welcome.features, welcome.idle_ms, client.manager.heartbeat) == (OWNER, 0, False)
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from zaichik.broker.subscription import Subscription
 from zaichik.broker.topic_registry import OWN_TOPICS, check_name
 from zaichik_protocol import (
     HEARTBEAT,
+    OWNER,
     PROTOCOL_VERSION,
     Batch,
     Close,
@@ -185,7 +186,7 @@ class SubscriptionManager:
         return Welcome(
             request.id,
             version=PROTOCOL_VERSION,
-            features=request.features & HEARTBEAT,
+            features=request.features & (HEARTBEAT | OWNER),
             boot=self._broker.boot,
             max_frame=limits.max_frame,
             max_batch=limits.max_batch,
@@ -227,6 +228,8 @@ class SubscriptionManager:
         cursor = session.committed if session is not None else topic.position(request.start, request.value, now_us)
         if request.name and session is None:
             session = sessions.open(topic, request.name, cursor)
+        if session is not None:
+            session.claim(request.owner, request.attempt)
         who = f"subscription {request.id} of connection {self.number} (client {self.client!r})"
         subscription = Subscription(request, topic, cursor, self._queue, who, session)
         self._last_subscription = request.id
@@ -246,6 +249,8 @@ class SubscriptionManager:
             )
         if request.name:
             check_name(request.name, "name")
+        if request.owned and not request.owner:
+            raise out_of_range("owner", 0, "at least 1")
         if not 1 <= request.credit <= limits.max_credit:
             raise out_of_range("credit", request.credit, f"1 to {limits.max_credit}")
         if request.credit_bytes == 0:
