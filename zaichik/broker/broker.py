@@ -41,10 +41,10 @@ class Broker:
         self.ends: Counter[str] = Counter()
         self._connections = 0
 
-    def connect(self, on_output: Callable[[], None]) -> SubscriptionManager:
-        """Begin a conversation; `on_output` is called whenever it may have something to send."""
+    def connect(self, on_output: Callable[[], None], peer: str = "") -> SubscriptionManager:
+        """Begin a conversation with that peer; `on_output` is called whenever it may have something to send."""
         self._connections += 1
-        manager = SubscriptionManager(self, self._connections, on_output)
+        manager = SubscriptionManager(self, self._connections, on_output, peer)
         self.managers[manager.number] = manager
         return manager
 

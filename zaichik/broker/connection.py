@@ -61,7 +61,7 @@ class Connection:
         self._frames = 0  # that came, good or bad
         self._idle = FairShare(IDLE_PART, IDLE_SAVED_US, LONGEST_REST_US)  # of frames that move no message
         self._rest_us = 0.0  # before the next turn
-        self._manager = broker.connect(self._on_output)
+        self._manager = broker.connect(self._on_output, peer)
         self._deadlines = Deadlines(broker.settings, broker.clock.now_us())
 
     def _on_output(self) -> None:

@@ -33,6 +33,8 @@ from zaichik_protocol import (
     Deleted,
     Describe,
     Described,
+    Disconnect,
+    Disconnected,
     Error,
     ErrorCode,
     Frame,
@@ -69,6 +71,7 @@ class SubscriptionManager:
         broker: what all connections share.
         number: of the connection, counted by the broker.
         on_output: called whenever `turn` may have something to send.
+        peer: the client's address, for `describe`.
 
     Attributes:
         client: the name the client gave in its Hello, "" before.
@@ -78,18 +81,20 @@ class SubscriptionManager:
         closing: no more requests are taken; once `turn` gives nothing more, the connection is done.
         subscriptions: by their id.
         reply_bytes: bytes of replies waiting to be sent.
+        requests: how many came, those that failed included.
         moved: rises with every request that stores or settles messages.
     """
 
-    def __init__(self, broker: "Broker", number: int, on_output: Callable[[], None]) -> None:
+    def __init__(self, broker: "Broker", number: int, on_output: Callable[[], None], peer: str = "") -> None:
         self.number = number
+        self.peer = peer
         self.client = ""
         self.greeted = False
         self.heartbeat = False
         self.closing = False
         self.reason = "CLOSED"
         self.subscriptions: dict[int, Subscription] = {}
-        self.reply_bytes = self.moved = 0
+        self.reply_bytes = self.moved = self.requests = 0
         self._broker = broker
         self._on_output = on_output
         self._out: list[bytes] = []
@@ -105,6 +110,7 @@ class SubscriptionManager:
         """
         if self.closing:
             return
+        self.requests += 1
         try:
             reply = self._carry_out(request, now_us)
         except Refused as refusal:
@@ -158,12 +164,8 @@ class SubscriptionManager:
             case Close():
                 self.close()
                 return Closed(request.id)
-            case Describe():
-                more, page = describe(self._broker, request, now_us)
-                return Described(request.id, int(more), page)
-            case Delete():
-                self._broker.delete_topic(request.topic, request.epoch, now_us, if_empty=request.if_empty)
-                return Deleted(request.id)
+            case Describe() | Delete() | Disconnect():
+                return self._operate(request, now_us)
             case _:
                 raise Refused(ErrorCode.UNSUPPORTED, f"this broker does not do {type(request).__name__}", "type")
 
@@ -195,6 +197,27 @@ class SubscriptionManager:
             idle_ms=round(limits.idle_timeout * 1000) if self.heartbeat else 0,
             broker=self._broker.name,
         )
+
+    def _operate(self, request: Describe | Delete | Disconnect, now_us: int) -> Frame:
+        """Carry out what an operator asks for: requests about the broker, not about messages."""
+        match request:
+            case Describe():
+                more, page = describe(self._broker, request, now_us)
+                return Described(request.id, int(more), page)
+            case Delete():
+                self._broker.delete_topic(request.topic, request.epoch, now_us, if_empty=request.if_empty)
+                return Deleted(request.id)
+            case Disconnect():
+                self._disconnect(request.connection)
+                return Disconnected(request.id)
+
+    def _disconnect(self, number: int) -> None:
+        """Have another connection end; requests of it that were not carried out yet are dropped (CLO-4)."""
+        other = self._broker.managers.get(number)
+        if other is None or other is self:
+            what = "is this one: end it with Close" if other else "does not exist: it may have ended by itself"
+            raise Refused(ErrorCode.INVALID_FIELD, f"connection {number} {what}", "connection")
+        other.go_away(GoAwayCode.DISCONNECTED, "DISCONNECTED")
 
     def _store(self, request: Publish, now_us: int) -> Published:
         self._check_batch(request.batch)
@@ -323,11 +346,11 @@ class SubscriptionManager:
 
     # -- the end ---------------------------------------------------------------------------------------------
 
-    def go_away(self) -> None:
-        """Tell the client that the broker is stopping, and close (CLO-2)."""
+    def go_away(self, code: GoAwayCode = GoAwayCode.STOPPING, reason: str = "STOPPED") -> None:
+        """Tell the client that the broker is stopping (CLO-2), or that an operator sends it away (CLO-4), and close."""
         if not self.closing:
-            self._send(GoAway(0, GoAwayCode.STOPPING, GoAwayCode.STOPPING.meaning))
-            self.end("STOPPED")
+            self._send(GoAway(0, code, code.meaning))
+            self.end(reason)
 
     def end(self, reason: str) -> None:
         """Close, for that reason: a word for the counters, then perhaps a colon and a sentence."""
