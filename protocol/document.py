@@ -12,13 +12,25 @@ from construct import Array, Renamed, Struct
 
 from zaichik.console.dissection import dissect
 from zaichik_protocol import EndCode, ErrorCode, GoAwayCode, frames
-from zaichik_protocol.layout import BATCH, BATCH_COLUMNS, DELTAS, HEADER, MAGIC, REST, SETTINGS, TEXT
+from zaichik_protocol.layout import (
+    BATCH,
+    BATCH_COLUMNS,
+    DELTAS,
+    HEADER,
+    MAGIC,
+    OWNED_U32,
+    OWNED_U64,
+    REST,
+    SETTINGS,
+    TEXT,
+)
 
 VECTORS = Path(__file__).parent / "vectors"
 
 # What is no integer, by the declaration's own name for it.
 _OTHER_TYPES = [
     (MAGIC, "4 bytes"), (TEXT, "str"), (SETTINGS, "settings"), (BATCH, "batch"), (REST, "rest"), (DELTAS, "u32[]"),
+    (OWNED_U32, "u32"), (OWNED_U64, "u64"),
 ]  # fmt: skip
 _INTEGERS = {"B": "u8", "H": "u16", "L": "u32", "Q": "u64", "l": "i32", "q": "i64"}
 

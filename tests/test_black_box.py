@@ -204,8 +204,10 @@ async def test_broker_picks_the_newest_version_both_know(connect, oldest, newest
 
 
 async def test_features_are_those_both_sides_set(connect):
-    """A client that offers HEARTBEAT gets it or not, and nothing besides."""
+    """A client that offers HEARTBEAT or OWNER gets it or not, and nothing besides."""
     assert (await connect(features=1)).welcome.features in {0, 1}
+    assert (await connect(features=2)).welcome.features in {0, 2}
+    assert (await connect(features=2**64 - 1)).welcome.features in range(4)
 
 
 async def test_silence_without_heartbeat_is_no_reason_to_close(client, broker):

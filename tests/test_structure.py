@@ -71,7 +71,7 @@ def test_layers_point_one_way(path):
         assert not [name for name in used if name.startswith("zaichik.broker")]
 
 
-@pytest.mark.parametrize(("folder", "limit"), [(PROTOCOL, 625), (BROKER, 1500)], ids=["protocol", "broker"])
+@pytest.mark.parametrize(("folder", "limit"), [(PROTOCOL, 660), (BROKER, 1500)], ids=["protocol", "broker"])
 def test_a_package_stays_within_its_lines(folder, limit):
     assert sum(len(code_lines(path)) for path in files(folder)) <= limit
 

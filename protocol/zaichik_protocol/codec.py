@@ -20,7 +20,7 @@ from construct import ConstructError
 from zaichik_protocol import hot
 from zaichik_protocol.batch import Batch, bitmap_size
 from zaichik_protocol.errors import ErrorCode, ProtocolError, Unencodable
-from zaichik_protocol.frames import EVENTS, REPLIES, REQUESTS, Frame, Hello, Messages, Published
+from zaichik_protocol.frames import EVENTS, REPLIES, REQUESTS, Frame, Hello, Messages, Published, Subscribe
 from zaichik_protocol.layout import (
     BATCH,
     DELTAS,
@@ -74,7 +74,7 @@ def encode_by_declaration(frame: Frame) -> bytes:
     flags = {name: getattr(frame, name) for name in cls.FLAGS}
     bits = sum(bit for name, bit in cls.FLAGS.items() if flags[name])
     if name := _misfit(frame):
-        raise Unencodable(f"{cls.__name__}: {name} is not as long as what it runs beside")
+        raise Unencodable(f"{cls.__name__}: {name} does not go with the other fields")
     try:
         values = {sub.name: _to_wire(getattr(frame, sub.name)) for sub in cls.BODY.subcons if sub.name}
         body = cls.BODY.build(values, **flags)
@@ -229,7 +229,7 @@ class FrameDecoder:
                     raise wrong(ErrorCode.INVALID_FIELD, f"{item.name}: {error}", item.name) from None
         frame = cls(id=header.id, **values)
         if name := _misfit(frame):
-            raise wrong(ErrorCode.INVALID_FIELD, f"{name} is not as long as what it runs beside", name)
+            raise wrong(ErrorCode.INVALID_FIELD, f"{name} does not go with the other fields", name)
         return frame
 
 
@@ -242,15 +242,17 @@ def _from_wire(kind: Any, value: Any) -> Any:
         return tuple((item.setting, item.value) for item in value)
     if kind is DELTAS:
         return tuple(value or ())
-    return value
+    return 0 if value is None else value  # None: a number that is only there with its flag bit, and is not
 
 
 def _misfit(frame: Frame) -> str:
-    """The field that is not as long as what it runs beside; "" if none is."""
+    """The field that does not go with the others: too long for them, say; "" if none is."""
     match frame:
         case Messages(batch=batch, deltas=deltas, holes=holes) if len(deltas) != (batch.count if holes else 0):
             return "deltas"
         case Published(stored=stored, compacted=compacted, dropped=dropped):
             return "" if len(dropped) == bitmap_size(stored, compacted) else "dropped"
+        case Subscribe(owned=False, owner=owner, attempt=attempt) if owner or attempt:
+            return "owner" if owner else "attempt"
         case _:
             return ""

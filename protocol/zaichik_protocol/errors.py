@@ -50,7 +50,7 @@ class ErrorCode(_Explained):
     INTERNAL = 11, "the broker has a bug; its log has the traceback"
     INVALID_FIELD = 64, "a field has a value outside its range; `field` names it"
     UNSUPPORTED = 65, "the broker does not know this request, option or flag"
-    NO_SUCH_TOPIC = 66, "the topic does not exist and the broker does not create topics on first use"
+    NO_SUCH_TOPIC = 66, "the topic does not exist, and this broker, or this request, creates none"
     TOPIC_EXISTS = 67, "the topic exists with other settings; the message tells the difference"
     TOO_MANY_TOPICS = 68, "the broker holds as many topics as it may"
     TOO_MANY_SUBSCRIPTIONS = 69, "the connection has as many subscriptions as it may, or the broker as many names"
@@ -65,6 +65,8 @@ class ErrorCode(_Explained):
     SEQUENCE_GAP = 78, "a producer's batch is missing before this one"
     PRODUCER_UNKNOWN = 79, "the broker has forgotten this producer and cannot tell a retry from a new batch"
     NO_MEMORY = 80, "the broker has no room for what it would have to hold or remember", RETRYABLE
+    NOT_EMPTY = 81, "the topic holds messages, or has readers or named positions, and was to be deleted only if empty"
+    TAKEN_OVER = 82, "the name belongs to another owner by now, or to a later attempt of the same one"
 
 
 class EndCode(_Explained):
@@ -73,12 +75,14 @@ class EndCode(_Explained):
     UNTIL = 1, "it reached the `until` it asked for"
     TAKEN_OVER = 2, "another connection took over its name"
     FORBIDDEN = 3, "the right to read the topic was withdrawn"
+    DELETED = 4, "the topic was deleted"
 
 
 class GoAwayCode(_Explained):
     """Why the broker is about to close the connection, as the `code` of `GoAway`."""
 
     STOPPING = 1, "the broker is stopping; come back later", RETRYABLE
+    DISCONNECTED = 2, "an operator ended this connection"
 
 
 class Refused(Exception):

@@ -18,13 +18,28 @@ from typing import Any, ClassVar, TypeVar, dataclass_transform
 from construct import Struct, Terminated
 
 from zaichik_protocol.batch import Batch
-from zaichik_protocol.layout import BATCH, DELTAS, I64, MAGIC, REST, SETTINGS, TEXT, U8, U16, U32, U64
+from zaichik_protocol.layout import (
+    BATCH,
+    DELTAS,
+    I64,
+    MAGIC,
+    OWNED_U32,
+    OWNED_U64,
+    REST,
+    SETTINGS,
+    TEXT,
+    U8,
+    U16,
+    U32,
+    U64,
+)
 
 PROTOCOL_VERSION = 1
 DEFAULT_PORT = 8889
 FOREVER = 2**64 - 1  # a duration without end; also an `until` that is never reached
 REPLY = 0x80
 HEARTBEAT = 1  # a bit of `features`: the client promises a byte every `idle_ms` / 3
+OWNER = 2  # another: a Subscribe may name its owner
 
 
 class Setting(IntEnum):
@@ -61,6 +76,7 @@ class Kind(IntEnum):
     BROKER = 0
     TOPICS = 1
     SUBSCRIPTIONS = 2
+    CONNECTIONS = 3
 
 
 FrameClass = TypeVar("FrameClass", bound="Frame")
@@ -167,6 +183,9 @@ class Subscribe(Frame):
     credit_bytes: int = wire(
         U32, "bytes of keys and payloads that may be in flight, at least 1", default=8 * 1024 * 1024
     )
+    owner: int = wire(OWNED_U64, "only with OWNED: which subscription asks, a random number, not 0", default=0)
+    attempt: int = wire(OWNED_U32, "only with OWNED: greater each time that owner asks for the name", default=0)
+    owned: bool = flag(1, default=False)
 
 
 @frame(5)
@@ -199,12 +218,28 @@ class Close(Frame):
 
 @frame(9)
 class Describe(Frame):
-    """Ask what the broker knows of itself, its topics or its subscriptions, a page at a time."""
+    """Ask what the broker knows of itself, its topics, subscriptions or connections, a page at a time."""
 
-    kind: int = wire(U8, "0 the broker, 1 topics, 2 subscriptions")
+    kind: int = wire(U8, "0 the broker, 1 topics, 2 subscriptions, 3 connections")
     prefix: str = wire(TEXT, "only names that begin so", default="")
     after: str = wire(TEXT, "only names after this one; empty: from the first", default="")
     limit: int = wire(U16, "names a page, at least 1", default=100)
+
+
+@frame(10)
+class Delete(Frame):
+    """Take away a topic with all that belongs to it; with `if_empty` only if it holds nothing and has no reader."""
+
+    topic: str = wire(TEXT, "its name")
+    epoch: int = wire(U64, "the epoch it must have; 0: any", default=0)
+    if_empty: bool = flag(1, default=False)
+
+
+@frame(11)
+class Disconnect(Frame):
+    """End another connection."""
+
+    connection: int = wire(U64, "its number, as Describe tells it")
 
 
 # -- replies: broker to client -------------------------------------------------------------------------------
@@ -230,7 +265,7 @@ class TopicCreated(Frame):
     """The topic is there with these settings; `created` is 1 if this request made it."""
 
     created: int = wire(U8, "1 if this request made the topic, 0 if it was there")
-    epoch: int = wire(U64, "the topic's identity: µs since 1970 when it was made; never 0")
+    epoch: int = wire(U64, "the topic's identity: µs since 1970 when it was made, or a little more; never 0")
     settings: tuple[tuple[int, int], ...] = wire(SETTINGS, "all settings in force, in the order of their numbers")
 
 
@@ -294,6 +329,16 @@ class Described(Frame):
     json: bytes = wire(REST, "UTF-8 JSON: all the rest of the frame")
 
 
+@frame(REPLY | Delete.TYPE)
+class Deleted(Frame):
+    """The topic is gone."""
+
+
+@frame(REPLY | Disconnect.TYPE)
+class Disconnected(Frame):
+    """That connection is ending: its peer is told, and nothing more of it is carried out."""
+
+
 @frame(0xFF)
 class Error(Frame):
     """The request with this id failed (or, with id 0, one that asked for no reply)."""
@@ -353,9 +398,10 @@ class GoAway(Frame):
 
 
 REQUESTS: tuple[type[Frame], ...] = (
-    Hello, CreateTopic, Publish, Subscribe, Unsubscribe, Commit, Ping, Close, Describe,
+    Hello, CreateTopic, Publish, Subscribe, Unsubscribe, Commit, Ping, Close, Describe, Delete, Disconnect,
 )  # fmt: skip
 REPLIES: tuple[type[Frame], ...] = (
-    Welcome, TopicCreated, Published, Subscribed, Unsubscribed, Committed, Pong, Closed, Described, Error,
+    Welcome, TopicCreated, Published, Subscribed, Unsubscribed, Committed, Pong, Closed, Described, Deleted,
+    Disconnected, Error,
 )  # fmt: skip
 EVENTS: tuple[type[Frame], ...] = (Messages, Lagged, SubscriptionEnded, GoAway)

@@ -34,6 +34,7 @@ MAGIC = Const(b"ZAIK")
 U8, U16, U32, U64, I64 = Int8ul, Int16ul, Int32ul, Int64ul, Int64sl
 TEXT = Prefixed(Int16ul, GreedyBytes)
 SETTINGS = PrefixedArray(Int8ul, Struct("setting" / Int8ul, "value" / Int64ul))
+OWNED_U32, OWNED_U64 = (If(this._params.owned, kind) for kind in (Int32ul, Int64ul))  # noqa: SLF001 (as next)
 DELTAS = If(this._params.holes, PrefixedArray(Int32ul, Int32ul))  # noqa: SLF001 (so construct names what parse was told)
 REST = GreedyBytes
 BATCH = Renamed(GreedyBytes)  # checked by batch.Batch, so that a bad batch is a bad field and not a bad frame

@@ -235,6 +235,16 @@ def numbered_again_after(name, limit, amount):
     return outcome(client.ask(Publish(2, "t", batch(b""), producer=1, sequence=1))[0])
 
 
+def topic_unused_for(name, limit, amount):
+    """TOP-7: nobody uses the topic for so many seconds, from the first look that finds it so."""
+    client = Conversation(broker_with(**{name: limit}))
+    client.ask(Subscribe(2, "t"), Unsubscribe(3, 2))
+    client.broker.sweep()
+    client.broker.clock.advance(amount)
+    client.broker.sweep()
+    return FITS if len(client.broker.registry) else GONE
+
+
 def back_after(name, limit, amount):
     """CMT-3: the reader is away for so many seconds, from the first look that finds it so."""
     client = Conversation(broker_with(**{name: limit}))

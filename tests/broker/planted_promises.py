@@ -208,30 +208,30 @@ def a_commit_does_not_move_the_position(monkeypatch):
 
 @bug
 def a_takeover_leaves_the_old_one_reading(monkeypatch):
-    monkeypatch.setattr(Subscription, "take_over", lambda self: None)
+    monkeypatch.setattr(Subscription, "cut_off", lambda self, code: None)
 
 
 @bug
 def the_old_reader_still_moves_the_position(monkeypatch):
-    real = Subscription.take_over
+    real = Subscription.cut_off
 
-    def take_over(self):
+    def cut_off(self, code):
         session = self.session
-        real(self)
+        real(self, code)
         self.session = session
 
-    monkeypatch.setattr(Subscription, "take_over", take_over)
+    monkeypatch.setattr(Subscription, "cut_off", cut_off)
 
 
 @bug
 def the_old_reader_is_not_told(monkeypatch):
-    real = Subscription.take_over
+    real = Subscription.cut_off
 
-    def take_over(self):
-        real(self)
+    def cut_off(self, code):
+        real(self, code)
         self.ended = True
 
-    monkeypatch.setattr(Subscription, "take_over", take_over)
+    monkeypatch.setattr(Subscription, "cut_off", cut_off)
 
 
 @bug

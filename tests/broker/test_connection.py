@@ -21,6 +21,8 @@ from zaichik_protocol import (
     Closed,
     Commit,
     CreateTopic,
+    Disconnect,
+    Disconnected,
     Error,
     ErrorCode,
     GoAway,
@@ -754,6 +756,30 @@ async def test_go_away_is_sent_after_what_was_answered():
         await peer.stream.until(lambda: peer.stream.is_closed)
         await anyio.wait_all_tasks_blocked()
         assert_nothing_is_left(broker)
+
+
+async def test_a_connection_that_another_one_ends_is_closed_in_order(caplog):
+    """CLO-4, CLO-3: what it sends after that is read and not heard."""
+    caplog.set_level(logging.INFO)
+    peer, operator = Peer(), Peer()
+    async with connected(peer, operator) as (broker, _):
+        peer.send(Subscribe(2, "t"), Ping(3))
+        await anyio.wait_all_tasks_blocked()
+        operator.send(Disconnect(2, min(broker.managers)))
+        await anyio.wait_all_tasks_blocked()
+        peer.send(Ping(4))
+        assert [type(frame) for frame in await peer.rest()] == [Welcome, Subscribed, Pong, GoAway]
+        peer.end()
+        await peer.stream.until(lambda: peer.stream.is_closed)
+        await anyio.wait_all_tasks_blocked()
+        assert (len(broker.managers), broker.ends) == (1, {"DISCONNECTED": 1})
+        operator.send(Close(3))
+        assert [type(frame) for frame in await operator.rest()] == [Welcome, Disconnected, Closed]
+        operator.end()
+        await operator.stream.until(lambda: operator.stream.is_closed)
+        await anyio.wait_all_tasks_blocked()
+        assert_nothing_is_left(broker)
+    assert reasons(caplog) == ["DISCONNECTED", "CLOSED"]
 
 
 async def test_go_away_answers_what_was_read_also_while_replies_pile_up():

@@ -6,7 +6,19 @@ import pytest
 from conversation import Conversation, batch, broker_with
 
 from zaichik.broker.describe import describe
-from zaichik_protocol import FOREVER, Commit, CreateTopic, Describe, Error, ErrorCode, Kind, Lagged, Publish, Subscribe
+from zaichik_protocol import (
+    FOREVER,
+    Commit,
+    CreateTopic,
+    Describe,
+    Error,
+    ErrorCode,
+    Hello,
+    Kind,
+    Lagged,
+    Publish,
+    Subscribe,
+)
 
 
 @pytest.fixture
@@ -191,6 +203,28 @@ def test_readers_that_are_there_and_those_that_are_away_are_paged_together(clien
     assert (only["topic"], only["session"]) == ("u", "a")
 
 
+def test_a_connection_tells_whose_it_is_and_how_busy():
+    broker = broker_with()
+    first, second = Conversation(broker, greeted=False), Conversation(broker)
+    second.ask(Subscribe(2, "t"), Subscribe(3, "t", credit=0))
+    first.manager.peer = "192.0.2.1:4000"
+    first.tell(Hello(1, client="somebody else"))
+    _, state = described(second, Kind.CONNECTIONS)
+    assert state == {
+        "connections": [
+            {
+                "name": "00000001", "connection": 1, "peer": "192.0.2.1:4000", "client": "somebody else",
+                "subscriptions": 0, "reply_bytes": sum(map(len, first.manager._out)), "requests": 1,
+            },
+            {
+                "name": "00000002", "connection": 2, "peer": "", "client": "somebody",
+                "subscriptions": 1, "reply_bytes": 0, "requests": 4,
+            },
+        ]
+    }  # fmt: skip
+    assert state["connections"][0]["reply_bytes"] > 0
+
+
 def test_pages_are_in_order_and_complete(client):
     client.ask(*[CreateTopic(0, name) for name in ("b2", "c", "b1", "a", "b3")])
 
@@ -222,7 +256,7 @@ def test_a_prefix_finds_a_topics_readers(client):
     assert [(item["connection"], item["id"]) for item in state["subscriptions"]] == [(1, 2), (1, 10), (2, 2)]
 
 
-@pytest.mark.parametrize(("request_", "field"), [(Describe(5, 0, limit=0), "limit"), (Describe(5, 3), "kind")])
+@pytest.mark.parametrize(("request_", "field"), [(Describe(5, 0, limit=0), "limit"), (Describe(5, 4), "kind")])
 def test_what_cannot_be_described_is_refused(client, request_, field):
     (error,) = client.ask(request_)
     assert isinstance(error, Error)

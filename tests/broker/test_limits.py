@@ -71,6 +71,7 @@ LIMITS = [
     Limit("BrokerSettings.max_subscriptions", 3, of_requests(probes.subscriptions), above(E.TOO_MANY_SUBSCRIPTIONS)),
     Limit("BrokerSettings.max_producers", 3, of_requests(probes.producers), above(E.NO_MEMORY)),
     Limit("BrokerSettings.producer_ttl", 5, probes.numbered_again_after, from_(E.PRODUCER_UNKNOWN), MICROSECOND),
+    Limit("BrokerSettings.topic_ttl", 5, probes.topic_unused_for, from_(GONE), MICROSECOND),
     Limit("BrokerSettings.max_sessions", 2, of_requests(probes.named_subscriptions), above(E.TOO_MANY_SUBSCRIPTIONS)),
     Limit("BrokerSettings.session_ttl", 5, probes.back_after, from_(GONE), MICROSECOND),
     Limit("BrokerSettings.soft_output", 100, probes.bytes_before_the_next_message, from_(WAITS)),

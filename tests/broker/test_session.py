@@ -337,3 +337,110 @@ def test_when_it_is_forgotten_nothing_is_kept_for_it():
     broker.sweep()
     topic = broker.registry.get_or_create("t", 0)
     assert (topic.ring.head, len(topic.places), len(broker.sessions)) == (5, 0, 0)
+
+
+# -- owners ----------------------------------------------------------------------------------------------------
+
+A, B, C = 0xA, 0xB, 0xC
+
+
+def ask(broker, owner=0, attempt=1, name="worker"):
+    """A connection on which an owner asks for the name; 0: it does not say who asks."""
+    client = Conversation(broker)
+    owned = {"owner": owner, "attempt": attempt, "owned": True} if owner else {}
+    client.tell(Subscribe(1, "t", name, credit=100, **owned))
+    client.answer, *client.events = client.heard()
+    return client
+
+
+def refused_at(client):
+    """The field for which a Subscribe was TAKEN_OVER; None if it was not."""
+    if isinstance(client.answer, Subscribed):
+        return None
+    assert (client.answer.code, client.answer.fatal) == (ErrorCode.TAKEN_OVER, False)
+    return client.answer.field
+
+
+def test_a_reader_that_wakes_does_not_throw_out_the_one_that_replaced_it(broker):
+    """CMT-3: it hung between two sockets while another one took the name."""
+    leave(ask(broker, A))
+    present = ask(broker, B)
+    assert refused_at(ask(broker, A, attempt=2)) == "owner"
+    publish(broker, 1)
+    assert delivered(present.heard()) == [(0, False)]
+
+
+def test_a_reader_that_was_replaced_is_refused_also_after_the_other_has_left(broker):
+    """CMT-3: as long as the position is kept."""
+    leave(ask(broker, A))
+    leave(ask(broker, B))
+    assert refused_at(ask(broker, A, attempt=2)) == "owner"
+    assert refused_at(ask(broker, B, attempt=2)) is None
+
+
+def test_an_owner_comes_back_with_a_later_attempt_and_takes_over_from_its_old_connection(broker):
+    """CMT-3."""
+    old = ask(broker, A)
+    assert refused_at(ask(broker, A, attempt=2)) is None
+    assert [frame.code for frame in old.heard()] == [EndCode.TAKEN_OVER]
+
+
+@pytest.mark.parametrize("attempt", [1, 2])
+def test_an_old_connections_request_that_comes_late_changes_nothing(broker, attempt):
+    """CMT-3."""
+    present = ask(broker, A, attempt=2)
+    assert refused_at(ask(broker, A, attempt=attempt)) == "attempt"
+    publish(broker, 1)
+    assert delivered(present.heard()) == [(0, False)]
+
+
+def test_a_reader_that_does_not_say_who_it_is_takes_over_as_ever(broker):
+    """CMT-3: and the owner it has replaced does not come back, nor is one that says nothing ever refused."""
+    ask(broker, A)
+    assert refused_at(ask(broker)) is None
+    assert refused_at(ask(broker, A, attempt=2)) == "owner"
+    assert refused_at(ask(broker)) is None
+    assert refused_at(ask(broker, B)) is None
+    assert refused_at(ask(broker)) is None
+
+
+def test_owners_are_those_of_one_name(broker):
+    """CMT-3."""
+    ask(broker, A)
+    ask(broker, B)
+    assert refused_at(ask(broker, A, name="other")) is None
+
+
+@pytest.mark.parametrize(("others", "field"), [(64, "owner"), (65, None)])
+def test_the_last_64_owners_that_were_replaced_are_remembered(broker, others, field):
+    """CMT-3."""
+    for owner in range(1, others + 2):
+        assert refused_at(ask(broker, owner)) is None
+    assert refused_at(ask(broker, 1, attempt=2)) == field
+
+
+def test_a_position_that_is_forgotten_forgets_its_owners(broker):
+    """CMT-3."""
+    ask(broker, A)
+    ask(broker, B).ask(Unsubscribe(2, 1, forget=True))
+    assert refused_at(ask(broker, A)) is None
+
+
+def test_a_subscribe_that_fails_claims_no_name(broker):
+    """CMT-3."""
+    leave(ask(broker, A))
+    client = Conversation(broker)
+    (error,) = client.ask(Subscribe(1, "t", "worker", epoch=9, owner=B, attempt=1, owned=True))
+    assert error.code == ErrorCode.EPOCH_CHANGED
+    assert refused_at(ask(broker, A, attempt=2)) is None
+
+
+def test_an_owner_is_not_0(broker):
+    client = Conversation(broker)
+    (error,) = client.ask(Subscribe(1, "t", "worker", owner=0, attempt=1, owned=True))
+    assert (error.code, error.field) == (ErrorCode.INVALID_FIELD, "owner")
+
+
+def test_an_owner_without_a_name_means_nothing(broker):
+    for _ in range(2):
+        assert isinstance(ask(broker, A, name="").answer, Subscribed)

@@ -6,6 +6,7 @@ from conversation import Conversation, batch, broker_with
 from zaichik_protocol import (
     FOREVER,
     HEARTBEAT,
+    OWNER,
     Batch,
     Close,
     Closed,
@@ -13,9 +14,12 @@ from zaichik_protocol import (
     Committed,
     CreateTopic,
     Describe,
+    Disconnect,
+    Disconnected,
     Error,
     ErrorCode,
     GoAway,
+    GoAwayCode,
     Hello,
     Messages,
     Ping,
@@ -57,7 +61,7 @@ def test_welcome_tells_the_limits():
     client = Conversation(broker_with(max_credit=9, max_batch=8, max_message=7, max_frame=6000), greeted=False)
     (welcome,) = client.ask(Hello(3, version_min=0, version_max=9, features=2**64 - 1, client="me", auth=2))
     assert welcome == Welcome(
-        3, version=1, features=HEARTBEAT, boot=client.broker.boot, max_frame=6000, max_batch=8, max_message=7,
+        3, version=1, features=HEARTBEAT | OWNER, boot=client.broker.boot, max_frame=6000, max_batch=8, max_message=7,
         max_credit=9, idle_ms=90_000, broker=client.broker.name,
     )  # fmt: skip
     assert client.manager.greeted
@@ -68,7 +72,7 @@ def test_who_promises_no_heartbeat_may_be_silent():
     """TIM-3."""
     client = Conversation(broker_with(), greeted=False)
     (welcome,) = client.ask(Hello(3, features=2**64 - 2))
-    assert (welcome.features, welcome.idle_ms, client.manager.heartbeat) == (0, 0, False)
+    assert (welcome.features, welcome.idle_ms, client.manager.heartbeat) == (OWNER, 0, False)
 
 
 @pytest.mark.parametrize(
@@ -359,6 +363,27 @@ def test_go_away_tells_the_client_once_and_closes(client):
     client.tell(Ping(3))
     pong, go_away = client.heard()
     assert (pong.id, type(go_away), go_away.id) == (2, GoAway, 0)
+
+
+def test_another_connection_is_ended_and_told_why(client):
+    """CLO-4: what was on its way to it comes first, and nothing more of it is carried out."""
+    other = Conversation(client.broker)
+    other.tell(Ping(2))
+    assert client.ask(Disconnect(2, other.manager.number)) == [Disconnected(2)]
+    other.tell(Ping(3))
+    pong, go_away = other.heard()
+    assert (pong.id, go_away) == (2, GoAway(0, GoAwayCode.DISCONNECTED, "an operator ended this connection"))
+    assert (other.manager.closing, other.manager.reason) == (True, "DISCONNECTED")
+    assert client.ask(Disconnect(3, other.manager.number), Ping(4)) == [Disconnected(3), Pong(4, 0)]
+    assert other.heard() == [], "it is told once"
+
+
+def test_only_another_connection_that_there_is_can_be_ended(client):
+    """CLO-4: one's own has Close."""
+    invalid = ErrorCode.INVALID_FIELD, "connection"
+    for number in (0, client.manager.number, client.manager.number + 1, 2**64 - 1):
+        assert refused(client, Disconnect(2, number)) == invalid
+    assert client.ask(Ping(3)) == [Pong(3, 0)]
 
 
 def test_a_fatal_error_is_the_last_thing_said(client):

@@ -1,6 +1,7 @@
 """Subscriptions that go on after a loss: CMT-3, CMT-4."""
 
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import anyio
 import pytest
@@ -10,7 +11,9 @@ from proxy import cutting_proxy
 import zaichik
 from zaichik.client import client as client_module
 from zaichik.client import link as link_module
+from zaichik.net.background import BackgroundTasks
 from zaichik_protocol import (
+    OWNER,
     Commit,
     Committed,
     EndCode,
@@ -22,6 +25,7 @@ from zaichik_protocol import (
     Subscribed,
     SubscriptionEnded,
     Unsubscribe,
+    Welcome,
 )
 from zaichik_protocol import Lagged as WireLagged
 
@@ -372,6 +376,71 @@ async def test_a_name_is_taken_over_and_not_fought_for():
                 await anext(first)
             assert await offsets(second, 3) == [0, 1, 2]
             assert [state["name"] for state in await other.subscriptions()] != []
+
+
+async def test_a_reader_that_was_replaced_between_two_sockets_does_not_throw_out_the_new_one():
+    """CMT-3."""
+    async with cut_off() as (proxy, client, other):
+        await other.create_topic("t", retention_ttl="forever")
+        async with client.subscribe("t", name="worker") as hung:
+            target, proxy.target = proxy.target, 1  # nobody answers there
+            proxy.cut()
+            async with other.subscribe("t", name="worker") as present:
+                proxy.target = target
+                await client.ping()
+                with pytest.raises(zaichik.TakenOver, match="worker") as caught:
+                    await anext(hung)
+                assert isinstance(caught.value, zaichik.SubscriptionLost)
+                await publish(other, 1)
+                assert await offsets(present, 1) == [0]
+        async with client.subscribe("t", name="worker") as anew:
+            assert anew.resumed, "a new subscription may have the name again"
+
+
+def granted(frame):
+    """A broker that wants to know who asks for a name."""
+    return Welcome(frame.id, 1, frame.features & OWNER, 7, 2**21, 8192, 2**20, 10**6, 0, "fake")
+
+
+async def test_a_name_is_asked_for_by_one_owner_again_and_again():
+    """CMT-3: with a greater attempt each time, also if the first one was never answered."""
+    answers = {Hello: granted, Subscribe: lambda _: None}
+    async with fake_client(answers) as (broker, client), BackgroundTasks() as tasks:
+        tasks.group.start_soon(read_in_vain, client)
+        await broker.has_received(Subscribe)
+        broker.answers[Subscribe] = at
+        await again(broker)
+        await client.ping()
+        await again(broker)
+        requests = broker.of(Subscribe)
+    assert [(request.owned, request.attempt) for request in requests] == [(True, 1), (True, 2), (True, 3)]
+    assert len({request.owner for request in requests}) == 1
+    assert requests[0].owner > 0
+
+
+async def read_in_vain(client):
+    async with client.subscribe("t", name="worker") as subscription:
+        await anext(subscription)
+
+
+async def test_two_subscriptions_are_two_owners():
+    """CMT-3: and one without a name is none."""
+    async with fake_client({Hello: granted}) as (broker, client):
+        for name in ("worker", "worker", ""):
+            async with client.subscribe("t", name=name):
+                pass
+    first, second, anonymous = broker.of(Subscribe)
+    assert first.owner != second.owner
+    assert (anonymous.owned, anonymous.owner, anonymous.attempt) == (False, 0, 0)
+
+
+async def test_a_broker_that_does_not_know_owners_is_told_of_none():
+    """CMT-3: also if the one before it did."""
+    answers = {Hello: granted, Subscribe: at}
+    async with fake_client(answers) as (broker, client), client.subscribe("t", name="worker"):
+        broker.answers[Hello] = lambda frame: replace(granted(frame), features=0)
+        request = await again(broker)
+    assert (request.name, request.owned, request.owner, request.attempt) == ("worker", False, 0, 0)
 
 
 async def test_forgetting_ends_it_and_the_next_one_begins_anew(caplog):

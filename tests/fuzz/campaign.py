@@ -78,6 +78,10 @@ def _with_fewer_entries(log):
 def _with_fewer_bytes(log):
     for index, entry in enumerate(log):
         head, colon, data = entry.partition(":")
+        for at in (
+            range(len(data) - 2, 0, -2) if colon else []
+        ):  # frames before the one that it takes, whatever their size
+            yield [*log[:index], f"{head}:{data[at:]}", *log[index + 1 :]]
         for size in _BYTES_AT_ONCE if colon else []:
             for at in range(0, len(data) - 2 * size + 1, 2 * size):
                 yield [*log[:index], f"{head}:{data[:at]}{data[at + 2 * size :]}", *log[index + 1 :]]

@@ -21,7 +21,7 @@ def check(broker):
         _check_manager(manager, settings)
         for subscription in manager.subscriptions.values():
             _check_subscription(subscription)
-            if not subscription.ended and not subscription._is_taken_over:
+            if not subscription.ended and subscription._cut_off is None:
                 readers[id(subscription.topic)].add(subscription)
     for topic in topics:
         assert set(topic.readers) == readers[id(topic)], "a topic knows its readers and no others"

@@ -7,7 +7,9 @@ from zaichik_protocol import (
     Close,
     Commit,
     CreateTopic,
+    Delete,
     Describe,
+    Disconnect,
     Hello,
     Ping,
     Publish,
@@ -84,7 +86,10 @@ def _subscribe(rng, request_id, manager, broker):
     value = broker.clock.now_us() - rng.randrange(3000) if start == Start.TIME else _offset(rng, broker, name)
     own = "" if rng.random() < 0.7 else _of(rng, ["s", "t", "u"], ["s" * 201, "\0"])
     credit, credit_bytes = _of(rng, [1, 2, 5, 20], [0, 21]), _of(rng, [1, 50, 10**6, 10**6], [0])
-    return Subscribe(request_id, name, own, start, value, epoch, until, credit, credit_bytes)
+    owner = {}
+    if rng.random() < 0.2:
+        owner = {"owner": _of(rng, [1, 2], [0]), "attempt": rng.choice((0, 1, request_id)), "owned": True}
+    return Subscribe(request_id, name, own, start, value, epoch, until, credit, credit_bytes, **owner)
 
 
 def _own_subscription(rng, manager):
@@ -105,12 +110,22 @@ def _unsubscribe(rng, request_id, manager, broker):
 
 
 def _describe(rng, request_id, manager, broker):
-    kind, limit = _of(rng, [0, 1, 2], [3]), _of(rng, [1, 9], [0])
+    kind, limit = _of(rng, [0, 1, 2, 3], [4]), _of(rng, [1, 9], [0])
     return Describe(request_id, kind, rng.choice(("", "a")), rng.choice(("", "b")), limit)
 
 
+def _delete(rng, request_id, manager, broker):
+    epochs = [topic.epoch for topic in broker.registry]
+    epoch = _of(rng, [0, *epochs], [1])
+    return Delete(request_id, _of(rng, TOPICS, ODD_TOPICS), epoch, if_empty=rng.random() < 0.3)
+
+
 def _rare(rng, request_id, manager, broker):
-    return rng.choice((Ping(request_id, 7), Ping(request_id), Close(request_id)))
+    delete, disconnect = (
+        _delete(rng, request_id, manager, broker),
+        Disconnect(request_id, rng.choice([*broker.managers, 0])),
+    )
+    return rng.choice((Ping(request_id, 7), Ping(request_id), Close(request_id), delete, disconnect))
 
 
 _KINDS = [_publish] * 9 + [_commit] * 6 + [_subscribe] * 3 + [_create] + [_unsubscribe, _describe, _rare, _hello]

@@ -42,6 +42,7 @@ from zaichik_protocol import (
     ProtocolError,
     Publish,
     Subscribe,
+    Unencodable,
     Welcome,
     encode,
 )
@@ -177,6 +178,12 @@ def test_a_value_that_does_not_fit_is_named(frame, field):
 def test_a_text_that_is_no_utf_8_is_refused(frame):
     with pytest.raises(ValueError, match=rf"^{type(frame).__name__} cannot be encoded: .*utf-8"):
         encode(frame)
+
+
+@pytest.mark.parametrize("number", ["owner", "attempt"])
+def test_an_owner_is_encoded_only_with_its_flag(number):
+    with pytest.raises(Unencodable, match=f"^Subscribe: {number} does not go with the other fields$"):
+        encode(Subscribe(1, "t", "name", **{number: 1}))
 
 
 # -- errors --------------------------------------------------------------------------------------------------

@@ -20,10 +20,11 @@ from zaichik_protocol import (
     Messages,
     ProtocolError,
     Published,
+    Subscribe,
     encode,
     frames,
 )
-from zaichik_protocol.layout import TEXT
+from zaichik_protocol.layout import OWNED_U32, OWNED_U64, TEXT
 
 ROOT = Path(__file__).parents[2]
 VECTORS = ROOT / "protocol" / "vectors"
@@ -144,6 +145,8 @@ def values_of(field):
         return texts
     if letters := getattr(kind, "fmtstr", ""):
         return integers(letters)
+    if kind in (OWNED_U32, OWNED_U64):
+        return integers(kind.thensubcon.fmtstr)
     return {
         "batch": batches,
         "settings": st.lists(st.tuples(integers("<B"), integers("<Q")), max_size=5).map(tuple),
@@ -164,6 +167,8 @@ def frames_of(draw, cls):
     values |= {name: draw(st.booleans()) for name in cls.FLAGS}
     if cls is Messages and values["holes"]:
         values["deltas"] = tuple(draw(integers("<I")) for _ in range(values["batch"].count))
+    if cls is Subscribe and not values["owned"]:
+        values |= {"owner": 0, "attempt": 0}
     if cls is Published:
         values["compacted"] = draw(st.integers(0, 20))
         if values["compacted"]:

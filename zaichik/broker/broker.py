@@ -50,10 +50,10 @@ class Broker:
         self.ends: Counter[str] = Counter()
         self._connections = 0
 
-    def connect(self, on_output: Callable[[], None]) -> SubscriptionManager:
-        """Begin a conversation; `on_output` is called whenever it may have something to send."""
+    def connect(self, on_output: Callable[[], None], peer: str = "") -> SubscriptionManager:
+        """Begin a conversation with that peer; `on_output` is called whenever it may have something to send."""
         self._connections += 1
-        manager = SubscriptionManager(self, self._connections, on_output)
+        manager = SubscriptionManager(self, self._connections, on_output, peer)
         self.managers[manager.number] = manager
         return manager
 
@@ -62,6 +62,15 @@ class Broker:
         self.ends[reason.partition(":")[0]] += 1
         manager.close()
         del self.managers[manager.number]
+
+    def delete_topic(self, name: str, epoch: int, now_us: int, *, if_empty: bool) -> None:
+        """Take a topic away, with all that belongs to it (TOP-6).
+
+        Raises:
+            Refused: see `TopicRegistry.delete`.
+        """
+        for topic in self.registry.delete(name, epoch, now_us, if_empty=if_empty):
+            self.sessions.forget_all_of(topic)
 
     def sweep(self) -> None:
         """Free what time has freed. A server does it once a second."""

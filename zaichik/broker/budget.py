@@ -70,6 +70,16 @@ class Budget:
         self.relieve(holder)
         return Budget(size)
 
+    def remove(self, holder: Holder) -> None:
+        """Never ask this one again; it holds nothing any more."""
+        self._holders.pop(holder, None)
+        if self._payer is holder:
+            self._payer = None
+
+    def give_back(self, size: int) -> None:
+        """Let all have again what was set aside for one that is gone."""
+        self.limit += size
+
     def relieve(self, publisher: Holder) -> None:
         """Have older messages dropped until the limit holds; the publisher's last batch stays, if it fits at all."""
         while self.used > self.limit:

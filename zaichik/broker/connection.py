@@ -50,7 +50,7 @@ class Connection:
         self._broker = broker
         self._peer = peer
         self._decoder = FrameDecoder.for_broker()
-        self._manager = broker.connect(self._ask)
+        self._manager = broker.connect(self._ask, peer)
         self._turns = broker.scheduler.join(client, self._turn)
         self._deadlines = Deadlines(broker.settings, broker.clock.now_us())
         self._unsent: list[Buffer] = []
@@ -169,7 +169,7 @@ class Connection:
 
     def go_away(self) -> None:
         """Say goodbye once the messages that the peer has credit for are sent (CLO-2)."""
-        self._manager.go_away()
+        self._manager.stop()
         self._greeting.cancel()
 
     def refuse(self, refusal: Refused) -> None:

@@ -44,8 +44,11 @@ def describe(broker: "Broker", request: Describe, now_us: int) -> tuple[bool, by
         case Kind.SUBSCRIPTIONS:
             more, readers = _page(_readers(broker, now_us), request)
             state = {"subscriptions": [tell() for tell in readers]}
+        case Kind.CONNECTIONS:
+            more, managers = _page({f"{number:08}": manager for number, manager in broker.managers.items()}, request)
+            state = {"connections": [_connection(manager) for manager in managers]}
         case _:
-            raise out_of_range("kind", request.kind, "0 to 2")
+            raise out_of_range("kind", request.kind, "0 to 3")
     return more, json.dumps(state, ensure_ascii=False).encode()
 
 
@@ -70,6 +73,18 @@ def _broker(broker: "Broker", now_us: int) -> State:
         "sessions": len(broker.sessions),
         "limits": broker.settings.limits(),
         "topic_defaults": asdict(broker.settings.topic),
+    }
+
+
+def _connection(manager: "SubscriptionManager") -> State:
+    return {
+        "name": f"{manager.number:08}",
+        "connection": manager.number,
+        "peer": manager.peer,
+        "client": manager.client,
+        "subscriptions": len(manager.subscriptions),
+        "reply_bytes": manager.reply_bytes,
+        "requests": manager.requests,
     }
 
 

@@ -10,8 +10,13 @@ settled comes again, marked: it may have been handled or not, only the reader ca
 
 There is one position to a name, and so one reader. A second one takes over, and the first is told: a client that has
 come back must not have to wait until the broker finds out that its old connection is dead.
+
+But then a reader that hung, was replaced, and wakes up would come back as well, and throw out the one that replaced
+it. So a client may say which owner asks, and for which time: an owner that was replaced does not get the name again
+(other systems call this fencing).
 """
 
+from collections import deque
 from typing import TYPE_CHECKING
 
 from zaichik.broker.settings import BrokerSettings
@@ -20,6 +25,8 @@ from zaichik_protocol import ErrorCode, Refused
 
 if TYPE_CHECKING:
     from zaichik.broker.subscription import Subscription
+
+REMEMBERED_OWNERS = 64  # of a position, that were replaced
 
 
 class Session:
@@ -43,6 +50,24 @@ class Session:
         self.committed = self.delivered = position
         self.reader: Subscription | None = None
         self.left_us: int | None = None
+        self._owner = self._attempt = 0  # that asked for the name last; owner 0 did not say who it is
+        self._replaced: deque[int] = deque(maxlen=REMEMBERED_OWNERS)
+
+    def claim(self, owner: int, attempt: int) -> None:
+        """Let that owner have the name, from that attempt on; owner 0 always may (CMT-3).
+
+        Raises:
+            Refused: `TAKEN_OVER`.
+        """
+        if owner in self._replaced:
+            problem = f"another reader took the name {self.name!r} over: to take it back, make a new subscription"
+            raise Refused(ErrorCode.TAKEN_OVER, problem, "owner")
+        if owner and owner == self._owner and attempt <= self._attempt:
+            problem = f"the reader of {self.name!r} has asked for its name again since: this is attempt {attempt}"
+            raise Refused(ErrorCode.TAKEN_OVER, problem, "attempt")
+        if self._owner not in (0, owner):
+            self._replaced.append(self._owner)
+        self._owner, self._attempt = owner, attempt
 
     @property
     def needed(self) -> int:
@@ -95,6 +120,13 @@ class Sessions:
         """Drop a position: nothing is kept for it any more."""
         del self._sessions[session.topic.name, session.name]
         session.topic.keep_no_more(session)
+
+    def forget_all_of(self, topic: TopicController) -> None:
+        """Drop every position in a topic that is deleted (TOP-6)."""
+        for session in [session for session in self._sessions.values() if session.topic is topic]:
+            if session.reader is not None:  # it has had all it asked for, and still has the name
+                session.reader.session = None
+            self.forget(session)
 
     def away(self) -> list[Session]:
         """Those whose reader is away."""

@@ -89,6 +89,7 @@ class BrokerSettings:
         max_bytes: of all topics together, as much as their rings hold (RET-10); no batch may have more.
         max_connections: at one time; 64 descriptors of those the process may open are left for other things.
         max_topics, max_subscriptions: of the broker, and of one connection.
+        topic_ttl: seconds after which a topic goes that first use has made and nobody has used (TOP-7).
         max_producers: numbered producers whose answers are remembered (PUB-4). With its 64 answers one takes 12 KiB; or
             77 KiB, if each tells of messages of a batch of `max_batch` that were compacted.
         producer_ttl: seconds after its last batch for which a producer is remembered (PUB-4).
@@ -116,6 +117,7 @@ class BrokerSettings:
     max_connections: int = field(default_factory=lambda: min(10_000, max(1, getrlimit(RLIMIT_NOFILE)[0] - 64)))
     max_topics: int = 10_000
     max_subscriptions: int = 1_000
+    topic_ttl: float = 600.0
     max_producers: int = 10_000
     producer_ttl: float = 600.0
     max_sessions: int = 10_000

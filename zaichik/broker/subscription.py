@@ -78,12 +78,12 @@ class Subscription:
         self.ended = False
         self._frames: deque[tuple[int, int, int]] = deque()  # in flight: first offset, end, bytes
         self._on_ready = on_ready
-        self._is_taken_over = False
+        self._cut_off: EndCode | None = None
         self.session = session
         topic.attach(self, session or self)
         if session is not None:
             if session.reader is not None:
-                session.reader.take_over()
+                session.reader.cut_off(EndCode.TAKEN_OVER)
             session.reader, session.left_us = self, None
 
     def leave(self) -> None:
@@ -92,11 +92,14 @@ class Subscription:
         if self.session is not None:
             self.session.reader = None
 
-    def take_over(self) -> None:
-        """Another one goes on under its name (CMT-3): the reader is told, and commits are of no effect any more."""
+    def cut_off(self, code: EndCode) -> None:
+        """Read no more: another one has the name (CMT-3), or the topic is deleted (TOP-6).
+
+        The reader is told, and commits are of no effect any more.
+        """
         self.leave()
         self.session = None
-        self._is_taken_over = True
+        self._cut_off = code
         self.make_ready()
 
     @property
@@ -135,8 +138,8 @@ class Subscription:
 
     def _next_frame(self) -> Frame | None:
         ring = self.topic.ring
-        if self._is_taken_over:
-            return self._end(EndCode.TAKEN_OVER, EndCode.TAKEN_OVER.meaning)
+        if self._cut_off is not None:
+            return self._end(self._cut_off, self._cut_off.meaning)
         if self.cursor >= self.until:  # needs no credit (RET-4)
             return self._end(EndCode.UNTIL, f"it reached offset {self.until}")
         if not self.has_credit:

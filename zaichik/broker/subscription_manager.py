@@ -21,6 +21,7 @@ from zaichik.broker.subscription import Subscription
 from zaichik.broker.topic_registry import OWN_TOPICS, check_name
 from zaichik_protocol import (
     HEARTBEAT,
+    OWNER,
     PROTOCOL_VERSION,
     Batch,
     Close,
@@ -28,8 +29,12 @@ from zaichik_protocol import (
     Commit,
     Committed,
     CreateTopic,
+    Delete,
+    Deleted,
     Describe,
     Described,
+    Disconnect,
+    Disconnected,
     Error,
     ErrorCode,
     Frame,
@@ -78,6 +83,7 @@ class SubscriptionManager:
         broker: what all connections share.
         number: of the connection, counted by the broker.
         on_output: called whenever `next_output` may have something to send.
+        peer: the client's address, for `describe`.
 
     Attributes:
         client: the name the client gave in its Hello, "" before.
@@ -88,10 +94,12 @@ class SubscriptionManager:
         reason: why it ends, for the log.
         subscriptions: by their id.
         reply_bytes: bytes of replies waiting to be sent.
+        requests: how many came, those that failed included.
     """
 
-    def __init__(self, broker: "Broker", number: int, on_output: Callable[[], None]) -> None:
+    def __init__(self, broker: "Broker", number: int, on_output: Callable[[], None], peer: str = "") -> None:
         self.number = number
+        self.peer = peer
         self.client = ""
         self.greeted = False
         self.heartbeat = False
@@ -99,11 +107,11 @@ class SubscriptionManager:
         self.closing = False
         self.reason = "CLOSED"
         self.subscriptions: dict[int, Subscription] = {}
-        self.reply_bytes = 0
+        self.reply_bytes = self.requests = 0
         self._broker = broker
         self._on_output = on_output
         self._out: deque[bytes | Slot] = deque()
-        self._is_leaving = False  # the broker stops: a GoAway follows the last message
+        self._is_stopping = False  # the broker stops: a GoAway follows the last message
         self._ready: deque[Subscription] = deque()
         self._last_subscription = 0
 
@@ -116,6 +124,7 @@ class SubscriptionManager:
         """
         if not self.hears:
             return
+        self.requests += 1
         try:
             reply = self._carry_out(request, now_us)
         except Refused as refusal:
@@ -166,9 +175,8 @@ class SubscriptionManager:
             case Close():
                 self.close()
                 return Closed(request.id)
-            case Describe():
-                more, page = describe(self._broker, request, now_us)
-                return Described(request.id, int(more), page)
+            case Describe() | Delete() | Disconnect():
+                return self._operate(request, now_us)
             case _:
                 raise Refused(ErrorCode.UNSUPPORTED, f"this broker does not do {type(request).__name__}", "type")
 
@@ -191,7 +199,7 @@ class SubscriptionManager:
         return Welcome(
             request.id,
             version=PROTOCOL_VERSION,
-            features=request.features & HEARTBEAT,
+            features=request.features & (HEARTBEAT | OWNER),
             boot=self._broker.boot,
             max_frame=limits.max_frame,
             max_batch=limits.max_batch,
@@ -200,6 +208,27 @@ class SubscriptionManager:
             idle_ms=round(limits.idle_timeout * 1000) if self.heartbeat else 0,
             broker=self._broker.name,
         )
+
+    def _operate(self, request: Describe | Delete | Disconnect, now_us: int) -> Frame:
+        """Carry out what an operator asks for: requests about the broker, not about messages."""
+        match request:
+            case Describe():
+                more, page = describe(self._broker, request, now_us)
+                return Described(request.id, int(more), page)
+            case Delete():
+                self._broker.delete_topic(request.topic, request.epoch, now_us, if_empty=request.if_empty)
+                return Deleted(request.id)
+            case Disconnect():
+                self._disconnect(request.connection)
+                return Disconnected(request.id)
+
+    def _disconnect(self, number: int) -> None:
+        """Have another connection end; requests of it that were not carried out yet are dropped (CLO-4)."""
+        other = self._broker.managers.get(number)
+        if other is None or other is self:
+            what = "is this one: end it with Close" if other else "does not exist: it may have ended by itself"
+            raise Refused(ErrorCode.INVALID_FIELD, f"connection {number} {what}", "connection")
+        other.go_away(GoAwayCode.DISCONNECTED, "DISCONNECTED")
 
     def _store(self, request: Publish, now_us: int) -> Published:
         self._check_batch(request.batch)
@@ -233,6 +262,8 @@ class SubscriptionManager:
         cursor = session.committed if session is not None else topic.position(request.start, request.value, now_us)
         if request.name and session is None:
             session = sessions.open(topic, request.name, cursor)
+        if session is not None:
+            session.claim(request.owner, request.attempt)
         who = f"subscription {request.id} of connection {self.number} (client {self.client!r})"
         subscription = Subscription(request, topic, cursor, self._queue, who, session)
         self._last_subscription = request.id
@@ -252,6 +283,8 @@ class SubscriptionManager:
             )
         if request.name:
             check_name(request.name, "name")
+        if request.owned and not request.owner:
+            raise out_of_range("owner", 0, "at least 1")
         if not 1 <= request.credit <= limits.max_credit:
             raise out_of_range("credit", request.credit, f"1 to {limits.max_credit}")
         if request.credit_bytes == 0:
@@ -313,9 +346,8 @@ class SubscriptionManager:
                 pieces.extend(encoded)
                 size += sum(map(len, encoded))
                 self._ready.append(subscription)
-        if self._is_leaving and not self._ready and not self.closing:
-            pieces.append(encode(GoAway(0, GoAwayCode.STOPPING, GoAwayCode.STOPPING.meaning)))
-            self.end("STOPPED")
+        if self._is_stopping and not self._ready and not self.closing:
+            self.go_away(GoAwayCode.STOPPING, "STOPPED")
         return pieces
 
     @property
@@ -323,7 +355,7 @@ class SubscriptionManager:
         """Whether `next_output` may return something."""
         if self._out:
             return not isinstance(self._out[0], Slot)
-        return bool(self._ready) or (self._is_leaving and not self.closing)
+        return bool(self._ready) or (self._is_stopping and not self.closing)
 
     def reserve_reply(self) -> "Slot":
         """Returns a place in the output for a reply that is not known yet. What comes after it waits for it."""
@@ -356,11 +388,17 @@ class SubscriptionManager:
 
     # -- the end ---------------------------------------------------------------------------------------------
 
-    def go_away(self) -> None:
-        """Tell the client that the broker is stopping, after what its credit allows to be sent, and close (CLO-2)."""
+    def stop(self) -> None:
+        """The broker stops: say so after all that the client has credit for is sent, and close (CLO-2)."""
         self.hears = False
-        self._is_leaving = True
+        self._is_stopping = True
         self._on_output()
+
+    def go_away(self, code: GoAwayCode, reason: str) -> None:
+        """Tell the client that the connection ends now, and close."""
+        if not self.closing:
+            self._send(GoAway(0, code, code.meaning))
+            self.end(reason)
 
     def end(self, reason: str) -> None:
         """Close, for that reason: a word for the counters, then perhaps a colon and a sentence."""

@@ -11,7 +11,7 @@ from zaichik.broker.budget import Budget
 from zaichik.broker.compaction import CompactionWindow
 from zaichik.broker.ring import BroadcastRing
 from zaichik.broker.settings import TopicSettings, out_of_range
-from zaichik_protocol import FOREVER, Batch, ErrorCode, Overflow, Published, Refused, Start
+from zaichik_protocol import FOREVER, Batch, EndCode, ErrorCode, Overflow, Published, Refused, Start
 
 if TYPE_CHECKING:
     from zaichik.broker.journal import Journal
@@ -31,6 +31,13 @@ class Place(Protocol):
         """Whose place it is, in words."""
 
 
+class Reader(Place, Protocol):
+    """A live subscription, as its topic knows it."""
+
+    def cut_off(self, code: EndCode) -> None:
+        """Read no more, and tell why."""
+
+
 class TopicController:
     """One topic. All methods are synchronous; `now_us` is the clock's reading, which never decreases.
 
@@ -47,6 +54,7 @@ class TopicController:
         readers: its live subscriptions.
         places: for whom messages are kept: those of them that are anonymous, and all named ones, live or not.
         journal: what tells of every message published, if it has one (JRN-1).
+        unused_us: when a sweep first found it unused; None if it was used since (TOP-7).
     """
 
     def __init__(
@@ -56,9 +64,10 @@ class TopicController:
         self.epoch = epoch
         self.published = 0
         self.compacted = 0
-        self.readers: dict[Place, None] = {}  # a set that keeps order, so that everything is repeatable
+        self.readers: dict[Reader, None] = {}  # a set that keeps order, so that everything is repeatable
         self.places: dict[Place, None] = {}
         self.journal: Journal | None = None
+        self.unused_us: int | None = None
         self.ring = BroadcastRing(settings.capacity, settings.max_bytes, budget)
         self._apply(settings, explicit=explicit)
         self.ring.budget.add(self.ring)  # not before: a topic that is refused leaves nothing behind
@@ -171,6 +180,37 @@ class TopicController:
         if self.window is not None:
             self.window.close(now_us)
 
+    def is_unused(self, now_us: int, ttl_us: float) -> bool:
+        """Whether first use has made it and nobody has used it since, for that long (TOP-7). Asked once a second."""
+        if self.explicit or self.ring.next_offset or self.places or self.readers:
+            self.unused_us = None
+        elif self.unused_us is None:
+            self.unused_us = now_us
+        return self.unused_us is not None and now_us - self.unused_us >= ttl_us
+
+    def check_empty(self, now_us: int) -> None:
+        """Refuse to be deleted if a message would be lost, or a reader cut off (TOP-6).
+
+        Raises:
+            Refused: `NOT_EMPTY`.
+        """
+        self.expire(now_us)
+        messages, named = self.ring.next_offset - self.ring.head, len(self.places.keys() - self.readers.keys())
+        if messages or named or self.readers:
+            raise Refused(
+                ErrorCode.NOT_EMPTY,
+                f"topic {self.name!r} has {messages} messages, {len(self.readers)} subscriptions and {named} named "
+                "positions. To delete it with all of them, do not ask for it to be empty.",
+                "topic",
+            )
+
+    def delete(self) -> None:
+        """End every subscription and let go of every message (TOP-6). What may be kept of it afterwards is empty."""
+        for reader in list(self.readers):
+            reader.cut_off(EndCode.DELETED)
+        self.ring.expire_below(self.ring.next_offset)
+        self.ring.budget.remove(self.ring)
+
     def position(self, start: int, value: int, now_us: int) -> int:
         """The offset at which a subscription begins (RET-4).
 
@@ -197,7 +237,7 @@ class TopicController:
             case _:
                 raise out_of_range("start", start, "0 to 3")
 
-    def attach(self, reader: Place, place: Place) -> None:
+    def attach(self, reader: Reader, place: Place) -> None:
         """Count a live subscription in, which stands there: at its session, or at itself if it has no name.
 
         From now on, what is needed there is not freed (RET-1), nor evicted if the topic may lose nothing (RET-9).
@@ -205,7 +245,7 @@ class TopicController:
         self.readers[reader] = None
         self.places[place] = None
 
-    def detach(self, reader: Place) -> None:
+    def detach(self, reader: Reader) -> None:
         """Count a live subscription out, wherever it stands; what was kept for it is kept no more."""
         self.readers.pop(reader, None)
         self.keep_no_more(reader)

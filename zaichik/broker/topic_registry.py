@@ -9,17 +9,18 @@ import unicodedata
 from collections.abc import Iterator
 
 from zaichik.broker.budget import Budget
+from zaichik.broker.clock import MICROSECONDS
 from zaichik.broker.journal import Journal
 from zaichik.broker.settings import BrokerSettings
 from zaichik.broker.topic_controller import TopicController
-from zaichik_protocol import ErrorCode, Refused
+from zaichik_protocol import ErrorCode, Overflow, Refused
 
 OWN_TOPICS = "$"  # what the names of the broker's own topics begin with
 MAX_NAME = 200  # bytes: room for a sentence, and a thousand names fit a page of `describe`
 
 
 class TopicRegistry:
-    """The topics of one broker. Topics are never deleted (TOP-4).
+    """The topics of one broker.
 
     Args:
         settings: the broker's; `settings.topic` are the defaults of new topics.
@@ -32,6 +33,7 @@ class TopicRegistry:
         self._settings = settings
         self.budget = Budget(settings.max_bytes)
         self._topics: dict[str, TopicController] = {}
+        self._last_deleted = 0  # the greatest epoch of a topic that is gone: no later one has it, or a smaller one
 
     def __iter__(self) -> Iterator[TopicController]:
         """Every topic, in order of creation."""
@@ -76,6 +78,7 @@ class TopicRegistry:
                     "topic",
                 )
             topic = self._add(name, (), now_us, explicit=False)
+        topic.unused_us = None
         return topic
 
     def create(self, name: str, pairs: tuple[tuple[int, int], ...], now_us: int) -> tuple[TopicController, bool]:
@@ -94,15 +97,45 @@ class TopicRegistry:
         self._give_journal(topic)
         return topic, False
 
+    def delete(self, name: str, epoch: int, now_us: int, *, if_empty: bool) -> list[TopicController]:
+        """Take the topic of that name away, and its journal; those that are gone (TOP-6). Epoch 0 is any.
+
+        Raises:
+            Refused: `INVALID_FIELD`, `NO_SUCH_TOPIC`, `EPOCH_CHANGED`, `NOT_EMPTY`.
+        """
+        check_name(name, "topic")
+        topic = self._topics.get(name)
+        if topic is None:
+            raise Refused(ErrorCode.NO_SUCH_TOPIC, f"there is no topic {name!r}", "topic")
+        if epoch not in (0, topic.epoch):
+            problem = f"topic {name!r} has epoch {topic.epoch}: the one that had {epoch} is gone already"
+            raise Refused(ErrorCode.EPOCH_CHANGED, problem, "epoch")
+        if if_empty:
+            topic.check_empty(now_us)
+        return self._remove(topic)
+
     def sweep(self, now_us: int) -> None:
-        """Free what time has freed, in every topic (RET-7)."""
-        for topic in self._topics.values():
+        """Free what time has freed, in every topic (RET-7), and those that were never used (TOP-7)."""
+        for topic in list(self._topics.values()):
             topic.sweep(now_us)
+            if topic.is_unused(now_us, self._settings.topic_ttl * MICROSECONDS):
+                self._remove(topic)
+
+    def _remove(self, topic: TopicController) -> list[TopicController]:
+        gone = [topic] if topic.journal is None else [topic, topic.journal.topic]
+        for each in gone:
+            del self._topics[each.name]
+            each.delete()
+        if topic.settings.overflow == Overflow.REJECT:
+            self.budget.give_back(topic.settings.max_bytes)
+        self._last_deleted = max(self._last_deleted, topic.epoch)
+        return gone
 
     def _add(self, name: str, pairs: tuple[tuple[int, int], ...], now_us: int, *, explicit: bool) -> TopicController:
         settings = self._settings.topic.merged(pairs)
         self._check_room(2 if settings.journal_bytes else 1)
-        topic = TopicController(name, settings, max(1, now_us), explicit=explicit, budget=self.budget)
+        epoch = max(now_us, self._last_deleted + 1)
+        topic = TopicController(name, settings, epoch, explicit=explicit, budget=self.budget)
         self._topics[name] = topic
         self._give_journal(topic)
         return topic

@@ -330,7 +330,8 @@ class Client:
         connection = self._connection
         with connection.inbox(request) as inbox:
             try:
-                reply = await connection.request(request, Subscribed, inbox.answer)
+                asked = inbox.owned(request, self.welcome.features)
+                reply = await connection.request(asked, Subscribed, inbox.answer)
             except anyio.get_cancelled_exc_class():
                 connection.send_soon(Unsubscribe(0, request.id))  # it may have been made all the same
                 raise

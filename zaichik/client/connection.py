@@ -26,6 +26,7 @@ from zaichik.client.outcome import Lost, OnOutcome, Outcome
 from zaichik.net.background import BackgroundTasks
 from zaichik.net.socket_stream import SocketStream
 from zaichik_protocol import (
+    OWNER,
     Close,
     Closed,
     Error,
@@ -258,21 +259,29 @@ class Connection:
     def _send_again(self, *, is_new: bool) -> None:
         made_again = {number: inbox.again() for number, inbox in sorted(self._inboxes.items())}
         waiting = [entry for entry in self._pending.values() if not made_again.get(entry[0].id)]
-        requests = self.on_again([request for request, _ in waiting], is_new)
+        requests = self.on_again([self._owned(request) for request, _ in waiting], is_new)
         self._pending = {
-            number: (request, self._inboxes[number].answer) for number, request in made_again.items() if request
+            number: (self._owned(request), self._inboxes[number].answer)
+            for number, request in made_again.items()
+            if request
         }
         for request, (_, on_outcome) in zip(requests, waiting, strict=True):
             self._pending[request.id] = request, on_outcome
         for request, _ in self._pending.values():
             self._link.send_soon(request)
 
+    def _owned(self, request: Frame) -> Frame:
+        """A Subscribe that says which owner asks, and for which time; all else as it is."""
+        if not isinstance(request, Subscribe):
+            return request
+        return self._inboxes[request.id].owned(request, self.welcome.features)
+
     # -- the link and its end --------------------------------------------------------------------------------
 
     def hello(self) -> Hello:
         """What a socket begins with."""
         self._pending.pop(self._hello, None)  # a socket before this one has not lasted until the answer
-        hello = Hello(self.next_id(), client=self._name)
+        hello = Hello(self.next_id(), features=OWNER, client=self._name)
         self._pending[hello.id] = hello, self._on_greeting
         self._hello = hello.id
         return hello

@@ -38,10 +38,6 @@ class SubscriptionLost(ZaichikError):
     """The broker ended a subscription that had not asked for it."""
 
 
-class TakenOver(SubscriptionLost):
-    """Another subscription has taken over the name of this one (CMT-3). It is not fought for."""
-
-
 class BrokerError(ZaichikError):
     """The broker refused a request.
 
@@ -184,3 +180,11 @@ class ProducerUnknown(BrokerError, code=ErrorCode.PRODUCER_UNKNOWN):
 
 class NoMemory(BrokerError, code=ErrorCode.NO_MEMORY):
     """The broker has no room for what it would have to hold or remember."""
+
+
+class NotEmpty(BrokerError, code=ErrorCode.NOT_EMPTY):
+    """The topic was to be deleted only if it was empty, and it holds messages or has readers or named positions."""
+
+
+class TakenOver(BrokerError, SubscriptionLost, code=ErrorCode.TAKEN_OVER):
+    """Another subscription has taken over the name of this one (CMT-3). It is not fought for."""

@@ -9,13 +9,26 @@ here comes a second time, so it is dropped. One with a name goes on where the br
 everything, which is behind `taken`: what lies between comes again, and whoever takes it here has to leave it out.
 """
 
+import secrets
 from collections import deque
+from dataclasses import replace
 
 import anyio
 
 from zaichik.client.errors import BrokerError
 from zaichik.client.outcome import Lost
-from zaichik_protocol import EndCode, Error, Frame, Lagged, Messages, Start, Subscribe, Subscribed, SubscriptionEnded
+from zaichik_protocol import (
+    OWNER,
+    EndCode,
+    Error,
+    Frame,
+    Lagged,
+    Messages,
+    Start,
+    Subscribe,
+    Subscribed,
+    SubscriptionEnded,
+)
 
 Event = Messages | Lagged | SubscriptionEnded
 
@@ -44,6 +57,8 @@ class Inbox:
         self.lost: Lost | None = None
         self._request = request
         self._epoch = request.epoch
+        self._owner = secrets.randbelow(2**64 - 1) + 1  # of its name
+        self._attempts = 0  # to get it
         self._arrived = anyio.Event()
 
     def put(self, event: Event) -> None:
@@ -82,6 +97,13 @@ class Inbox:
         await self._arrived.wait()
 
     # -- being made, and made again --------------------------------------------------------------------------
+
+    def owned(self, request: Subscribe, features: int) -> Subscribe:
+        """The request as its owner's next attempt to get the name, for a broker of these features (CMT-3)."""
+        if not request.name or not features & OWNER:
+            return replace(request, owner=0, attempt=0, owned=False)
+        self._attempts += 1
+        return replace(request, owner=self._owner, attempt=self._attempts, owned=True)
 
     def again(self) -> Subscribe | None:
         """The request that makes it again; None if it has come to its end."""

@@ -130,7 +130,8 @@ class Subscription(Generic[Item]):
             case wire.SubscriptionEnded(code=wire.EndCode.UNTIL):  # it stays in the inbox, for all loops to see
                 raise StopAsyncIteration
             case wire.SubscriptionEnded(code=wire.EndCode.TAKEN_OVER):
-                raise TakenOver(f"another subscription goes on as {self.name!r} in {self.topic}: {event.text}")
+                problem = f"another subscription goes on as {self.name!r} in {self.topic}: {event.text}"
+                raise TakenOver(wire.Error(self._id, wire.ErrorCode.TAKEN_OVER, wire.Subscribe.TYPE, "", 0, problem))
             case wire.SubscriptionEnded():
                 raise SubscriptionLost(f"the subscription to {self.topic} was ended: {event.text}")
             case wire.Messages():

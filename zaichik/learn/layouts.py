@@ -18,12 +18,17 @@ LAYOUTS: dict[int, tuple[str, str]] = {
     0x03: ("Publish", "producer:u64 sequence:u64 topic:str batch:batch"),
     0x04: (
         "Subscribe",
-        "topic:str name:str start:u8 value:u64 epoch:u64 until:u64 credit:u32 credit_bytes:u32",
+        (
+            "topic:str name:str start:u8 value:u64 epoch:u64 until:u64 credit:u32 credit_bytes:u32 "
+            "[1]owner:u64 [1]attempt:u32"
+        ),
     ),
     0x05: ("Unsubscribe", "subscription:u32"),
     0x06: ("Commit", "subscription:u32 next:u64"),
     0x07: ("Ping", "value:u64"),
     0x08: ("Close", ""),
+    0x0A: ("Delete", "topic:str epoch:u64"),
+    0x0B: ("Disconnect", "connection:u64"),
     0x81: (
         "Welcome",
         (
@@ -38,6 +43,8 @@ LAYOUTS: dict[int, tuple[str, str]] = {
     0x86: ("Committed", "committed:u64"),
     0x87: ("Pong", "value:u64"),
     0x88: ("Closed", ""),
+    0x8A: ("Deleted", ""),
+    0x8B: ("Disconnected", ""),
     0xFF: ("Error", "code:u16 request_type:u8 field:str retry_after_ms:u32 message:str"),
     0x40: ("Messages", "base:u64 accepted_us:i64 [1]deltas:deltas batch:batch"),
     0x41: ("Lagged", "from_offset:u64 to_offset:u64"),
@@ -52,7 +59,7 @@ KINDS = {  # of fields, those that are no integers
     "rest": "all that is left of the frame",
 }
 TYPES = {name: number for number, (name, _) in LAYOUTS.items()}
-REQUESTS, EVENTS = range(0x01, 0x0A), range(0x40, 0x44)
+REQUESTS, EVENTS = range(0x01, 0x0C), range(0x40, 0x44)
 REPLY = 0x80
 
 ERRORS = {
@@ -61,7 +68,7 @@ ERRORS = {
     11: "INTERNAL", 64: "INVALID_FIELD", 65: "UNSUPPORTED", 66: "NO_SUCH_TOPIC", 67: "TOPIC_EXISTS",
     68: "TOO_MANY_TOPICS", 69: "TOO_MANY_SUBSCRIPTIONS", 70: "NO_SUCH_SUBSCRIPTION", 71: "NOT_IN_FLIGHT",
     72: "OFFSET_AHEAD", 73: "EPOCH_CHANGED", 74: "FORBIDDEN", 75: "MESSAGE_TOO_LARGE", 76: "BATCH_TOO_LARGE",
-    77: "TOPIC_FULL", 78: "SEQUENCE_GAP", 79: "PRODUCER_UNKNOWN", 80: "NO_MEMORY",
+    77: "TOPIC_FULL", 78: "SEQUENCE_GAP", 79: "PRODUCER_UNKNOWN", 80: "NO_MEMORY", 81: "NOT_EMPTY", 82: "TAKEN_OVER",
 }  # fmt: skip
 ERROR_CODES = {name: code for code, name in ERRORS.items()}
 FATAL = 2  # the flag of an Error after which the broker closes
@@ -85,6 +92,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "credit_bytes": 8 * 1024 * 1024,
     },
     "Ping": {"value": 0},
+    "Delete": {"epoch": 0},
 }  # fmt: skip
 
 
