@@ -35,9 +35,20 @@ def test_a_batch_gives_back_its_messages(several):
 @given(messages)
 def test_a_batch_knows_its_sizes(several):
     batch = Batch.of(several)
-    assert batch.sizes() == [len(key) + len(payload) for key, payload in several]
-    assert batch.size == sum(batch.sizes())
+    assert batch.size == sum(len(key) + len(payload) for key, payload in several)
     assert batch.key_size == sum(len(key) for key, _ in several)
+
+
+@PROPERTY
+@given(messages, st.data())
+def test_the_longest_run_that_fits_is_found(several, data):
+    batch, count = Batch.of(several), len(several)
+    start = data.draw(st.integers(0, count - 1))
+    stop = data.draw(st.integers(start + 1, count))
+    sizes = [len(key) + len(payload) for key, payload in several]
+    room = data.draw(st.integers(0, sum(sizes)))
+    fits = [end for end in range(start, stop + 1) if sum(sizes[start:end]) <= room]
+    assert batch.fitting(start, stop, room) == max(fits)
 
 
 def test_a_batch_is_its_bytes():

@@ -5,13 +5,19 @@ from collections import Counter
 from collections.abc import Callable
 from importlib.metadata import version
 
+from zaichik.broker import prices
 from zaichik.broker.clock import Clock, SystemClock
+from zaichik.broker.describe import describe
+from zaichik.broker.directory import Directory
 from zaichik.broker.producers import Producers
+from zaichik.broker.quota import Quota
 from zaichik.broker.scheduler import Scheduler
 from zaichik.broker.session import Sessions
 from zaichik.broker.settings import BrokerSettings
+from zaichik.broker.subscription import Subscription
 from zaichik.broker.subscription_manager import SubscriptionManager
 from zaichik.broker.topic_registry import TopicRegistry
+from zaichik_protocol import Describe, GoAwayCode
 
 
 class Broker:
@@ -27,8 +33,10 @@ class Broker:
         registry: the topics.
         producers: those that number their batches (PUB-4).
         sessions: the named subscriptions (CMT-3).
+        memory: what clients make the broker keep besides topics (LAG-6).
         scheduler: see above.
         managers: the conversations going on, by the number of their connection.
+        readers: all subscriptions, with their conversations, by the names that `describe` gives them.
         ends: how many conversations have ended, by the reason.
     """
 
@@ -43,34 +51,48 @@ class Broker:
         self.name = f"zaichik {version('zaichik')}"
         self.boot = secrets.randbits(63) + 1
         self.registry = TopicRegistry(self.settings)
-        self.producers = Producers(self.settings)
-        self.sessions = Sessions(self.settings)
+        self.memory = Quota(self.settings.max_client_bytes)
+        self.producers = Producers(self.settings, self.memory)
+        self.sessions = Sessions(self.settings, self.memory)
+        self.registry.on_delete = self.sessions.forget_all_of
         self.scheduler = scheduler or Scheduler()
         self.managers: dict[int, SubscriptionManager] = {}
+        self.conversations: Directory[SubscriptionManager] = Directory()
+        self.readers: Directory[tuple[SubscriptionManager, Subscription]] = Directory()
         self.ends: Counter[str] = Counter()
         self._connections = 0
 
-    def connect(self, on_output: Callable[[], None], peer: str = "") -> SubscriptionManager:
+    def connect(self, on_output: Callable[[], None], peer: str = "", share: str = "") -> SubscriptionManager:
         """Begin a conversation with that peer; `on_output` is called whenever it may have something to send."""
         self._connections += 1
-        manager = SubscriptionManager(self, self._connections, on_output, peer)
+        manager = SubscriptionManager(self, self._connections, on_output, peer, share)
         self.managers[manager.number] = manager
+        self.conversations.add(f"{manager.number:08}", manager)
+        self.memory.take(share, prices.CONNECTION)
         return manager
 
     def disconnect(self, manager: SubscriptionManager, reason: str) -> None:
         """End a conversation: nothing of it is left (CLO-3) but its reason, up to the first colon, being counted."""
         self.ends[reason.partition(":")[0]] += 1
         manager.close()
+        self.memory.take(manager.share, -prices.CONNECTION)
+        self.conversations.remove(f"{manager.number:08}")
         del self.managers[manager.number]
 
-    def delete_topic(self, name: str, epoch: int, now_us: int, *, if_empty: bool) -> None:
-        """Take a topic away, with all that belongs to it (TOP-6).
+    def send_away(self, number: int) -> bool:
+        """Have the connection of that number end in order; returns whether there is one (CLO-4)."""
+        manager = self.managers.get(number)
+        if manager is not None:
+            manager.go_away(GoAwayCode.DISCONNECTED, "DISCONNECTED")
+        return manager is not None
+
+    def describe(self, request: Describe, now_us: int) -> tuple[bool, bytes]:
+        """Returns whether another page follows, and a page of the state as JSON.
 
         Raises:
-            Refused: see `TopicRegistry.delete`.
+            Refused: see `describe.describe`.
         """
-        for topic in self.registry.delete(name, epoch, now_us, if_empty=if_empty):
-            self.sessions.forget_all_of(topic)
+        return describe(self, request, now_us)
 
     def sweep(self) -> None:
         """Free what time has freed. A server does it once a second."""

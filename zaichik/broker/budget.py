@@ -1,15 +1,14 @@
-"""The bytes that all rings of a broker may hold together.
+"""The memory that all topics of a broker may hold together.
 
 Each ring has bounds of its own, but ten thousand topics of 64 MiB are more than any machine has. So there is one more
-bound, on what is really held. When it is reached, whoever publishes pays first: the oldest messages of the same topic
-go. If there are no others left, those of the topic that holds most go. Readers that had not got them yet are told, as
-ever (LAG-1).
+bound, on what everything that topics keep really costs (`prices`). When it is reached, the topic that holds most loses
+its oldest messages, whoever publishes: a topic that fills the budget does not keep it. Readers that had not got those
+messages yet are told, as ever (LAG-1).
 
-To find that topic is to look at all of them. So it is looked for once and stays the one that pays until half of what it
-held is gone: a large batch that takes the place of a thousand small ones costs some looks and not a thousand.
+To find that topic is to look at all of them. So it is looked for once and goes on losing until half of what it held is
+gone: a large batch that takes the place of a thousand small ones costs some looks and not a thousand.
 
-A topic that may lose nothing (RET-9) must not pay for others: what its ring may hold is set aside for it when it is
-made.
+A topic that may lose nothing (RET-9) must not pay for others: what its ring may hold is reserved when it is made.
 """
 
 from typing import Protocol
@@ -18,12 +17,19 @@ from zaichik_protocol import ErrorCode, Refused
 
 
 class Holder(Protocol):
-    """A ring, as the budget sees it."""
+    """A topic that may lose messages, as the budget sees it.
 
-    bytes: int
+    Attributes:
+        memory: bytes that it holds.
+    """
 
-    def evict_oldest(self, *, leaving: int) -> bool:
-        """Drop the oldest batch if there are more than so many; whether there were."""
+    memory: int
+
+    def can_evict(self, *, leaving: int) -> bool:
+        """Returns whether it has anything to lose besides so many batches."""
+
+    def evict_oldest(self, *, leaving: int) -> None:
+        """Drop the oldest of what it has, besides so many batches."""
 
 
 class Budget:
@@ -33,26 +39,31 @@ class Budget:
         limit: bytes.
 
     Attributes:
-        limit: likewise, less what was set aside.
-        used: bytes of batches held now.
+        limit: bytes that may be held, without what is reserved.
+        used: bytes held now, without what is reserved.
+        reserved: bytes that belong to topics that may lose nothing.
     """
 
     def __init__(self, limit: int = 2**63) -> None:
         self.limit = limit
         self._half = limit // 2
-        self.used = 0
+        self.used = self.reserved = 0
         self._holders: dict[Holder, None] = {}  # a set that keeps order, so that everything is repeatable
-        self._payer: Holder | None = None
-        self._pays_down_to = 0  # bytes
+        self._largest: Holder | None = None
+        self._loses_down_to = 0  # bytes
 
     def add(self, holder: Holder) -> None:
-        """From now on, this one may be asked to make room. It counts what it holds in `used` by itself."""
+        """From now on, this one may lose messages for others."""
         self._holders[holder] = None
 
-    def set_aside(self, holder: Holder, size: int) -> "Budget":
-        """A budget of that size for one holder alone, taken from this one. It must hold nothing yet.
+    def remove(self, holder: Holder) -> None:
+        """This one loses nothing for others any more."""
+        self._holders.pop(holder, None)
+        if self._largest is holder:
+            self._largest = None
 
-        If the others hold too much now, their oldest go at once: otherwise all together could be beyond the whole.
+    def reserve(self, size: int) -> None:
+        """Reserve bytes, at the cost of what others hold.
 
         Raises:
             Refused: `NO_MEMORY`: half of the whole stays with the others.
@@ -60,36 +71,33 @@ class Budget:
         if self.limit - size < self._half:
             raise Refused(
                 ErrorCode.NO_MEMORY,
-                f"a topic that may lose nothing has its {size} bytes set aside for it, and of the broker's only "
-                f"{self.limit - self._half} are left for that. Ask for a smaller max_bytes.",
+                f"a lossless topic reserves its max_bytes ({size} bytes); only {self.limit - self._half} bytes can "
+                "still be reserved. Ask for a smaller max_bytes.",
                 "settings",
             )
         self.limit -= size
-        self._holders.pop(holder, None)
-        self._payer = None
-        self.relieve(holder)
-        return Budget(size)
-
-    def remove(self, holder: Holder) -> None:
-        """Never ask this one again; it holds nothing any more."""
-        self._holders.pop(holder, None)
-        if self._payer is holder:
-            self._payer = None
+        self.reserved += size
+        self.evict_over_limit(None)
 
     def give_back(self, size: int) -> None:
-        """Let all have again what was set aside for one that is gone."""
+        """Let all have again what was reserved for one that is gone."""
         self.limit += size
+        self.reserved -= size
 
-    def relieve(self, publisher: Holder) -> None:
-        """Have older messages dropped until the limit holds; the publisher's last batch stays, if it fits at all."""
-        while self.used > self.limit:
-            if not publisher.evict_oldest(leaving=1):
-                self._payer_beside(publisher).evict_oldest(leaving=0)
+    def evict_over_limit(self, publisher: Holder | None) -> None:
+        """Evict until the limit holds. The publisher's last batch stays, and so does what nobody can evict."""
+        while self.used > self.limit and (holder := self._loser(publisher)) is not None:
+            holder.evict_oldest(leaving=int(holder is publisher))
 
-    def _payer_beside(self, publisher: Holder) -> Holder:
-        """One of the others that holds much; the publisher itself if nobody else holds anything."""
-        payer = self._payer
-        if payer is None or payer is publisher or payer.bytes <= self._pays_down_to:
-            payer = max(self._holders, key=lambda holder: 0 if holder is publisher else holder.bytes)
-            self._payer, self._pays_down_to = payer, payer.bytes // 2
-        return payer if payer.bytes else publisher
+    def _loser(self, publisher: Holder | None) -> Holder | None:
+        """Returns the topic that holds most, or one that did a while ago, of those that have anything to lose."""
+        largest = self._largest
+        if largest is None or largest.memory <= self._loses_down_to or not _can_evict(largest, publisher):
+            able = [holder for holder in self._holders if _can_evict(holder, publisher)]
+            largest = self._largest = max(able, key=lambda holder: holder.memory, default=None)
+            self._loses_down_to = 0 if largest is None else largest.memory // 2
+        return largest
+
+
+def _can_evict(holder: Holder, publisher: Holder | None) -> bool:
+    return holder.can_evict(leaving=int(holder is publisher))

@@ -25,6 +25,7 @@ class CompactionWindow:
         max_keys: windows remembered at most; the oldest is forgotten first (COM-6).
 
     Attributes:
+        key_bytes: of all keys remembered.
         forgotten: windows that were forgotten while still open, for want of room.
     """
 
@@ -32,7 +33,7 @@ class CompactionWindow:
         self._window_us = window_us
         self._max_keys = max_keys
         self._opened_us: OrderedDict[bytes, int] = OrderedDict()
-        self.forgotten = 0
+        self.key_bytes = self.forgotten = 0
 
     def __len__(self) -> int:
         """Windows remembered."""
@@ -51,11 +52,17 @@ class CompactionWindow:
                 if key in opened:
                     continue
                 opened[key] = now_us
+                self.key_bytes += len(key)
             kept.append(index)
-        while len(opened) > self._max_keys:
-            opened.popitem(last=False)
-            self.forgotten += 1
+        if len(opened) > self._max_keys:
+            self.forget(len(opened) - self._max_keys)
         return kept
+
+    def forget(self, count: int) -> None:
+        """Forget the oldest windows, so many of them, although they are open (COM-6)."""
+        for _ in range(min(count, len(self._opened_us))):
+            self._drop_oldest()
+            self.forgotten += 1
 
     def close(self, now_us: int) -> None:
         """Forget the windows that are over at `now_us`."""
@@ -63,4 +70,8 @@ class CompactionWindow:
             return
         opened = self._opened_us
         while opened and next(iter(opened.values())) + self._window_us <= now_us:
-            opened.popitem(last=False)
+            self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
+        key, _ = self._opened_us.popitem(last=False)
+        self.key_bytes -= len(key)

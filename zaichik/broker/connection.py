@@ -50,7 +50,7 @@ class Connection:
         self._broker = broker
         self._peer = peer
         self._decoder = FrameDecoder.for_broker()
-        self._manager = broker.connect(self._ask, peer)
+        self._manager = broker.connect(self._ask, peer, client)
         self._turns = broker.scheduler.join(client, self._turn)
         self._deadlines = Deadlines(broker.settings, broker.clock.now_us())
         self._unsent: list[Buffer] = []

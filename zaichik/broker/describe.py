@@ -5,30 +5,43 @@ bug of the broker, and this is where it would show.
 """
 
 import json
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from heapq import merge
+from itertools import islice
+from operator import itemgetter
+from pathlib import Path
+from resource import getpagesize
+from typing import Any, Protocol, TypeVar
 
 from zaichik.broker.clock import MICROSECONDS
-from zaichik.broker.session import Session
+from zaichik.broker.directory import Directory
+from zaichik.broker.session import Place, Session
 from zaichik.broker.settings import out_of_range
 from zaichik.broker.subscription import Subscription
+from zaichik.broker.subscription_manager import State, SubscriptionManager
 from zaichik.broker.topic_controller import TopicController
 from zaichik_protocol import FOREVER, Describe, Kind
 
-if TYPE_CHECKING:
-    from zaichik.broker.broker import Broker
-    from zaichik.broker.subscription_manager import SubscriptionManager
-
-State = dict[str, Any]
+JSON = dict[str, Any]
 Named = TypeVar("Named")
 
-MAX_PAGE = 500  # entries; with the longest names that is well inside one frame
+PAGE_SIZE = getpagesize()
+MAX_PAGE = 50  # entries: a page is made in one go, while others wait
 
 
-def describe(broker: "Broker", request: Describe, now_us: int) -> tuple[bool, bytes]:
-    """Whether another page follows, and this page as JSON: the state at `now_us`.
+class Described(State, Protocol):
+    """A broker, as it is described."""
+
+    managers: dict[int, SubscriptionManager]
+    conversations: Directory[SubscriptionManager]
+    ends: Counter[str]
+
+
+def describe(broker: Described, request: Describe, now_us: int) -> tuple[bool, bytes]:
+    """Returns whether another page follows, and this page as JSON: the state at `now_us`.
 
     Raises:
         Refused: an unknown kind, or a page of nothing.
@@ -39,36 +52,39 @@ def describe(broker: "Broker", request: Describe, now_us: int) -> tuple[bool, by
         case Kind.BROKER:
             more, state = False, _broker(broker, now_us)
         case Kind.TOPICS:
-            more, topics = _page({topic.name: topic for topic in broker.registry}, request)
-            state = {"topics": [_topic(topic, now_us) for topic in topics]}
+            more, topics = _page(broker.registry.directory.after(request.after, request.prefix), request)
+            state = {"topics": [_topic(topic, now_us) for _, topic in topics]}
         case Kind.SUBSCRIPTIONS:
-            more, readers = _page(_readers(broker, now_us), request)
-            state = {"subscriptions": [tell() for tell in readers]}
+            more, found = _page(_readers(broker, request, now_us), request)
+            state = {"subscriptions": [tell() for _, tell in found]}
         case Kind.CONNECTIONS:
-            more, managers = _page({f"{number:08}": manager for number, manager in broker.managers.items()}, request)
-            state = {"connections": [_connection(manager) for manager in managers]}
+            more, managers = _page(broker.conversations.after(request.after, request.prefix), request)
+            state = {"connections": [_connection(name, manager) for name, manager in managers]}
         case _:
             raise out_of_range("kind", request.kind, "0 to 3")
     return more, json.dumps(state, ensure_ascii=False).encode()
 
 
-def _page(named: dict[str, Named], request: Describe) -> tuple[bool, list[Named]]:
-    """Those asked for, in the order of their names, and whether more of them follow."""
-    names = sorted(name for name in named if name.startswith(request.prefix) and name > request.after)
+def _page(found: Iterator[Named], request: Describe) -> tuple[bool, list[Named]]:
+    """Whether more follow than are asked for, and those that are."""
     limit = min(request.limit, MAX_PAGE)
-    return len(names) > limit, [named[name] for name in names[:limit]]
+    page = list(islice(found, limit + 1))
+    return len(page) > limit, page[:limit]
 
 
-def _broker(broker: "Broker", now_us: int) -> State:
+def _broker(broker: Described, now_us: int) -> JSON:
+    budget = broker.registry.budget
     return {
         "name": broker.name,
         "boot": broker.boot,
         "now_us": now_us,
         "connections": len(broker.managers),
         "disconnects": dict(sorted(broker.ends.items())),
-        "subscriptions": sum(len(manager.subscriptions) for manager in broker.managers.values()),
+        "subscriptions": len(broker.readers),
         "topics": len(broker.registry),
         "bytes": sum(topic.ring.bytes for topic in broker.registry),
+        "memory": budget.used + budget.reserved + broker.memory.used,
+        "resident": _resident(),
         "producers": len(broker.producers),
         "sessions": len(broker.sessions),
         "limits": broker.settings.limits(),
@@ -76,19 +92,28 @@ def _broker(broker: "Broker", now_us: int) -> State:
     }
 
 
-def _connection(manager: "SubscriptionManager") -> State:
+def _resident() -> int | None:
+    """Bytes of memory that the system has given to this process; None where it does not say."""
+    try:
+        return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * PAGE_SIZE
+    except OSError:
+        return None
+
+
+def _connection(name: str, manager: SubscriptionManager) -> JSON:
     return {
-        "name": f"{manager.number:08}",
+        "name": name,
         "connection": manager.number,
         "peer": manager.peer,
         "client": manager.client,
         "subscriptions": len(manager.subscriptions),
+        "in_flight": sum(subscription.in_flight for subscription in manager.subscriptions.values()),
         "reply_bytes": manager.reply_bytes,
         "requests": manager.requests,
     }
 
 
-def _topic(topic: TopicController, now_us: int) -> State:
+def _topic(topic: TopicController, now_us: int) -> JSON:
     topic.expire(now_us)  # what time has ended is not resident, whether or not anybody has looked since
     ring = topic.ring
     stored, resident = ring.next_offset, ring.next_offset - ring.head
@@ -100,6 +125,7 @@ def _topic(topic: TopicController, now_us: int) -> State:
         "head": ring.head,
         "next_offset": ring.next_offset,
         "bytes": ring.bytes,
+        "memory": topic.memory,
         "subscriptions": len(topic.readers),
         "needed": topic.needed(),
         "published": topic.published,
@@ -117,23 +143,20 @@ def _topic(topic: TopicController, now_us: int) -> State:
     }
 
 
-def _readers(broker: "Broker", now_us: int) -> dict[str, Callable[[], State]]:
-    # Topic first, so that a prefix finds a topic's readers; the numbers padded, so that names sort.
-    readers: dict[str, Callable[[], State]] = {}
-    for manager in broker.managers.values():
-        for subscription in manager.subscriptions.values():
-            name = f"{subscription.topic.name}#{manager.number:08}.{subscription.id:010}"
-            readers[name] = partial(_reader, name, manager, subscription)
-    for session in broker.sessions.away():
-        away_us = 0 if session.left_us is None else now_us - session.left_us
-        # The length of the topic's name tells one apart from all others, as both names may hold a # and a dot.
-        name = f"{session.topic.name}#away.{session.name}.{len(session.topic.name)}"
-        readers[name] = partial(_away, name, session, broker.settings.session_ttl - away_us / MICROSECONDS)
-    return readers
+def _readers(broker: Described, request: Describe, now_us: int) -> Iterator[tuple[str, Callable[[], JSON]]]:
+    """Subscriptions, and names whose reader is away, in the order of their names."""
+    after, prefix, ttl = request.after, request.prefix, broker.settings.session_ttl
+    live = ((name, partial(_reader, name, *reader)) for name, reader in broker.readers.after(after, prefix))
+    away = (
+        (name, partial(_away, name, topic, session, ttl, now_us))
+        for name, (topic, session) in broker.sessions.directory.after(after, prefix)
+        if session.reader is None
+    )
+    return merge(live, away, key=itemgetter(0))
 
 
-def _reader(name: str, manager: "SubscriptionManager", subscription: Subscription) -> State:
-    since_start = subscription.topic.ring.next_offset - subscription.start
+def _reader(name: str, manager: SubscriptionManager, subscription: Subscription) -> JSON:
+    since_start = subscription.topic.end - subscription.start
     delivered, skipped, ahead = subscription.delivered, subscription.skipped, subscription.ahead
     return {
         "name": name,
@@ -141,7 +164,7 @@ def _reader(name: str, manager: "SubscriptionManager", subscription: Subscriptio
         "client": manager.client,
         "id": subscription.id,
         "topic": subscription.topic.name,
-        "session": "" if subscription.session is None else subscription.session.name,
+        "session": subscription.position.name,
         "start": subscription.start,
         "committed": subscription.committed,
         "cursor": subscription.cursor,
@@ -158,22 +181,23 @@ def _reader(name: str, manager: "SubscriptionManager", subscription: Subscriptio
     }
 
 
-def _away(name: str, session: Session, seconds: float) -> State:
-    """A named subscription whose reader is away, kept for so long: where the next reader of that name will begin."""
-    cursor = max(session.committed, session.delivered)  # who has skipped and settled more than it was delivered
+def _away(name: str, topic: Place, session: Session, ttl: float, now_us: int) -> JSON:
+    """A named subscription whose reader is away: where the next reader of that name will begin."""
+    cursor = max(session.committed, session.delivered)  # lag that was settled was never delivered
+    left = ttl - (0 if session.left_us is None else now_us - session.left_us) / MICROSECONDS
     return {
         "name": name,
         **dict.fromkeys(("connection", "id", "credit", "credit_bytes", "in_flight", "in_flight_bytes", "skipped"), 0),
         "client": "",
-        "topic": session.topic.name,
+        "topic": topic.name,
         "session": session.name,
         "start": session.committed,
         "committed": session.committed,
         "cursor": cursor,
         "until": None,
-        "waiting_for": f"its reader: away; the name is forgotten if nobody comes within {max(seconds, 0):.0f} s",
+        "waiting_for": f"its reader: away; the name is forgotten if none comes within {max(left, 0):.0f} s",
         "delivered": cursor - session.committed,
-        "ahead": session.topic.ring.next_offset - cursor,
+        "ahead": topic.end - cursor,
         "left_over": {},
     }
 

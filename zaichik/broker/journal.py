@@ -11,6 +11,7 @@ Any client reads it like any other topic; only the broker writes it (JRN-1, JRN-
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import replace
 from hashlib import blake2b
 from struct import Struct
 
@@ -39,10 +40,19 @@ class Journal:
 
     def __init__(self, of: TopicController, budget: Budget) -> None:
         settings = TopicSettings(FOREVER, capacity=MAX_CAPACITY, max_bytes=of.settings.journal_bytes)
-        self.topic = TopicController(PREFIX + of.name, settings, of.epoch, explicit=True, budget=budget)
-        # The latest offset of each key: as many as there can be open windows, so whatever keeps a message out is here.
+        self.topic = TopicController(
+            PREFIX + of.name, settings, of.epoch, explicit=True, budget=budget, client=of.client
+        )
+        self._of = of
+        # The latest offset of each key whose window is open: whatever keeps a message out is here.
         self._winners: OrderedDict[bytes, int] = OrderedDict()
-        self._max_winners = of.settings.max_keys if of.settings.compaction_window_ms else 0
+        of.observer = self.write
+
+    def resize(self) -> None:
+        """The topic's settings have changed (TOP-3), and with them the size of its journal."""
+        max_bytes = self._of.settings.journal_bytes
+        self.topic.settings = replace(self.topic.settings, max_bytes=max_bytes)
+        self.topic.ring.max_bytes = max_bytes
 
     def write(self, batch: Batch, kept: Sequence[int], first_offset: int, now_us: int) -> None:
         """Tell of a batch of which the messages at the indices `kept` were stored, from `first_offset` on.
@@ -61,6 +71,7 @@ class Journal:
                 offset += 1
             else:
                 records.append(_RECORD.pack(now_us, NONE, winners.get(key, NONE), digest, len(payload), _COMPACTED))
-        while len(winners) > self._max_winners:
+        # Windows close in the order in which they were opened, which is that of the winners.
+        while len(winners) > (0 if self._of.window is None else len(self._of.window)):
             winners.popitem(last=False)
         self.topic.store(Batch.of_columns(keys, records), now_us)

@@ -20,6 +20,8 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import replace
 
+from zaichik.broker import prices
+from zaichik.broker.quota import Quota
 from zaichik.broker.settings import BrokerSettings
 from zaichik_protocol import ErrorCode, Publish, Published, Refused
 
@@ -29,7 +31,8 @@ REMEMBERED = 64  # answers of a producer: as many batches may be on their way
 class _Producer:
     """What is known of one."""
 
-    def __init__(self) -> None:
+    def __init__(self, client: str) -> None:
+        self.client = client
         self.next = 0
         self.answers: deque[Published | Refused] = deque(maxlen=REMEMBERED)
         self.used_us = 0
@@ -40,17 +43,22 @@ class Producers:
 
     Args:
         settings: `max_producers` and `producer_ttl` are used.
+        memory: what clients may make the broker keep.
     """
 
-    def __init__(self, settings: BrokerSettings) -> None:
+    def __init__(self, settings: BrokerSettings, memory: Quota) -> None:
         self._settings = settings
+        self._memory = memory
+        self._quota = Quota(settings.max_producers)
         self._known: OrderedDict[int, _Producer] = OrderedDict()  # in the order of their last use
 
     def __len__(self) -> int:
         """How many are remembered."""
         return len(self._known)
 
-    def once(self, request: Publish, now_us: int, publish: Callable[[Publish, int], Published]) -> Published:
+    def once(
+        self, request: Publish, now_us: int, publish: Callable[[Publish, int], Published], client: str = ""
+    ) -> Published:
         """What `publish` answers, or has answered when the batch of that number came first.
 
         Raises:
@@ -58,7 +66,7 @@ class Producers:
                 raised.
         """
         sequence = request.sequence
-        known = self._of(request.producer, sequence)
+        known = self._of(request.producer, sequence, client)
         known.used_us = now_us
         self._known.move_to_end(request.producer)
         if sequence > known.next:
@@ -85,9 +93,11 @@ class Producers:
         """Forget who has been silent for too long. Called once a second."""
         ttl_us = self._settings.producer_ttl * 1_000_000
         while self._known and now_us - next(iter(self._known.values())).used_us >= ttl_us:
-            self._known.popitem(last=False)
+            _, known = self._known.popitem(last=False)
+            self._quota.take(known.client, -1)
+            self._memory.take(known.client, -prices.PRODUCER)
 
-    def _of(self, producer: int, sequence: int) -> _Producer:
+    def _of(self, producer: int, sequence: int, client: str) -> _Producer:
         known = self._known.get(producer)
         if known is not None:
             return known
@@ -98,14 +108,17 @@ class Producers:
                 "before. Look into the topic, or publish it with a new producer if twice does no harm.",
                 "producer",
             )
-        if len(self._known) >= self._settings.max_producers:
+        if not self._quota.has_room(client) or not self._memory.has_room(client, prices.PRODUCER):
             raise Refused(
                 ErrorCode.NO_MEMORY,
-                f"the broker remembers {len(self._known)} producers, as many as it may, each until it has been silent "
-                f"for {self._settings.producer_ttl:g} s. Try again later.",
+                f"the broker remembers {len(self._known)} producers, each until it has been silent for "
+                f"{self._settings.producer_ttl:g} s; its limit (max_producers) is {self._quota.limit}, of which no client "
+                "may use up the rest. Try again later.",
                 "producer",
             )
-        self._known[producer] = known = _Producer()
+        self._quota.take(client)
+        self._memory.take(client, prices.PRODUCER)
+        self._known[producer] = known = _Producer(client)
         return known
 
 

@@ -27,7 +27,6 @@ from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from zaichik.broker.budget import Budget
 from zaichik_protocol import Batch
 
 
@@ -60,19 +59,16 @@ class BroadcastRing:
     Args:
         capacity: messages it holds at most.
         max_bytes: bytes of batches it holds at most.
-        budget: what all rings share; by default it has one to itself, without end. Whoever makes a ring adds it there,
-            and may have some of it set aside for it alone while it is empty.
 
     Attributes:
         head: the oldest offset that can be read.
         next_offset: the offset the next message will get; also the number of messages ever stored.
         bytes: bytes of the batches held.
-        budget: see above.
         evicted: messages that had to go for newer ones (RET-6).
         expired: messages whose time was over (RET-5, RET-1).
     """
 
-    def __init__(self, capacity: int, max_bytes: int, budget: Budget | None = None) -> None:
+    def __init__(self, capacity: int, max_bytes: int) -> None:
         self.capacity = capacity
         self.max_bytes = max_bytes
         self.head = 0
@@ -83,7 +79,6 @@ class BroadcastRing:
         self._entries: list[Entry] = []
         self._bases: list[int] = []
         self._first = 0  # index of the first entry that is not dead
-        self.budget = budget or Budget()
         # Who waits for the next message. A dict, because it keeps order and forgets in O(1).
         self._waiting: dict[object, Callable[[], None]] = {}
 
@@ -107,9 +102,7 @@ class BroadcastRing:
         self._bases.append(self.next_offset)
         self.next_offset += batch.count
         self.bytes += len(batch.data)
-        self.budget.used += len(batch.data)
         self._evict()
-        self.budget.relieve(self)
         waiting, self._waiting = self._waiting, {}
         for wake in waiting.values():
             wake()
@@ -122,14 +115,16 @@ class BroadcastRing:
             self._drop_below(self._entries[self._first].end)
         self.evicted += self.head - before
 
-    def evict_oldest(self, *, leaving: int) -> bool:
-        """Drop the oldest batch, as evicted, if there are more than so many; whether there were (RET-6)."""
-        if len(self._entries) - self._first <= leaving:
-            return False
+    @property
+    def batches(self) -> int:
+        """How many batches it holds, the oldest perhaps only in part."""
+        return len(self._entries) - self._first
+
+    def evict_oldest(self) -> None:
+        """Drop the oldest batch, as evicted (RET-6). There must be one."""
         end = self._entries[self._first].end
         self.evicted += end - self.head
         self._drop_below(end)
-        return True
 
     def expire_accepted_until(self, limit_us: int) -> None:
         """Drop every message accepted at or before `limit_us`, as expired."""
@@ -169,7 +164,6 @@ class BroadcastRing:
             if entry.end > offset:
                 break
             self.bytes -= len(entry.batch.data)
-            self.budget.used -= len(entry.batch.data)
             self._entries[self._first] = _DEAD
             self._first += 1
         if self._first * 2 > len(self._entries):

@@ -1,12 +1,14 @@
-"""Named subscriptions: a reader's position that outlives its connection (CMT-3). Elsewhere they are called durable.
+"""Positions: where a reader stands in a topic, and what outlives it if it has a name (CMT-3).
 
     committed           delivered
     ────┬──────────────────┬──────────────▶ offsets
         │ comes again,     │ new
         │ as redelivered   │
 
-A reader that comes back under its name goes on after the last message it has settled. What it had been sent and has not
-settled comes again, marked: it may have been handled or not, only the reader can know.
+Every subscription has a position. That of an anonymous one ends with it. A named one's is kept (elsewhere such
+subscriptions are called durable), and a reader that comes back under the name goes on after the last message it has
+settled. What had been delivered and was not settled comes again, marked: it may have been handled or not, only the
+reader can know.
 
 There is one position to a name, and so one reader. A second one takes over, and the first is told: a client that has
 come back must not have to wait until the broker finds out that its old connection is dead.
@@ -17,38 +19,58 @@ it. So a client may say which owner asks, and for which time: an owner that was 
 """
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from zaichik.broker import prices
+from zaichik.broker.directory import Directory
+from zaichik.broker.quota import Quota
 from zaichik.broker.settings import BrokerSettings
-from zaichik.broker.topic_controller import TopicController
-from zaichik_protocol import ErrorCode, Refused
-
-if TYPE_CHECKING:
-    from zaichik.broker.subscription import Subscription
+from zaichik_protocol import EndCode, ErrorCode, Refused
 
 REMEMBERED_OWNERS = 64  # of a position, that were replaced
 
 
-class Session:
-    """The position of one named subscription.
-
-    Args:
-        topic: what it reads.
-        name: its name: one of this topic's.
-        position: where it begins.
+class Reader(Protocol):
+    """A live subscription, as others know it.
 
     Attributes:
+        cursor: the next offset it is sent.
+        position: where it stands.
+        description: whose it is, in words.
+    """
+
+    cursor: int
+    position: "Session"
+    description: str
+
+    def cut_off(self, code: EndCode) -> None:
+        """Read no more, and say why."""
+
+    def make_ready(self) -> None:
+        """There may be something to send to it."""
+
+
+class Session:
+    """A position in a topic.
+
+    Args:
+        offset: where it begins.
+        name: its name, one of the topic's; "" if it ends with its reader.
+        client: whose it is, for quotas.
+
+    Attributes:
+        name, client: see above.
         committed: everything below is settled.
         delivered: everything below was delivered once.
         reader: the live subscription, None while it is away.
         left_us: when a sweep first found it without one; None if none has since the reader came.
     """
 
-    def __init__(self, topic: TopicController, name: str, position: int) -> None:
-        self.topic = topic
+    def __init__(self, offset: int, name: str = "", client: str = "") -> None:
         self.name = name
-        self.committed = self.delivered = position
-        self.reader: Subscription | None = None
+        self.client = client
+        self.committed = self.delivered = offset
+        self.reader: Reader | None = None
         self.left_us: int | None = None
         self._owner = self._attempt = 0  # that asked for the name last; owner 0 did not say who it is
         self._replaced: deque[int] = deque(maxlen=REMEMBERED_OWNERS)
@@ -71,72 +93,99 @@ class Session:
 
     @property
     def needed(self) -> int:
-        """The oldest offset that it may still have to be sent."""
-        return self.committed
+        """The oldest offset that it may still have to be sent: a name's reader may come back, an anonymous one cannot."""
+        return self.committed if self.name or self.reader is None else self.reader.cursor
 
     @property
-    def who(self) -> str:
+    def description(self) -> str:
         """Its name and its reader, in words."""
-        reader = "whose reader is away" if self.reader is None else f"read by {self.reader.who}"
-        return f"the named subscription {self.name!r}, {reader},"
+        reader = "whose reader is away" if self.reader is None else self.reader.description
+        return f"the named subscription {self.name!r} ({reader})" if self.name else reader
+
+
+class Place(Protocol):
+    """A topic, as the names in it see it.
+
+    Attributes:
+        name: the topic's.
+        end: the offset that its next message will get.
+        names: the positions in it that have names.
+    """
+
+    name: str
+    names: dict[str, Session]
+
+    @property
+    def end(self) -> int:
+        """See above."""
 
 
 class Sessions:
-    """All named subscriptions of the broker, whether or not their reader is there.
+    """All named positions of the broker, whether or not their reader is there. Each is kept by its topic.
 
     Args:
         settings: `max_sessions` and `session_ttl` are used.
+        memory: what clients may make the broker keep.
+
+    Attributes:
+        directory: all of them with their topics, by the names that `describe` gives them while their reader is away.
     """
 
-    def __init__(self, settings: BrokerSettings) -> None:
+    def __init__(self, settings: BrokerSettings, memory: Quota) -> None:
         self._settings = settings
-        self._sessions: dict[tuple[str, str], Session] = {}
+        self._memory = memory
+        self._quota = Quota(settings.max_sessions)
+        self.directory: Directory[tuple[Place, Session]] = Directory()
 
     def __len__(self) -> int:
-        """How many there are."""
-        return len(self._sessions)
+        """Returns how many there are."""
+        return self._quota.used
 
-    def find(self, topic: TopicController, name: str) -> Session | None:
-        """The one of that name, if there is one."""
-        return self._sessions.get((topic.name, name))
-
-    def open(self, topic: TopicController, name: str, position: int) -> Session:
-        """A new one.
+    def open(self, topic: Place, name: str, offset: int, client: str) -> Session:
+        """Returns a new one, which begins at that offset.
 
         Raises:
             Refused: `TOO_MANY_SUBSCRIPTIONS`.
         """
-        if len(self._sessions) >= self._settings.max_sessions:
+        if not self._quota.has_room(client) or not self._memory.has_room(client, prices.NAME):
             raise Refused(
                 ErrorCode.TOO_MANY_SUBSCRIPTIONS,
-                f"the broker holds {len(self._sessions)} named subscriptions, as many as it may. "
+                f"the broker has {self._quota.used} named subscriptions; its limit (max_sessions) is "
+                f"{self._quota.limit}, of which no client may use up the rest. "
                 "Use one of them, or unsubscribe from one with FORGET.",
                 "name",
             )
-        session = self._sessions[topic.name, name] = Session(topic, name, position)
+        self._quota.take(client)
+        self._memory.take(client, prices.NAME)
+        session = topic.names[name] = Session(offset, name, client)
+        self.directory.add(_name_of(topic, name), (topic, session))
         return session
 
-    def forget(self, session: Session) -> None:
+    def forget(self, topic: Place, session: Session) -> None:
         """Drop a position: nothing is kept for it any more."""
-        del self._sessions[session.topic.name, session.name]
-        session.topic.keep_no_more(session)
+        if topic.names.get(session.name) is session:
+            del topic.names[session.name]
+            self.directory.remove(_name_of(topic, session.name))
+            self._quota.take(session.client, -1)
+            self._memory.take(session.client, -prices.NAME)
 
-    def forget_all_of(self, topic: TopicController) -> None:
+    def forget_all_of(self, topic: Place) -> None:
         """Drop every position in a topic that is deleted (TOP-6)."""
-        for session in [session for session in self._sessions.values() if session.topic is topic]:
-            if session.reader is not None:  # it has had all it asked for, and still has the name
-                session.reader.session = None
-            self.forget(session)
-
-    def away(self) -> list[Session]:
-        """Those whose reader is away."""
-        return [session for session in self._sessions.values() if session.reader is None]
+        for session in list(topic.names.values()):
+            self.forget(topic, session)
 
     def sweep(self, now_us: int) -> None:
         """Forget those whose reader has been away for too long. Called once a second."""
         ttl_us = self._settings.session_ttl * 1_000_000
-        for session in self.away():
+        for _, (topic, session) in list(self.directory.after("", "")):
+            if session.reader is not None:
+                continue
             if session.left_us is None:
                 session.left_us = now_us
             elif now_us - session.left_us >= ttl_us:
-                self.forget(session)
+                self.forget(topic, session)
+
+
+def _name_of(topic: Place, name: str) -> str:
+    # After those of the topic's subscriptions. Both names may hold a # and a dot, so the length of the first is told, too.
+    return f"{topic.name}#away.{name}.{len(topic.name)}"

@@ -86,7 +86,9 @@ class BrokerSettings:
             batch, its offsets and a topic's name; this is that and some room.
         max_key: bytes of a key: it is held as long as its window.
         max_credit: messages one subscription may have in flight.
-        max_bytes: of all topics together, as much as their rings hold (RET-10); no batch may have more.
+        max_bytes: of all topics together, as they really cost (RET-10); no batch may have more.
+        max_client_bytes: of all that clients make the broker keep besides (LAG-6): connections, subscriptions, names,
+            producers, frames that are not whole yet, output that is not read.
         max_connections: at one time; 64 descriptors of those the process may open are left for other things.
         max_topics, max_subscriptions: of the broker, and of one connection.
         topic_ttl: seconds after which a topic goes that first use has made and nobody has used (TOP-7).
@@ -114,6 +116,7 @@ class BrokerSettings:
     max_key: int = 1 * KIB
     max_credit: int = 1_000_000
     max_bytes: int = 512 * MIB
+    max_client_bytes: int = 512 * MIB
     max_connections: int = field(default_factory=lambda: min(10_000, max(1, getrlimit(RLIMIT_NOFILE)[0] - 64)))
     max_topics: int = 10_000
     max_subscriptions: int = 1_000

@@ -11,10 +11,8 @@ computed from what is in flight and never counted up or down, so no order of com
 `offsets since the start = delivered + skipped + ahead`, always: the promise that nothing is lost in silence.
 """
 
-from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable
-from itertools import accumulate
 
 from zaichik.broker.session import Session
 from zaichik.broker.topic_controller import TopicController
@@ -29,6 +27,9 @@ from zaichik_protocol import (
     SubscriptionEnded,
 )
 
+FRAMES_TOLD_APART = 64  # in flight; of more, neighbours are joined
+MOST_FRAMES = 256  # in flight: where each follows a gap, none of them can be joined
+
 
 class Subscription:
     """One reader's place in one topic. It counts as a reader from now on.
@@ -36,17 +37,15 @@ class Subscription:
     Args:
         request: what was asked for, already checked.
         topic: the topic read.
-        cursor: the first offset to read.
+        position: where it begins: a new position, or that of its name, which it takes over (CMT-3).
         on_ready: called when `take` may have something again; see `make_ready`.
-        who: whose it is, in words.
-        session: the position it takes over, if it has a name (CMT-3).
+        description: whose it is, in words.
 
     Attributes:
         id: the number of the Subscribe.
-        who: see above.
+        position, description: see above.
         start: where it began.
         cursor: the next offset to be delivered.
-        committed: everything below is settled.
         delivered: messages sent.
         skipped: offsets told as lag.
         in_flight: messages sent and not settled.
@@ -58,18 +57,18 @@ class Subscription:
         self,
         request: Subscribe,
         topic: TopicController,
-        cursor: int,
+        position: Session,
         on_ready: Callable[["Subscription"], None],
-        who: str,
-        session: Session | None = None,
+        description: str,
     ) -> None:
         self.id = request.id
         self.topic = topic
-        self.who = who
+        self.position = position
+        self.description = description
         self.credit = request.credit
         self.credit_bytes = request.credit_bytes
         self.until = request.until
-        self.start = self.cursor = self.committed = cursor
+        self.start = self.cursor = position.committed
         self.delivered = 0
         self.skipped = 0
         self.in_flight = 0
@@ -79,18 +78,16 @@ class Subscription:
         self._frames: deque[tuple[int, int, int]] = deque()  # in flight: first offset, end, bytes
         self._on_ready = on_ready
         self._cut_off: EndCode | None = None
-        self.session = session
-        topic.attach(self, session or self)
-        if session is not None:
-            if session.reader is not None:
-                session.reader.cut_off(EndCode.TAKEN_OVER)
-            session.reader, session.left_us = self, None
+        if position.reader is not None:
+            position.reader.cut_off(EndCode.TAKEN_OVER)
+        position.reader, position.left_us = self, None
+        topic.attach(self)
 
     def leave(self) -> None:
         """It is no reader any more (CLO-3); the position of a named one stays."""
         self.topic.detach(self)
-        if self.session is not None:
-            self.session.reader = None
+        if self.position.reader is self:
+            self.position.reader = None
 
     def cut_off(self, code: EndCode) -> None:
         """Read no more: another one has the name (CMT-3), or the topic is deleted (TOP-6).
@@ -98,24 +95,27 @@ class Subscription:
         The reader is told, and commits are of no effect any more.
         """
         self.leave()
-        self.session = None
+        self.position = Session(self.position.committed)
         self._cut_off = code
         self.make_ready()
 
     @property
-    def needed(self) -> int:
-        """The oldest offset it has not been sent; what a named one needs, its session knows."""
-        return self.cursor
+    def committed(self) -> int:
+        """Everything below is settled."""
+        return self.position.committed
 
     @property
     def ahead(self) -> int:
         """Offsets published and not yet delivered or skipped."""
-        return self.topic.ring.next_offset - self.cursor
+        return self.topic.end - self.cursor
 
     @property
     def has_credit(self) -> bool:
         """Whether nothing is in flight, or less than either credit (CMT-1)."""
-        return not self._frames or (self.in_flight < self.credit and self.in_flight_bytes < self.credit_bytes)
+        frames = len(self._frames)
+        return not frames or (
+            self.in_flight < self.credit and self.in_flight_bytes < self.credit_bytes and frames < MOST_FRAMES
+        )
 
     def make_ready(self) -> None:
         """Ask for a turn, once, until `take` comes back with nothing."""
@@ -133,20 +133,20 @@ class Subscription:
         if frame is None:
             self.is_ready = False
             if self.ahead == 0 and self.has_credit and not self.ended:
-                self.topic.ring.wait(self, self.make_ready)
+                self.topic.wait(self)
         return frame
 
     def _next_frame(self) -> Frame | None:
-        ring = self.topic.ring
+        topic = self.topic
         if self._cut_off is not None:
             return self._end(self._cut_off, self._cut_off.meaning)
         if self.cursor >= self.until:  # needs no credit (RET-4)
             return self._end(EndCode.UNTIL, f"it reached offset {self.until}")
         if not self.has_credit:
             return None  # nor is lag told: what the reader cannot take now may be more by then (LAG-1)
-        if self.cursor < ring.head:
-            return self._skip(min(ring.head, self.until))
-        if self.cursor < ring.next_offset:
+        if self.cursor < topic.head:
+            return self._skip(min(topic.head, self.until))
+        if self.cursor < topic.end:
             return self._deliver()
         return None
 
@@ -162,35 +162,47 @@ class Subscription:
         return lagged
 
     def _deliver(self) -> Messages | None:
-        """As much of one entry as credit and `until` allow: the stored bytes themselves if that is all of it."""
-        entry = self.topic.ring.entry(self.cursor)
-        first = self.cursor - entry.base
-        room = min(entry.batch.count - first, self.credit - self.in_flight, self.until - self.cursor)
-        again = self.session.delivered - self.cursor if self.session is not None else 0
+        """As much of one batch as credit and `until` allow."""
+        position = self.position
+        room = min(self.credit - self.in_flight, self.until - self.cursor)
+        again = position.delivered - self.cursor
         if again > 0:
             room = min(room, again)
-        batch = entry.batch.cut(first, first + room)
-        free_bytes = self.credit_bytes - self.in_flight_bytes
-        if batch.size > free_bytes:
-            fits = bisect_right(list(accumulate(batch.sizes())), free_bytes)
-            if fits == 0 and self._frames:
-                return None
-            batch = batch.cut(0, max(fits, 1))  # one message of any size, while nothing is in flight (CMT-1)
-        messages = Messages(self.id, self.cursor, entry.accepted_us, batch, redelivered=again > 0)
+        # One message of any size, while nothing is in flight (CMT-1).
+        found = self.topic.read(
+            self.cursor, room, self.credit_bytes - self.in_flight_bytes, at_least=int(not self._frames)
+        )
+        if found is None:
+            return None
+        accepted_us, batch = found
+        messages = Messages(self.id, self.cursor, accepted_us, batch, redelivered=again > 0)
         end = self.cursor + batch.count
-        if self.session is not None:
-            self.session.delivered = max(self.session.delivered, end)
+        position.delivered = max(position.delivered, end)
         self._frames.append((self.cursor, end, batch.size))
+        if len(self._frames) > FRAMES_TOLD_APART:
+            self._join_frames()
         self.cursor = end
         self.delivered += batch.count
         self.in_flight += batch.count
         self.in_flight_bytes += batch.size
         return messages
 
+    def _join_frames(self) -> None:
+        """Count neighbours as one, two by two, so that what is remembered does not grow with what is in flight."""
+        frames, self._frames = self._frames, deque()
+        while len(frames) > 1:
+            (first, end, size), (next_first, next_end, next_size) = frames.popleft(), frames[0]
+            if end == next_first:
+                frames.popleft()
+                end, size = next_end, size + next_size
+            self._frames.append((first, end, size))
+        self._frames.extend(frames)
+
     def commit(self, next_offset: int) -> int:
         """Settle everything below `next_offset`; what is committed now (CMT-2).
 
-        A frame's bytes are settled with its last message: the offsets are here, the messages are not.
+        A frame's bytes are settled with its last message: the offsets are here, the messages are not. Where many frames
+        are in flight, those of neighbours are settled together.
 
         Raises:
             Refused: `NOT_IN_FLIGHT`, beyond the cursor.
@@ -201,9 +213,7 @@ class Subscription:
                 f"offset {next_offset - 1} was not delivered yet; the next to be delivered is {self.cursor}",
                 "next",
             )
-        self.committed = max(self.committed, next_offset)
-        if self.session is not None:
-            self.session.committed = self.committed
+        self.position.committed = max(self.position.committed, next_offset)
         frames = self._frames
         while frames and frames[0][1] <= next_offset:
             first, end, size = frames.popleft()

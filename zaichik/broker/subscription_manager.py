@@ -13,12 +13,16 @@ command, both sides would wait for each other for ever.
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from zaichik.broker.describe import describe
-from zaichik.broker.settings import out_of_range
+from zaichik.broker import prices
+from zaichik.broker.directory import Directory
+from zaichik.broker.producers import Producers
+from zaichik.broker.quota import Quota
+from zaichik.broker.session import Session, Sessions
+from zaichik.broker.settings import BrokerSettings, out_of_range
 from zaichik.broker.subscription import Subscription
-from zaichik.broker.topic_registry import OWN_TOPICS, check_name
+from zaichik.broker.topic_registry import OWN_TOPICS, TopicRegistry, check_name
 from zaichik_protocol import (
     HEARTBEAT,
     OWNER,
@@ -56,13 +60,29 @@ from zaichik_protocol import (
     encode_pieces,
 )
 
-if TYPE_CHECKING:
-    from zaichik.broker.broker import Broker
-
 MESSAGES_A_TURN = 64  # frames of messages; each costs a few µs to cut and encode
 MAX_CLIENT_NAME = 100  # letters of it that are kept, for the log and `describe`
 # How soon to try again: readers read on at any time, what is remembered is forgotten by a sweep, once a second.
 RETRY_AFTER_MS = {ErrorCode.TOPIC_FULL: 50, ErrorCode.NO_MEMORY: 1000}
+
+
+class State(Protocol):
+    """A broker, as a conversation sees it: what all of them share."""
+
+    name: str
+    boot: int
+    settings: BrokerSettings
+    registry: TopicRegistry
+    sessions: Sessions
+    producers: Producers
+    memory: Quota
+    readers: Directory[tuple["SubscriptionManager", Subscription]]
+
+    def describe(self, request: Describe, now_us: int) -> tuple[bool, bytes]:
+        """Returns whether another page follows, and a page."""
+
+    def send_away(self, number: int) -> bool:
+        """End the connection of that number in order; returns whether there is one."""
 
 
 class Slot:
@@ -84,6 +104,7 @@ class SubscriptionManager:
         number: of the connection, counted by the broker.
         on_output: called whenever `next_output` may have something to send.
         peer: the client's address, for `describe`.
+        share: whose connection it is, for quotas and turns: an address without the port.
 
     Attributes:
         client: the name the client gave in its Hello, "" before.
@@ -97,8 +118,11 @@ class SubscriptionManager:
         requests: how many came, those that failed included.
     """
 
-    def __init__(self, broker: "Broker", number: int, on_output: Callable[[], None], peer: str = "") -> None:
+    def __init__(
+        self, broker: State, number: int, on_output: Callable[[], None], peer: str = "", share: str = ""
+    ) -> None:
         self.number = number
+        self.share = share
         self.peer = peer
         self.client = ""
         self.greeted = False
@@ -156,12 +180,12 @@ class SubscriptionManager:
             case Hello():
                 return self._hello(request)
             case CreateTopic():
-                topic, created = self._broker.registry.create(request.topic, request.settings, now_us)
+                topic, created = self._broker.registry.create(request.topic, request.settings, now_us, self.share)
                 return TopicCreated(request.id, int(created), topic.epoch, topic.settings.pairs())
             case Publish(producer=0):
                 return self._store(request, now_us)
             case Publish():
-                return self._broker.producers.once(request, now_us, self._store)
+                return self._broker.producers.once(request, now_us, self._store, self.share)
             case Subscribe():
                 return self._subscribe(request, now_us)
             case Unsubscribe():
@@ -213,10 +237,10 @@ class SubscriptionManager:
         """Carry out what an operator asks for: requests about the broker, not about messages."""
         match request:
             case Describe():
-                more, page = describe(self._broker, request, now_us)
+                more, page = self._broker.describe(request, now_us)
                 return Described(request.id, int(more), page)
             case Delete():
-                self._broker.delete_topic(request.topic, request.epoch, now_us, if_empty=request.if_empty)
+                self._broker.registry.delete(request.topic, request.epoch, now_us, if_empty=request.if_empty)
                 return Deleted(request.id)
             case Disconnect():
                 self._disconnect(request.connection)
@@ -224,15 +248,15 @@ class SubscriptionManager:
 
     def _disconnect(self, number: int) -> None:
         """Have another connection end; requests of it that were not carried out yet are dropped (CLO-4)."""
-        other = self._broker.managers.get(number)
-        if other is None or other is self:
-            what = "is this one: end it with Close" if other else "does not exist: it may have ended by itself"
-            raise Refused(ErrorCode.INVALID_FIELD, f"connection {number} {what}", "connection")
-        other.go_away(GoAwayCode.DISCONNECTED, "DISCONNECTED")
+        if number == self.number:
+            raise Refused(ErrorCode.INVALID_FIELD, f"connection {number} is this one: end it with Close", "connection")
+        if not self._broker.send_away(number):
+            problem = f"connection {number} does not exist: it may have ended by itself"
+            raise Refused(ErrorCode.INVALID_FIELD, problem, "connection")
 
     def _store(self, request: Publish, now_us: int) -> Published:
         self._check_batch(request.batch)
-        topic = self._broker.registry.get_or_create(request.topic, now_us)
+        topic = self._broker.registry.get_or_create(request.topic, now_us, self.share)
         if topic.name.startswith(OWN_TOPICS):
             raise Refused(ErrorCode.INVALID_FIELD, f"only the broker publishes to {topic.name!r}", "topic")
         return topic.publish(request.batch, now_us, request.id)
@@ -252,26 +276,36 @@ class SubscriptionManager:
 
     def _subscribe(self, request: Subscribe, now_us: int) -> Subscribed:
         self._check_subscribe(request)
-        registry, sessions = self._broker.registry, self._broker.sessions
+        broker = self._broker
         if request.epoch:
-            topic = registry.get(request.topic, request.epoch)
+            topic = broker.registry.get(request.topic, request.epoch)
         else:
-            topic = registry.get_or_create(request.topic, now_us)
-        session = sessions.find(topic, request.name) if request.name else None
-        is_resumed = session is not None
-        cursor = session.committed if session is not None else topic.position(request.start, request.value, now_us)
-        if request.name and session is None:
-            session = sessions.open(topic, request.name, cursor)
-        if session is not None:
-            session.claim(request.owner, request.attempt)
-        who = f"subscription {request.id} of connection {self.number} (client {self.client!r})"
-        subscription = Subscription(request, topic, cursor, self._queue, who, session)
+            topic = broker.registry.get_or_create(request.topic, now_us, self.share)
+        position = topic.names.get(request.name)
+        is_resumed = position is not None
+        if position is None:
+            cursor = topic.position(request.start, request.value, now_us)
+            if request.name:
+                position = broker.sessions.open(topic, request.name, cursor, self.share)
+            else:
+                position = Session(cursor)
+        if request.name:
+            position.claim(request.owner, request.attempt)
+        description = f"subscription {request.id} of connection {self.number} (client {self.client!r})"
+        subscription = Subscription(request, topic, position, self._queue, description)
+        broker.memory.take(self.share, prices.SUBSCRIPTION)
         self._last_subscription = request.id
         self.subscriptions[request.id] = subscription
+        broker.readers.add(self.name_of(subscription), (self, subscription))
         subscription.make_ready()
+        cursor = subscription.cursor
         return Subscribed(
-            request.id, topic.epoch, cursor, topic.ring.next_offset, cursor, named=bool(session), resumed=is_resumed
+            request.id, topic.epoch, cursor, topic.end, cursor, named=bool(request.name), resumed=is_resumed
         )
+
+    def name_of(self, subscription: Subscription) -> str:
+        """Returns the name of a subscription for `describe`: it begins with the topic's, and sorts by its numbers."""
+        return f"{subscription.topic.name}#{self.number:08}.{subscription.id:010}"
 
     def _check_subscribe(self, request: Subscribe) -> None:
         limits = self._broker.settings
@@ -292,8 +326,14 @@ class SubscriptionManager:
         if len(self.subscriptions) >= limits.max_subscriptions:
             raise Refused(
                 ErrorCode.TOO_MANY_SUBSCRIPTIONS,
-                f"this connection has {len(self.subscriptions)} subscriptions, as many as it may. "
+                f"this connection has {len(self.subscriptions)} subscriptions, which is the limit (max_subscriptions). "
                 "Unsubscribe from one, or open another connection.",
+            )
+        if not self._broker.memory.has_room(self.share, prices.SUBSCRIPTION):
+            raise Refused(
+                ErrorCode.NO_MEMORY,
+                "what this client's connections and subscriptions hold has reached its part of max_client_bytes. "
+                "Unsubscribe from some.",
             )
 
     def _subscription(self, subscription_id: int) -> Subscription:
@@ -309,12 +349,14 @@ class SubscriptionManager:
     def _unsubscribe(self, request: Unsubscribe) -> None:
         subscription = self._subscription(request.subscription)
         self._drop(subscription)
-        if request.forget and subscription.session is not None:
-            self._broker.sessions.forget(subscription.session)
+        if request.forget:
+            self._broker.sessions.forget(subscription.topic, subscription.position)
 
     def _drop(self, subscription: Subscription) -> None:
         """No trace is left, neither here nor at the topic (CLO-3)."""
         del self.subscriptions[subscription.id]
+        self._broker.readers.remove(self.name_of(subscription))
+        self._broker.memory.take(self.share, -prices.SUBSCRIPTION)
         subscription.leave()
 
     # -- output ----------------------------------------------------------------------------------------------

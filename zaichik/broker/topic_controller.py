@@ -4,38 +4,21 @@ Retention decides how long a message can be read (`expire`), compaction whether 
 (`publish`). Both look at the same clock reading, which the caller passes in.
 """
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Sequence
+from itertools import chain
 
+from zaichik.broker import prices
 from zaichik.broker.budget import Budget
 from zaichik.broker.compaction import CompactionWindow
 from zaichik.broker.ring import BroadcastRing
+from zaichik.broker.session import Reader, Session
 from zaichik.broker.settings import TopicSettings, out_of_range
 from zaichik_protocol import FOREVER, Batch, EndCode, ErrorCode, Overflow, Published, Refused, Start
 
-if TYPE_CHECKING:
-    from zaichik.broker.journal import Journal
-
 MICROSECONDS_PER_MS = 1000
+FORGOTTEN_AT_ONCE = 1000  # windows, when memory is short: each is small
 
-
-class Place(Protocol):
-    """Where a reader stands: what a topic knows of a subscription, and of a named one whose reader is away."""
-
-    @property
-    def needed(self) -> int:
-        """The oldest offset that it may still have to be sent."""
-
-    @property
-    def who(self) -> str:
-        """Whose place it is, in words."""
-
-
-class Reader(Place, Protocol):
-    """A live subscription, as its topic knows it."""
-
-    def cut_off(self, code: EndCode) -> None:
-        """Read no more, and tell why."""
+Observer = Callable[[Batch, Sequence[int], int, int], None]
 
 
 class TopicController:
@@ -47,40 +30,96 @@ class TopicController:
         epoch: when it was made; together with the name its identity. Never 0.
         explicit: whether somebody asked for these settings, or first use created it (TOP-3).
         budget: the bytes all topics may hold together; by default there is no such bound.
+        client: who made it, for quotas.
 
     Attributes:
         published: messages that arrived: `published = stored + compacted`.
         compacted: messages that compaction dropped.
         readers: its live subscriptions.
-        places: for whom messages are kept: those of them that are anonymous, and all named ones, live or not.
-        journal: what tells of every message published, if it has one (JRN-1).
+        names: its named positions, whether or not their reader is there (CMT-3).
+        memory: bytes it holds, as they really cost.
+        observer: called with every batch that is published, the indices of the messages to be stored, the offset of the
+            first of these, and the time; before they are stored.
         unused_us: when a sweep first found it unused; None if it was used since (TOP-7).
     """
 
     def __init__(
-        self, name: str, settings: TopicSettings, epoch: int, *, explicit: bool, budget: Budget | None = None
+        self,
+        name: str,
+        settings: TopicSettings,
+        epoch: int,
+        *,
+        explicit: bool,
+        budget: Budget | None = None,
+        client: str = "",
     ) -> None:
         self.name = name
+        self.client = client
         self.epoch = epoch
         self.published = 0
         self.compacted = 0
         self.readers: dict[Reader, None] = {}  # a set that keeps order, so that everything is repeatable
-        self.places: dict[Place, None] = {}
-        self.journal: Journal | None = None
+        self.names: dict[str, Session] = {}
+        self.observer: Observer | None = None
         self.unused_us: int | None = None
-        self.ring = BroadcastRing(settings.capacity, settings.max_bytes, budget)
+        self.memory = 0
+        self.budget = budget or Budget()
+        self.ring = BroadcastRing(settings.capacity, settings.max_bytes)
+        self._reserved = 0
         self._apply(settings, explicit=explicit)
-        self.ring.budget.add(self.ring)  # not before: a topic that is refused leaves nothing behind
+        self._account()
 
     def _apply(self, settings: TopicSettings, *, explicit: bool) -> None:
         if settings.overflow == Overflow.REJECT:
-            self.ring.budget = self.ring.budget.set_aside(self.ring, settings.max_bytes)
+            self.budget.remove(self)
+            self.budget.reserve(settings.max_bytes)
+            self._reserved = settings.max_bytes
+        else:
+            self.budget.add(self)
         self.settings = settings
         self.explicit = explicit
         self.ring.capacity = settings.capacity
         self.ring.max_bytes = settings.max_bytes
         window_us = settings.compaction_window_ms * MICROSECONDS_PER_MS
         self.window = CompactionWindow(window_us, settings.max_keys) if window_us else None
+
+    # -- reading -----------------------------------------------------------------------------------------------
+
+    @property
+    def head(self) -> int:
+        """The oldest offset that can be read."""
+        return self.ring.head
+
+    @property
+    def end(self) -> int:
+        """The offset that the next message will get."""
+        return self.ring.next_offset
+
+    def read(self, offset: int, messages: int, max_bytes: int, *, at_least: int) -> tuple[int, Batch] | None:
+        """Returns messages from `offset` on, and when they were accepted; None if nothing can be had now.
+
+        They are of one batch, and its stored bytes themselves if that is all of it.
+
+        Args:
+            offset: from the head on, and before the end.
+            messages: how many, at most; at least 1.
+            max_bytes: of their keys and payloads, at most.
+            at_least: so many messages are returned even if they are larger, 0 or 1.
+        """
+        entry = self.ring.entry(offset)
+        batch, first = entry.batch, offset - entry.base
+        stop = min(first + messages, batch.count)
+        if batch.size > max_bytes:
+            stop = max(batch.fitting(first, stop, max_bytes), first + at_least)
+            if stop == first:
+                return None
+        return entry.accepted_us, batch.cut(first, stop)
+
+    def wait(self, reader: Reader) -> None:
+        """Have a reader called, once, when there is something new to read."""
+        self.ring.wait(reader, reader.make_ready)
+
+    # -- writing -----------------------------------------------------------------------------------------------
 
     def create_again(self, pairs: tuple[tuple[int, int], ...]) -> None:
         """Accept a second CreateTopic with these settings, or refuse it (TOP-2, TOP-3).
@@ -111,7 +150,9 @@ class TopicController:
             Refused: `BATCH_TOO_LARGE` for the ring (RET-6), or for all of them (RET-10), `TOPIC_FULL` (RET-9); then
                 nothing was stored.
         """
-        max_bytes = min(self.settings.max_bytes, self.ring.budget.limit)
+        max_bytes = self.settings.max_bytes
+        if not self._reserved:
+            max_bytes = min(max_bytes, self.budget.limit)
         if batch.count > self.settings.capacity or len(batch.data) > max_bytes:
             raise Refused(
                 ErrorCode.BATCH_TOO_LARGE,
@@ -127,8 +168,8 @@ class TopicController:
         if self.window is not None:
             kept = self.window.admit(batch.keys(), now_us)
         compacted = batch.count - len(kept)
-        if self.journal is not None:  # first, so that its room never costs the messages it tells of (RET-10)
-            self.journal.write(batch, kept, first_offset, now_us)
+        if self.observer is not None:  # first, so that its room never costs the messages it tells of (RET-10)
+            self.observer(batch, kept, first_offset, now_us)
         if not compacted:
             self.store(batch, now_us)
         elif kept:
@@ -146,28 +187,37 @@ class TopicController:
         """
         head = self.ring.head_after(batch)
         if head > self.ring.head and self.needed() < head:
-            slowest = min(self.places, key=lambda place: place.needed)
+            slowest = min(self._positions(), key=lambda position: position.needed)
             raise Refused(
                 ErrorCode.TOPIC_FULL,
-                f"topic {self.name!r} is full, and {slowest.who} still needs offset "
+                f"topic {self.name!r} is full, and {slowest.description} still needs offset "
                 f"{max(slowest.needed, self.ring.head)}. Send the batch again when it has read on.",
                 "topic",
             )
 
+    def _positions(self) -> chain[Session]:
+        """For whom messages are kept. A name whose reader is there comes twice, which changes no minimum."""
+        return chain((reader.position for reader in self.readers), self.names.values())
+
     def needed(self) -> int:
         """The oldest offset that anybody may still have to be sent."""
-        return min((place.needed for place in self.places), default=self.ring.next_offset)
+        return min((position.needed for position in self._positions()), default=self.end)
 
     def store(self, batch: Batch, now_us: int) -> None:
         """Store a batch as it is."""
         self.published += batch.count
         self.ring.append(batch, now_us)
+        self._account()
+        self.budget.evict_over_limit(self)
 
     def expire(self, now_us: int) -> None:
         """Drop what may no longer be read: readable while accepted ≤ now < accepted + ttl (RET-1, RET-5)."""
         ttl_ms = self.settings.retention_ttl_ms
         if ttl_ms not in (0, FOREVER):
+            before = self.ring.head
             self.ring.expire_accepted_until(now_us - ttl_ms * MICROSECONDS_PER_MS)
+            if self.ring.head != before:
+                self._account()
 
     def sweep(self, now_us: int) -> None:
         """Free what time has freed; called once a second, so that an idle topic lets go by itself (RET-7).
@@ -179,10 +229,37 @@ class TopicController:
             self.ring.expire_below(self.needed())
         if self.window is not None:
             self.window.close(now_us)
+        self._account()
+
+    # -- memory ------------------------------------------------------------------------------------------------
+
+    def _account(self) -> None:
+        """Work out anew what it holds, and tell the budget what of it is not reserved."""
+        before = self.memory
+        memory = prices.TOPIC + self.ring.bytes + prices.ENTRY * self.ring.batches
+        if self.window is not None:
+            keys = prices.KEY * len(self.window) + self.window.key_bytes
+            memory += keys if self.observer is None else 2 * keys  # a journal knows the winner of each
+        self.memory = memory
+        self.budget.used += max(memory - self._reserved, 0) - max(before - self._reserved, 0)
+
+    def can_evict(self, *, leaving: int) -> bool:
+        """Returns whether there is anything to drop besides so many batches: messages, or windows (RET-10)."""
+        return self.ring.batches > leaving or bool(self.window)
+
+    def evict_oldest(self, *, leaving: int) -> None:
+        """Drop the oldest batch, or if it must stay, the oldest windows."""
+        if self.ring.batches > leaving:
+            self.ring.evict_oldest()
+        elif self.window is not None:
+            self.window.forget(FORGOTTEN_AT_ONCE)
+        self._account()
+
+    # -- deletion ----------------------------------------------------------------------------------------------
 
     def is_unused(self, now_us: int, ttl_us: float) -> bool:
         """Whether first use has made it and nobody has used it since, for that long (TOP-7). Asked once a second."""
-        if self.explicit or self.ring.next_offset or self.places or self.readers:
+        if self.explicit or self.end or self.names or self.readers:
             self.unused_us = None
         elif self.unused_us is None:
             self.unused_us = now_us
@@ -195,7 +272,7 @@ class TopicController:
             Refused: `NOT_EMPTY`.
         """
         self.expire(now_us)
-        messages, named = self.ring.next_offset - self.ring.head, len(self.places.keys() - self.readers.keys())
+        messages, named = self.end - self.head, len(self.names)
         if messages or named or self.readers:
             raise Refused(
                 ErrorCode.NOT_EMPTY,
@@ -208,8 +285,14 @@ class TopicController:
         """End every subscription and let go of every message (TOP-6). What may be kept of it afterwards is empty."""
         for reader in list(self.readers):
             reader.cut_off(EndCode.DELETED)
-        self.ring.expire_below(self.ring.next_offset)
-        self.ring.budget.remove(self.ring)
+        self.ring.expire_below(self.end)
+        self.window = None
+        self._account()
+        self.budget.remove(self)
+        self.budget.used -= max(self.memory - self._reserved, 0)
+        self.budget.give_back(self._reserved)
+
+    # -- readers -----------------------------------------------------------------------------------------------
 
     def position(self, start: int, value: int, now_us: int) -> int:
         """The offset at which a subscription begins (RET-4).
@@ -237,23 +320,17 @@ class TopicController:
             case _:
                 raise out_of_range("start", start, "0 to 3")
 
-    def attach(self, reader: Reader, place: Place) -> None:
-        """Count a live subscription in, which stands there: at its session, or at itself if it has no name.
+    def attach(self, reader: Reader) -> None:
+        """Count a live subscription in.
 
-        From now on, what is needed there is not freed (RET-1), nor evicted if the topic may lose nothing (RET-9).
+        From now on, what it needs is not freed (RET-1), nor evicted if the topic may lose nothing (RET-9).
         """
         self.readers[reader] = None
-        self.places[place] = None
 
     def detach(self, reader: Reader) -> None:
-        """Count a live subscription out, wherever it stands; what was kept for it is kept no more."""
+        """Count a live subscription out."""
         self.readers.pop(reader, None)
-        self.keep_no_more(reader)
         self.ring.stop_waiting(reader)
-
-    def keep_no_more(self, place: Place) -> None:
-        """Whoever stood there is gone."""
-        self.places.pop(place, None)
 
 
 def _bitmap(count: int, kept: Sequence[int]) -> bytes:

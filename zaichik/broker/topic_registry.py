@@ -6,14 +6,16 @@ there is nothing to lock (TOP-1).
 """
 
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from zaichik.broker.budget import Budget
 from zaichik.broker.clock import MICROSECONDS
+from zaichik.broker.directory import Directory
 from zaichik.broker.journal import Journal
+from zaichik.broker.quota import Quota
 from zaichik.broker.settings import BrokerSettings
 from zaichik.broker.topic_controller import TopicController
-from zaichik_protocol import ErrorCode, Overflow, Refused
+from zaichik_protocol import ErrorCode, Refused
 
 OWN_TOPICS = "$"  # what the names of the broker's own topics begin with
 MAX_NAME = 200  # bytes: room for a sentence, and a thousand names fit a page of `describe`
@@ -27,12 +29,18 @@ class TopicRegistry:
 
     Attributes:
         budget: the bytes all topics may hold together.
+        directory: the topics in the order of their names.
+        on_delete: called with each topic that is deleted.
     """
 
     def __init__(self, settings: BrokerSettings) -> None:
         self._settings = settings
         self.budget = Budget(settings.max_bytes)
+        self.on_delete: Callable[[TopicController], None] = lambda _: None
+        self._quota = Quota(settings.max_topics)
+        self._journals: dict[str, Journal] = {}  # by the name of the topic each is about
         self._topics: dict[str, TopicController] = {}
+        self.directory: Directory[TopicController] = Directory()
         self._last_deleted = 0  # the greatest epoch of a topic that is gone: no later one has it, or a smaller one
 
     def __iter__(self) -> Iterator[TopicController]:
@@ -62,8 +70,8 @@ class TopicRegistry:
             )
         return topic
 
-    def get_or_create(self, name: str, now_us: int) -> TopicController:
-        """The topic of that name, created with default settings if there is none (TOP-3).
+    def get_or_create(self, name: str, now_us: int, client: str = "") -> TopicController:
+        """The topic of that name, created for that client with default settings if there is none (TOP-3).
 
         Raises:
             Refused: `NO_SUCH_TOPIC` if the broker creates nothing by itself, `INVALID_FIELD`, `TOO_MANY_TOPICS`.
@@ -77,11 +85,13 @@ class TopicRegistry:
                     f"there is no topic {name!r} and this broker creates none on first use. Create it first.",
                     "topic",
                 )
-            topic = self._add(name, (), now_us, explicit=False)
+            topic = self._add(name, (), now_us, client, explicit=False)
         topic.unused_us = None
         return topic
 
-    def create(self, name: str, pairs: tuple[tuple[int, int], ...], now_us: int) -> tuple[TopicController, bool]:
+    def create(
+        self, name: str, pairs: tuple[tuple[int, int], ...], now_us: int, client: str = ""
+    ) -> tuple[TopicController, bool]:
         """The topic of that name with these settings, and whether this call made it (TOP-1, TOP-2).
 
         Raises:
@@ -90,15 +100,15 @@ class TopicRegistry:
         topic = self._topics.get(name)
         if topic is None:
             check_name(name, "topic")
-            return self._add(name, pairs, now_us, explicit=True), True
-        if topic.journal is None and topic.settings.merged(pairs).journal_bytes:
-            self._check_room(1)
+            return self._add(name, pairs, now_us, client, explicit=True), True
+        if name not in self._journals and topic.settings.merged(pairs).journal_bytes:
+            self._check_room(client, 1)
         topic.create_again(pairs)
         self._give_journal(topic)
         return topic, False
 
-    def delete(self, name: str, epoch: int, now_us: int, *, if_empty: bool) -> list[TopicController]:
-        """Take the topic of that name away, and its journal; those that are gone (TOP-6). Epoch 0 is any.
+    def delete(self, name: str, epoch: int, now_us: int, *, if_empty: bool) -> None:
+        """Take the topic of that name away, and its journal (TOP-6). Epoch 0 is any.
 
         Raises:
             Refused: `INVALID_FIELD`, `NO_SUCH_TOPIC`, `EPOCH_CHANGED`, `NOT_EMPTY`.
@@ -112,7 +122,7 @@ class TopicRegistry:
             raise Refused(ErrorCode.EPOCH_CHANGED, problem, "epoch")
         if if_empty:
             topic.check_empty(now_us)
-        return self._remove(topic)
+        self._remove(topic)
 
     def sweep(self, now_us: int) -> None:
         """Free what time has freed, in every topic (RET-7), and those that were never used (TOP-7)."""
@@ -121,37 +131,55 @@ class TopicRegistry:
             if topic.is_unused(now_us, self._settings.topic_ttl * MICROSECONDS):
                 self._remove(topic)
 
-    def _remove(self, topic: TopicController) -> list[TopicController]:
-        gone = [topic] if topic.journal is None else [topic, topic.journal.topic]
-        for each in gone:
-            del self._topics[each.name]
-            each.delete()
-        if topic.settings.overflow == Overflow.REJECT:
-            self.budget.give_back(topic.settings.max_bytes)
+    def _remove(self, topic: TopicController) -> None:
+        if journal := self._journals.pop(topic.name, None):
+            topic.observer = None
+            self._remove(journal.topic)
+        del self._topics[topic.name]
+        self.directory.remove(topic.name)
+        self._quota.take(topic.client, -1)
+        topic.delete()
+        self.on_delete(topic)
         self._last_deleted = max(self._last_deleted, topic.epoch)
-        return gone
 
-    def _add(self, name: str, pairs: tuple[tuple[int, int], ...], now_us: int, *, explicit: bool) -> TopicController:
+    def _add(
+        self, name: str, pairs: tuple[tuple[int, int], ...], now_us: int, client: str, *, explicit: bool
+    ) -> TopicController:
         settings = self._settings.topic.merged(pairs)
-        self._check_room(2 if settings.journal_bytes else 1)
+        self._check_room(client, 2 if settings.journal_bytes else 1)
         epoch = max(now_us, self._last_deleted + 1)
-        topic = TopicController(name, settings, epoch, explicit=explicit, budget=self.budget)
-        self._topics[name] = topic
+        topic = TopicController(name, settings, epoch, explicit=explicit, budget=self.budget, client=client)
+        self._keep(topic)
         self._give_journal(topic)
         return topic
 
-    def _check_room(self, topics: int) -> None:
-        """Refuse so many more topics if they are too many; a journal is one (JRN-2)."""
-        most = self._settings.max_topics
-        if len(self._topics) + topics > most:
-            problem = f"the broker holds {len(self._topics)} topics of {most} it may. Use one of them."
+    def _keep(self, topic: TopicController) -> None:
+        self._topics[topic.name] = topic
+        self.directory.add(topic.name, topic)
+        self._quota.take(topic.client)
+
+    def _check_room(self, client: str, topics: int) -> None:
+        """Refuse so many more topics if they are too many, of all clients or of this one; a journal is one (JRN-2)."""
+        if not self._quota.has_room(client, topics):
+            problem = (
+                f"the broker has {len(self._topics)} topics; its limit (max_topics) is {self._quota.limit}, of which no "
+                "client may use up the rest. Use one of them, or delete one."
+            )
             raise Refused(ErrorCode.TOO_MANY_TOPICS, problem, "topic")
 
     def _give_journal(self, topic: TopicController) -> None:
-        """Make the topic's journal, if it wants one and has none (JRN-1)."""
-        if topic.settings.journal_bytes and topic.journal is None:
-            topic.journal = Journal(topic, self.budget)
-            self._topics[topic.journal.topic.name] = topic.journal.topic
+        """Make the topic's journal what its settings ask for (JRN-1)."""
+        journal = self._journals.get(topic.name)
+        if not topic.settings.journal_bytes:
+            if journal is not None:
+                del self._journals[topic.name]
+                topic.observer = None
+                self._remove(journal.topic)
+        elif journal is None:
+            journal = self._journals[topic.name] = Journal(topic, self.budget)
+            self._keep(journal.topic)
+        else:
+            journal.resize()
 
 
 def check_name(name: str, field: str) -> None:

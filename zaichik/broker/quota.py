@@ -1,0 +1,45 @@
+"""What clients may have of a table that they share: dynamic thresholds (Choudhury and Hahne, 1998).
+
+A limit for all together is not enough: one client could use up the table, and others would find it full. A fixed share
+for each would waste most of it, since nobody knows how many clients will come. So a client may hold a multiple of what
+is *left*. Alone it gets nearly all; the next one still finds room, and so does the one after it.
+
+    room for one client = SHARE × (limit − used by all)
+"""
+
+from collections import Counter
+
+SHARE = 32  # one client alone gets 32 of 33 parts; of two that want everything, each gets 32 of 65
+
+
+class Quota:
+    """A table of limited size.
+
+    Args:
+        limit: entries, or bytes, of all clients together.
+
+    Attributes:
+        limit: see above.
+        used: by all of them now.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.used = 0
+        self._held: Counter[str] = Counter()
+
+    def has_room(self, client: str, amount: int = 1) -> bool:
+        """Returns whether the client may have so much more."""
+        left = self.limit - self.used
+        return amount <= left and self._held[client] + amount <= SHARE * left
+
+    def take(self, client: str, amount: int = 1) -> None:
+        """Count it as that client's; a negative amount is given back."""
+        self.used += amount
+        self._held[client] += amount
+        if not self._held[client]:
+            del self._held[client]
+
+    def is_over(self, client: str) -> bool:
+        """Returns whether the client holds more than it may: what cannot be refused must wait."""
+        return self._held.get(client, 0) > SHARE * max(self.limit - self.used, 0)
