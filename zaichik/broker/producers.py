@@ -112,8 +112,8 @@ class Producers:
             raise Refused(
                 ErrorCode.NO_MEMORY,
                 f"the broker remembers {len(self._known)} producers, each until it has been silent for "
-                f"{self._settings.producer_ttl:g} s; its limit (max_producers) is {self._quota.limit}, of which no client "
-                "may use up the rest. Try again later.",
+                f"{self._settings.producer_ttl:g} s; its limit (max_producers) is {self._quota.limit}, of which no "
+                "client may use up the rest. Try again later.",
                 "producer",
             )
         self._quota.take(client)

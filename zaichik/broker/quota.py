@@ -4,7 +4,7 @@ A limit for all together is not enough: one client could use up the table, and o
 for each would waste most of it, since nobody knows how many clients will come. So a client may hold a multiple of what
 is *left*. Alone it gets nearly all; the next one still finds room, and so does the one after it.
 
-    room for one client = SHARE × (limit − used by all)
+    room for one client = SHARE * (limit - used by all)
 """
 
 from collections import Counter

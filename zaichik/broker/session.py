@@ -93,7 +93,7 @@ class Session:
 
     @property
     def needed(self) -> int:
-        """The oldest offset that it may still have to be sent: a name's reader may come back, an anonymous one cannot."""
+        """The oldest offset that it may still have to be sent: the reader of a name may come back and need it again."""
         return self.committed if self.name or self.reader is None else self.reader.cursor
 
     @property
@@ -187,5 +187,5 @@ class Sessions:
 
 
 def _name_of(topic: Place, name: str) -> str:
-    # After those of the topic's subscriptions. Both names may hold a # and a dot, so the length of the first is told, too.
+    # After those of the topic's subscriptions. Both names may hold a # and a dot, so the length of the first is there.
     return f"{topic.name}#away.{name}.{len(topic.name)}"

@@ -162,8 +162,8 @@ class TopicRegistry:
         """Refuse so many more topics if they are too many, of all clients or of this one; a journal is one (JRN-2)."""
         if not self._quota.has_room(client, topics):
             problem = (
-                f"the broker has {len(self._topics)} topics; its limit (max_topics) is {self._quota.limit}, of which no "
-                "client may use up the rest. Use one of them, or delete one."
+                f"the broker has {len(self._topics)} topics; its limit (max_topics) is {self._quota.limit}, of which "
+                "no client may use up the rest. Use one of them, or delete one."
             )
             raise Refused(ErrorCode.TOO_MANY_TOPICS, problem, "topic")
 
