@@ -56,6 +56,8 @@ class Connection:
         self._unsent: list[Buffer] = []
         self._frames = self._sends = 0  # frames that came; times that the socket took something
         self._is_conversing = False  # the greeting is over
+        self._held = 0  # bytes that are counted as this client's
+        self._is_over_quota = False  # its client holds too much: nothing is read until some of it is gone
         self._is_readable = False  # the socket may hold bytes
         self._is_applied = True  # the decoder holds no whole frame
         self._is_watched = True  # a task waits for bytes
@@ -86,6 +88,7 @@ class Connection:
             raise
         finally:
             self._broker.scheduler.leave(self._turns)
+            self._broker.memory.take(self._manager.share, -self._held)
             self._broker.disconnect(self._manager, reason)
             logger.info("%s %r disconnected: %s", self._peer, self._manager.client, reason)
 
@@ -189,10 +192,14 @@ class Connection:
             )
             self._scope.cancel()
         # While replies pile up nothing is read: then LAG-3 is the rule, and the time of the deadlines stands still.
-        elif self._manager.greeted and self._manager.hears and self._wants_input:
+        # A client that holds too much is not read either, but its frames have to end, or they would be held for good.
+        elif self._manager.greeted and self._manager.hears and (self._wants_input or self._is_over_quota):
             heartbeat = self._manager.heartbeat
             if refusal := deadlines.check(self._frames, decoder.buffered, decoder.needed, heartbeat=heartbeat):
                 self.refuse(refusal)
+        if self._is_over_quota:  # it may be another connection of the client that has let go
+            self._is_over_quota = self._broker.memory.is_over(self._manager.share)
+            self._ask()
 
     # -- turns -------------------------------------------------------------------------------------------------
 
@@ -208,6 +215,7 @@ class Connection:
             self._failure = error
             self._scope.cancel()
             return False
+        self._account()
         if not self._is_watched and self._wants_input and not self._is_readable:
             self._is_watched = True
             self._watch_again.set()
@@ -221,7 +229,9 @@ class Connection:
         """Whether input is wanted: not while replies pile up (LAG-3). After the last word it is only dropped."""
         # Closing a socket that holds unread bytes resets it, and a reset can take our last frames away from the peer.
         manager = self._manager
-        return not self._is_at_end and (not manager.hears or manager.reply_bytes <= self._broker.settings.max_replies)
+        return not self._is_at_end and (
+            not manager.hears or (manager.reply_bytes <= self._broker.settings.max_replies and not self._is_over_quota)
+        )
 
     @property
     def _is_over(self) -> bool:
@@ -242,6 +252,17 @@ class Connection:
                 may_receive = self._is_applied = False  # once: a turn has an end, however fast the peer sends
             else:
                 self._is_applied = not (self._apply_next() and self._decoder.buffered)
+
+    def _account(self) -> None:
+        """Count what this connection makes the broker keep, and read no more if its client holds too much (LAG-6)."""
+        held = self._decoder.buffered + self._manager.reply_bytes
+        if self._unsent:
+            held += sum(map(len, self._unsent))
+        if held or self._held:
+            memory, client = self._broker.memory, self._manager.share
+            memory.take(client, held - self._held)
+            self._held = held
+            self._is_over_quota = memory.is_over(client)
 
     def _receive(self) -> bool:
         """Receive what is there, once; returns whether that was anything."""
