@@ -16,7 +16,8 @@ from zaichik.broker.broker import Broker
 from zaichik.broker.clock import Clock
 from zaichik.broker.connection import Connection
 from zaichik.broker.settings import BrokerSettings
-from zaichik.net.background import BackgroundTasks
+from zaichik.bugs import Bugs
+from zaichik.net.background import BackgroundTasks, every
 from zaichik.net.listener import Listener
 from zaichik.net.socket_stream import SocketStream
 from zaichik_protocol import DEFAULT_PORT, ErrorCode, Refused
@@ -36,11 +37,13 @@ class Server:
 
     Attributes:
         host, port: the address of the listener.
+        bugs: those that a sweep has met.
     """
 
     def __init__(self, broker: Broker, listener: Listener) -> None:
         self.broker = broker
         self.host, self.port = listener.host, listener.port
+        self.bugs = Bugs(logger, broker.clock.now_us)
         self._listener = listener
         self._stopping = anyio.Event()
         self._connections: dict[Connection, None] = {}  # a set that keeps order, so that everything is repeatable
@@ -62,11 +65,16 @@ class Server:
         return self.broker.clock
 
     def sweep(self) -> None:
-        """Free what time has freed, and look who takes too long, now. It happens once a second by itself."""
-        self.broker.sweep()
+        """Expire what is due and disconnect clients past a deadline; `run` does it once a second.
+
+        A bug in one part is logged and counted, and the others are swept all the same.
+        """
+        with self.bugs.contained("a sweep of the topics"):
+            self.broker.sweep()
         now_us = self.clock.now_us()
         for connection in self._connections:  # a look is synchronous: none of them comes or goes meanwhile
-            connection.look(now_us)
+            with self.bugs.contained("a look at a connection"):
+                connection.look(now_us)
 
     def stop(self) -> None:
         """Begin the orderly end (CLO-2); `run` returns when it is done."""
@@ -75,7 +83,7 @@ class Server:
     async def run(self) -> None:
         """Serve until `stop` or until cancelled; both end in order, within the drain timeout."""
         async with BackgroundTasks() as background:
-            background.group.start_soon(self._sweep_forever)
+            background.group.start_soon(every, SWEEP_SECONDS, self.sweep)
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._serve_connections)
                 try:
@@ -115,11 +123,6 @@ class Server:
             logger.exception("%s: a bug ended this connection", peer)
         finally:
             self._connections.pop(connection, None)
-
-    async def _sweep_forever(self) -> None:
-        while True:
-            await anyio.sleep(SWEEP_SECONDS)
-            self.sweep()
 
 
 async def serve(
