@@ -277,24 +277,22 @@ async def test_a_bug_in_a_turn_ends_only_that_connection(monkeypatch, caplog, wa
     assert "a bug ended this connection" in record.message
 
 
-async def test_a_peer_that_is_gone_before_it_was_looked_at_is_closed():
-    """It was accepted, but has no address any more."""
-    closed = anyio.Event()
-
-    class Stream:
-        def extra(self, attribute):
-            return self
-
-        def getpeername(self):
-            raise OSError
-
-        async def aclose(self):
-            closed.set()
-
-    async with running_broker() as server:
-        await server._serve_one(Stream())
-        assert closed.is_set()
-        assert not server.broker.managers
+async def test_a_connection_that_is_reset_before_it_is_served_leaves_its_address_and_a_reason(caplog):
+    """P7: as a port scan leaves them."""
+    caplog.set_level(logging.INFO, "zaichik.broker.server")
+    raw = socket.create_server(("127.0.0.1", 0))
+    scanner = socket.create_connection(raw.getsockname())
+    peer = f"127.0.0.1:{scanner.getsockname()[1]}"
+    scanner.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    scanner.close()
+    async with run(Server(Broker(), Listener([raw]))) as server:
+        async with client_of(server) as client:  # it was accepted after the other one
+            assert await client.ask(Ping(2)) == Pong(2, 0)
+        assert server.broker.ends["RESET"] == 1
+        server.stop()
+    (record,) = caplog.records
+    assert record.getMessage() == f"{peer} disconnected: RESET before it was served"
+    assert record.args[0] == peer
 
 
 # -- the sweeper -----------------------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import anyio
-from anyio.abc import SocketAttribute
 
 from zaichik.broker.broker import Broker
 from zaichik.broker.clock import Clock
@@ -103,14 +102,13 @@ class Server:
                 connection.go_away(until_us)
             connections.cancel_scope.deadline = anyio.current_time() + self.broker.settings.drain_timeout
 
-    async def _serve_one(self, stream: SocketStream) -> None:
-        """One connection, from accept to close. Whatever goes wrong in it stays in it."""
-        try:
-            host, port, *_ = stream.extra(SocketAttribute.raw_socket).getpeername()
-        except OSError:  # gone before it was looked at
-            await stream.aclose()
-            return
-        connection = Connection(stream, self.broker, peer := f"{host}:{port}")
+    async def _serve_one(self, stream: SocketStream, peer: str) -> None:
+        """Serve one connection, from accept to close. Whatever goes wrong in it stays in it."""
+        if stream.is_reset:
+            self.broker.ends["RESET"] += 1
+            logger.info("%s disconnected: RESET before it was served", peer)
+            return await stream.aclose()
+        connection = Connection(stream, self.broker, peer)
         most = self.broker.settings.max_connections
         if len(self._connections) < most:
             self._connections[connection] = None
