@@ -21,7 +21,7 @@ from rich.console import Console
 from zaichik.broker.server import Server
 from zaichik.broker.settings import BrokerSettings, TopicSettings
 from zaichik.client.messages import milliseconds
-from zaichik.console import address, limits, log, screen, topic_settings
+from zaichik.console import address, limits, log, memory, screen, topic_settings
 from zaichik.console.failure import Failure
 from zaichik.net.background import BackgroundTasks
 from zaichik_protocol import DEFAULT_PORT, Setting
@@ -88,6 +88,7 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
         ending = _Ending(server)
         async with BackgroundTasks() as background:
             background.group.start_soon(ending.watch, signals)
+            background.group.start_soon(memory.give_back_forever)
             await server.run()
         announcement.join(log.FLUSH_SECONDS)
     if ending.cause == signal.SIGINT:
