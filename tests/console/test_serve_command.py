@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import pty
+import shutil
 import signal
 import socket
 import subprocess
@@ -319,6 +320,7 @@ def test_sighup_is_a_line_in_the_log_and_no_end(start, zaichik):
     assert ends_in_order(process)
 
 
+@pytest.mark.skipif(shutil.which("setsid") is None, reason="there is no way to give the broker a terminal of its own")
 def test_a_terminal_that_is_gone_does_not_stop_it(start, zaichik):
     """As when an ssh session ends: SIGHUP, and from then on every write fails."""
     port = free_port()
