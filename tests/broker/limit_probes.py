@@ -305,7 +305,7 @@ class MemoryListener:
 
     async def serve(self, handler, tasks):
         for peer in self.peers:
-            tasks.start_soon(handler, peer.stream)
+            tasks.start_soon(handler, peer.stream, "memory:0")
             await anyio.wait_all_tasks_blocked()
 
     async def __aenter__(self):

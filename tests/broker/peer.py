@@ -3,7 +3,7 @@
 from collections import deque
 
 import anyio
-from anyio.abc import ByteStream, SocketAttribute
+from anyio.abc import ByteStream
 
 from zaichik.net.socket_stream import without_first
 from zaichik_protocol import FrameDecoder, Hello, NeedData, encode
@@ -26,12 +26,7 @@ class MemoryStream(ByteStream):
         self.send_failure = None  # likewise, by what sends
         self._changed = anyio.Event()
 
-    @property
-    def extra_attributes(self):
-        return {SocketAttribute.raw_socket: lambda: self}
-
-    def getpeername(self):
-        return "memory", 0
+    is_reset = False
 
     def change(self):
         """Wake whoever waits for a change of this stream."""

@@ -22,6 +22,24 @@ def test_setting_the_machines_clock_changes_nothing(monkeypatch):
     assert before <= clock.now_us() < before + 60_000_000
 
 
+@pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="this system has no clock that counts its sleep")
+def test_the_time_a_laptop_sleeps_passes(monkeypatch):
+    """RET-8: where it did not, `start=datetime` would be wrong ever after."""
+    hour_ns = 3_600 * 10**9
+    boottime_ns, monotonic_ns = time.clock_gettime_ns, time.monotonic_ns()
+    clock = SystemClock()
+    before = clock.now_us()
+    monkeypatch.setattr(time, "monotonic_ns", lambda: monotonic_ns)
+    monkeypatch.setattr(time, "clock_gettime_ns", lambda which: boottime_ns(which) + hour_ns)
+    assert 3_600_000_000 <= clock.now_us() - before < 3_660_000_000
+
+
+def test_system_clock_never_decreases():
+    clock = SystemClock()
+    readings = [clock.now_us() for _ in range(10_000)]
+    assert readings == sorted(readings)
+
+
 def test_manual_clock_moves_only_when_told():
     clock = ManualClock(5)
     assert (clock.now_us(), clock.now_us()) == (5, 5)

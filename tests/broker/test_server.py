@@ -277,24 +277,22 @@ async def test_a_bug_in_a_turn_ends_only_that_connection(monkeypatch, caplog, wa
     assert "a bug ended this connection" in record.message
 
 
-async def test_a_peer_that_is_gone_before_it_was_looked_at_is_closed():
-    """It was accepted, but has no address any more."""
-    closed = anyio.Event()
-
-    class Stream:
-        def extra(self, attribute):
-            return self
-
-        def getpeername(self):
-            raise OSError
-
-        async def aclose(self):
-            closed.set()
-
-    async with running_broker() as server:
-        await server._serve_one(Stream())
-        assert closed.is_set()
-        assert not server.broker.managers
+async def test_a_connection_that_is_reset_before_it_is_served_leaves_its_address_and_a_reason(caplog):
+    """P7: as a port scan leaves them."""
+    caplog.set_level(logging.INFO, "zaichik.broker.server")
+    raw = socket.create_server(("127.0.0.1", 0))
+    scanner = socket.create_connection(raw.getsockname())
+    peer = f"127.0.0.1:{scanner.getsockname()[1]}"
+    scanner.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    scanner.close()
+    async with run(Server(Broker(), Listener([raw]))) as server:
+        async with client_of(server) as client:  # it was accepted after the other one
+            assert await client.ask(Ping(2)) == Pong(2, 0)
+        assert server.broker.ends["RESET"] == 1
+        server.stop()
+    (record,) = caplog.records
+    assert record.getMessage() == f"{peer} disconnected: RESET before it was served"
+    assert record.args[0] == peer
 
 
 # -- the sweeper -----------------------------------------------------------------------------------------------
@@ -317,6 +315,48 @@ async def test_time_frees_memory_by_itself(monkeypatch):
         with anyio.fail_after(GUARD):
             await swept.wait()
         assert topic.ring.bytes == 0
+
+
+async def test_a_bug_in_a_sweep_is_logged_once_and_the_broker_goes_on(monkeypatch, caplog):
+    """P5: at each of three sweeps; the count tells of all of them."""
+    monkeypatch.setattr(server_module, "SWEEP_SECONDS", 0.001)
+    swept = [anyio.Event() for _ in range(3)]
+    waiting = iter(swept)
+
+    def sweep(_):
+        next(waiting, swept[-1]).set()
+        raise ZeroDivisionError
+
+    async with running_broker(clock=ManualClock()) as server:
+        async with client_of(server) as client:
+            monkeypatch.setattr(server.broker.registry, "sweep", sweep)
+            with anyio.fail_after(GUARD):
+                await swept[-1].wait()
+            assert await client.ask(Ping(2)) == Pong(2, 0)
+        assert server.bugs.count >= 2
+    (record,) = [record for record in caplog.records if record.levelno >= logging.ERROR]
+    assert record.exc_info[0] is ZeroDivisionError
+
+
+async def test_a_bug_in_a_sweep_of_topics_or_of_one_connection_keeps_no_other_from_being_swept(watch, monkeypatch):
+    """P5, TIM-1."""
+    clock = ManualClock()
+    async with (
+        running_broker(clock=clock) as server,
+        await anyio.connect_tcp(server.host, server.port),
+        await anyio.connect_tcp(server.host, server.port) as stream,
+    ):
+        await watch.until(lambda: len(server.broker.managers) == 2)
+        await anyio.wait_all_tasks_blocked()
+        monkeypatch.setattr(server.broker.registry, "sweep", lambda _: 1 / 0)
+        first, _ = server._connections
+        monkeypatch.setattr(first, "look", lambda _: [][0])
+        for _ in range(6):
+            clock.advance(1)
+            server.sweep()
+        error = await Client(stream).receive()
+        assert error.code == ErrorCode.HANDSHAKE_TIMEOUT
+        assert server.bugs.count == 12
 
 
 # -- the orderly end -------------------------------------------------------------------------------------------

@@ -1,8 +1,15 @@
 """`zaichik serve`."""
 
+import fcntl
 import json
+import os
+import pty
+import shutil
 import signal
 import socket
+import subprocess
+import termios
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -134,7 +141,7 @@ def test_a_taken_port_is_one_sentence(zaichik, broker):
 
 @pytest.mark.parametrize(
     ("error", "text"),
-    [(PermissionError(13, "Permission denied"), "port 80 is not for everyone"), (OSError(99, "Nowhere"), "Nowhere")],
+    [(PermissionError(13, "Permission denied"), "port 80 needs privileges"), (OSError(99, "Nowhere"), "Nowhere")],
 )
 def test_an_address_that_cannot_be_had_is_one_sentence(zaichik, monkeypatch, error, text):
     async def listening(*_):
@@ -184,3 +191,147 @@ def test_on_a_terminal_the_log_is_coloured(on_terminal):
     assert code == 130
     assert "\x1b[34mINFO" in text
     assert "Traceback" not in text
+
+
+# -- output that is not read, or cannot be ---------------------------------------------------------------------
+
+
+@contextmanager
+def small_pipe():
+    """A pipe that holds some forty lines of the log, and nobody reads them."""
+    reading, writing = os.pipe()
+    fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)
+    try:
+        yield reading, writing
+    finally:
+        for descriptor in (reading, writing):
+            with suppress(OSError):
+                os.close(descriptor)
+
+
+@contextmanager
+def terminal():
+    """A terminal: the side of its user, and the side of programs."""
+    user, programs = pty.openpty()
+    try:
+        yield user, programs
+    finally:
+        for descriptor in (user, programs):
+            with suppress(OSError):
+                os.close(descriptor)
+
+
+def connect_often(port, times=150):
+    for _ in range(times):
+        socket.create_connection(("127.0.0.1", port), timeout=10).close()
+
+
+def answers(zaichik, port):
+    result = zaichik("describe", "--json", "--connect", f"127.0.0.1:{port}")
+    return (result.code, result.err) == (0, "")
+
+
+def ends_in_order(process):
+    process.send_signal(signal.SIGTERM)
+    return process.wait(timeout=10) == 0
+
+
+needs_small_pipes = pytest.mark.skipif(not hasattr(fcntl, "F_SETPIPE_SZ"), reason="pipes cannot be made small here")
+
+
+@needs_small_pipes
+def test_a_log_that_is_not_read_does_not_stop_it(start, zaichik):
+    with small_pipe() as (_, writing):
+        process = start("serve", "--port", "0", "--json", stderr=writing)
+        port = ready(process)["port"]
+        connect_often(port)
+        assert answers(zaichik, port)
+        assert ends_in_order(process)
+
+
+@needs_small_pipes
+def test_an_announcement_that_is_not_read_does_not_stop_it(start, zaichik):
+    with small_pipe() as (_, writing):
+        os.set_blocking(writing, False)
+        with suppress(BlockingIOError):
+            while True:
+                os.write(writing, bytes(4096))
+        os.set_blocking(writing, True)
+        port = free_port()
+        process = start("serve", str(port), stdout=writing)
+        assert "connected" in first_connection(process, port)
+        assert answers(zaichik, port)
+        assert ends_in_order(process)
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+def first_connection(process, port):
+    """What the log says when a connection has come; a broker that has just been started may not listen yet."""
+    while True:
+        with suppress(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port)).close()
+            return process.stderr.readline() if process.stderr else ""
+        assert process.poll() is None
+
+
+def test_a_terminal_that_was_halted_does_not_stop_it(start, zaichik):
+    """Ctrl-S."""
+    with terminal() as (_, programs):
+        process = start("serve", "--port", "0", "--json", stdout=subprocess.PIPE, stdin=programs, stderr=programs)
+        port = ready(process)["port"]
+        termios.tcflow(programs, termios.TCOOFF)
+        connect_often(port)
+        assert answers(zaichik, port)
+        assert ends_in_order(process)
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_a_reader_that_is_gone_does_not_stop_it(start, zaichik, stream):
+    """`zaichik serve | head -1`, and the same for the log."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    port = free_port()
+    process = start("serve", str(port), **{stream: writing})
+    os.close(writing)
+    first_connection(process, port)
+    connect_often(port, 5)
+    assert answers(zaichik, port)
+    assert ends_in_order(process)
+
+
+def test_it_serves_without_standard_output_and_error(start, zaichik):
+    port = free_port()
+    process = start("serve", str(port), before=["sh", "-c", 'exec "$@" >&- 2>&-', "sh"], stdout=None, stderr=None)
+    first_connection(process, port)
+    assert answers(zaichik, port)
+    assert ends_in_order(process)
+
+
+def test_sighup_is_a_line_in_the_log_and_no_end(start, zaichik):
+    process = start("serve", "--port", "0", "--json")
+    port = ready(process)["port"]
+    process.send_signal(signal.SIGHUP)
+    assert process.stderr.readline().endswith("SIGHUP is ignored; SIGTERM stops the broker\n")
+    assert answers(zaichik, port)
+    assert ends_in_order(process)
+
+
+@pytest.mark.skipif(shutil.which("setsid") is None, reason="there is no way to give the broker a terminal of its own")
+def test_a_terminal_that_is_gone_does_not_stop_it(start, zaichik):
+    """As when an ssh session ends: SIGHUP, and from then on every write fails."""
+    port = free_port()
+    with terminal() as (user, programs):
+        process = start(
+            "serve", str(port), before=["setsid", "--ctty"], stdin=programs, stdout=programs, stderr=programs
+        )
+        os.close(programs)
+        seen = b""
+        while b"auto_create" not in seen:
+            seen += os.read(user, 4096)
+    connect_often(port, 5)
+    assert answers(zaichik, port)
+    assert ends_in_order(process)

@@ -1,7 +1,7 @@
 import anyio
 import pytest
 
-from zaichik.net.background import BackgroundTasks
+from zaichik.net.background import BackgroundTasks, every
 
 pytestmark = pytest.mark.anyio
 
@@ -163,3 +163,16 @@ async def test_a_tasks_own_cancel_passes_through():
     with pytest.raises(asyncio.CancelledError):
         await task
     assert task.cancelled()
+
+
+async def test_every_calls_again_and_again_until_it_raises():
+    called = []
+
+    def third():
+        called.append(None)
+        if len(called) == 3:
+            raise KeyError
+
+    with anyio.fail_after(5), pytest.raises(KeyError):
+        await every(0.001, third)
+    assert len(called) == 3

@@ -5,6 +5,7 @@ import logging
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -12,6 +13,7 @@ from contextlib import asynccontextmanager
 
 import anyio
 import pytest
+from anyio.abc import SocketAttribute
 from peer import GUARD
 
 from zaichik.net import listener as listener_module
@@ -21,7 +23,7 @@ from zaichik.net.socket_stream import SocketStream
 pytestmark = pytest.mark.anyio
 
 
-async def echo(stream):
+async def echo(stream, _):
     async with stream:
         try:
             while True:
@@ -94,6 +96,51 @@ async def test_each_connection_has_a_handler():
             await two.send(b"two")
             await one.send(b"one")
             assert [await one.receive(), await two.receive()] == [b"one", b"two"]
+
+
+async def test_a_handler_gets_the_peers_address():
+    told = []
+
+    async def handler(stream, peer):
+        told.append(peer)
+        await echo(stream, peer)
+
+    async with serving(await Listener.open("127.0.0.1", 0), handler) as listener, await connect(listener) as stream:
+        await assert_echoes(stream)
+        assert told == [f"127.0.0.1:{stream.extra(SocketAttribute.local_port)}"]
+
+
+async def test_a_handler_gets_it_also_of_a_connection_that_is_reset():
+    """The socket does not know it any more."""
+    told, given = [], anyio.Event()
+
+    async def handler(stream, peer):
+        told.append((peer, stream.is_reset))
+        await stream.aclose()
+        given.set()
+
+    listener = await Listener.open("127.0.0.1", 0)
+    scanner = socket.create_connection((listener.host, listener.port))
+    peer = f"127.0.0.1:{scanner.getsockname()[1]}"
+    scanner.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    scanner.close()
+    async with serving(listener, handler):
+        await given.wait()
+    assert told == [(peer, True)]
+
+
+async def test_a_connection_without_an_address_is_served_too(monkeypatch):
+    """On macOS one that is reset may have none."""
+
+    class Nameless(socket.socket):
+        def accept(self):
+            return super().accept()[0], None
+
+    raw = Nameless()
+    raw.bind(("127.0.0.1", 0))
+    raw.listen()
+    async with serving(Listener([raw])) as listener, await connect(listener) as stream:
+        await assert_echoes(stream)
 
 
 async def test_handlers_run_in_the_given_group_and_outlive_the_accepting():
@@ -279,7 +326,7 @@ import logging, os, resource, sys
 import anyio
 from zaichik.net.listener import Listener
 
-async def echo(stream):
+async def echo(stream, _):
     async with stream:
         try:
             while True:

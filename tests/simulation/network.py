@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import anyio
 import trio
-from anyio.abc import ByteStream, SocketAttribute
+from anyio.abc import ByteStream
 
 from zaichik.net.socket_stream import without_first
 
@@ -229,12 +229,7 @@ class SimulatedSocket(ByteStream):
         self._incoming.change(is_stuck=True)
         self._outgoing.change(is_stuck=True)
 
-    @property
-    def extra_attributes(self):
-        return {SocketAttribute.raw_socket: lambda: self}
-
-    def getpeername(self):
-        return "simulated", self.number
+    is_reset = False  # what is cut before it was served is found out by the first receive
 
 
 class SimulatedListener:
@@ -262,7 +257,7 @@ class SimulatedListener:
 
     async def serve(self, handler, tasks):
         async for socket in self._take:
-            tasks.start_soon(handler, socket)
+            tasks.start_soon(handler, socket, f"simulated:{socket.number}")
 
     async def __aenter__(self):
         return self

@@ -1,8 +1,8 @@
 """The one clock: integer microseconds since 1970 that never decrease (RET-8).
 
-The broker reads it once a command. The reading decides about retention and compaction and is also stored as
-the message's timestamp, so that anybody can work out every decision again from the data. Two clocks would
-disagree at the edges: a message could expire by one and be delivered by the other.
+The broker reads it once per command. The reading decides retention and compaction and is also stored as the
+message's timestamp, so every decision can be recomputed from the data. Two clocks would disagree at the edges: a
+message could expire by one and be delivered by the other.
 """
 
 import time
@@ -10,48 +10,56 @@ from typing import Protocol
 
 MICROSECONDS = 1_000_000
 
+# Monotonic, and running while the machine is suspended: CLOCK_BOOTTIME on Linux, CLOCK_MONOTONIC_RAW on macOS.
+# `time.monotonic` stands still during sleep on both.
+_MONOTONIC = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC_RAW", time.CLOCK_MONOTONIC))
+
 
 class Clock(Protocol):
-    """Anything that tells the time so."""
+    """What the broker asks for the time."""
 
     def now_us(self) -> int:
-        """Microseconds since 1970; never less than the last time."""
+        """Returns microseconds since 1970; never less than the reading before."""
 
 
 class SystemClock:
-    """Wall time when it was made, and monotonic time from there on: setting the machine's clock changes nothing."""
+    """Wall time when it was made, plus monotonic time since: setting the machine's clock changes nothing.
+
+    The time a laptop sleeps passes on Linux and macOS. On a system whose monotonic clock does not count it, every
+    later reading is behind the wall clock by the length of the sleep.
+    """
 
     def __init__(self) -> None:
-        self._offset_ns = time.time_ns() - time.monotonic_ns()
+        self._offset_ns = time.time_ns() - time.clock_gettime_ns(_MONOTONIC)
 
     def now_us(self) -> int:
-        """Microseconds since 1970."""
-        return (time.monotonic_ns() + self._offset_ns) // 1000
+        """Returns microseconds since 1970."""
+        return (time.clock_gettime_ns(_MONOTONIC) + self._offset_ns) // 1000
 
 
 class ManualClock:
-    """A clock that moves only when told to: for tests, lessons, and replaying history.
+    """A clock that moves only when told to: for tests, lessons and replaying history.
 
     Args:
-        start_us: microseconds since 1970 at which it begins.
+        start_us: its first reading, in microseconds since 1970.
     """
 
     def __init__(self, start_us: int = 0) -> None:
         self._now_us = start_us
 
     def now_us(self) -> int:
-        """Microseconds since 1970."""
+        """Returns microseconds since 1970."""
         return self._now_us
 
     def advance(self, seconds: float) -> None:
-        """Let this much time pass."""
+        """Move on by this many seconds."""
         self.move_to(self._now_us + round(seconds * MICROSECONDS))
 
     def move_to(self, now_us: int) -> None:
-        """Let time pass until then.
+        """Move on to this time.
 
         Raises:
-            ValueError: it is later than that already; time does not go back.
+            ValueError: that is in the past; the clock does not go back.
         """
         if now_us < self._now_us:
             raise ValueError(f"the clock stands at {self._now_us} µs and cannot go back to {now_us}")

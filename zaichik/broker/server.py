@@ -8,15 +8,17 @@ still there is cut off.
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from ipaddress import IPv6Address
 
 import anyio
-from anyio.abc import SocketAttribute, TaskGroup
+from anyio.abc import TaskGroup
 
 from zaichik.broker.broker import Broker
 from zaichik.broker.clock import Clock
 from zaichik.broker.connection import Connection
 from zaichik.broker.settings import BrokerSettings
-from zaichik.net.background import BackgroundTasks
+from zaichik.bugs import Bugs
+from zaichik.net.background import BackgroundTasks, every
 from zaichik.net.listener import Listener
 from zaichik.net.repeating import Repeating
 from zaichik.net.socket_stream import SocketStream
@@ -37,11 +39,13 @@ class Server:
 
     Attributes:
         host, port: the address of the listener.
+        bugs: those that a sweep has met.
     """
 
     def __init__(self, broker: Broker, listener: Listener) -> None:
         self.broker = broker
         self.host, self.port = listener.host, listener.port
+        self.bugs = Bugs(logger, broker.clock.now_us)
         self._listener = listener
         self._stopping = anyio.Event()
         scheduler = broker.scheduler
@@ -66,11 +70,16 @@ class Server:
         return self.broker.clock
 
     def sweep(self) -> None:
-        """Free what time has freed, and look who takes too long, now. It happens once a second by itself."""
-        self.broker.sweep()
+        """Expire what is due and disconnect clients past a deadline; `run` does it once a second.
+
+        A bug in one part is logged and counted, and the others are swept all the same.
+        """
+        with self.bugs.contained("a sweep of the topics"):
+            self.broker.sweep()
         now_us = self.clock.now_us()
         for connection in self._connections:  # synchronous: none of them comes or goes meanwhile
-            connection.check_deadlines(now_us)
+            with self.bugs.contained("the deadlines of a connection"):
+                connection.check_deadlines(now_us)
 
     def stop(self) -> None:
         """Begin the orderly end (CLO-2); `run` returns when it is done."""
@@ -79,7 +88,7 @@ class Server:
     async def run(self) -> None:
         """Serve until `stop` or until cancelled; both end in order, within the drain timeout."""
         async with BackgroundTasks() as background:
-            background.group.start_soon(self._sweep_forever)
+            background.group.start_soon(every, SWEEP_SECONDS, self.sweep)
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._serve_connections)
                 try:
@@ -105,14 +114,13 @@ class Server:
             connection.go_away()
         connections.cancel_scope.deadline = anyio.current_time() + self.broker.settings.drain_timeout
 
-    async def _serve_one(self, stream: SocketStream) -> None:
-        """One connection, from accept to close. Whatever goes wrong in it stays in it."""
-        try:
-            host, port, *_ = stream.extra(SocketAttribute.raw_socket).getpeername()
-        except OSError:  # gone before it was looked at
-            await stream.aclose()
-            return
-        connection = Connection(stream, self.broker, peer := f"{host}:{port}", host)
+    async def _serve_one(self, stream: SocketStream, peer: str) -> None:
+        """Serve one connection, from accept to close. Whatever goes wrong in it stays in it."""
+        if stream.is_reset:
+            self.broker.ends["RESET"] += 1
+            logger.info("%s disconnected: RESET before it was served", peer)
+            return await stream.aclose()
+        connection = Connection(stream, self.broker, peer, _client_of(peer))
         most = self.broker.settings.max_connections
         if len(self._connections) < most:
             self._connections[connection] = None
@@ -126,10 +134,11 @@ class Server:
         finally:
             self._connections.pop(connection, None)
 
-    async def _sweep_forever(self) -> None:
-        while True:
-            await anyio.sleep(SWEEP_SECONDS)
-            self.sweep()
+
+def _client_of(peer: str) -> str:
+    """Returns whose connection it is: an address, or the 64 bits of one that tell networks apart (IPv6)."""
+    host = peer.rpartition(":")[0]
+    return str(IPv6Address(host.partition("%")[0]).exploded)[:19] if ":" in host else host
 
 
 async def serve(

@@ -11,7 +11,7 @@ import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TextIO
 
 import anyio
 from rich.console import Console
@@ -37,14 +37,19 @@ class Screen(Console):
         raise BrokenPipeError
 
 
+def on(file: TextIO) -> Console:
+    """Returns a console that writes there."""
+    return Screen(file=file, highlight=False)
+
+
 def on_stdout() -> Console:
-    """The console for results."""
-    return Screen(file=sys.stdout, highlight=False)
+    """Returns the console for results."""
+    return on(sys.stdout)
 
 
 def on_stderr() -> Console:
-    """The console for what is told about the results."""
-    return Screen(file=sys.stderr, highlight=False)
+    """Returns the console for what is said about the results."""
+    return on(sys.stderr)
 
 
 def complain(sentence: str) -> None:
@@ -53,17 +58,18 @@ def complain(sentence: str) -> None:
     console.print(Text.assemble(("zaichik: ", "bold red"), sentence), soft_wrap=not console.is_terminal)
 
 
-def remark(sentence: str, style: str = "dim") -> None:
-    """Say something beside the results."""
-    console = on_stderr()
+def remark(sentence: str, style: str = "dim", file: TextIO | None = None) -> None:
+    """Say something beside the results, on standard error or in another file."""
+    console = on(file or sys.stderr)
     console.print(Text(sentence, style), soft_wrap=not console.is_terminal)
 
 
-def print_json(value: Any) -> None:
-    """A value as one line of JSON, at once, also into a pipe."""
-    is_unicode = (sys.stdout.encoding or "").lower().startswith("utf")
-    sys.stdout.write(json.dumps(value, ensure_ascii=not is_unicode) + "\n")
-    sys.stdout.flush()
+def print_json(value: Any, file: TextIO | None = None) -> None:
+    """Print a value as one line of JSON, on standard output or in another file; at once, also into a pipe."""
+    out = file or sys.stdout
+    is_unicode = (out.encoding or "").lower().startswith("utf")
+    out.write(json.dumps(value, ensure_ascii=not is_unicode) + "\n")
+    out.flush()
 
 
 def json_bytes(data: bytes) -> str | dict[str, str]:
@@ -147,22 +153,27 @@ SIZES = {
 }  # fmt: skip
 
 
-@contextmanager
-def logging_to_stderr(level: int = logging.WARNING) -> Iterator[None]:
-    """Show zaichik's log on standard error as long as the block lasts.
+def log_handler(level: int, file: TextIO) -> logging.Handler:
+    """Returns what writes a log of that level.
 
-    Warnings alone, as the clients want them, look like any other remark. A broker's log has times. Of a client also
-    that all is well again is shown: who was warned waits for it.
+    Only warnings, as the clients want them, look like any other remark. A broker's log has times.
     """
-    handler: logging.Handler
+    handler: logging.Handler = logging.StreamHandler(file)
     if level >= logging.WARNING:
-        handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(logging.Formatter("zaichik: %(message)s"))
-    elif sys.stderr.isatty():
-        handler = RichHandler(console=on_stderr(), show_path=False, omit_repeated_times=False, log_time_format="%X")
+    elif file.isatty():
+        handler = RichHandler(console=on(file), show_path=False, omit_repeated_times=False, log_time_format="%X")
     else:
-        handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    return handler
+
+
+@contextmanager
+def logging_to(handler: logging.Handler, level: int) -> Iterator[None]:
+    """Give zaichik's log to the handler for the duration of the block.
+
+    A client's log also shows that all is well again: after a warning, its user waits for that.
+    """
     logger = logging.getLogger("zaichik")
     before = logger.handlers, logger.level
     client = logging.getLogger("zaichik.client")
@@ -176,6 +187,13 @@ def logging_to_stderr(level: int = logging.WARNING) -> Iterator[None]:
         logger.handlers = before[0]
         logger.setLevel(before[1])
         client.setLevel(client_before)
+
+
+@contextmanager
+def logging_to_stderr(level: int = logging.WARNING) -> Iterator[None]:
+    """Show zaichik's log on standard error for the duration of the block."""
+    with logging_to(log_handler(level, sys.stderr), level):
+        yield
 
 
 @contextmanager

@@ -1,12 +1,19 @@
-"""`zaichik serve`: a broker that runs until it is told to stop."""
+"""`zaichik serve`: a broker that runs until it is told to stop, and is stopped by nothing else.
+
+Everything it writes is written by threads beside the one that serves. While nobody reads a pipe or a terminal, a write
+to it waits, and once the reader is gone it fails; the broker goes on in both cases.
+"""
 
 import argparse
 import errno
 import logging
 import os
 import signal
+import sys
+import threading
 from collections.abc import AsyncIterator
 from dataclasses import asdict
+from functools import partial
 
 import anyio
 from rich.console import Console
@@ -14,7 +21,7 @@ from rich.console import Console
 from zaichik.broker.server import Server
 from zaichik.broker.settings import BrokerSettings, TopicSettings
 from zaichik.client.messages import milliseconds
-from zaichik.console import address, limits, screen, topic_settings
+from zaichik.console import address, limits, log, memory, screen, topic_settings
 from zaichik.console.failure import Failure
 from zaichik.net.background import BackgroundTasks
 from zaichik_protocol import DEFAULT_PORT, Setting
@@ -22,10 +29,11 @@ from zaichik_protocol import DEFAULT_PORT, Setting
 logger = logging.getLogger(__name__)
 
 DESCRIPTION = """\
-Run a broker until it is told to stop. Everything is kept in memory, and gone when it ends. There is no
-authentication: whoever can reach the address can read and write everything, so by default that is only this
-machine. SIGTERM ends it in order: clients are told, what they have sent is answered; the exit code is then 0.
-Ctrl-C does the same with exit code 130. A second signal ends it at once.
+Run a broker until it is told to stop. Everything is kept in memory, and gone when the broker ends. There is no
+authentication: anyone who can reach the address can read and write everything, so by default only this machine
+can. SIGTERM stops the broker in order, with exit code 0: clients are told, and what they have sent is answered.
+Ctrl-C does the same with exit code 130. A second signal ends it at once. SIGHUP is ignored: a broker outlives the
+terminal it was started in.
 """
 
 EPILOG = """\
@@ -34,7 +42,7 @@ examples:
   zaichik serve 9000 --retention 1h                  # topics keep messages for an hour, unless told otherwise
   zaichik serve --no-auto-create --log-level warning
   zaichik serve --limit max_connections=100 --limit max_bytes=128MiB --limit idle_timeout=5m
-  zaichik serve --port 0 --json                      # a free port, told as {"host": ..., "port": ..., ...}
+  zaichik serve --port 0 --json                      # a free port; prints {"host": ..., "port": ..., ...}
 
 """
 
@@ -42,7 +50,7 @@ LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNI
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `zaichik serve`."""
+    """Add the arguments of `zaichik serve`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG + limits.listing()
     parser.add_argument(
         "port", metavar="PORT", nargs="?", type=address.port, help=f"default: {DEFAULT_PORT}; 0 takes a free one"
@@ -55,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--log-level", metavar="LEVEL", choices=LEVELS, default="info", help=f"{', '.join(LEVELS)} (default: info)"
     )
     parser.add_argument(
-        "--no-auto-create", action="store_true", help="publishing and subscribing do not make topics; `create` does"
+        "--no-auto-create", action="store_true", help="only `create` makes topics, not publishing or subscribing"
     )
     parser.add_argument(
         "--json", action="store_true", help="when ready, print one JSON object: host, port, pid, limits, topic_defaults"
@@ -65,18 +73,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 async def run(arguments: argparse.Namespace, console: Console) -> int:
-    """Serve; the exit code tells which signal ended it."""
+    """Serve until a signal comes. Returns the exit code, which depends on the signal."""
     server = await _listening(_port(arguments), arguments.host, _settings(arguments))
-    # Signals are caught before anybody is told that we are ready, since that may be what they wait for.
+    level = LEVELS[arguments.log_level]
+    # Signals are caught before anyone is told that the broker is ready: they may be waiting for that to send one.
     with (
-        screen.logging_to_stderr(LEVELS[arguments.log_level]),
-        anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals,
+        log.written_beside(screen.log_handler(level, log.unbuffered(sys.stderr))) as handler,
+        screen.logging_to(handler, level),
+        anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals,
     ):
-        _announce(server, console, as_json=arguments.json)
+        announce = partial(_announce, server, as_json=arguments.json)
+        announcement = threading.Thread(target=announce, name="announcement", daemon=True)
+        announcement.start()
         ending = _Ending(server)
         async with BackgroundTasks() as background:
             background.group.start_soon(ending.watch, signals)
+            background.group.start_soon(memory.give_back_forever)
             await server.run()
+        announcement.join(log.FLUSH_SECONDS)
     if ending.cause == signal.SIGINT:
         raise KeyboardInterrupt
     return 0
@@ -92,7 +106,7 @@ def _port(arguments: argparse.Namespace) -> int:
 
 
 def _settings(arguments: argparse.Namespace) -> BrokerSettings:
-    """The broker's settings; those of topics pass the same check as a client's."""
+    """Returns the broker's settings; those of topics are checked as a client's are."""
     chosen = topic_settings.chosen(arguments)
     for name in ("retention_ttl", "compaction_window"):
         if name in chosen:
@@ -102,7 +116,11 @@ def _settings(arguments: argparse.Namespace) -> BrokerSettings:
 
 
 async def _listening(port: int, host: str, settings: BrokerSettings) -> Server:
-    """A server at the address, or a sentence that tells why there is none and what to do."""
+    """Returns a server at the address.
+
+    Raises:
+        Failure: there is none; the sentence says why, and what to do.
+    """
     try:
         return await Server.listening(host, port, settings)
     except OSError as error:
@@ -112,25 +130,27 @@ async def _listening(port: int, host: str, settings: BrokerSettings) -> Server:
                     f"port {port} at {host} is taken, perhaps by another broker; name a free one: zaichik serve PORT"
                 )
             case errno.EACCES:
-                reason = f"port {port} is not for everyone; name one from 1024 on: zaichik serve PORT"
+                reason = f"port {port} needs privileges; name one from 1024 on: zaichik serve PORT"
             case _:
                 reason = f"cannot listen at {host}: {error.strerror or error}"
         raise Failure(reason) from error
 
 
-def _announce(server: Server, console: Console, *, as_json: bool) -> None:
+def _announce(server: Server, *, as_json: bool) -> None:
+    """Tell where the broker is, its limits, and whether that is dangerous."""
     here, settings = address.Address(server.host, server.port), server.broker.settings
+    out = log.unbuffered(sys.stdout)
     if as_json:
-        screen.print_json(
-            {
-                "host": server.host,
-                "port": server.port,
-                "pid": os.getpid(),
-                "limits": settings.limits(),
-                "topic_defaults": asdict(settings.topic),
-            }
-        )
+        told = {
+            "host": server.host,
+            "port": server.port,
+            "pid": os.getpid(),
+            "limits": settings.limits(),
+            "topic_defaults": asdict(settings.topic),
+        }
+        screen.print_json(told, out)
     else:
+        console = screen.on(out)
         console.print(
             f"{server.broker.name} serves at [bold]{str(here).replace('[', chr(92) + '[')}[/], pid {os.getpid()}"
         )
@@ -138,8 +158,9 @@ def _announce(server: Server, console: Console, *, as_json: bool) -> None:
     if not here.is_loopback:
         screen.remark(
             f"warning: there is no authentication, and {here} may be reached from other machines: "
-            "whoever does can read and write everything",
+            "anyone who reaches it can read and write everything",
             "bold yellow",
+            log.unbuffered(sys.stderr),
         )
 
 
@@ -156,12 +177,14 @@ class _Ending:
         self._server = server
 
     async def watch(self, signals: AsyncIterator[signal.Signals]) -> None:
-        """The first signal begins the orderly end, the second one does not wait for it."""
+        """Stop in order at the first signal, and at once at the second."""
         async for received in signals:
+            if received == signal.SIGHUP:  # the terminal is gone, or a session has ended
+                logger.info("SIGHUP is ignored; SIGTERM stops the broker")
+                continue
             if self.cause is not None:
                 os._exit(128 + received)
             self.cause = received
-            logger.info(
-                "%s: stopping, at most %g s; again: at once", received.name, self._server.broker.settings.drain_timeout
-            )
+            seconds = self._server.broker.settings.drain_timeout
+            logger.info("%s: stopping, within %g s; again: at once", received.name, seconds)
             self._server.stop()

@@ -5,6 +5,7 @@ TopicExists` around an `async with zaichik.connect()` would never match. Here th
 out as it is. What fails *behind* the block still comes as a group, because that is news to the block.
 """
 
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -36,6 +37,13 @@ class BackgroundTasks:
         # Hidden from the group, which would wrap it; raised again by `async with`, since we return None.
         await self.group.__aexit__(None, None, None)
         return None
+
+
+async def every(seconds: float, action: Callable[[], object]) -> None:
+    """Call `action` once in so many seconds, until cancelled or until it raises."""
+    while True:
+        await anyio.sleep(seconds)
+        action()
 
 
 def _is_cancellation(error: BaseException) -> bool:

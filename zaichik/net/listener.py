@@ -1,9 +1,12 @@
-"""Accepting connections, for ever: also when the process runs out of descriptors.
+"""An accept loop that never ends by itself, not even when the process runs out of file descriptors.
 
-`accept` fails for passing reasons: a peer that is gone again, or no descriptor left (EMFILE and its kin). anyio's
-accept loop ends with the first such error, and all connections with it. This one goes on. When descriptors run
-out it gives up a spare one to accept the next connection and closes that at once, so that the peer is told
-instead of hanging in the backlog; then it waits a moment, so as not to spin.
+`accept` fails for transient reasons: the peer is gone again, or no descriptor is left (EMFILE and its kin). anyio's
+accept loop ends with the first such error, and all connections with it. This one continues. When descriptors run
+out, it gives up a spare one to accept the next connection and closes that at once, so the peer sees its connection
+closed instead of hanging in the backlog. Then it pauses, so as not to spin.
+
+A peer's address is taken from `accept`. The socket itself no longer knows it once the peer has reset the connection,
+and a port scan does just that.
 """
 
 import errno
@@ -21,19 +24,19 @@ from zaichik.net.socket_stream import SocketStream
 
 logger = logging.getLogger(__name__)
 
-BACKLOG = 4096  # connections that may wait to be accepted, when a crowd comes back at once: as many as Linux allows
-PAUSE_SECONDS = 0.1  # after an accept that failed for want of something
-LOG_SECONDS = 1.0  # at most one line in this time says so
+BACKLOG = 4096  # connections waiting to be accepted, when a crowd reconnects at once: the default bound of Linux
+PAUSE_SECONDS = 0.1  # after an accept that failed for lack of a resource
+LOG_SECONDS = 1.0  # between two log lines about that
 EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
-Handler = Callable[[SocketStream], Coroutine[Any, Any, None]]
+Handler = Callable[[SocketStream, str], Coroutine[Any, Any, None]]  # gets the peer's address, HOST:PORT
 
 
 class Listener:
     """Listening sockets on all addresses of a host, with one port.
 
     Attributes:
-        host, port: the address of the first.
+        host, port: the address of the first socket.
     """
 
     def __init__(self, sockets: list[socket.socket]) -> None:
@@ -46,10 +49,10 @@ class Listener:
 
     @classmethod
     async def open(cls, host: str, port: int) -> "Listener":
-        """A listener on that address; port 0 takes a free one.
+        """Returns a listener on that address; port 0 takes a free one.
 
         Raises:
-            OSError: the address cannot be had.
+            OSError: the address is taken, forbidden or unknown.
         """
         sockets: list[socket.socket] = []
         try:
@@ -80,7 +83,7 @@ class Listener:
         while raw.fileno() >= 0:
             try:
                 await anyio.wait_readable(raw)
-                connection, _ = raw.accept()
+                connection, address = raw.accept()
             except anyio.ClosedResourceError:
                 break
             except OSError as error:
@@ -88,29 +91,34 @@ class Listener:
                     self._turn_away(raw, str(error.strerror))
                     await anyio.sleep(PAUSE_SECONDS)
             else:
-                tasks.start_soon(handler, SocketStream(connection))
+                tasks.start_soon(handler, SocketStream(connection), _host_and_port(address))
 
     def _turn_away(self, raw: socket.socket, reason: str) -> None:
         if (now := anyio.current_time()) >= self._silent_until:
             self._silent_until = now + LOG_SECONDS
             logger.warning("connections are turned away: %s", reason)
         self._spare.close()
-        with suppress(OSError):  # it is gone by itself, or a thread was quicker and took the descriptor
+        with suppress(OSError):  # the peer is gone already, or another thread took the descriptor first
             raw.accept()[0].close()
-        with suppress(OSError):  # then there is no spare one until the next time
+        with suppress(OSError):  # then there is no spare descriptor until the next time
             self._spare = socket.socket()
 
     async def __aenter__(self) -> "Listener":
-        """Itself."""
+        """Returns the listener."""
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Listen no more."""
+        """Stop listening."""
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         for raw in self._sockets:
             anyio.notify_closing(raw)
             raw.close()
         self._spare.close()
+
+
+def _host_and_port(address: Any) -> str:
+    """Returns an address of `accept` as text; some systems have none for a connection that is already reset."""
+    return f"{address[0]}:{address[1]}" if address else "unknown:0"

@@ -212,6 +212,15 @@ class SocketStream(ByteStream):
     def _translated(self, error: Exception) -> Exception:
         return anyio.ClosedResourceError() if self._raw.fileno() < 0 else anyio.BrokenResourceError(str(error))
 
+    @property
+    def is_reset(self) -> bool:
+        """Whether the peer has reset the connection, as a port scan does: then the socket has no peer any more."""
+        try:
+            self._raw.getpeername()
+        except OSError:
+            return True
+        return False
+
     async def send_eof(self) -> None:
         """Send no more; receiving goes on."""
         try:

@@ -1,0 +1,229 @@
+"""A log that never stops the broker."""
+
+import logging
+import os
+import sys
+import threading
+from contextlib import suppress
+
+import anyio
+import pytest
+
+from zaichik import running_broker
+from zaichik.console import log, screen
+
+PEER = "zaichik.broker.connection"
+GUARD = 10
+
+
+class Writer(logging.Handler):
+    """What the log is written to; it can be made to stand still."""
+
+    def __init__(self):
+        super().__init__()
+        self.lines = []
+        self.threads = set()
+        self.is_writing = threading.Event()
+        self.may_write = threading.Event()
+        self.may_write.set()
+
+    def emit(self, record):
+        self.is_writing.set()
+        assert self.may_write.wait(GUARD)
+        self.threads.add(threading.current_thread())
+        self.lines.append((record.levelname, self.format(record)))
+
+
+@pytest.fixture
+def writer(monkeypatch):
+    monkeypatch.setattr(log, "FLUSH_SECONDS", GUARD)
+    return Writer()
+
+
+@pytest.fixture
+def logger():
+    logger = logging.getLogger("zaichik.test.log")
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    yield logger
+    logger.handlers = []
+
+
+def record(name, message, *args, level=logging.INFO):
+    return logging.LogRecord(name, level, __file__, 0, message, args, None)
+
+
+# -- the queue -------------------------------------------------------------------------------------------------
+
+
+def test_all_lines_are_written_in_order_by_another_thread(writer, logger):
+    with log.written_beside(writer) as handler:
+        logger.addHandler(handler)
+        for number in range(500):
+            logger.info("line %d", number)
+    assert writer.lines == [("INFO", f"line {number}") for number in range(500)]
+    assert threading.current_thread() not in writer.threads
+
+
+def test_a_traceback_is_written_too_and_not_kept(writer, logger):
+    """What a traceback refers to may be large."""
+    with log.written_beside(writer) as handler:
+        logger.addHandler(handler)
+        try:
+            1 / 0  # noqa: B018 - to fail is all it is to do
+        except ZeroDivisionError:
+            logger.exception("a bug")
+    ((level, text),) = writer.lines
+    assert level == "ERROR"
+    assert text.startswith("a bug\nTraceback")
+    assert text.endswith("ZeroDivisionError: division by zero")
+
+
+def test_what_does_not_fit_is_dropped_and_counted_and_said_when_the_log_is_read_again(writer, logger, monkeypatch):
+    monkeypatch.setattr(log, "LINES", 10)
+    writer.may_write.clear()
+    with log.written_beside(writer) as handler:
+        logger.addHandler(handler)
+        logger.info("first")
+        assert writer.is_writing.wait(GUARD)
+        for number in range(10 + 1234):
+            logger.info("line %d", number)
+        writer.may_write.set()
+    assert writer.lines == [
+        ("INFO", "first"),
+        *[("INFO", f"line {number}") for number in range(10)],
+        ("WARNING", "1,234 log lines were dropped: the log isn't being read"),
+    ]
+
+
+def test_a_stop_does_not_wait_for_a_log_that_is_not_read(writer, logger, monkeypatch):
+    monkeypatch.setattr(log, "FLUSH_SECONDS", 0.01)
+    monkeypatch.setattr(log, "LINES", 1)
+    writer.may_write.clear()
+    with log.written_beside(writer) as handler:
+        logger.addHandler(handler)
+        logger.info("first")
+        assert writer.is_writing.wait(GUARD)
+        logger.info("second")
+    assert writer.lines == []
+    writer.may_write.set()
+    handler._thread.join(GUARD)
+    assert writer.lines == [("INFO", "first"), ("INFO", "second")]
+
+
+def test_a_summary_does_not_wait_for_the_next_line(writer, monkeypatch):
+    monkeypatch.setattr(log, "TICK_SECONDS", 0.001)
+    monkeypatch.setattr(log, "PEER_SECONDS", 0.001)
+    monkeypatch.setattr(log, "PEER_LINES", 0)
+    with log.written_beside(writer) as handler:
+        handler.handle(record(PEER, "%s connected", "10.0.0.1:5"))
+        assert writer.is_writing.wait(GUARD)
+    assert writer.lines == [("INFO", "10.0.0.1: 1 more lines were left out")]
+
+
+# -- one peer --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def seconds():
+    return [0.0]
+
+
+@pytest.fixture
+def per_peer(seconds):
+    return log.PerPeer(lambda: seconds[0])
+
+
+def passed(per_peer, host, times, level=logging.INFO, name=PEER):
+    return sum(
+        per_peer.filter(record(name, "%s connected", f"{host}:{port}", level=level)) for port in range(1, times + 1)
+    )
+
+
+def test_a_peer_cannot_flood_the_log_and_others_are_still_in_it(per_peer, seconds):
+    assert passed(per_peer, "10.0.0.1", 10_000) == log.PEER_LINES
+    assert passed(per_peer, "10.0.0.2", 5) == 5
+    assert passed(per_peer, "::1", 5) == 5
+    seconds[0] = log.PEER_SECONDS / 2
+    assert passed(per_peer, "10.0.0.1", 5) == 0
+    assert per_peer.summaries() == []
+
+
+def test_its_errors_are_not_hidden_by_its_other_lines(per_peer):
+    passed(per_peer, "10.0.0.1", 1000)
+    assert passed(per_peer, "10.0.0.1", 1000, logging.ERROR) == log.PEER_LINES
+
+
+def test_one_line_counts_what_was_left_out_and_then_it_is_logged_again(per_peer, seconds):
+    passed(per_peer, "10.0.0.1", log.PEER_LINES + 1234)
+    passed(per_peer, "10.0.0.2", log.PEER_LINES)
+    seconds[0] = log.PEER_SECONDS
+    assert per_peer.summaries() == [(logging.INFO, "10.0.0.1: 1,234 more lines were left out")]
+    assert per_peer.summaries() == []
+    assert passed(per_peer, "10.0.0.1", 5) == 5
+
+
+def test_at_the_end_it_is_counted_at_once(per_peer):
+    passed(per_peer, "10.0.0.1", log.PEER_LINES + 1)
+    assert len(per_peer.summaries(at_once=True)) == 1
+
+
+def test_lines_about_no_peer_are_not_counted(per_peer):
+    assert passed(per_peer, "10.0.0.1", 1000, name="zaichik.console.serve") == 1000
+    for args in ((), ("no peer",), (5,), ("a:b",)):
+        assert all(per_peer.filter(record(PEER, "something" + " %s" * len(args), *args)) for _ in range(1000))
+    assert per_peer.filter(logging.LogRecord(PEER, logging.INFO, "", 0, "%(x)s", ({"x": 1},), None))
+
+
+def test_more_hosts_than_can_be_told_apart_are_one(per_peer, monkeypatch):
+    monkeypatch.setattr(log, "MAX_PEERS", 2)
+    passed(per_peer, "10.0.0.1", 1)
+    passed(per_peer, "10.0.0.2", 1)
+    assert sum(passed(per_peer, f"10.0.1.{host}", 10) for host in range(200)) == log.PEER_LINES
+    assert passed(per_peer, "10.0.0.1", 10) == 10
+    assert per_peer.summaries(at_once=True) == [(logging.INFO, "others: 1,900 more lines were left out")]
+
+
+@pytest.mark.anyio
+async def test_the_brokers_lines_about_a_peer_are_known_as_such(per_peer, caplog):
+    """Their first argument is the peer's address."""
+    caplog.set_level(logging.INFO, "zaichik.broker")
+    async with running_broker() as server, await anyio.connect_tcp(server.host, server.port) as stream:
+        await stream.send(b"GET / HTTP/1.1\r\n\r\n")
+        with anyio.fail_after(GUARD), suppress(anyio.EndOfStream):
+            while await stream.receive():
+                pass
+    connected, disconnected = caplog.records
+    assert "disconnected: NOT_ZAICHIK" in disconnected.getMessage()
+    for line in (connected, disconnected):
+        assert sum(per_peer.filter(line) for _ in range(2 * log.PEER_LINES)) in {log.PEER_LINES, 0}
+
+
+# -- standard output and error ---------------------------------------------------------------------------------
+
+
+def test_what_is_written_is_there_at_once():
+    reading, writing = os.pipe()
+    with os.fdopen(reading) as reader, os.fdopen(writing, "w") as stream:
+        log.unbuffered(stream).write("line é\n")
+        assert reader.readline() == "line é\n"
+
+
+def test_where_the_reader_is_gone_nothing_happens():
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as stream:
+        file = log.unbuffered(stream)
+        file.write("line\n")
+        screen.on(file).print("line")
+        file.flush()
+
+
+def test_a_program_without_standard_error_writes_nowhere():
+    log.unbuffered(None).write("line\n")
+
+
+def test_on_a_terminal_lines_have_colours_and_elsewhere_dates(monkeypatch):
+    handler = screen.log_handler(logging.INFO, sys.stdout)
+    assert handler.format(record("zaichik", "said")).endswith(" INFO zaichik: said")
+    assert screen.log_handler(logging.WARNING, sys.stdout).format(record("zaichik", "said")) == "zaichik: said"

@@ -1,0 +1,94 @@
+"""When unused memory is returned to the system; that it really is, tests/chaos/test_memory.py shows."""
+
+import ctypes
+
+import anyio
+import pytest
+
+from zaichik.console import memory
+from zaichik.console.memory import WORTH_BYTES, Unused
+
+pytestmark = pytest.mark.anyio
+MUCH = WORTH_BYTES
+
+
+class Allocator:
+    """Has so much unused memory, and can return all but so much of it."""
+
+    def __init__(self, unused=0, stuck=0):
+        self.unused = unused
+        self.stuck = stuck
+        self.trims = 0
+
+    def unused_bytes(self):
+        return self.unused
+
+    def trim(self):
+        self.unused = min(self.unused, self.stuck)
+        self.trims += 1
+
+
+def test_much_is_what_has_become_unused_and_not_what_always_was():
+    allocator = Allocator(unused=5 * MUCH)
+    unused = Unused(allocator)
+    assert not unused.is_much()
+    allocator.unused += MUCH - 1
+    assert not unused.is_much()
+    allocator.unused += 1
+    assert unused.is_much()
+
+
+def test_what_is_used_again_may_become_unused_again():
+    allocator = Allocator(unused=5 * MUCH)
+    unused = Unused(allocator)
+    allocator.unused = 0
+    assert not unused.is_much()
+    allocator.unused = MUCH
+    assert unused.is_much()
+
+
+def test_what_a_trim_cannot_return_is_not_tried_again():
+    allocator = Allocator(stuck=3 * MUCH)
+    unused = Unused(allocator)
+    allocator.unused = 7 * MUCH
+    assert unused.is_much()
+    unused.give_back()
+    assert allocator.unused == 3 * MUCH
+    assert not unused.is_much()
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="the C library is no glibc, or an old one")
+def test_glibc_tells_what_is_unused_and_returns_it():
+    """64 MiB in pieces, of which every tenth stays: the others are holes in the heap."""
+    allocator = memory.Glibc()
+    pieces = [bytearray(64 * 1024) for _ in range(1024)]
+    used = allocator.unused_bytes()
+    pieces[:] = pieces[::10]
+    assert allocator.unused_bytes() - used > MUCH
+    allocator.trim()
+    assert allocator.unused_bytes() - used < MUCH
+
+
+async def test_it_is_looked_for_again_and_again(monkeypatch):
+    monkeypatch.setattr(memory, "LOOK_SECONDS", 0.001)
+    allocator = Allocator()
+    monkeypatch.setattr(memory, "Glibc", lambda: allocator)
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(memory.give_back_forever)
+            for number in (1, 2):
+                await anyio.wait_all_tasks_blocked()
+                allocator.unused = MUCH
+                while allocator.trims < number:
+                    await anyio.lowlevel.checkpoint()
+            tasks.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("error", [AttributeError("malloc_trim"), FileNotFoundError("/proc/self/statm")])
+async def test_where_memory_cannot_be_returned_nothing_is_done(monkeypatch, error):
+    def no_glibc():
+        raise error
+
+    monkeypatch.setattr(memory, "Glibc", no_glibc)
+    with anyio.fail_after(10):
+        await memory.give_back_forever()

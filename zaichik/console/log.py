@@ -1,0 +1,176 @@
+"""A log that never stops the broker: a thread writes it, and what cannot be written is dropped and counted.
+
+A write to a pipe or a terminal waits for whoever reads there; Ctrl-S is enough to make it wait for ever. And to lay out
+a line for a terminal takes half a millisecond. So the event loop only puts records into a bounded queue.
+
+No peer can flood the log. The broker's records about a peer have its address, HOST:PORT, as their first argument. At
+most `PEER_LINES` of them are logged in `PEER_SECONDS`, for each host and level; then one line counts the others.
+"""
+
+import io
+import logging
+import logging.handlers
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, TextIO
+
+logger = logging.getLogger(__name__)
+
+LINES = 1000  # that wait to be written; some hundred bytes each
+FLUSH_SECONDS = 1.0  # that a stop waits for what is not written yet
+TICK_SECONDS = 1.0  # after which the thread looks for something to summarise
+PEER_LINES, PEER_SECONDS = 100, 10.0
+MAX_PEERS = 10_000  # hosts told apart; all others together are one more
+
+_OTHERS = "others"
+
+
+@contextmanager
+def written_beside(target: logging.Handler) -> Iterator[logging.Handler]:
+    """A handler that has `target` write its records on a thread of its own, as long as the block lasts."""
+    handler = _Queue(target)
+    try:
+        yield handler
+    finally:
+        handler.stop()
+
+
+def unbuffered(stream: TextIO | None) -> TextIO:
+    """Standard output or error, written to at once, and without an error where its reader or terminal is gone.
+
+    The interpreter's own buffer must stay empty: at its end it would be flushed, and that waits for the reader, too.
+
+    Args:
+        stream: `sys.stdout` or `sys.stderr`; None, as it is where the program was started without it, goes nowhere.
+    """
+    descriptor = os.open(os.devnull, os.O_WRONLY) if stream is None else stream.fileno()
+    encoding = "utf-8" if stream is None else stream.encoding
+    return io.TextIOWrapper(_Standard(descriptor), encoding, errors="backslashreplace", write_through=True)
+
+
+class _Standard(io.FileIO):
+    """A descriptor of the process; whether anybody still reads it is no concern of the writer."""
+
+    def __init__(self, descriptor: int) -> None:
+        super().__init__(descriptor, "w", closefd=False)
+
+    def write(self, data: Any) -> int:
+        """Returns how many bytes there were; they are written, or there is nobody who could read them."""
+        with suppress(OSError):
+            super().write(data)
+        return len(data)
+
+
+class PerPeer(logging.Filter):
+    """Passes the first lines about a peer in each window of time, and counts the others.
+
+    Args:
+        now: the clock, in seconds.
+    """
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._now = now
+        self._lock = threading.Lock()  # records come from the loop's thread, summaries are for the log's
+        self._windows: dict[tuple[str, int], _Window] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Returns whether the line is to be logged."""
+        host = _host(record)
+        if host is None:
+            return True
+        with self._lock:
+            key = host, record.levelno
+            if key not in self._windows and len(self._windows) >= MAX_PEERS:
+                key = _OTHERS, record.levelno
+            window = self._windows.setdefault(key, _Window(self._now()))
+            window.lines += 1
+            return window.lines <= PEER_LINES
+
+    def summaries(self, *, at_once: bool = False) -> list[tuple[int, str]]:
+        """Returns level and text for each window that has ended with lines left out, and begins new windows.
+
+        Args:
+            at_once: end all windows now.
+        """
+        with self._lock:
+            latest = self._now() - (0 if at_once else PEER_SECONDS)
+            ended = [key for key, window in self._windows.items() if window.begin <= latest]
+            left_out = [(key, self._windows.pop(key).lines - PEER_LINES) for key in ended]
+        return [
+            (level, f"{host}: {count:,} more lines were left out") for (host, level), count in left_out if count > 0
+        ]
+
+
+class _Window:
+    """What was to be logged about one host since `begin`."""
+
+    def __init__(self, begin: float) -> None:
+        self.begin = begin
+        self.lines = 0
+
+
+def _host(record: logging.LogRecord) -> str | None:
+    """The host that a record of the broker is about, if it is about one."""
+    if record.name.startswith("zaichik.broker.") and isinstance(record.args, tuple) and record.args:
+        host, colon, port = str(record.args[0]).rpartition(":")
+        return host if colon and port.isdecimal() else None
+    return None
+
+
+class _Queue(logging.handlers.QueueHandler):
+    """The records between the event loop and the thread that writes them."""
+
+    queue: "queue.Queue[logging.LogRecord | None]"
+
+    def __init__(self, target: logging.Handler) -> None:
+        super().__init__(queue.Queue(LINES))
+        self._target = target
+        self._peers = PerPeer()
+        self.addFilter(self._peers)
+        self._dropped = 0
+        self._is_ending = False
+        # A daemon: one that stands still in a write must not keep the process.
+        self._thread = threading.Thread(target=self._write, name="log", daemon=True)
+        self._thread.start()
+
+    def enqueue(self, record: logging.LogRecord) -> None:
+        """Hand a record to the thread, or count it as dropped; called with the handler's lock held."""
+        try:
+            self.queue.put_nowait(record)
+        except queue.Full:
+            self._dropped += 1
+
+    def stop(self) -> None:
+        """Write what is there, for `FLUSH_SECONDS` at most."""
+        self._is_ending = True
+        with suppress(queue.Full):  # then the thread is not waiting for it
+            self.queue.put_nowait(None)
+        self._thread.join(FLUSH_SECONDS)
+
+    def _write(self) -> None:
+        while not (self._is_ending and self.queue.empty()):
+            record = None
+            with suppress(queue.Empty):
+                record = self.queue.get(timeout=TICK_SECONDS)
+            if record is not None:
+                # `emit` and not `handle`: nobody else writes, and a lock that is held in a write that stands still
+                # would be waited for by `logging` itself at the end of the process.
+                self._target.emit(record)
+            if self.queue.empty():
+                self._summarise()
+
+    def _summarise(self) -> None:
+        """Say what is missing in the log, once everything before it is written."""
+        self.acquire()
+        dropped, self._dropped = self._dropped, 0
+        self.release()
+        summaries = self._peers.summaries(at_once=self._is_ending)
+        if dropped:
+            summaries.insert(0, (logging.WARNING, f"{dropped:,} log lines were dropped: the log isn't being read"))
+        for level, sentence in summaries:
+            self._target.emit(logger.makeRecord(logger.name, level, __file__, 0, sentence, (), None))
