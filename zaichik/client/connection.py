@@ -212,6 +212,7 @@ class Connection:
             yield inbox
         finally:
             del self._inboxes[request.id]
+            inbox.close(partial(RuntimeError, "a subscription ends with its `async with` block; this one has"))
             self._pending.pop(request.id, None)  # it was being made again
 
     # -- what comes ------------------------------------------------------------------------------------------
