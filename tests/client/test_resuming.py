@@ -348,7 +348,7 @@ async def test_a_commit_that_was_sent_again_too_early_is_sent_once_more():
 
 @asynccontextmanager
 async def commit_that_waits(broker, client):
-    """A subscription made again, and a commit that waits for its message to be delivered again; `errors` has its end."""
+    """A subscription is made again, and a commit waits for its message to be delivered again; yields its errors."""
     errors = []
     async with (
         client.subscribe("t", name="worker") as subscription,
