@@ -23,6 +23,9 @@ from zaichik_protocol import (
     GoAwayCode,
     Hello,
     Messages,
+    Ping,
+    Pong,
+    Publish,
     Subscribe,
     Subscribed,
     SubscriptionEnded,
@@ -296,6 +299,63 @@ def test_a_broker_that_owes_messages_and_is_silent_is_given_up():
         client.subscribe("t") as subscription,
     ):
         subscription.fetch()
+
+
+def poll(subscription, timeout):
+    while True:
+        assert subscription.fetch(timeout) == []
+
+
+@pytest.mark.parametrize("timeout", [None, 0.01])
+def test_a_broker_that_is_silent_while_nothing_is_owed_is_asked_and_given_up(timeout):
+    subscribed = lambda frame: Subscribed(frame.id, 1, 0, 0, 0)  # noqa: E731
+    with (
+        peer({Subscribe: subscribed}) as server,
+        pytest.raises(zaichik.ConnectionLost, match=r"silent for 0\.1 s"),
+        blocking.connect(port=server.port, timeout=0.1) as client,
+        client.subscribe("t") as subscription,
+    ):
+        poll(subscription, timeout)
+
+
+@pytest.mark.parametrize("timeout", [None, 0.01])
+def test_a_broker_that_answers_is_waited_for(timeout):
+    asked, pings = [], []
+
+    def subscribed(frame):
+        asked.append(frame)
+        return Subscribed(frame.id, 1, 0, 0, 0)
+
+    def pong(frame):
+        pings.append(frame)
+        news = encode(Messages(asked[0].id, 0, START_US, numbered(1))) if len(pings) == 3 else b""
+        return encode(Pong(frame.id, frame.value)) + news
+
+    with (
+        peer({Subscribe: subscribed, Ping: pong}) as server,
+        blocking.connect(port=server.port, timeout=0.1) as client,
+        client.subscribe("t") as subscription,
+    ):
+        while not (items := subscription.fetch(timeout)):
+            pass
+    assert len(items) == 1
+    assert len(pings) == 3
+
+
+def flood(client):
+    while True:
+        client.send(Publish(0, "t", numbered(1, size=2**20)))
+
+
+def test_a_broker_that_takes_nothing_any_more_is_given_up():
+    is_over = threading.Event()
+    with (
+        peer({Publish: lambda _: None if is_over.wait() else b""}) as server,
+        blocking.connect(port=server.port, timeout=0.1) as client,
+    ):
+        with pytest.raises(zaichik.ConnectionLost, match=r"took nothing for 0\.1 s"):
+            flood(client)
+        is_over.set()
 
 
 def test_what_the_broker_said_before_it_left_is_the_reason():

@@ -24,6 +24,7 @@ offsets and epochs are all one needs.
 import json
 import logging
 import socket
+import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
@@ -59,6 +60,8 @@ from zaichik_protocol import (
     Hello,
     Kind,
     Messages,
+    Ping,
+    Pong,
     ProtocolError,
     Publish,
     Published,
@@ -95,7 +98,8 @@ def connect(
         host: the broker's address.
         port: likewise.
         name: what the broker's log and `describe` call this client.
-        timeout: seconds the broker may be silent while it owes an answer or messages.
+        timeout: seconds the broker may be silent while it owes an answer or messages; then the connection counts as
+            lost. A reader that waits for messages which nobody publishes asks it, as often, whether it is there.
 
     Raises:
         ConnectFailed: no broker there, or none that answered in time.
@@ -141,6 +145,7 @@ class Client:
         self._events: dict[int, deque[Event]] = {}
         self._goodbye = ""  # why the broker is about to close, if it said so
         self._is_greeted = False
+        self._heard = time.monotonic()  # when something came last
         self.welcome = self._request(Hello(self._next_id(), client=name), Welcome)
         self._is_greeted = True
 
@@ -229,6 +234,8 @@ class Client:
         try:
             self._raw.settimeout(self._timeout)
             self._raw.sendall(encode(frame))
+        except TimeoutError as error:
+            raise self._lost(f"the broker took nothing for {self._timeout:g} s") from error
         except OSError as error:
             raise self._lost(error.strerror or str(error)) from error
 
@@ -263,6 +270,7 @@ class Client:
             raise self._lost(error.strerror or str(error)) from error
         if not data:
             raise self._lost("the broker closed it")
+        self._heard = time.monotonic()
         try:
             self._decoder.receive_data(data)
             while (frame := self._decoder.next_frame()) is not NEED_DATA:
@@ -270,6 +278,21 @@ class Client:
         except ProtocolError as error:
             raise self._lost(f"what came is not zaichik's protocol: {error}") from error
         return True
+
+    def wait(self, timeout: float | None) -> bool:
+        """Returns whether anything came within that many seconds (None: for ever), of a broker that is alive.
+
+        One that says nothing for as long as `connect` allows is sent a Ping: if it is frozen, TCP would not tell.
+
+        Raises:
+            ConnectionLost: nothing more will come, or it does not answer.
+        """
+        if self.receive(self._timeout if timeout is None else timeout):
+            return True
+        if timeout is not None and time.monotonic() - self._heard < self._timeout:
+            return False
+        self._request(Ping(self._next_id()), Pong)
+        return True  # the Pong at least
 
     def receive_owed(self) -> None:
         """Take in something that the broker is bound to send.
@@ -360,7 +383,7 @@ class Subscription:
                 return items
             if self._is_owed_more:
                 self._client.receive_owed()
-            elif not self._client.receive(0 if items else timeout):
+            elif not (self._client.receive(0) if items else self._client.wait(timeout)):
                 return items
 
     @property

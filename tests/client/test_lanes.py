@@ -2,12 +2,15 @@
 
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 
 import anyio
 import pytest
-from brokers import fake_client, real_client
+from brokers import GUARD, fake_client, real_client
+from trio.testing import MockClock
 
 import zaichik
+from zaichik.client import client as client_module
 from zaichik.client import lanes as lanes_module
 from zaichik.client import link as link_module
 from zaichik.client.lanes import IDLE_SECONDS, WINDOW
@@ -20,6 +23,18 @@ pytestmark = pytest.mark.anyio
 def no_waiting(monkeypatch):
     monkeypatch.setattr(link_module, "FIRST_WAIT", 0.0)
     monkeypatch.setattr(lanes_module, "FIRST_WAIT", 0.0)
+
+
+def by_a_clock_for_tests(test):
+    """Trio's, which jumps when everybody waits; nothing else is due in the meantime."""
+    clock = MockClock(autojump_threshold=0.01)
+    test = pytest.mark.parametrize("anyio_backend", [("trio", {"clock": clock})], ids=["trio"])(test)
+    return pytest.mark.usefixtures("no_regular_commits")(test)
+
+
+@pytest.fixture
+def no_regular_commits(monkeypatch):
+    monkeypatch.setattr(client_module, "COMMIT_SECONDS", 3600)
 
 
 def silent(_frame):
@@ -199,6 +214,63 @@ async def test_a_lane_that_waits_tries_with_one_batch_alone():
         await broker.has_received(Publish, 40)
         assert {request.sequence for request in broker.of(Publish)[20:]} == {0}
         full.room = 20
+
+
+class TimedFull(Full):
+    """A full topic that knows when it was asked, by the clock of the test."""
+
+    def __init__(self, retry_after_ms):
+        super().__init__(retry_after_ms=retry_after_ms)
+        self.times = []
+
+    def __call__(self, request):
+        self.times.append(anyio.current_time())
+        return super().__call__(request)
+
+    @property
+    def waits(self):
+        return [later - earlier for earlier, later in pairwise(self.times)]
+
+
+@by_a_clock_for_tests
+async def test_a_topic_that_stays_full_is_asked_less_and_less_often():
+    full = TimedFull(retry_after_ms=50)
+    async with fake_client({Publish: full}) as (_, client), anyio.create_task_group() as tasks:
+        tasks.start_soon(batch, client, b"a")
+        await anyio.sleep(GUARD - 5)
+        assert 10 < full.tries < 40
+        for number, wait in enumerate(full.waits):
+            longest = min(0.05 * 2 ** (number + 1), 1.0)
+            assert max(longest / 2, 0.05) - 0.01 <= wait <= longest + 0.1, "never before the broker said"
+        assert len({round(wait, 3) for wait in full.waits[5:]}) > 3, "and never in step with others"
+        full.room = 1
+
+
+@by_a_clock_for_tests
+async def test_after_a_success_waiting_starts_anew():
+    full = TimedFull(retry_after_ms=50)
+    async with fake_client({Publish: full}) as (_, client), anyio.create_task_group() as tasks:
+        for _ in range(2):
+            tasks.start_soon(batch, client, b"a")
+            await anyio.sleep(5)
+            full.room = 1
+            await anyio.sleep(1.5)
+            full.times.clear()
+        tasks.start_soon(batch, client, b"a")
+        await anyio.sleep(0.3)
+        assert full.waits[0] <= 0.2
+        full.room = 1
+
+
+@by_a_clock_for_tests
+async def test_a_broker_that_says_a_longer_time_is_not_asked_sooner():
+    full = TimedFull(retry_after_ms=1500)
+    async with fake_client({Publish: full}) as (_, client), anyio.create_task_group() as tasks:
+        tasks.start_soon(batch, client, b"a")
+        await anyio.sleep(GUARD - 5)
+        assert len(full.waits) > 3
+        assert all(1.49 <= wait <= 3.1 for wait in full.waits)
+        full.room = 1
 
 
 async def test_a_full_topic_survives_a_lost_connection():

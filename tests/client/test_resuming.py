@@ -350,6 +350,86 @@ async def test_a_commit_that_was_sent_again_too_early_is_sent_once_more():
         await broker.send(Committed(commit.id, commit.next))
 
 
+@asynccontextmanager
+async def commit_that_waits(broker, client):
+    """A subscription is made again, and a commit waits for its message to be delivered again; yields its errors."""
+    errors = []
+    async with (
+        client.subscribe("t", name="worker") as subscription,
+        anyio.create_task_group() as tasks,
+    ):
+        await broker.messages(0, b"0", b"1")
+        message = [await anext(subscription) for _ in range(2)][1]
+        await again(broker)
+        await client.ping()
+
+        async def commit():
+            try:
+                await subscription.commit(message)
+            except Exception as error:
+                errors.append(error)
+
+        tasks.start_soon(commit)
+        await anyio.wait_all_tasks_blocked()
+        assert broker.commits == []
+        yield errors
+
+
+def named_from_the_start(frame):
+    return Subscribed(frame.id, 77, 0, 9, 0, named=True)
+
+
+@pytest.mark.parametrize("code", [EndCode.TAKEN_OVER, EndCode.FORBIDDEN])
+async def test_a_commit_that_waits_fails_as_its_subscription_does(code):
+    async with fake_client({Subscribe: named_from_the_start}) as (broker, client):
+        async with commit_that_waits(broker, client) as errors:
+            await broker.send(SubscriptionEnded(1, code, 0, "the end"))
+            await broker.messages(5, b"of another one", subscription=9)
+        (error,) = errors
+        assert type(error) is (zaichik.TakenOver if code == EndCode.TAKEN_OVER else zaichik.SubscriptionLost)
+        assert broker.commits == []
+
+
+async def test_a_commit_that_waits_is_made_if_its_subscription_reaches_its_end():
+    """RET-4: commits are accepted after it."""
+    async with fake_client({Subscribe: named_from_the_start}) as (broker, client):
+        async with commit_that_waits(broker, client) as errors:
+            await broker.send(SubscriptionEnded(1, EndCode.UNTIL, 2, "until"))
+        assert errors == []
+        assert broker.commits == [2]
+
+
+async def test_a_commit_that_waits_fails_if_its_subscription_is_refused_another_time():
+    async with fake_client({Subscribe: named_from_the_start}) as (broker, client):
+        async with commit_that_waits(broker, client) as errors:
+            broker.answers[Subscribe] = lambda frame: refused(frame, ErrorCode.EPOCH_CHANGED)
+            await again(broker)
+        assert [type(error) for error in errors] == [zaichik.EpochChanged]
+        assert broker.commits == []
+
+
+async def test_a_commit_that_waits_ends_with_the_block_of_its_subscription():
+    async with fake_client({Subscribe: named_from_the_start}) as (broker, client), anyio.create_task_group() as tasks:
+        async with client.subscribe("t", name="worker") as subscription:
+            await broker.messages(0, b"0")
+            message = await anext(subscription)
+            await again(broker)
+            await client.ping()
+            failed = []
+
+            async def fail(call):
+                with pytest.raises(RuntimeError, match="this one has"):
+                    await call()
+                failed.append(call)
+
+            tasks.start_soon(fail, lambda: subscription.commit(message))
+            tasks.start_soon(fail, subscription.__anext__)
+            await anyio.wait_all_tasks_blocked()
+        with anyio.fail_after(GUARD):
+            while len(failed) < 2:
+                await anyio.lowlevel.checkpoint()
+
+
 async def test_a_name_that_was_forgotten_meanwhile_begins_where_everything_is_settled():
     async with (
         fake_client({Subscribe: lambda frame: Subscribed(frame.id, 77, 5, 9, 5, named=True)}) as (broker, client),

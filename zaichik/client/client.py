@@ -56,6 +56,7 @@ DEFAULT_CREDIT = 1000  # messages on their way or waiting here: enough to keep a
 DEFAULT_CREDIT_BYTES = 8 * 1024 * 1024
 DESCRIBE_PAGE = 500
 COMMIT_SECONDS = 0.1  # so that the broker soon knows what a slow program has done, whatever its credit
+SILENCE_SECONDS = 30.0  # a broker answers within milliseconds; what takes longer by far is frozen, or the network is
 RECONNECT_SECONDS = 60.0  # a broker that is started anew is there by then
 MOST_RECONNECT_SECONDS = 300.0  # half of what a broker remembers numbered batches for
 
@@ -68,6 +69,7 @@ async def connect(
     name: str = "",
     timeout: float = 5.0,
     reconnect: float = RECONNECT_SECONDS,
+    silence_timeout: float = SILENCE_SECONDS,
 ) -> AsyncIterator["Client"]:
     """A client that is connected as long as the block lasts.
 
@@ -81,18 +83,25 @@ async def connect(
         timeout: seconds the broker may take to accept a connection and to greet.
         reconnect: seconds to go on trying when the connection was lost, before everything raises `ConnectionLost`;
             0: not at all. The first connection is tried once.
+        silence_timeout: seconds after which a broker that owes an answer, and from which nothing at all is heard, is
+            taken to be frozen: the connection counts as lost, then. It must be longer than one batch takes over a slow
+            network; `math.inf`: never.
 
     Raises:
         ConnectFailed: no broker there, or none that answered in time.
         BrokerError: the broker answered that it does not serve this client, `TooManyConnections` for example.
-        ValueError: `reconnect` is not from 0 to 300, or `name` is longer than 65,535 bytes.
+        ValueError: `reconnect` is not from 0 to 300, `silence_timeout` is not above 0, or `name` is longer than 65,535
+            bytes.
     """
     if not 0 <= reconnect <= MOST_RECONNECT_SECONDS:
         raise ValueError(
             f"reconnect is 0 to {MOST_RECONNECT_SECONDS:g} seconds, not {reconnect!r}: after 600 a broker has "
             "forgotten which batches it has stored, and to send one again could store it twice"
         )
-    async with Connection.open(host, port, name, timeout, reconnect) as connection, BackgroundTasks() as tasks:
+    if not silence_timeout > 0:
+        raise ValueError(f"silence_timeout is more than 0 seconds, not {silence_timeout!r}")
+    opened = Connection.open(host, port, name, timeout, reconnect, silence_timeout)
+    async with opened as connection, BackgroundTasks() as tasks:
         lanes = Lanes(connection, tasks.group)
         client = Client(connection, lanes)
         tasks.group.start_soon(client.commit_regularly)

@@ -11,6 +11,7 @@ sent again, and whoever waits for its reply is told that the connection was lost
 """
 
 import logging
+import math
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
@@ -26,6 +27,7 @@ from zaichik.client.outcome import Lost, OnOutcome, Outcome
 from zaichik.net.background import BackgroundTasks
 from zaichik.net.socket_stream import SocketStream
 from zaichik_protocol import (
+    HEARTBEAT,
     OWNER,
     Close,
     Closed,
@@ -35,6 +37,7 @@ from zaichik_protocol import (
     Hello,
     Lagged,
     Messages,
+    Ping,
     Publish,
     Subscribe,
     SubscriptionEnded,
@@ -63,14 +66,21 @@ class Connection:
 
     welcome: Welcome
 
-    def __init__(self, address: tuple[str, int], name: str = "", timeout: float = 5.0, reconnect: float = 0.0) -> None:
+    def __init__(
+        self,
+        address: tuple[str, int],
+        name: str = "",
+        timeout: float = 5.0,
+        reconnect: float = 0.0,
+        silence: float = math.inf,
+    ) -> None:
         self.on_again: Callable[[list[Frame], bool], list[Frame]] = lambda requests, _is_new: requests
         self.on_lost: Callable[[Lost], None] = lambda _: None
         self._address = address
         self._peer = "{}:{}".format(*address)
         self._name = name or f"zaichik-python {version('zaichik')}"
         self._reconnect = reconnect
-        self._link = Link(address, self, timeout, reconnect)
+        self._link = Link(address, self, timeout, reconnect, silence)
         self._requests = 0
         self._last_subscription = 0
         self._pending: dict[int, tuple[Frame, OnOutcome]] = {}  # by the number of the request, in the order they left
@@ -84,7 +94,7 @@ class Connection:
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, host: str, port: int, name: str, timeout: float, reconnect: float = 0.0
+        cls, host: str, port: int, name: str, timeout: float, reconnect: float = 0.0, silence: float = math.inf
     ) -> AsyncIterator["Connection"]:
         """A connection that has said Hello, and says Close at the end.
 
@@ -93,8 +103,8 @@ class Connection:
             BrokerError: the broker answered that it does not serve this client, `TooManyConnections` for example.
             Unencodable: the name is longer than a Hello can tell.
         """
-        connection = cls((host, port), name, timeout, reconnect)
-        encode(Hello(connection.next_id(), client=connection._name))  # raised here, not where it is sent
+        connection = cls((host, port), name, timeout, reconnect, silence)
+        encode(connection._greeting_frame())  # raised here, not where it is sent
         peer = connection._peer
         deadline = anyio.current_time() + timeout
         try:
@@ -213,6 +223,7 @@ class Connection:
             yield inbox
         finally:
             del self._inboxes[request.id]
+            inbox.close(partial(RuntimeError, "a subscription ends with its `async with` block; this one has"))
             self._pending.pop(request.id, None)  # it was being made again
 
     # -- what comes ------------------------------------------------------------------------------------------
@@ -243,14 +254,14 @@ class Connection:
             self.welcome = outcome
             self._on_greeting = self._greeted_again
             self._link.may_reopen = self._reconnect > 0
-            self._link.open()
+            self._link.open(_idle_seconds(outcome))
 
     def _greeted_again(self, outcome: Frame | Lost) -> None:
         """Make the subscriptions again and send everything again that waits for a reply."""
         if isinstance(outcome, Welcome):
             is_new = outcome.boot != self.welcome.boot
             self.welcome = outcome
-            self._link.open()
+            self._link.open(_idle_seconds(outcome))
             logger.info("connected to %s again%s", self._peer, ", where another broker runs now" if is_new else "")
             self._send_again(is_new=is_new)
         elif isinstance(outcome, Frame):
@@ -281,10 +292,22 @@ class Connection:
     def hello(self) -> Hello:
         """What a socket begins with."""
         self._pending.pop(self._hello, None)  # a socket before this one has not lasted until the answer
-        hello = Hello(self.next_id(), features=OWNER, client=self._name)
+        hello = self._greeting_frame()
         self._pending[hello.id] = hello, self._on_greeting
         self._hello = hello.id
         return hello
+
+    def _greeting_frame(self) -> Hello:
+        return Hello(self.next_id(), features=HEARTBEAT | OWNER, client=self._name)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the broker owes a reply."""
+        return bool(self._pending)
+
+    def heartbeat(self) -> None:
+        """Send a Ping, for its own sake and for that of its answer (TIM-3)."""
+        self.post(Ping(self.next_id()), lambda _: None)
 
     def interrupted(self, reason: str) -> None:
         """What cannot be sent again safely is lost with the socket."""
@@ -335,3 +358,8 @@ class Connection:
                 await self.request(Close(self.next_id()), Closed)
             except ZaichikError:
                 logger.debug("%s went away before saying goodbye", self._peer)
+
+
+def _idle_seconds(welcome: Welcome) -> float:
+    """Silence after which the broker closes the connection; 0: never."""
+    return welcome.idle_ms / 1000 if welcome.features & HEARTBEAT else 0.0

@@ -15,12 +15,13 @@ from dataclasses import replace
 
 import anyio
 
-from zaichik.client.errors import BrokerError
+from zaichik.client.errors import BrokerError, SubscriptionLost, TakenOver
 from zaichik.client.outcome import Lost
 from zaichik_protocol import (
     OWNER,
     EndCode,
     Error,
+    ErrorCode,
     Frame,
     Lagged,
     Messages,
@@ -59,14 +60,20 @@ class Inbox:
         self._epoch = request.epoch
         self._owner = secrets.randbelow(2**64 - 1) + 1  # of its name
         self._attempts = 0  # to get it
+        self._end: SubscriptionEnded | None = None  # one that was not asked for
         self._arrived = anyio.Event()
 
     def put(self, event: Event) -> None:
         """Take an event in and wake whoever waits for it."""
-        if isinstance(event, Messages):
-            self.delivered = end_of(event)
-        elif isinstance(event, Lagged):
-            self.delivered = event.to_offset
+        match event:
+            case Messages():
+                self.delivered = end_of(event)
+            case Lagged():
+                self.delivered = event.to_offset
+            case SubscriptionEnded(code=EndCode.UNTIL):  # commits are accepted after it, up to where it stood (RET-4)
+                self.delivered = max(self.delivered, event.next)
+            case SubscriptionEnded():
+                self._end = event
         self.events.append(event)
         self._arrived.set()
 
@@ -87,9 +94,25 @@ class Inbox:
             await self._arrival()
 
     async def wait_delivered(self, offset: int) -> None:
-        """Wait until what lies below that offset, if it was taken before a loss, was delivered again."""
-        while self.delivered < offset <= self.taken and self.is_live and self.lost is None:
+        """Wait until what lies below that offset, if it was taken before a loss, was delivered again.
+
+        Raises:
+            Exception: why it never will be, in most cases a `ZaichikError`.
+        """
+        while self.delivered < offset <= self.taken:
+            if self._end is not None:
+                raise self.failure(self._end)
+            if self.lost is not None:
+                raise self.lost()
             await self._arrival()
+
+    def failure(self, end: SubscriptionEnded) -> SubscriptionLost:
+        """Returns the error for an end that was not asked for."""
+        topic, name = self._request.topic, self._request.name
+        if end.code == EndCode.TAKEN_OVER:
+            problem = f"another subscription goes on as {name!r} in {topic}: {end.text}"
+            return TakenOver(Error(end.id, ErrorCode.TAKEN_OVER, Subscribe.TYPE, "", 0, problem))
+        return SubscriptionLost(f"the subscription to {topic} was ended: {end.text}")
 
     async def _arrival(self) -> None:
         if self._arrived.is_set():

@@ -12,8 +12,8 @@ than what the new one does.
 
 A broker refuses a batch for good, which uses up its number, or for now: `TOPIC_FULL`, `NO_MEMORY`. Then those behind it
 are refused, too, as a gap, and all of them come back to the lane, which waits and tries again: with one batch first,
-and with one more each time that works. So whoever publishes to a topic that must not lose anything waits for its
-readers.
+and with one more each time that works. It waits longer each time it is refused again, up to a second. So whoever
+publishes to a topic that must not lose anything waits for its readers.
 
 A broker that does not know numbers refuses them. It is sent batches without, which are lost with their connection.
 """
@@ -41,7 +41,8 @@ logger = logging.getLogger(__name__)
 
 WINDOW = 32  # batches of a lane on their way: half as many as the broker remembers, which is enough by far
 IDLE_SECONDS = 300.0  # an id that was unused for so long is given up; the broker forgets it after twice as long
-FIRST_WAIT, LONGEST_WAIT = 0.005, 0.2  # seconds until a batch is tried again if the broker does not say, at most
+FIRST_WAIT = 0.01  # seconds until a refused batch is tried again, at most, if the broker does not say
+LONGEST_WAIT = 1.0  # where the doubling ends: a topic that stays full costs a batch a second, and no more
 
 _Sent = tuple[Publish, OnOutcome]
 _Unsent = tuple[Batch, OnOutcome]
@@ -134,7 +135,7 @@ class Lane:
         self._unsent: deque[_Unsent] = deque()
         self._doubtful: set[int] = set()  # numbers of requests that may have been stored when a socket was lost
         self._is_waiting = False
-        self._waits: Iterator[float] = backoff(FIRST_WAIT, LONGEST_WAIT)
+        self._waits: Iterator[float] | None = None  # between tries, since the last success
 
     @property
     def is_empty(self) -> bool:
@@ -197,7 +198,7 @@ class Lane:
         else:
             if isinstance(outcome, Published) and self._window < WINDOW:
                 self._window += 1
-                self._waits = backoff(FIRST_WAIT, LONGEST_WAIT)
+                self._waits = None
             on_outcome(outcome)
         if self._returned or self._unsent:
             self._send_more()
@@ -214,7 +215,8 @@ class Lane:
             case Error(retryable=True) if self._lanes.tasks is not None:
                 if not self._is_waiting:
                     self._is_waiting = True
-                    self._lanes.tasks.start_soon(self._send_later, error.retry_after_ms / 1000 or next(self._waits))
+                    self._waits = self._waits or _waits(error.retry_after_ms / 1000)
+                    self._lanes.tasks.start_soon(self._send_later, next(self._waits))
                 if self._window == WINDOW:
                     logger.info("%s: publishing waits: %s", self._topic, error.message)
                 self._window = 1
@@ -276,6 +278,12 @@ class Lane:
 def _new_producer() -> int:
     """A producer id that nobody else has: one of 2**64 - 1, for 0 means none."""
     return secrets.randbelow(2**64 - 1) + 1
+
+
+def _waits(retry_after: float) -> Iterator[float]:
+    """Seconds between tries: at first those the broker asks for, up to twice as many; then longer and longer."""
+    first = 2 * retry_after or FIRST_WAIT
+    return backoff(first, max(first, LONGEST_WAIT))
 
 
 def _sequence(sent: _Sent) -> int:

@@ -15,8 +15,11 @@ from contextlib import suppress
 from typing import Protocol
 
 import anyio
+from anyio.abc import TaskGroup
+from anyio.lowlevel import checkpoint
 
 from zaichik.client.backoff import backoff
+from zaichik.client.heartbeat import Heartbeat, Verdict
 from zaichik.net.socket_stream import Buffer, SocketStream
 from zaichik_protocol import NEED_DATA, Frame, FrameDecoder, Hello, ProtocolError, encode, encode_pieces
 
@@ -34,6 +37,13 @@ class User(Protocol):
     def take(self, frame: Frame) -> None:
         """A frame has come."""
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the broker owes a reply."""
+
+    def heartbeat(self) -> None:
+        """It is time to send something that the broker replies to."""
+
     def interrupted(self, reason: str) -> None:
         """The socket is lost, and another one is looked for."""
 
@@ -49,6 +59,7 @@ class Link:
         user: who sends and receives.
         timeout: seconds the broker may take to accept a connection and our Hello.
         reconnect: seconds to go on looking for another socket.
+        silence: seconds that the broker may be silent while it owes a reply.
 
     Attributes:
         is_open: whether frames are sent. If not, they go nowhere.
@@ -57,8 +68,11 @@ class Link:
     """
 
     _stream: SocketStream
+    _tasks: TaskGroup  # of this socket
 
-    def __init__(self, address: tuple[str, int], user: User, timeout: float, reconnect: float) -> None:
+    def __init__(
+        self, address: tuple[str, int], user: User, timeout: float, reconnect: float, silence: float = math.inf
+    ) -> None:
         self.is_open = False
         self.may_reopen = False
         self.goodbye = ""
@@ -66,6 +80,7 @@ class Link:
         self._user = user
         self._timeout = timeout
         self._reconnect = reconnect
+        self._silence = silence
         self._take_frame = user.take
         self._decoder = FrameDecoder.for_client()
         self._outbox: list[Buffer] = []
@@ -73,7 +88,7 @@ class Link:
         self._output = anyio.Event()
         self._is_idle = False  # the writer waits for output
         self._patience = anyio.CancelScope()  # ends a socket on which our Hello is not answered
-        self._reads = 0  # how often something came
+        self._reads = self._sends = 0  # how often something came, and was sent
         self._ended = ""  # why the socket is of no more use
         self._is_hopeless = False  # and no other would be, either
 
@@ -112,7 +127,8 @@ class Link:
         try:
             async with stream:
                 with anyio.move_on_after(self._timeout) as self._patience:
-                    async with anyio.create_task_group() as tasks:
+                    async with anyio.create_task_group() as self._tasks:
+                        tasks = self._tasks
                         tasks.start_soon(self._write)
                         await self._read()
                         tasks.cancel_scope.cancel()
@@ -134,11 +150,27 @@ class Link:
                 reason = str(error) or "it took too long"
         return None, reason
 
-    def open(self) -> None:
-        """The Hello was accepted: frames are sent from now on."""
+    def open(self, idle: float = 0.0) -> None:
+        """The Hello was accepted: frames are sent from now on, and something at least every third of `idle` seconds."""
         self.is_open = True
         self._patience.deadline = math.inf
         self._output.set()
+        heartbeat = Heartbeat(idle, self._silence, anyio.current_time())
+        if heartbeat.interval < math.inf:
+            self._tasks.start_soon(self._watch, heartbeat, self._tasks.cancel_scope)
+
+    async def _watch(self, heartbeat: Heartbeat, socket: anyio.CancelScope) -> None:
+        """Keep the heartbeat, and end the socket if the broker is silent for too long: the one timer there is."""
+        while True:
+            await anyio.sleep(heartbeat.interval)
+            await checkpoint()  # what has come is read first
+            user, now = self._user, anyio.current_time()
+            match heartbeat.check(now, self._sends, self._reads, is_waiting=user.is_waiting):
+                case Verdict.PING:
+                    user.heartbeat()
+                case Verdict.LOST:
+                    self.end(f"it owed a reply and was silent for {self._silence:g} s", hopeless=False)
+                    socket.cancel()
 
     def end(self, reason: str, *, hopeless: bool) -> None:
         """End this socket; the first reason is the one that counts."""
@@ -170,6 +202,7 @@ class Link:
         if self._is_idle and not self._outbox:
             with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # the reader will hear of it
                 pieces = self._stream.send_pieces_nowait(pieces)
+                self._sends += 1
         if pieces:  # else the socket has taken all of it
             self._outbox.extend(pieces)
             self._output.set()
@@ -198,6 +231,7 @@ class Link:
                         self.make_calls()
                     frames, self._outbox = self._outbox, []
                     await self._stream.send(b"".join(frames))
+                    self._sends += 1
                 self._output = anyio.Event()
                 self._is_idle = True
                 await self._output.wait()

@@ -25,7 +25,7 @@ import anyio.lowlevel
 
 import zaichik_protocol as wire
 from zaichik.client.connection import Connection
-from zaichik.client.errors import NoSuchSubscription, NotInFlight, SubscriptionLost, TakenOver
+from zaichik.client.errors import NoSuchSubscription, NotInFlight
 from zaichik.client.inbox import Inbox, end_of
 from zaichik.client.messages import Lagged, Message, messages_of
 
@@ -129,11 +129,8 @@ class Subscription(Generic[Item]):
         match event:
             case wire.SubscriptionEnded(code=wire.EndCode.UNTIL):  # it stays in the inbox, for all loops to see
                 raise StopAsyncIteration
-            case wire.SubscriptionEnded(code=wire.EndCode.TAKEN_OVER):
-                problem = f"another subscription goes on as {self.name!r} in {self.topic}: {event.text}"
-                raise TakenOver(wire.Error(self._id, wire.ErrorCode.TAKEN_OVER, wire.Subscribe.TYPE, "", 0, problem))
             case wire.SubscriptionEnded():
-                raise SubscriptionLost(f"the subscription to {self.topic} was ended: {event.text}")
+                raise self._inbox.failure(event)
             case wire.Messages():
                 self._inbox.events.popleft()
                 self._take_messages(event)
@@ -170,6 +167,8 @@ class Subscription(Generic[Item]):
 
         Raises:
             NotInFlight: it was not delivered yet.
+            SubscriptionLost, EpochChanged: after a lost connection the subscription has ended, or was refused, before
+                the message was delivered again.
             ValueError: it is another topic's.
         """
         if message.topic != self.topic:
