@@ -35,6 +35,7 @@ examples:
 files:
   FOLDER/topic=orders/day=2026-01-31/EPOCH-START-END.parquet
   with the columns offset, timestamp, key and payload
+  A topic's name that is too long for a folder is cut there; the files' metadata has all of it (zaichik.topic).
 """
 
 MISSING = 3  # the exit code

@@ -4,8 +4,7 @@
 
 is what was accepted on that day (UTC) of the topic `orders` with that epoch: the offsets 1000 up to, not including,
 2500. The columns are offset, timestamp, key and payload; topic and day are in the path, where Spark, DuckDB, Polars and
-pandas look for them.
-Of a topic's name, letters that no folder may have, or that are not ASCII, are written as %2F or %C3%BC.
+pandas look for them. How a topic's name becomes a folder's is in `folders.py`.
 
 * A file appears under its name when it is complete, never before. Until then it is hidden (it begins with a dot).
 * So the names are the state. Whoever goes on with a recording begins where they end: whatever happened to the one
@@ -20,13 +19,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from zaichik.client.errors import ZaichikError
 from zaichik.recording.columns import COLUMNS
+from zaichik.recording.folders import TOPIC_KEY, folder_of
 from zaichik_protocol import Messages
 
 SCHEMA = pa.schema(
@@ -77,7 +76,8 @@ class Recording:
     """
 
     def __init__(self, root: Path, topic: str) -> None:
-        self.folder = root / f"topic={quote(topic, safe='')}"
+        self.folder = root / folder_of(topic)
+        self._topic = topic
         self._file: _File | None = None
 
     @classmethod
@@ -124,7 +124,7 @@ class Recording:
             if self._file is not None and not self._file.goes_on_with(epoch, day, frame.base):
                 self.flush()
             # Ours again when it has taken the frame. One that was interrupted may have half of it: it must not appear.
-            file, self._file = self._file or _File(self.folder, epoch, day, frame.base), None
+            file, self._file = self._file or _File(self.folder, self._topic, epoch, day, frame.base), None
             file.add(frame)
             self._file = file
 
@@ -138,7 +138,7 @@ class Recording:
 class _File:
     """A file that is being written."""
 
-    def __init__(self, folder: Path, epoch: int, day: int, start: int) -> None:
+    def __init__(self, folder: Path, topic: str, epoch: int, day: int, start: int) -> None:
         date = datetime.fromtimestamp(day * DAY_US // 1_000_000, UTC).date()
         self._folder = folder / f"day={date.isoformat()}"
         self._folder.mkdir(exist_ok=True)
@@ -147,7 +147,8 @@ class _File:
         self._frames: list[Messages] = []
         self._waiting = 0  # messages in those
         self._path = self._folder / _UNFINISHED
-        self._writer = pq.ParquetWriter(self._path, SCHEMA, compression="zstd")
+        self._schema = SCHEMA.with_metadata({TOPIC_KEY: topic.encode()})
+        self._writer = pq.ParquetWriter(self._path, self._schema, compression="zstd")
 
     def goes_on_with(self, epoch: int, day: int, offset: int) -> bool:
         """Whether that is the next message of this file; else another file begins."""
@@ -165,7 +166,7 @@ class _File:
 
     def _write(self) -> None:
         columns = [COLUMNS[name](self._frames) for name in SCHEMA.names]
-        self._writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=SCHEMA))
+        self._writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=self._schema))
         self._frames, self._waiting = [], 0
 
     def finish(self) -> None:
