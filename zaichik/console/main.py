@@ -43,10 +43,13 @@ commands:
 {commands}
 
 examples:
-  zaichik serve                       # a broker at 127.0.0.1:8889
-  zaichik publish greetings hello     # elsewhere: send it a message
-  zaichik subscribe greetings         # and read what comes
-  zaichik publish --help              # more about one command
+  zaichik serve                            # a broker at 127.0.0.1:8889
+  zaichik subscribe greetings              # in a second terminal: print what comes, until Ctrl-C
+  zaichik publish greetings hello          # in a third one: the second prints hello
+  zaichik create orders --retention 1h     # a topic that keeps its messages for later readers
+  zaichik publish orders "two apples"
+  zaichik subscribe orders                 # prints two apples
+  zaichik publish --help                   # more about one command
 
 environment:
   ZAICHIK_CONNECT   the broker's HOST:PORT where --connect is not given

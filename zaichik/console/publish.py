@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from zaichik.client.client import Client
+from zaichik.client.errors import ZaichikError
 from zaichik.client.producer import Producer
 from zaichik.console import address, screen
 from zaichik.console.failure import Failure
@@ -24,19 +25,29 @@ input is a message, empty ones too, without its line end. A message may have a k
 taken from each message. A topic with a compaction window keeps only the first message of a key in each window.
 If the connection is lost, it is made again, and what the broker has not confirmed is sent again; it stores nothing
 twice. A topic that was created with --overflow reject makes the publisher wait for its readers.
+
+A topic made in this way keeps nothing for later readers, unless the broker was started with another default:
+subscribe first, or create the topic with --retention before anything is published to it.
 """
 
 EPILOG = """\
 examples:
+  zaichik create greetings --retention 1h            # a topic that keeps messages for later readers
   zaichik publish greetings hello "good morning"
-  zaichik publish prices --key EURUSD 1.0874
-  tail -f access.log | zaichik publish log           # each line leaves at once
+  zaichik publish greetings --key alice "how are you?"
+  zaichik publish greetings -- --looks-like-an-option
+  zaichik subscribe greetings                        # all four of them
+  tail -f access.log | zaichik publish log           # each line is sent at once, to those who are subscribed
   zaichik publish log --file access.log --key-regex '^(\\S+)'
   zaichik publish orders --file orders.jsonl --key-json customer
-  zaichik publish greetings -- --looks-like-an-option
 
 With --key-regex or --key-json a message in which no key is found is published without one.
 """
+
+LOST = (
+    "nobody is subscribed to {}, and it keeps nothing for later readers (retention 0): this is lost. Subscribe first, "
+    "or create a topic that keeps messages before anything is published to it: zaichik create NAME --retention 1h"
+)
 
 KeyOf = Callable[[bytes, int], bytes | None]  # the key of a payload; the number is that of its line, for errors
 
@@ -99,7 +110,22 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
                 tally.show(as_json=False)
             raise
         tally.show(as_json=arguments.json)
+        if tally.producer.stored and await _is_lost(client, arguments.topic):
+            screen.remark(LOST.format(arguments.topic), "yellow")
     return 0
+
+
+async def _is_lost(client: Client, topic: str) -> bool:
+    """Whether nobody can read what was just published: no retention, no subscription, no name that needs it (RET-1)."""
+    try:
+        states = await client.topics(topic)
+    except ZaichikError:  # everything is published: to find out no more is no failure
+        return False
+    return any(
+        not (state["settings"]["retention_ttl_ms"] or state["subscriptions"] or state["needed"] < state["next_offset"])
+        for state in states
+        if state["name"] == topic
+    )
 
 
 class _Tally:

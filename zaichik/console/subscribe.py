@@ -28,9 +28,11 @@ and payload are strings, or {"base64": "..."} if they are not UTF-8.
 
 EPILOG = """\
 examples:
+  zaichik create orders --retention 1h               # a topic that keeps messages for later readers
+  zaichik publish orders one two three
   zaichik subscribe orders                           # all there is, then all that comes
   zaichik subscribe orders --from latest             # only what comes
-  zaichik subscribe orders --from 1000 --until 2000  # these offsets, then end
+  zaichik subscribe orders --from 1 --until 3        # these offsets, then end
   zaichik subscribe orders --from 2026-01-31T08:00   # accepted since then, local time
   zaichik subscribe orders --count 1 --json | jq .payload
   zaichik subscribe orders --events                  # also tell when messages were gone
