@@ -2,7 +2,8 @@
 
 import argparse
 import os
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from ipaddress import ip_address
 from typing import NamedTuple
 
@@ -40,7 +41,15 @@ def address(text: str) -> Address:
     is_bracketed = host.startswith("[") and host.endswith("]")
     if not host or not colon or (":" in host and not is_bracketed):
         raise argparse.ArgumentTypeError(f"{text!r} is no address; write HOST:PORT, such as {DEFAULT}")
+    try:
+        host.encode("idna")
+    except UnicodeError:  # a label of more than 63 letters, or none, or letters that none may have
+        raise _no_host(host) from None
     return Address(host[1:-1] if is_bracketed else host, port(number))
+
+
+def _no_host(host: str) -> argparse.ArgumentTypeError:
+    return argparse.ArgumentTypeError(f"{host!r} is no host's name")
 
 
 def port(text: str) -> int:
@@ -83,8 +92,20 @@ def _patience(text: str) -> float:
     return seconds
 
 
-def connected(arguments: argparse.Namespace, command: str) -> AbstractAsyncContextManager[Client]:
-    """A client at the address of `--connect`, under the name of the command. It reconnects if that is an option."""
+@asynccontextmanager
+async def connected(arguments: argparse.Namespace, command: str) -> AsyncIterator[Client]:
+    """A client at the address of `--connect`, under the name of the command. It reconnects if that is an option.
+
+    Raises:
+        argparse.ArgumentTypeError: no host can have that name.
+    """
     host, port_number = arguments.connect
     reconnect: float = getattr(arguments, "reconnect", 0.0)
-    return connect(host, port_number, name=f"zaichik {command}", reconnect=reconnect)
+    async with AsyncExitStack() as stack:
+        try:
+            client = await stack.enter_async_context(
+                connect(host, port_number, name=f"zaichik {command}", reconnect=reconnect)
+            )
+        except UnicodeError:  # anyio's rules for letters that are not ASCII are those of today, Python's of 2003
+            raise _no_host(host) from None
+        yield client

@@ -5,6 +5,7 @@ import argparse
 from rich.console import Console
 
 from zaichik.console import address, screen, topic_settings
+from zaichik.escapes import shown
 from zaichik_protocol import Overflow
 
 DESCRIPTION = """\
@@ -48,5 +49,5 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
         )
     else:
         verb = "created" if topic.created else "exists with these settings"
-        screen.print_rows(console, f"{topic.name}: {verb}", topic_settings.rows(topic.settings))
+        screen.print_rows(console, f"{shown(topic.name)}: {verb}", topic_settings.rows(topic.settings))
     return 0

@@ -11,6 +11,7 @@ from zaichik.console import address, limits, screen, topic_settings
 from zaichik.console.failure import Failure
 from zaichik.console.quantities import show_size
 from zaichik.console.topics import imbalance
+from zaichik.escapes import harmless, shown
 
 DESCRIPTION = """\
 Without TOPIC: the broker's state and limits, and why connections have ended. With TOPIC: its settings, where all its
@@ -48,7 +49,7 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
             topics = [state for state in await client.topics(wanted) if state["name"] == wanted]
             readers = [state for state in await client.subscriptions(f"{wanted}#") if state["topic"] == wanted]
     if wanted is not None and not topics:
-        raise Failure(f"there is no topic {wanted}; see: zaichik topics")
+        raise Failure(f"there is no topic {shown(wanted)}; see: zaichik topics")
     if arguments.json:
         screen.print_json(broker if wanted is None else {"topic": topics[0], "subscriptions": readers})
     elif wanted is None:
@@ -98,7 +99,7 @@ def _show_topic(console: Console, state: dict[str, Any], *, away: int) -> None:
         ("open windows", f"{n['open_windows']}, forgotten {n['forgotten_windows']}"),
         ("subscriptions", n["subscriptions"] + (f", and {away:,} whose reader is away" if away else "")),
     ]
-    screen.print_rows(console, f"topic {state['name']}", pairs + topic_settings.rows(state["settings"]))
+    screen.print_rows(console, f"topic {shown(state['name'])}", pairs + topic_settings.rows(state["settings"]))
     _show_imbalance(console, state)
 
 
@@ -116,8 +117,8 @@ def _show_subscription(console: Console, state: dict[str, Any]) -> None:
         ),
     ]
     if state["session"]:
-        pairs.insert(0, ("session", _printable(state["session"])))
-    who = _printable(state["client"]) or "a client without a name"
+        pairs.insert(0, ("session", shown(state["session"])))
+    who = shown(state["client"]) or "a client without a name"
     title = f"subscription {state['id']} of connection {state['connection']}: {who}"
     screen.print_rows(console, title, pairs)
     _show_imbalance(console, state)
@@ -130,17 +131,12 @@ def _show_away(console: Console, state: dict[str, Any]) -> None:
         ("comes again", f"{state['delivered']:,}, delivered before and not settled"),
         ("ahead", state["ahead"]),
     ]
-    screen.print_rows(console, f"subscription {_printable(state['session'])}", pairs)
+    screen.print_rows(console, f"subscription {shown(state['session'])}", pairs)
 
 
 def _show_imbalance(console: Console, state: dict[str, Any]) -> None:
     if sentence := imbalance(state):
-        console.print(Text(f"!! {sentence}", "bold red"), soft_wrap=True)
-
-
-def _printable(name: str) -> str:
-    """A name that a client has chosen: what it says is shown, what it would do to a terminal is not."""
-    return "".join(letter if letter.isprintable() else "?" for letter in name)
+        console.print(Text(f"!! {harmless(sentence)}", "bold red"), soft_wrap=True)
 
 
 def _time(microseconds: int) -> str:

@@ -15,6 +15,7 @@ from zaichik.console import screen
 from zaichik.console.dissection import Field, dissect
 from zaichik.console.failure import Failure
 from zaichik.console.lines import everything
+from zaichik.escapes import harmless, shown
 
 DESCRIPTION = """\
 Explain bytes of the wire protocol: every field of every frame, where it lies, its value and its meaning. A frame
@@ -121,7 +122,7 @@ def _lines(fields: list[Field]) -> Iterator[str]:
 
 def _cells(field: Field) -> tuple[str, ...]:
     if field.problem:
-        value, meaning = "!!", field.problem
+        value, meaning = "!!", harmless(field.problem)
     else:
         value, meaning = _value(field.value), field.meaning
     return str(field.offset), _hex(field.data), field.name, value, meaning
@@ -136,13 +137,13 @@ def _value(value: Any) -> str:
     plain = _plain(value)
     match plain:
         case str():
-            text = repr(plain)
+            text = f"'{shown(plain)}'"
         case {"base64": str()}:
             text = "bytes that are not UTF-8"
         case [dict(), *_]:  # settings
             text = str([tuple(item.values()) for item in plain])
         case _:
-            text = str(plain)
+            text = harmless(str(plain))
     return text if len(text) <= SHOWN_VALUE else f"{text[: SHOWN_VALUE - 1]}…"
 
 

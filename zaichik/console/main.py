@@ -14,6 +14,8 @@ from importlib.metadata import version
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, NoReturn, Protocol, cast
 
+from zaichik.escapes import harmless
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -98,7 +100,7 @@ class OneLineParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Exit for wrong usage."""
-        self.exit(2, f"zaichik: {message} (see: {self.prog} --help)\n")
+        self.exit(2, f"zaichik: {harmless(message)} (see: {self.prog} --help)\n")
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -18,6 +18,7 @@ from zaichik.client.producer import Producer
 from zaichik.console import address, screen
 from zaichik.console.failure import Failure
 from zaichik.console.lines import Lines, reading
+from zaichik.escapes import shown
 
 DESCRIPTION = """\
 Send messages to a topic, which is made if it is not there. Without MESSAGE every line of the file or of standard
@@ -111,7 +112,7 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
             raise
         tally.show(as_json=arguments.json)
         if tally.producer.stored and await _is_lost(client, arguments.topic):
-            screen.remark(LOST.format(arguments.topic), "yellow")
+            screen.remark(LOST.format(shown(arguments.topic)), "yellow")
     return 0
 
 
@@ -162,7 +163,7 @@ class _Tally:
             return
         unknown = self.sent - self.confirmed
         screen.remark(
-            f"{self.topic}: published {self.confirmed:,} = stored {stored:,} + compacted {compacted:,}"
+            f"{shown(self.topic)}: published {self.confirmed:,} = stored {stored:,} + compacted {compacted:,}"
             f" in {seconds:.3g} s ({rate:,.0f} messages/s)" + (f"; {unknown:,} more not confirmed" * bool(unknown))
         )
 

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
+from rich.text import Text
 
 from zaichik.console import address, screen
 from zaichik.console.failure import Failure
+from zaichik.escapes import harmless, shown
 
 if TYPE_CHECKING:
     from zaichik.recording.recorder import Progress
@@ -97,7 +99,7 @@ def _bar(topic: str) -> Iterator[Callable[["Progress"], None]]:
     """A bar on a terminal; elsewhere nothing."""
     console = screen.on_stderr()
     bar = Bar(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("messages"),
@@ -105,7 +107,7 @@ def _bar(topic: str) -> Iterator[Callable[["Progress"], None]]:
         console=console,
         disable=not console.is_terminal or console.is_dumb_terminal,
     )
-    task = bar.add_task(topic, total=None)
+    task = bar.add_task(shown(topic), total=None)
 
     def tell(progress: "Progress") -> None:
         total = None if progress.end is None else progress.end - progress.start
@@ -116,14 +118,16 @@ def _bar(topic: str) -> Iterator[Callable[["Progress"], None]]:
 
 
 def _summarise(progress: "Progress", arguments: argparse.Namespace, console: Console) -> None:
-    topic, recorded, missing = progress.topic, progress.recorded, progress.missing
+    topic, recorded, missing = shown(progress.topic), progress.recorded, progress.missing
     if arguments.json:
         names = ("topic", "epoch", "start", "next", "recorded", "missing")
         screen.print_json({name: getattr(progress, name) for name in names})
     elif recorded:
         offsets = f"offsets {progress.next - recorded - missing:,} to {progress.next - 1:,}"
-        console.print(f"{topic}: {recorded:,} messages recorded into {arguments.into} ({offsets})", soft_wrap=True)
+        sentence = f"{topic}: {recorded:,} messages recorded into {arguments.into} ({offsets})"
+        console.print(Text(harmless(sentence)), soft_wrap=True)
     else:
-        console.print(f"{topic}: nothing new; {arguments.into} reaches to offset {progress.next:,}", soft_wrap=True)
+        sentence = f"{topic}: nothing new; {arguments.into} reaches to offset {progress.next:,}"
+        console.print(Text(harmless(sentence)), soft_wrap=True)
     if missing:
         screen.remark(f"{topic}: {missing:,} messages are missing: the broker no longer had them", "yellow")

@@ -4,7 +4,6 @@ Results go to standard output, everything about them (progress, summaries, warni
 that a pipe never carries both.
 """
 
-import json
 import logging
 import os
 import stat
@@ -20,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from zaichik.console import quantities
+from zaichik.escapes import LogFormatter, harmless, json_line
 from zaichik_protocol import Overflow
 
 PLAIN_WIDTH = 1000  # where nobody looks at the lines, a table is as wide as it likes
@@ -50,19 +50,19 @@ def on_stderr() -> Console:
 def complain(sentence: str) -> None:
     """Say what went wrong."""
     console = on_stderr()
-    console.print(Text.assemble(("zaichik: ", "bold red"), sentence), soft_wrap=not console.is_terminal)
+    console.print(Text.assemble(("zaichik: ", "bold red"), harmless(sentence)), soft_wrap=not console.is_terminal)
 
 
 def remark(sentence: str, style: str = "dim") -> None:
     """Say something beside the results."""
     console = on_stderr()
-    console.print(Text(sentence, style), soft_wrap=not console.is_terminal)
+    console.print(Text(harmless(sentence), style), soft_wrap=not console.is_terminal)
 
 
 def print_json(value: Any) -> None:
     """A value as one line of JSON, at once, also into a pipe."""
     is_unicode = (sys.stdout.encoding or "").lower().startswith("utf")
-    sys.stdout.write(json.dumps(value, ensure_ascii=not is_unicode) + "\n")
+    sys.stdout.write(json_line(value, ascii_only=not is_unicode) + "\n")
     sys.stdout.flush()
 
 
@@ -96,13 +96,13 @@ def print_table(console: Console, table: Table) -> None:
     wide = Console(file=console.file, width=PLAIN_WIDTH, highlight=False)
     with wide.capture() as captured:
         wide.print(table)
-    for line in captured.get().splitlines():
+    for line in captured.get().removesuffix("\n").split("\n"):
         console.print(Text(line.rstrip()), soft_wrap=True)
 
 
 def print_rows(console: Console, title: str, pairs: list[Row]) -> None:
     """A heading, and below it names and values."""
-    console.print(Text(title, "bold"), soft_wrap=True)
+    console.print(Text(harmless(title), "bold"), soft_wrap=True)
     print_table(console, rows(pairs))
 
 
@@ -112,7 +112,7 @@ def rows(pairs: list[Row]) -> Table:
     table.add_column(style="cyan", no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in pairs:
-        table.add_row(name, Text(number(value)))
+        table.add_row(name, Text(harmless(number(value))))
     return table
 
 
@@ -157,12 +157,13 @@ def logging_to_stderr(level: int = logging.WARNING) -> Iterator[None]:
     handler: logging.Handler
     if level >= logging.WARNING:
         handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(logging.Formatter("zaichik: %(message)s"))
+        handler.setFormatter(LogFormatter("zaichik: %(message)s"))
     elif sys.stderr.isatty():
         handler = RichHandler(console=on_stderr(), show_path=False, omit_repeated_times=False, log_time_format="%X")
+        handler.setFormatter(LogFormatter())
     else:
         handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+        handler.setFormatter(LogFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logger = logging.getLogger("zaichik")
     before = logger.handlers, logger.level
     client = logging.getLogger("zaichik.client")

@@ -20,6 +20,7 @@ from rich.text import Text
 from zaichik.client.errors import ZaichikError
 from zaichik.console import address, quantities, screen
 from zaichik.console.failure import Failure
+from zaichik.escapes import harmless, shown
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -258,22 +259,22 @@ def _show(console: Console, one: "Statistics", most_lost: float) -> None:
     from zaichik.spark.advice import caveat, sentence
     from zaichik.spark.report import ACCOUNT_COLUMNS, HOT_KEY_COLUMNS, WHAT_IF_COLUMNS
 
-    _show_table(console, f"topic {one.topic}: the policy that ran", ACCOUNT_COLUMNS, [one.account])
+    _show_table(console, f"topic {shown(one.topic)}: the policy that ran", ACCOUNT_COLUMNS, [one.account])
     if one.hot_keys:
         _show_table(console, "hot keys", HOT_KEY_COLUMNS, one.hot_keys)
     _show_table(console, "other windows", WHAT_IF_COLUMNS, one.what_if)
-    console.print(Text(sentence(one, most_lost), "bold"), soft_wrap=not console.is_terminal)
+    console.print(Text(harmless(sentence(one, most_lost)), "bold"), soft_wrap=not console.is_terminal)
     console.print()
     if one.missing:
         screen.remark(caveat(one), "yellow")
 
 
 def _show_table(console: Console, title: str, columns: "Columns", rows: list[dict[str, object]]) -> None:
-    console.print(Text(title, "bold"), soft_wrap=True)
+    console.print(Text(harmless(title), "bold"), soft_wrap=True)
     table = Table(header_style="bold", box=None, pad_edge=False)
     for number, (name, _) in enumerate(columns):
         table.add_column(name, justify="right" if number else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(Text(show(row)) for _, show in columns))
+        table.add_row(*(Text(harmless(show(row))) for _, show in columns))
     screen.print_table(console, table)
     console.print()

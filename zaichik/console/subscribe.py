@@ -16,14 +16,15 @@ from zaichik.client.messages import Lagged, Message, StartAt, start_written
 from zaichik.client.subscription import Subscription
 from zaichik.console import address, quantities, screen
 from zaichik.console.quantities import positive
+from zaichik.escapes import shown
 from zaichik.net.background import BackgroundTasks
 
 DESCRIPTION = """\
 Print a topic's messages, first what retention has kept, then what comes, until Ctrl-C. On a terminal each line
-begins with offset, time and key, and control characters are shown as escapes; into a pipe or file goes only the
-payload. Bytes that are not UTF-8 are shown as \\xff. Where it matters which messages were there exactly, use
---json: one object a line with topic, offset, timestamp (seconds since 1970), key (null: none) and payload; key
-and payload are strings, or {"base64": "..."} if they are not UTF-8.
+begins with offset, time and key, and what is invisible or no character is escaped, line ends included: \\n, \\x1b,
+\\u2028 (a backslash is \\\\). A pipe or file gets the payload alone, as it is, except that bytes which are not UTF-8
+become \\xff. For an exact record use --json: one object a line with topic, offset, timestamp (seconds since 1970),
+key (null: none) and payload; key and payload are strings, or {"base64": "..."} if they are not UTF-8.
 """
 
 EPILOG = """\
@@ -53,9 +54,6 @@ reader with a name for a minute after it is gone. What it was sent and has not h
 CREDIT_BYTES = 512 * 1024
 CREDIT = 1000
 
-# Of other people's messages only tabs and line ends may reach a terminal as they are.
-_ESCAPES = {code: f"\\x{code:02x}" for code in (*range(0x20), 0x7F, *range(0x80, 0xA0)) if chr(code) not in "\t\n"}
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `zaichik subscribe`."""
@@ -75,7 +73,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--forget", action="store_true", help="only have the broker forget the position of --name")
     parser.add_argument("--events", action="store_true", help="also tell of messages that were gone")
     parser.add_argument("--json", action="store_true", help="print one JSON object a line")
-    parser.add_argument("-v", "--verbose", action="store_true", help="offset, time and key also into a pipe")
+    parser.add_argument(
+        "-v", "--verbose", action="store_true", help="such lines, with offset, time and key, also into a pipe"
+    )
     parser.add_argument(
         "--credit", metavar="N", type=positive, default=CREDIT, help="messages in flight at most (default: %(default)s)"
     )
@@ -111,8 +111,8 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
         ) as subscription,
     ):
         if console.is_terminal and not arguments.json:
-            again = f" again as {arguments.name}" * subscription.resumed
-            screen.remark(f"{subscription.topic}: from offset {subscription.start:,}{again}; Ctrl-C ends")
+            again = f" again as {shown(arguments.name)}" * subscription.resumed
+            screen.remark(f"{shown(subscription.topic)}: from offset {subscription.start:,}{again}; Ctrl-C ends")
         try:
             with quiet, anyio.CancelScope() as scope:
                 async with BackgroundTasks() as background:
@@ -120,7 +120,9 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
                     await _print_all(subscription, arguments, _printer(arguments, console), seen)
         except anyio.get_cancelled_exc_class():
             lag = f", {subscription.lagged:,} were gone" if subscription.lagged else ""
-            screen.remark(f"{arguments.topic}: {seen.count:,} messages{lag}, {time.perf_counter() - began:.3g} s")
+            screen.remark(
+                f"{shown(arguments.topic)}: {seen.count:,} messages{lag}, {time.perf_counter() - began:.3g} s"
+            )
             raise
     return 0
 
@@ -134,7 +136,7 @@ async def _forget(arguments: argparse.Namespace) -> int:
     ):
         await subscription.forget()
     what = "is forgotten" if subscription.resumed else "was not known"
-    screen.remark(f"{arguments.topic}: the position of {arguments.name} {what}")
+    screen.remark(f"{shown(arguments.topic)}: the position of {shown(arguments.name)} {what}")
     return 0
 
 
@@ -173,9 +175,9 @@ def _printer(arguments: argparse.Namespace, console: Console) -> Callable[[Messa
     if arguments.json:
         return _print_json
     if console.is_terminal:
-        return lambda message: console.print(_line(message, escape=True), soft_wrap=True)
+        return lambda message: console.print(_line(message), soft_wrap=True)
     if arguments.verbose:
-        return lambda message: _write(_line(message, escape=False).plain)
+        return lambda message: _write(_line(message).plain)
     return lambda message: _write(message.payload.decode("utf-8", "backslashreplace"))
 
 
@@ -198,11 +200,9 @@ def _write(line: str) -> None:
     sys.stdout.flush()
 
 
-def _line(message: Message, *, escape: bool) -> Text:
+def _line(message: Message) -> Text:
     """Offset, time and key in faint letters, then the payload."""
-    payload, key = (part.decode("utf-8", "backslashreplace") for part in (message.payload, message.key or b""))
-    if escape:
-        payload, key = payload.translate(_ESCAPES), key.translate(_ESCAPES)
+    payload, key = shown(message.payload), shown(message.key or b"")
     moment = datetime.fromtimestamp(message.timestamp).astimezone()
     prefix = f"{message.offset:>8}  {moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03}  "
     return Text.assemble((prefix, "dim"), (f"{key}  " if key else "", "cyan"), payload)

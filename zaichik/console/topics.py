@@ -3,12 +3,14 @@
 import argparse
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from zaichik.console import address, screen
 from zaichik.console.quantities import show_duration, show_size
+from zaichik.escapes import harmless, shown
 
 DESCRIPTION = """\
 List the topics: how many messages each holds now and what became of all the others. Every message published
@@ -46,9 +48,9 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
     elif topics:
         _show(console, topics)
         for sentence in filter(None, map(imbalance, topics)):
-            console.print(Text(f"!! {sentence}", "bold red"), soft_wrap=True)
+            console.print(Text(f"!! {harmless(sentence)}", "bold red"), soft_wrap=True)
     else:
-        screen.remark(f"no topic begins with {arguments.prefix}" if arguments.prefix else "no topics yet")
+        screen.remark(f"no topic begins with {shown(arguments.prefix)}" if arguments.prefix else "no topics yet")
     return 0
 
 
@@ -73,7 +75,7 @@ def _row(topic: dict[str, Any]) -> dict[str, str]:
     settings = topic["settings"]
     window_ms = settings["compaction_window_ms"]
     return {
-        "topic": topic["name"],
+        "topic": shown(topic["name"]),
         "messages": screen.number(topic["resident"]),
         "next": screen.number(topic["next_offset"]),
         "published": screen.number(topic["published"]),
@@ -93,7 +95,7 @@ def _that_fit(rows: list[dict[str, str]], width: int) -> list[str]:
     A long topic's name is folded before that, down to `NAME_WIDTH`.
     """
     shown = list(rows[0])
-    widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in shown}
+    widths = {name: max(len(name), *(cell_len(row[name]) for row in rows)) for name in shown}
     widths["topic"] = min(widths["topic"], NAME_WIDTH)
     for name in FIRST_TO_GO:
         if sum(widths[name] + GAP for name in shown) - GAP <= width:
@@ -105,4 +107,4 @@ def _that_fit(rows: list[dict[str, str]], width: int) -> list[str]:
 def imbalance(state: dict[str, Any]) -> str:
     """What does not add up in the state of a topic or subscription; "" if all does."""
     wrong = [f"{law} = {rest}, not 0" for law, rest in state["left_over"].items() if rest]
-    return f"{state['name']} does not add up, which is a bug of the broker: {'; '.join(wrong)}" if wrong else ""
+    return f"{shown(state['name'])} does not add up, which is a bug of the broker: {'; '.join(wrong)}" if wrong else ""
