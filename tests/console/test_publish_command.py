@@ -104,12 +104,6 @@ def test_of_arguments_that_cannot_all_be_sent_none_is(zaichik, topic):
     assert result.err.startswith("zaichik: message 2 is not JSON: ")
 
 
-def test_a_value_that_no_frame_can_carry_is_a_sentence(zaichik):
-    result = zaichik("create", "t", "--capacity", "99999999999999999999")
-    assert (result.code, result.err.count("\n")) == (1, 1)
-    assert result.err.startswith("zaichik: CreateTopic cannot be encoded")
-
-
 def test_a_line_that_is_too_long_is_named(zaichik, topic, tmp_path):
     path = tmp_path / "lines"
     path.write_bytes(b"short\n" + b"x" * 2_000_000)

@@ -8,11 +8,10 @@ import pytest
 from embedded import embedded_broker
 
 from zaichik.console import learn_screen, screen
-from zaichik.console.main import main
 from zaichik.escapes import harmless
 from zaichik.learn.story import Section
 
-# Legal in a name, which has no control characters: ends of lines, controls of direction, nothing to see, a leading mark.
+# Legal in a name, which has no control characters: ends of lines, bidirectional controls, invisible ones, a mark.
 NAME = "\u0338a\u2028b\u2029c\u202ed\u200be\ufefff\u2066g\U000e0041h\\n[red]\u3164"
 NASTY = NAME + "\x1b[2J\x07\r\n\t\x7f\x9b\x85\0"
 HELD = {"Cc", "Cf", "Zl", "Zp", "Cs", "Co", "Cn"}
@@ -112,9 +111,11 @@ def test_a_terminal_is_not_moved(on_terminal, broker, words):
 
 def test_on_a_terminal_a_message_is_one_line(on_terminal, broker):
     broker.create("lines")
-    broker.publish("lines", [("a\nb", b"one\n       1  2026-01-31 08:00:00.000  forged"), (None, "e\u0301 👩\u200d🚀".encode())])
+    broker.publish(
+        "lines", [("a\nb", b"one\n       1  2026-01-31 08:00:00.000  forged"), (None, "e\u0301 👩\u200d🚀".encode())]
+    )
     _, text = on_terminal("subscribe", "lines", "--count", "2", ZAICHIK_CONNECT=broker.address, COLUMNS="200")
-    head, first, second = text.splitlines()
+    _head, first, second = text.splitlines()
     assert "a\\nb" in first
     assert "one\\n       1" in first
     assert second.endswith("e\u0301 👩\u200d🚀")

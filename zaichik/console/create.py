@@ -4,7 +4,7 @@ import argparse
 
 from rich.console import Console
 
-from zaichik.console import address, screen, topic_settings
+from zaichik.console import address, names, screen, topic_settings
 from zaichik.escapes import shown
 from zaichik_protocol import Overflow
 
@@ -27,7 +27,9 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `zaichik create`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument("topic", metavar="TOPIC", help='its name: 1 to 200 bytes of UTF-8, not beginning with "$"')
+    parser.add_argument(
+        "topic", metavar="TOPIC", type=names.name, help='its name: 1 to 200 bytes of UTF-8, not beginning with "$"'
+    )
     group = topic_settings.add_options(parser)
     group.add_argument(
         "--overflow",

@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from zaichik.console import address, limits, screen, topic_settings
+from zaichik.console import address, limits, names, screen, topic_settings
 from zaichik.console.failure import Failure
 from zaichik.console.quantities import show_size
 from zaichik.console.topics import imbalance
@@ -31,7 +31,9 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `zaichik describe`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument("topic", metavar="TOPIC", nargs="?", help="which topic; left out: the broker itself")
+    parser.add_argument(
+        "topic", metavar="TOPIC", nargs="?", type=names.name, help="which topic; left out: the broker itself"
+    )
     address.add_option(parser)
     parser.add_argument(
         "--json", action="store_true", help='print one JSON object; for a topic {"topic": ..., "subscriptions": [...]}'

@@ -15,9 +15,9 @@ import anyio
 import anyio.lowlevel
 
 from zaichik.console.failure import Failure
+from zaichik.console.streams import STDIN, check_readable
 
 CHUNK = 64 * 1024  # a pipe's worth on Linux
-STDIN = 0
 
 
 class Lines:
@@ -77,8 +77,10 @@ def reading(path: str, longest: int) -> Iterator[Lines]:
 
     Raises:
         OSError: it cannot be opened.
+        Closed: standard input is closed.
     """
     if path == "-":
+        check_readable()
         yield Lines(STDIN, longest)
         return
     with open(path, "rb") as file:  # noqa: PTH123 (what the user wrote is opened as it is)
@@ -90,7 +92,10 @@ def everything(path: str) -> bytes:
 
     Raises:
         OSError: it cannot be read.
+        Closed: standard input is closed.
     """
+    if path == "-":
+        check_readable()
     with open(STDIN if path == "-" else path, "rb", closefd=path != "-") as file:
         if file.isatty():
             sys.stderr.write("reading the terminal, Ctrl-D ends\n")

@@ -14,6 +14,7 @@ from importlib.metadata import version
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, NoReturn, Protocol, cast
 
+from zaichik.console import streams
 from zaichik.escapes import harmless
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ COMMANDS = {
     "learn": "build a broker of your own, stage by stage, and have it checked",
 }
 
-OK, FAILED, INTERRUPTED = 0, 1, 130  # 2, wrong usage, is argparse's; 130 is what shells make of Ctrl-C
+OK, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130  # 2 is argparse's, too; 130 is what shells make of Ctrl-C
 
 DESCRIPTION = """\
 zaichik is a tiny message broker: topics, retention, compaction windows, commits.
@@ -107,11 +108,15 @@ def main(argv: list[str] | None = None) -> int:
     """Run the command that the arguments name. Returns the exit code."""
     words = sys.argv[1:] if argv is None else argv
     try:
+        streams.occupy()
         if words and not words[0].startswith("-"):
             return _run(words[0], words[1:])
         parser = _main_parser()
         parser.parse_args(words)
         parser.print_help()
+    except streams.Closed as error:
+        print(f"zaichik: {error}", file=sys.stderr)
+        return WRONG_USAGE
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -151,7 +156,7 @@ def _run(name: str, words: list[str]) -> int:
             return anyio.run(command.run, arguments, screen.on_stdout())
     except argparse.ArgumentTypeError as error:
         parser.error(str(error))
-    except (KeyboardInterrupt, BrokenPipeError):
+    except (KeyboardInterrupt, BrokenPipeError, streams.Closed):
         raise
     except Exception as error:
         sentence = failure.sentence(error)

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from zaichik.client.client import Client
 from zaichik.client.errors import ZaichikError
 from zaichik.client.producer import Producer
-from zaichik.console import address, screen
+from zaichik.console import address, names, screen
 from zaichik.console.failure import Failure
 from zaichik.console.lines import Lines, reading
 from zaichik.escapes import shown
@@ -56,7 +56,7 @@ KeyOf = Callable[[bytes, int], bytes | None]  # the key of a payload; the number
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `zaichik publish`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument("topic", metavar="TOPIC", help="where to")
+    parser.add_argument("topic", metavar="TOPIC", type=names.name, help="where to")
     parser.add_argument("messages", metavar="MESSAGE", nargs="*", help="what to send; left out: lines are read")
     parser.add_argument("--file", metavar="FILE", help='read lines from here; "-" (the default) is standard input')
     keys = parser.add_mutually_exclusive_group()
@@ -219,10 +219,15 @@ def _field(field: str, payload: bytes, number: int) -> bytes | None:
         value = json.loads(payload)
     except ValueError as error:
         raise Failure(f"message {number} is not JSON: {error}") from None
+    except RecursionError:
+        raise Failure(f"message {number} is nested too deeply to find a key in it") from None
     if not isinstance(value, dict):
         raise Failure(f"message {number} is JSON, but no object")
     found = value.get(field)
     if found is None:
         return None
     text = found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
-    return text.encode() or None
+    try:
+        return text.encode() or None
+    except UnicodeEncodeError:
+        raise Failure(f"message {number} has a key with a lone surrogate, which UTF-8 cannot carry: {text}") from None

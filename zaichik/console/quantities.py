@@ -6,6 +6,8 @@ from typing import Literal
 
 from zaichik_protocol import FOREVER
 
+LARGEST = FOREVER - 1  # that a frame can carry; the next number means forever
+
 _MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _BYTES = {"b": 1}
 _BYTES |= {f"{letter}b": 1000**power for power, letter in enumerate("kmgt", 1)}
@@ -25,7 +27,10 @@ def duration(text: str) -> float | Literal["forever"]:
     unit = _MS.get(match["unit"] or "s") if match else None
     if not match or not unit:
         raise argparse.ArgumentTypeError(f"{text!r} is no duration; write 500ms, 10s, 5m, 6h, 7d, forever or seconds")
-    return float(match["number"]) * unit / 1000
+    milliseconds = float(match["number"]) * unit
+    if milliseconds > LARGEST:
+        raise argparse.ArgumentTypeError(f"{text!r} is too long; write forever")
+    return milliseconds / 1000
 
 
 def size(text: str) -> int:
@@ -39,17 +44,20 @@ def size(text: str) -> int:
     if not match or not unit:
         raise argparse.ArgumentTypeError(f"{text!r} is no size; write 4096, 10kB, 10MB, 64KiB, 64MiB or 1GiB")
     number = match["number"]
-    return round(float(number) * unit) if "." in number else int(number) * unit
+    count = round(float(number) * unit) if "." in number else int(number) * unit
+    if count > LARGEST:
+        raise argparse.ArgumentTypeError(f"{text!r} is too large; the largest is {LARGEST}")
+    return count
 
 
 def natural(text: str) -> int:
-    """A whole number, 0 or more.
+    """A whole number, 0 or more, that a frame can carry.
 
     Raises:
         argparse.ArgumentTypeError: it is none.
     """
-    if not re.fullmatch(r"\d{1,30}", text, re.ASCII):
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number")
+    if not re.fullmatch(r"\d{1,30}", text, re.ASCII) or int(text) > LARGEST:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 0 to {LARGEST}")
     return int(text)
 
 

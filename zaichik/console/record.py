@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bar
 from rich.text import Text
 
-from zaichik.console import address, screen
+from zaichik.console import address, names, screen
 from zaichik.console.failure import Failure
 from zaichik.escapes import harmless, shown
 
@@ -47,7 +47,7 @@ INTERRUPTED = 130
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `zaichik record`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument("topics", metavar="TOPIC", nargs="+", help="what to record")
+    parser.add_argument("topics", metavar="TOPIC", nargs="+", type=names.name, help="what to record")
     parser.add_argument(
         "--into", metavar="FOLDER", type=Path, default=Path("recording"), help="where to (default: ./recording)"
     )

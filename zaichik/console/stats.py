@@ -53,6 +53,7 @@ examples:
 """
 
 WINDOWS = "1m,5m,15m,1h,6h,1d"
+LONGEST = 36_525 * 86_400  # seconds: a century, as in a topic's settings
 MISSING = 3  # the exit code
 
 
@@ -81,9 +82,12 @@ def _windows(text: str) -> "list[Window]":
     lengths: list[Window] = []
     for word in text.split(","):
         seconds = quantities.duration(word.strip())
-        if not seconds:
-            raise argparse.ArgumentTypeError("a window of 0 is none; leave it out")
-        lengths.append("forever" if seconds == "forever" else timedelta(seconds=seconds))
+        if seconds == "forever":
+            lengths.append("forever")
+        elif timedelta(microseconds=1).total_seconds() <= seconds <= LONGEST:
+            lengths.append(timedelta(seconds=seconds))
+        else:
+            raise argparse.ArgumentTypeError(f"a window of {word} is none; write one from 1ms to 36525d, or forever")
     return lengths
 
 

@@ -14,7 +14,7 @@ from rich.text import Text
 from zaichik.client import subscription as subscription_module
 from zaichik.client.messages import Lagged, Message, StartAt, start_written
 from zaichik.client.subscription import Subscription
-from zaichik.console import address, quantities, screen
+from zaichik.console import address, names, quantities, screen
 from zaichik.console.quantities import positive
 from zaichik.escapes import shown
 from zaichik.net.background import BackgroundTasks
@@ -53,12 +53,13 @@ reader with a name for a minute after it is gone. What it was sent and has not h
 # by then must fit into the sockets' buffers, or it would take us for dead.
 CREDIT_BYTES = 512 * 1024
 CREDIT = 1000
+MOST_CREDIT = 2**32 - 1  # that a frame can carry
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `zaichik subscribe`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument("topic", metavar="TOPIC", help="what to read; made if it is not there")
+    parser.add_argument("topic", metavar="TOPIC", type=names.name, help="what to read; made if it is not there")
     parser.add_argument(
         "--from",
         dest="start",
@@ -69,7 +70,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--until", metavar="OFFSET", type=quantities.natural, help="end before this offset")
     parser.add_argument("--count", metavar="N", type=positive, help="end after this many messages")
-    parser.add_argument("--name", metavar="NAME", default="", help="go on where the last reader of that name stopped")
+    parser.add_argument(
+        "--name", metavar="NAME", default="", type=names.name, help="go on where the last reader of that name stopped"
+    )
     parser.add_argument("--forget", action="store_true", help="only have the broker forget the position of --name")
     parser.add_argument("--events", action="store_true", help="also tell of messages that were gone")
     parser.add_argument("--json", action="store_true", help="print one JSON object a line")
@@ -77,17 +80,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-v", "--verbose", action="store_true", help="such lines, with offset, time and key, also into a pipe"
     )
     parser.add_argument(
-        "--credit", metavar="N", type=positive, default=CREDIT, help="messages in flight at most (default: %(default)s)"
+        "--credit", metavar="N", type=_credit, default=CREDIT, help="messages in flight at most (default: %(default)s)"
     )
     address.add_option(parser)
     address.add_reconnect(parser)
 
 
 def _start(text: str) -> StartAt:
+    if text.isascii() and text.isdigit():
+        return quantities.natural(text)
     try:
         return start_written(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"{text!r} is no start; {error}") from None
+
+
+def _credit(text: str) -> int:
+    credit = positive(text)
+    if credit > MOST_CREDIT:
+        raise argparse.ArgumentTypeError(f"{text!r} is too large; the largest is {MOST_CREDIT}")
+    return credit
 
 
 async def run(arguments: argparse.Namespace, console: Console) -> int:

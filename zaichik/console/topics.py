@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from zaichik.console import address, screen
+from zaichik.console import address, names, screen
 from zaichik.console.quantities import show_duration, show_size
 from zaichik.escapes import harmless, shown
 
@@ -34,7 +34,9 @@ FIRST_TO_GO = ("window", "retention", "next", "bytes", "expired")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `zaichik topics`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument("prefix", metavar="PREFIX", nargs="?", default="", help="only topics whose names begin so")
+    parser.add_argument(
+        "prefix", metavar="PREFIX", nargs="?", default="", type=names.name, help="only topics whose names begin so"
+    )
     address.add_option(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON list with everything known of each topic")
 
