@@ -86,7 +86,7 @@ def test_keys_by_json_field(zaichik, topic, messages):
 
 
 @pytest.mark.parametrize(
-    ("bad", "text"), [("{", "message 2 is not JSON: "), ("[]", "message 2 is JSON, but no object")]
+    ("bad", "text"), [("{", "message 2 is not JSON: "), ("[]", "message 2 is JSON, but not an object")]
 )
 def test_a_bad_line_is_named_and_those_before_it_are_published(zaichik, topic, tmp_path, bad, text):
     path = tmp_path / "lines"

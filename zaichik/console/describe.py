@@ -1,4 +1,4 @@
-"""`zaichik describe`: everything the broker tells of itself, or of one topic and its readers."""
+"""`zaichik describe`: everything the broker says about itself, or about one topic and its readers."""
 
 import argparse
 from datetime import UTC, datetime
@@ -15,9 +15,9 @@ from zaichik.escapes import harmless, shown
 
 DESCRIPTION = """\
 Without TOPIC: the broker's state and limits, and why connections have ended. With TOPIC: its settings, where all its
-messages went, as sums that must come out even, and for each of its subscriptions where it stands and what it is
-waiting for, which is the first thing to look at when messages do not arrive. "needed" is the oldest offset that a
-reader may still have to be sent. Named subscriptions are there also while their reader is away.
+messages went, as sums that must come out even, and for each of its subscriptions its position and what it is waiting
+for: look there first when messages don't arrive. "needed" is the oldest offset that may still have to be sent to a
+reader. Named subscriptions are listed even while their reader is away.
 """
 
 EPILOG = """\
@@ -32,22 +32,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `zaichik describe`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument(
-        "topic", metavar="TOPIC", nargs="?", type=names.name, help="which topic; left out: the broker itself"
+        "topic", metavar="TOPIC", nargs="?", type=names.name, help="the topic; without it, the broker itself"
     )
     address.add_option(parser)
     parser.add_argument(
-        "--json", action="store_true", help='print one JSON object; for a topic {"topic": ..., "subscriptions": [...]}'
+        "--json", action="store_true", help='print one JSON object; for a topic, {"topic": ..., "subscriptions": [...]}'
     )
 
 
 async def run(arguments: argparse.Namespace, console: Console) -> int:
-    """Ask and show."""
+    """Query the broker and show the answer."""
     wanted = arguments.topic
     async with address.connected(arguments, "describe") as client:
         if wanted is None:
             broker = await client.describe()
         else:
-            # Both are asked for by prefix, so "orders" also brings "orders.eu".
+            # Both queries are by prefix, so "orders" also brings "orders.eu".
             topics = [state for state in await client.topics(wanted) if state["name"] == wanted]
             readers = [state for state in await client.subscriptions(f"{wanted}#") if state["topic"] == wanted]
     if wanted is not None and not topics:
@@ -83,7 +83,7 @@ def _show_broker(console: Console, state: dict[str, Any]) -> None:
 
 
 def _is_there(subscription: dict[str, Any]) -> bool:
-    """Whether somebody reads there. If not, it is a name whose reader is away."""
+    """Whether the subscription has a reader. If not, it is a name whose reader is away."""
     return bool(subscription["connection"])
 
 

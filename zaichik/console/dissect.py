@@ -18,9 +18,9 @@ from zaichik.console.lines import everything
 from zaichik.escapes import harmless, shown
 
 DESCRIPTION = """\
-Explain bytes of the wire protocol: every field of every frame, where it lies, its value and its meaning. A frame
-that is cut or wrong is explained up to the place where it is, which is marked, and the exit code is 1. The bytes
-may also be given as text in hexadecimal digits; a file of nothing but such digits is taken for that.
+Explain bytes of the wire protocol: every field of every frame, its offset, value and meaning. A frame that is cut
+or wrong is explained up to that place, which is marked, and the exit code is 1. The bytes may also be given as text
+in hexadecimal digits: a file of nothing but hexadecimal digits is read as such.
 """
 
 EPILOG = """\
@@ -40,8 +40,10 @@ _HEX = re.compile(rb"[0-9a-fA-F\s]+")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `zaichik dissect`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument("file", metavar="FILE", help='where the bytes are; "-" is standard input')
-    parser.add_argument("--hex", action="store_true", help="they are hexadecimal digits, spaces between them allowed")
+    parser.add_argument("file", metavar="FILE", help='a file of bytes; "-" is standard input')
+    parser.add_argument(
+        "--hex", action="store_true", help="the bytes are hexadecimal digits, with spaces allowed between them"
+    )
     parser.add_argument(
         "--json",
         action="store_true",
@@ -50,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 async def run(arguments: argparse.Namespace, console: Console) -> int:
-    """Read it all, explain it all."""
+    """Read all bytes, and explain them frame by frame."""
     data = _bytes(everything(arguments.file), is_hex=arguments.hex)
     if not data:
         raise Failure("there are no bytes to explain")
@@ -72,7 +74,7 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
 
 
 def _bytes(data: bytes, *, is_hex: bool) -> bytes:
-    # No frame looks like that by chance: its length would have to be 800 million at least.
+    # No frame looks like hexadecimal digits by chance: its length would have to be at least 800 million.
     if not is_hex and not _HEX.fullmatch(data):
         return data
     try:
@@ -82,7 +84,7 @@ def _bytes(data: bytes, *, is_hex: bool) -> bytes:
 
 
 def _frames(fields: Iterable[Field]) -> Iterator[list[Field]]:
-    """The fields, a list for each frame."""
+    """Yields the fields of each frame as a list."""
     frame: list[Field] = []
     for field in fields:
         if field.name == "length" and frame:
@@ -133,7 +135,7 @@ def _hex(data: bytes) -> str:
 
 
 def _value(value: Any) -> str:
-    """A value in one line, which is cut if it is long."""
+    """A value in one line, cut if it is long."""
     plain = _plain(value)
     match plain:
         case str():
@@ -160,7 +162,7 @@ def _state(field: Field) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """What construct parsed as JSON has it; bytes are text if they can be."""
+    """A value parsed by construct, as JSON has it; bytes become text if they are UTF-8."""
     match value:
         case bytes():
             return screen.json_bytes(value)

@@ -6,7 +6,7 @@ MOST_BYTES = 0xFFFF  # that a frame can carry
 
 
 def name(text: str) -> str:
-    """The same text, if it can be sent. Whether it is a legal name, the broker says (TOP-4, CMT-3).
+    """Returns the text unchanged if it can be sent. The broker decides whether it is a legal name (TOP-4, CMT-3).
 
     Raises:
         argparse.ArgumentTypeError: it is too long, or not UTF-8.

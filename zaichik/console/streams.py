@@ -1,7 +1,7 @@
-"""The three standard streams, also where whoever started us has closed some of them.
+"""The three standard streams, some of which may have been closed by the program that started us.
 
-A closed descriptor is dangerous: the next file or socket that is opened gets its number, and is printed into. So
-/dev/null takes the free places, opened so that to read from it, or to write to it, fails as it does on a closed one.
+A closed one is dangerous: the next file or socket to be opened gets its number, and our output. So /dev/null takes the
+free numbers; as standard input it is opened for writing, so that reading it still fails.
 """
 
 import fcntl
@@ -16,32 +16,30 @@ class Closed(Exception):
 
 
 def occupy() -> None:
-    """Let no standard stream be missing.
+    """Replace missing standard streams.
 
     Raises:
-        Closed: standard output is, so nothing could be shown.
+        Closed: standard output is missing, so no result could be shown.
     """
     missing = [descriptor for descriptor in (STDIN, STDOUT, STDERR) if not _is_open(descriptor)]
-    for descriptor in missing:  # the lowest free number is taken, so each gets its own
+    for descriptor in missing:  # the lowest free number is used, so each gets its own
         os.open(os.devnull, os.O_WRONLY if descriptor == STDIN else os.O_RDWR)
     if STDIN in missing:
         sys.stdin = open(STDIN, closefd=False)  # noqa: SIM115 (there is no path, and it stays open)
     if STDERR in missing:
         sys.stderr = open(STDERR, "w", closefd=False)  # noqa: SIM115
     if STDOUT in missing:
-        raise Closed("standard output is closed; to throw it away: >/dev/null")
+        raise Closed("standard output is closed; to discard it: >/dev/null")
 
 
 def check_readable() -> None:
-    """Returns if standard input can be read.
+    """Check that standard input can be read.
 
     Raises:
-        Closed: it is closed, or was opened for writing.
+        Closed: it is closed, or open for writing only.
     """
     if fcntl.fcntl(STDIN, fcntl.F_GETFL) & os.O_ACCMODE == os.O_WRONLY:
-        raise Closed(
-            "standard input is closed, or only to be written to; name a file, or for nothing at all: </dev/null"
-        )
+        raise Closed("standard input is closed, or open for writing only; name a file, or give it nothing: </dev/null")
 
 
 def _is_open(descriptor: int) -> bool:

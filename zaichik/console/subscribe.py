@@ -20,37 +20,37 @@ from zaichik.escapes import shown
 from zaichik.net.background import BackgroundTasks
 
 DESCRIPTION = """\
-Print a topic's messages, first what retention has kept, then what comes, until Ctrl-C. On a terminal each line
-begins with offset, time and key, and what is invisible or no character is escaped, line ends included: \\n, \\x1b,
-\\u2028 (a backslash is \\\\). A pipe or file gets the payload alone, as it is, except that bytes which are not UTF-8
+Print a topic's messages, first those that retention has kept, then new ones, until Ctrl-C. On a terminal, each line
+begins with offset, time and key, and control and invisible characters are escaped, line ends included: \\n, \\x1b,
+\\u2028 (a backslash becomes \\\\). A pipe or file gets the payload alone, unescaped; only bytes that aren't UTF-8
 become \\xff. For an exact record use --json: one object a line with topic, offset, timestamp (seconds since 1970),
-key (null: none) and payload; key and payload are strings, or {"base64": "..."} if they are not UTF-8.
+key (null: none) and payload; key and payload are strings, or {"base64": "..."} if they aren't UTF-8.
 """
 
 EPILOG = """\
 examples:
   zaichik create orders --retention 1h               # a topic that keeps messages for later readers
   zaichik publish orders one two three
-  zaichik subscribe orders                           # all there is, then all that comes
-  zaichik subscribe orders --from latest             # only what comes
+  zaichik subscribe orders                           # all messages there are, then new ones
+  zaichik subscribe orders --from latest             # only new messages
   zaichik subscribe orders --from 1 --until 3        # these offsets, then end
-  zaichik subscribe orders --from 2026-01-31T08:00   # accepted since then, local time
+  zaichik subscribe orders --from 2026-01-31T08:00   # accepted since then; local time
   zaichik subscribe orders --count 1 --json | jq .payload
-  zaichik subscribe orders --events                  # also tell when messages were gone
-  zaichik subscribe orders --name billing            # go on where billing has stopped, if that was not long ago
-  zaichik subscribe orders --name billing --forget   # drop its position, so that the next one begins anew
+  zaichik subscribe orders --events                  # also report messages that were gone
+  zaichik subscribe orders --name billing            # go on where billing stopped less than a minute ago
+  zaichik subscribe orders --name billing --forget   # drop its position: the next one starts afresh
 
-A reader that cannot keep up, such as a pager, holds nobody up: when the topic's ring is full, messages it has
-not read are dropped, and it is told exactly how many. With --json --events that is a line of its own:
+A reader that can't keep up, such as a pager, doesn't hold up others: when the topic's ring is full, messages it
+hasn't read are evicted, and their exact number is reported. With --json --events the report is a line of its own:
 {"lagged": {"topic": "orders", "start": 10, "end": 35, "count": 25}}
 
-If the connection is lost, it is made again, and reading goes on where it was. A broker that was started anew has lost
-its topics, and their offsets with them: that is an error, and ends the command. The broker keeps the position of a
-reader with a name for a minute after it is gone. What it was sent and has not handled by then comes again.
+A lost connection is made again, and reading goes on where it stopped. A restarted broker has lost its topics, and
+their offsets with them: that's an error, and ends the command. The broker keeps a named reader's position for a
+minute after the reader has gone. Messages it was sent and hadn't handled come again.
 """
 
-# In flight at most, in bytes. While a reader of our output keeps us waiting, so does the broker; what it has sent
-# by then must fit into the sockets' buffers, or it would take us for dead.
+# In flight at most, in bytes. While the reader of our output blocks us, we do not read from the broker. What it has
+# sent by then must fit into the sockets' buffers, or it would disconnect us (SLOW_CONSUMER).
 CREDIT_BYTES = 512 * 1024
 CREDIT = 1000
 MOST_CREDIT = 2**32 - 1  # that a frame can carry
@@ -59,7 +59,9 @@ MOST_CREDIT = 2**32 - 1  # that a frame can carry
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `zaichik subscribe`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument("topic", metavar="TOPIC", type=names.name, help="what to read; made if it is not there")
+    parser.add_argument(
+        "topic", metavar="TOPIC", type=names.name, help="the topic to read; created if it doesn't exist"
+    )
     parser.add_argument(
         "--from",
         dest="start",
@@ -68,16 +70,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="earliest",
         help="earliest (the default), latest, an offset, or an ISO 8601 time",
     )
-    parser.add_argument("--until", metavar="OFFSET", type=quantities.natural, help="end before this offset")
-    parser.add_argument("--count", metavar="N", type=positive, help="end after this many messages")
+    parser.add_argument("--until", metavar="OFFSET", type=quantities.natural, help="stop before this offset")
+    parser.add_argument("--count", metavar="N", type=positive, help="stop after this many messages")
     parser.add_argument(
-        "--name", metavar="NAME", default="", type=names.name, help="go on where the last reader of that name stopped"
+        "--name", metavar="NAME", default="", type=names.name, help="go on where the last reader of this name stopped"
     )
-    parser.add_argument("--forget", action="store_true", help="only have the broker forget the position of --name")
-    parser.add_argument("--events", action="store_true", help="also tell of messages that were gone")
+    parser.add_argument("--forget", action="store_true", help="only make the broker forget the position of --name")
+    parser.add_argument("--events", action="store_true", help="also report messages that were gone")
     parser.add_argument("--json", action="store_true", help="print one JSON object a line")
     parser.add_argument(
-        "-v", "--verbose", action="store_true", help="such lines, with offset, time and key, also into a pipe"
+        "-v", "--verbose", action="store_true", help="such lines (offset, time, key, escapes) also into a pipe"
     )
     parser.add_argument(
         "--credit", metavar="N", type=_credit, default=CREDIT, help="messages in flight at most (default: %(default)s)"
@@ -103,12 +105,12 @@ def _credit(text: str) -> int:
 
 
 async def run(arguments: argparse.Namespace, console: Console) -> int:
-    """Print until something ends it."""
+    """Print messages until something ends it."""
     if arguments.forget:
         return await _forget(arguments)
     began = time.perf_counter()
     seen = _Seen()
-    # The client warns of lag by itself; with --events it is told here, and not twice.
+    # The client warns of lag by itself; with --events it is reported here, and not twice.
     quiet = screen.without_warnings(subscription_module.__name__) if arguments.events else nullcontext()
     async with (
         address.connected(arguments, "subscribe") as client,
@@ -158,7 +160,7 @@ async def _end_with_the_reader(scope: anyio.CancelScope) -> None:
 
 
 class _Seen:
-    """How many messages were printed."""
+    """Counts the messages printed."""
 
     count = 0
 
@@ -183,7 +185,7 @@ async def _print_all(
 
 
 def _printer(arguments: argparse.Namespace, console: Console) -> Callable[[Message], None]:
-    """What is done with a message."""
+    """Returns the function that prints a message."""
     if arguments.json:
         return _print_json
     if console.is_terminal:
@@ -207,7 +209,7 @@ def _print_json(message: Message) -> None:
 
 
 def _write(line: str) -> None:
-    """A line, at once: whoever reads the pipe waits for it. Not with rich: it would take far longer than the broker."""
+    """Write a line and flush it: the pipe's reader waits for it. Without rich, which is far slower than the broker."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 

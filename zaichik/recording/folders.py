@@ -1,12 +1,12 @@
-"""The folder of a topic in a recording: `topic=NAME`, in letters that every file system and every tool takes.
+"""A topic's folder in a recording: `topic=NAME`, in letters that every file system and tool accepts.
 
 All but ASCII letters, digits and `_.-~` are percent-encoded, as Spark, DuckDB, Polars and pandas expect. That makes a
 Cyrillic name six times as long in characters, and a folder's name has 255 at most. A name that does not fit is cut:
 
     topic=%24cut%2F%D0%B7%D0%B0-3f2a9c0d1e2f3a4b        # $cut/BEGINNING-HASH
 
-No client can create a topic whose name begins with `$`, so a cut name is never another topic's. The whole name is in
-the metadata of every file, under `zaichik.topic`.
+Clients cannot create topics whose names begin with `$`, so a cut name is never another topic's. The metadata of every
+file has the whole name, under `zaichik.topic`.
 """
 
 from hashlib import blake2b
@@ -22,12 +22,12 @@ _CUT = "$cut/"
 
 
 def folder_of(topic: str) -> str:
-    """The name of a topic's folder."""
+    """Returns the name of a topic's folder."""
     return PREFIX + quote(shown_name(topic), safe="")
 
 
 def shown_name(topic: str) -> str:
-    """The name that tools read from the folder's: the topic's own, or a cut one if that would not fit."""
+    """Returns the name that tools read from the folder's: the topic's own, or a cut one if that does not fit."""
     if len(quote(topic, safe="")) <= _LONGEST:
         return topic
     digest = f"-{blake2b(topic.encode(), digest_size=8).hexdigest()}"
@@ -38,10 +38,10 @@ def shown_name(topic: str) -> str:
 
 
 def topic_of(file: Path) -> str:
-    """The topic of a recorded file, FOLDER/topic=…/day=…/….parquet.
+    """Returns the topic of a recorded file, FOLDER/topic=…/day=…/….parquet.
 
     Raises:
-        pyarrow.ArrowException, OSError: the name is cut, and the file that should have all of it cannot be read.
+        pyarrow.ArrowException, OSError: the name is cut, and the file, which has all of it, cannot be read.
     """
     name = unquote(file.parent.parent.name.removeprefix(PREFIX))
     if not name.startswith(_CUT):
