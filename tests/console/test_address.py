@@ -46,3 +46,11 @@ def test_a_wrong_environment_is_wrong_usage(zaichik, monkeypatch):
     result = zaichik("topics")
     assert result.code == 2
     assert "argument --connect: 'nowhere' is no address; write HOST:PORT" in result.err
+
+
+@pytest.mark.parametrize("host", ["a" * 64, "a..b", "a\u05d0", "\u2028", "\udcff"])
+@pytest.mark.parametrize("words", [["topics"], ["record", "t"]], ids=["topics", "record"])
+def test_what_is_no_hosts_name_is_wrong_usage(zaichik, host, words):
+    result = zaichik(*words, "--connect", f"{host}:1")
+    assert (result.code, result.err.count("\n"), "Traceback" in result.err) == (2, 1, False)
+    assert "is no host's name" in result.err

@@ -1,6 +1,9 @@
 """`zaichik dissect`."""
 
 import json
+import re
+import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -80,6 +83,29 @@ def test_all_golden_frames(zaichik, file):
     assert "[(1, 10000), (2, 18446744073709551615), (3, 100…" in result.out
     assert "'client é'" in result.out
     assert zaichik("dissect", file(frames), "--json").code == 0
+
+
+def test_a_pipe_is_not_laid_out_by_rich(zaichik, file):
+    """Counted in calls of Python: a table of rich is 16,000 of them, and a capture of 400 kB has 20,000 frames."""
+
+    def calls(count):
+        made = Counter()
+        sys.setprofile(lambda _, event, __: made.update([event]))
+        try:
+            assert zaichik("dissect", file(PING * count)).code == 0
+        finally:
+            sys.setprofile(None)
+        return made["call"]
+
+    calls(100)  # what is imported, and compiled, the first time
+    few, more = calls(100), calls(200)
+    assert more - few < 100 * 1000
+
+
+def test_a_pipe_and_a_terminal_are_told_the_same(zaichik, on_terminal, file):
+    path = file(encode(Hello(1, client="é" * 10 + "名" * 10)) + PING)
+    lines = re.sub(r"\x1b\[[\d;]*m", "", on_terminal("dissect", path, COLUMNS="200")[1]).splitlines()
+    assert [line.rstrip() for line in lines] == zaichik("dissect", path).out.splitlines()
 
 
 def test_standard_input(start):

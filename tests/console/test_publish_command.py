@@ -1,6 +1,11 @@
 """`zaichik publish`."""
 
 import pytest
+from embedded import embedded_broker
+
+import zaichik
+from zaichik import blocking
+from zaichik.client.errors import ConnectionLost
 
 pytestmark = pytest.mark.usefixtures("connected")
 
@@ -81,7 +86,7 @@ def test_keys_by_json_field(zaichik, topic, messages):
 
 
 @pytest.mark.parametrize(
-    ("bad", "text"), [("{", "message 2 is not JSON: "), ("[]", "message 2 is JSON, but no object")]
+    ("bad", "text"), [("{", "message 2 is not JSON: "), ("[]", "message 2 is JSON, but not an object")]
 )
 def test_a_bad_line_is_named_and_those_before_it_are_published(zaichik, topic, tmp_path, bad, text):
     path = tmp_path / "lines"
@@ -97,12 +102,6 @@ def test_of_arguments_that_cannot_all_be_sent_none_is(zaichik, topic):
     result = zaichik("publish", topic, "--key-json", "id", '{"id": 1}', "junk")
     assert (result.code, result.err.count("\n")) == (1, 1)
     assert result.err.startswith("zaichik: message 2 is not JSON: ")
-
-
-def test_a_value_that_no_frame_can_carry_is_a_sentence(zaichik):
-    result = zaichik("create", "t", "--capacity", "99999999999999999999")
-    assert (result.code, result.err.count("\n")) == (1, 1)
-    assert result.err.startswith("zaichik: CreateTopic cannot be encoded")
 
 
 def test_a_line_that_is_too_long_is_named(zaichik, topic, tmp_path):
@@ -156,3 +155,61 @@ def test_a_file_has_a_progress_bar_on_a_terminal(on_terminal, topic, tmp_path):
     assert code == 0
     assert "20,000 messages" in text
     assert "published 20,000 = stored 20,000" in text
+
+
+# -- a topic that keeps nothing, and nobody reads ------------------------------------------------------------
+
+
+@pytest.fixture
+def publish(zaichik):
+    """Publish a message to the topic "t" of a broker of its own; what standard error says after the summary."""
+    with embedded_broker() as broker:
+
+        def run(*words):
+            result = zaichik("publish", "t", "x", *words, "--connect", broker.address)
+            assert result.code == 0
+            return result.err.splitlines()[0 if "--json" in words else 1 :]
+
+        run.broker = broker
+        yield run
+
+
+HINT = (
+    "nobody is subscribed to t, and it keeps nothing for later readers (retention 0): this is lost. Subscribe first, "
+    "or create a topic that keeps messages before anything is published to it: zaichik create NAME --retention 1h"
+)
+
+
+@pytest.mark.parametrize("words", [[], ["--json"]])
+def test_what_nobody_will_read_is_told(publish, words):
+    """PUB-1, RET-1."""
+    assert publish(*words) == [HINT]
+
+
+def test_what_will_be_read_needs_no_hint(publish):
+    publish.broker.create("t", retention_ttl=60)
+    assert publish() == []
+
+
+def test_with_a_subscriber_there_is_no_hint(publish):
+    with blocking.connect(port=publish.broker.port) as client, client.subscribe("t"):
+        assert publish() == []
+
+
+def test_with_a_reader_that_is_away_there_is_no_hint(publish):
+    """CMT-3: its position holds what comes."""
+
+    async def come_and_go():
+        async with zaichik.connect(port=publish.broker.port) as client, client.subscribe("t", name="billing"):
+            pass
+
+    publish.broker.run(come_and_go)
+    assert publish() == []
+
+
+def test_what_cannot_be_found_out_afterwards_is_no_failure(publish, monkeypatch):
+    async def lost(*_):
+        raise ConnectionLost("the broker closed it")
+
+    monkeypatch.setattr("zaichik.client.client.Client.topics", lost)
+    assert publish() == []

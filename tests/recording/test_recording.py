@@ -2,6 +2,7 @@
 
 import errno
 
+import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
@@ -9,6 +10,7 @@ from embedded import START_US, embedded_broker
 
 from zaichik import blocking
 from zaichik.recording import recording
+from zaichik.recording.folders import shown_name, topic_of
 from zaichik.recording.recorder import NoSuchRecordedTopic, record
 from zaichik.recording.recording import CannotRecord, Part, Recording
 from zaichik_protocol import Batch, Messages
@@ -130,6 +132,30 @@ def test_a_name_that_is_no_folder_name(broker, client, tmp_path):
     (file,) = files(tmp_path)
     assert file.startswith("topic=a%2Fb%3Dc%20d/day=")
     assert rows(tmp_path)[0]["topic"] == "a/b=c d"
+
+
+@pytest.mark.parametrize("topic", ["д" * 100, "名" * 66, "🐇" * 50, "/" * 200], ids=lambda topic: ascii(topic[0]))
+def test_a_name_that_does_not_fit_is_in_the_files(broker, client, tmp_path, topic):
+    """TOP-4: 200 bytes, of which a folder's name would need 600."""
+    broker.create(topic)
+    broker.publish(topic, numbered(1))
+    assert record(client, topic, tmp_path).recorded == 1
+    assert record(client, topic, tmp_path).recorded == 0
+    (file,) = tmp_path.rglob("*.parquet")
+    assert topic_of(file) == topic
+    assert rows(tmp_path)[0]["topic"] == shown_name(topic)
+
+
+def test_a_recording_of_before_is_gone_on_with(broker, client, tmp_path):
+    """Its files do not name their topic: the folder does."""
+    epoch = broker.create("über")
+    broker.publish("über", numbered(2))
+    old = tmp_path / "topic=%C3%BCber" / "day=2023-11-14" / f"{epoch}-0-1.parquet"
+    old.parent.mkdir(parents=True)
+    columns = [pa.array([0]), pa.array([START_US], pa.timestamp("us", "UTC")), pa.array([b"k"]), pa.array([b"0"])]
+    pq.write_table(pa.table(columns, schema=recording.SCHEMA), old)
+    assert record(client, "über", tmp_path).start == 1
+    assert [(row["topic"], row["offset"]) for row in rows(tmp_path)] == [("über", 0), ("über", 1)]
 
 
 def test_a_topic_that_is_not_there_is_not_made(client, tmp_path):

@@ -111,11 +111,14 @@ def test_what_cannot_be_counted_is_one_sentence(named, capsys, words, sentence):
 
 @pytest.mark.usefixtures("spark")
 def test_a_topic_whose_name_is_no_folder_name_is_counted(tmp_path, capsys):
-    """Spark reads the folder topic=b%C3%BCcher%2Fneu in a way of its own."""
-    with Recording.open(tmp_path, "bücher/neu") as one:
-        one.add(1, [Messages(1, 0, 0, Batch.of([(b"k", b"x")]))])
+    """Spark reads the folder topic=b%C3%BCcher%2Fneu in its own way; the other folder has a part of the name."""
+    names = ["bücher/neu", "д" * 100]
+    for name in names:
+        with Recording.open(tmp_path, name) as one:
+            one.add(1, [Messages(1, 0, 0, Batch.of([(b"k", b"x")]))])
     assert main(["stats", str(tmp_path), "--windows", "1m"]) == 0
-    assert "topic bücher/neu: the policy that ran" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert [f"topic {name}: the policy that ran" in out for name in names] == [True, True]
 
 
 @pytest.mark.usefixtures("spark")

@@ -4,19 +4,20 @@ import argparse
 
 from rich.console import Console
 
-from zaichik.console import address, screen, topic_settings
+from zaichik.console import address, names, screen, topic_settings
+from zaichik.escapes import shown
 from zaichik_protocol import Overflow
 
 DESCRIPTION = """\
-Make a topic. Settings that are not named are the broker's choice. Topics also come into being when something
-is published or subscribed to; this is for those that need other settings. To create a topic a second time with
-the same settings is fine and changes nothing; with other settings it is refused.
+Create a topic. Settings you don't name take the broker's defaults. Publishing or subscribing also creates topics;
+this command is for those that need other settings. Creating a topic again with the same settings is fine and changes
+nothing; with other settings it is refused.
 """
 
 EPILOG = """\
 examples:
   zaichik create orders --retention 1h --capacity 100000
-  zaichik create prices --compaction-window 10s      # one message a key every ten seconds
+  zaichik create prices --compaction-window 10s      # one message per key every ten seconds
   zaichik create audit --retention forever --max-bytes 1GiB
   zaichik create tasks --overflow reject             # publishers wait for readers; nothing is lost
   zaichik create orders --json                       # the settings in force, in milliseconds and bytes
@@ -26,19 +27,21 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `zaichik create`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument("topic", metavar="TOPIC", help='its name: 1 to 200 bytes of UTF-8, not beginning with "$"')
+    parser.add_argument(
+        "topic", metavar="TOPIC", type=names.name, help='its name: 1 to 200 bytes of UTF-8, not beginning with "$"'
+    )
     group = topic_settings.add_options(parser)
     group.add_argument(
         "--overflow",
         choices=[overflow.name.lower() for overflow in Overflow],
-        help="when the topic is full of what a reader still needs: evict that (the default), or reject what comes",
+        help="when the topic is full of messages that readers still need: evict them (the default), or reject new ones",
     )
     address.add_option(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object: name, created, epoch, settings")
 
 
 async def run(arguments: argparse.Namespace, console: Console) -> int:
-    """Create it, and tell the settings in force."""
+    """Create the topic, and show the settings in force."""
     settings = topic_settings.chosen(arguments) | {"overflow": arguments.overflow}
     async with address.connected(arguments, "create") as client:
         topic = await client.create_topic(arguments.topic, **settings)
@@ -48,5 +51,5 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
         )
     else:
         verb = "created" if topic.created else "exists with these settings"
-        screen.print_rows(console, f"{topic.name}: {verb}", topic_settings.rows(topic.settings))
+        screen.print_rows(console, f"{shown(topic.name)}: {verb}", topic_settings.rows(topic.settings))
     return 0

@@ -1,4 +1,4 @@
-"""`zaichik describe`: everything the broker tells of itself, or of one topic and its readers."""
+"""`zaichik describe`: everything the broker says about itself, or about one topic and its readers."""
 
 import argparse
 from datetime import UTC, datetime
@@ -7,16 +7,17 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from zaichik.console import address, limits, screen, topic_settings
+from zaichik.console import address, limits, names, screen, topic_settings
 from zaichik.console.failure import Failure
 from zaichik.console.quantities import show_size
 from zaichik.console.topics import imbalance
+from zaichik.escapes import harmless, shown
 
 DESCRIPTION = """\
 Without TOPIC: the broker's state and limits, and why connections have ended. With TOPIC: its settings, where all its
-messages went, as sums that must come out even, and for each of its subscriptions where it stands and what it is
-waiting for, which is the first thing to look at when messages do not arrive. "needed" is the oldest offset that a
-reader may still have to be sent. Named subscriptions are there also while their reader is away.
+messages went, as sums that must come out even, and for each of its subscriptions its position and what it is waiting
+for: look there first when messages don't arrive. "needed" is the oldest offset that may still have to be sent to a
+reader. Named subscriptions are listed even while their reader is away.
 """
 
 EPILOG = """\
@@ -30,25 +31,27 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `zaichik describe`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument("topic", metavar="TOPIC", nargs="?", help="which topic; left out: the broker itself")
+    parser.add_argument(
+        "topic", metavar="TOPIC", nargs="?", type=names.name, help="the topic; without it, the broker itself"
+    )
     address.add_option(parser)
     parser.add_argument(
-        "--json", action="store_true", help='print one JSON object; for a topic {"topic": ..., "subscriptions": [...]}'
+        "--json", action="store_true", help='print one JSON object; for a topic, {"topic": ..., "subscriptions": [...]}'
     )
 
 
 async def run(arguments: argparse.Namespace, console: Console) -> int:
-    """Ask and show."""
+    """Query the broker and show the answer."""
     wanted = arguments.topic
     async with address.connected(arguments, "describe") as client:
         if wanted is None:
             broker = await client.describe()
         else:
-            # Both are asked for by prefix, so "orders" also brings "orders.eu".
+            # Both queries are by prefix, so "orders" also brings "orders.eu".
             topics = [state for state in await client.topics(wanted) if state["name"] == wanted]
             readers = [state for state in await client.subscriptions(f"{wanted}#") if state["topic"] == wanted]
     if wanted is not None and not topics:
-        raise Failure(f"there is no topic {wanted}; see: zaichik topics")
+        raise Failure(f"there is no topic {shown(wanted)}; see: zaichik topics")
     if arguments.json:
         screen.print_json(broker if wanted is None else {"topic": topics[0], "subscriptions": readers})
     elif wanted is None:
@@ -80,7 +83,7 @@ def _show_broker(console: Console, state: dict[str, Any]) -> None:
 
 
 def _is_there(subscription: dict[str, Any]) -> bool:
-    """Whether somebody reads there. If not, it is a name whose reader is away."""
+    """Whether the subscription has a reader. If not, it is a name whose reader is away."""
     return bool(subscription["connection"])
 
 
@@ -98,7 +101,7 @@ def _show_topic(console: Console, state: dict[str, Any], *, away: int) -> None:
         ("open windows", f"{n['open_windows']}, forgotten {n['forgotten_windows']}"),
         ("subscriptions", n["subscriptions"] + (f", and {away:,} whose reader is away" if away else "")),
     ]
-    screen.print_rows(console, f"topic {state['name']}", pairs + topic_settings.rows(state["settings"]))
+    screen.print_rows(console, f"topic {shown(state['name'])}", pairs + topic_settings.rows(state["settings"]))
     _show_imbalance(console, state)
 
 
@@ -116,8 +119,8 @@ def _show_subscription(console: Console, state: dict[str, Any]) -> None:
         ),
     ]
     if state["session"]:
-        pairs.insert(0, ("session", _printable(state["session"])))
-    who = _printable(state["client"]) or "a client without a name"
+        pairs.insert(0, ("session", shown(state["session"])))
+    who = shown(state["client"]) or "a client without a name"
     title = f"subscription {state['id']} of connection {state['connection']}: {who}"
     screen.print_rows(console, title, pairs)
     _show_imbalance(console, state)
@@ -130,17 +133,12 @@ def _show_away(console: Console, state: dict[str, Any]) -> None:
         ("comes again", f"{state['delivered']:,}, delivered before and not settled"),
         ("ahead", state["ahead"]),
     ]
-    screen.print_rows(console, f"subscription {_printable(state['session'])}", pairs)
+    screen.print_rows(console, f"subscription {shown(state['session'])}", pairs)
 
 
 def _show_imbalance(console: Console, state: dict[str, Any]) -> None:
     if sentence := imbalance(state):
-        console.print(Text(f"!! {sentence}", "bold red"), soft_wrap=True)
-
-
-def _printable(name: str) -> str:
-    """A name that a client has chosen: what it says is shown, what it would do to a terminal is not."""
-    return "".join(letter if letter.isprintable() else "?" for letter in name)
+        console.print(Text(f"!! {harmless(sentence)}", "bold red"), soft_wrap=True)
 
 
 def _time(microseconds: int) -> str:

@@ -2,9 +2,11 @@
 
 import argparse
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -13,11 +15,12 @@ from zaichik.console import screen
 from zaichik.console.dissection import Field, dissect
 from zaichik.console.failure import Failure
 from zaichik.console.lines import everything
+from zaichik.escapes import harmless, shown
 
 DESCRIPTION = """\
-Explain bytes of the wire protocol: every field of every frame, where it lies, its value and its meaning. A frame
-that is cut or wrong is explained up to the place where it is, which is marked, and the exit code is 1. The bytes
-may also be given as text in hexadecimal digits; a file of nothing but such digits is taken for that.
+Explain bytes of the wire protocol: every field of every frame, its offset, value and meaning. A frame that is cut
+or wrong is explained up to that place, which is marked, and the exit code is 1. The bytes may also be given as text
+in hexadecimal digits: a file of nothing but hexadecimal digits is read as such.
 """
 
 EPILOG = """\
@@ -30,14 +33,17 @@ examples:
 
 SHOWN_BYTES = 8  # of a field, in hexadecimal
 SHOWN_VALUE = 48  # characters
+WIDTHS = (6, 3 * SHOWN_BYTES + 1, 15, 12)  # of the columns, at least; the last one ends the line
 _HEX = re.compile(rb"[0-9a-fA-F\s]+")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `zaichik dissect`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument("file", metavar="FILE", help='where the bytes are; "-" is standard input')
-    parser.add_argument("--hex", action="store_true", help="they are hexadecimal digits, spaces between them allowed")
+    parser.add_argument("file", metavar="FILE", help='a file of bytes; "-" is standard input')
+    parser.add_argument(
+        "--hex", action="store_true", help="the bytes are hexadecimal digits, with spaces allowed between them"
+    )
     parser.add_argument(
         "--json",
         action="store_true",
@@ -46,23 +52,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 async def run(arguments: argparse.Namespace, console: Console) -> int:
-    """Read it all, explain it all."""
-    fields = list(dissect(_bytes(everything(arguments.file), is_hex=arguments.hex)))
-    if not fields:
+    """Read all bytes, and explain them frame by frame."""
+    data = _bytes(everything(arguments.file), is_hex=arguments.hex)
+    if not data:
         raise Failure("there are no bytes to explain")
-    if arguments.json:
-        for field in fields:
-            screen.print_json(_state(field))
-    else:
-        for frame in _frames(fields):
-            size = sum(len(field.data) for field in frame)
-            console.print(Text(f"{frame[0].frame}: {size} bytes from {frame[0].offset} on", "bold"), soft_wrap=True)
-            screen.print_table(console, _table(frame))
-    return 1 if any(field.problem for field in fields) else 0
+    is_wrong = False
+    for frame in _frames(dissect(data)):
+        is_wrong |= any(field.problem for field in frame)
+        if arguments.json:
+            for field in frame:
+                screen.print_json(_state(field))
+            continue
+        title = f"{frame[0].frame}: {sum(len(field.data) for field in frame)} bytes from {frame[0].offset} on"
+        if console.is_terminal:
+            console.print(Text(title, "bold"), soft_wrap=True)
+            console.print(_table(frame))
+        else:
+            sys.stdout.write("\n".join((title, *_lines(frame), "")))
+    sys.stdout.flush()
+    return 1 if is_wrong else 0
 
 
 def _bytes(data: bytes, *, is_hex: bool) -> bytes:
-    # No frame looks like that by chance: its length would have to be 800 million at least.
+    # No frame looks like hexadecimal digits by chance: its length would have to be at least 800 million.
     if not is_hex and not _HEX.fullmatch(data):
         return data
     try:
@@ -72,7 +84,7 @@ def _bytes(data: bytes, *, is_hex: bool) -> bytes:
 
 
 def _frames(fields: Iterable[Field]) -> Iterator[list[Field]]:
-    """The fields, a list for each frame."""
+    """Yields the fields of each frame as a list."""
     frame: list[Field] = []
     for field in fields:
         if field.name == "length" and frame:
@@ -83,18 +95,39 @@ def _frames(fields: Iterable[Field]) -> Iterator[list[Field]]:
 
 
 def _table(fields: list[Field]) -> Table:
+    offset, data, name, value = WIDTHS
     table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(justify="right", no_wrap=True, min_width=6)
-    table.add_column(no_wrap=True, min_width=3 * SHOWN_BYTES + 1)
-    table.add_column(no_wrap=True, min_width=15, style="bold")
-    table.add_column(overflow="fold", min_width=12)
+    table.add_column(justify="right", no_wrap=True, min_width=offset)
+    table.add_column(no_wrap=True, min_width=data)
+    table.add_column(no_wrap=True, min_width=name, style="bold")
+    table.add_column(overflow="fold", min_width=value)
     table.add_column()
     for field in fields:
-        value, meaning = Text(_value(field.value), "cyan"), Text(field.meaning, "dim")
-        if field.problem:
-            value, meaning = Text("!!", "bold red"), Text(field.problem, "bold red")
-        table.add_row(str(field.offset), _hex(field.data), Text(field.name), value, meaning)
+        styles = ("", "", "", "bold red", "bold red") if field.problem else ("", "", "", "cyan", "dim")
+        table.add_row(*map(Text, _cells(field), styles))
     return table
+
+
+def _lines(fields: list[Field]) -> Iterator[str]:
+    """The lines of the same table for a pipe, without rich.
+
+    Rich needs some milliseconds to lay out a table, and a capture of 400 kB may hold 20,000 frames.
+    """
+    rows = [_cells(field) for field in fields]
+    widths = [
+        max(width, *map(cell_len, column)) for width, column in zip(WIDTHS, zip(*rows, strict=True), strict=False)
+    ]
+    for offset, *cells in rows:
+        padded = [cell + " " * (width - cell_len(cell)) for width, cell in zip([*widths[1:], 0], cells, strict=True)]
+        yield "  ".join((offset.rjust(widths[0]), *padded)).rstrip()
+
+
+def _cells(field: Field) -> tuple[str, ...]:
+    if field.problem:
+        value, meaning = "!!", harmless(field.problem)
+    else:
+        value, meaning = _value(field.value), field.meaning
+    return str(field.offset), _hex(field.data), field.name, value, meaning
 
 
 def _hex(data: bytes) -> str:
@@ -102,17 +135,17 @@ def _hex(data: bytes) -> str:
 
 
 def _value(value: Any) -> str:
-    """A value in one line, which is cut if it is long."""
+    """A value in one line, cut if it is long."""
     plain = _plain(value)
     match plain:
         case str():
-            text = repr(plain)
+            text = f"'{shown(plain)}'"
         case {"base64": str()}:
             text = "bytes that are not UTF-8"
         case [dict(), *_]:  # settings
             text = str([tuple(item.values()) for item in plain])
         case _:
-            text = str(plain)
+            text = harmless(str(plain))
     return text if len(text) <= SHOWN_VALUE else f"{text[: SHOWN_VALUE - 1]}…"
 
 
@@ -129,7 +162,7 @@ def _state(field: Field) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """What construct parsed as JSON has it; bytes are text if they can be."""
+    """A value parsed by construct, as JSON has it; bytes become text if they are UTF-8."""
     match value:
         case bytes():
             return screen.json_bytes(value)

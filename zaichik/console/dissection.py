@@ -1,7 +1,7 @@
-"""Bytes to named fields: what `zaichik dissect` prints and the wire document's hexdumps are made of.
+"""Bytes to named fields, for `zaichik dissect` and the hexdumps of the wire document.
 
-Reads by the same declaration as the codec, but field by field, so that it can also say something about bytes
-that are no frame: where a cut one ends, and in the middle of which field.
+Reads by the same declaration as the codec, but field by field, so that it can also explain bytes that are not a frame:
+where a cut one ends, and in the middle of which field.
 """
 
 from collections.abc import Iterator
@@ -25,11 +25,11 @@ class Field:
 
     Attributes:
         offset: of its first byte, from the beginning of all the bytes.
-        data: its bytes; those that are there, if `problem` says that some are missing.
+        data: its bytes; if `problem` says that some are missing, those that are there.
         frame: the name of the frame it belongs to.
         name, value: as in the declaration; value is None if there is a problem.
         meaning: the declaration's text.
-        problem: "" or what is wrong here.
+        problem: "", or what is wrong here.
     """
 
     offset: int
@@ -42,10 +42,10 @@ class Field:
 
 
 def dissect(data: bytes) -> Iterator[Field]:
-    """Every field of every frame in these bytes, in order, until the end or a header that makes no sense.
+    """Yields every field of every frame in these bytes, in order, up to the end or to an invalid header.
 
-    A field that takes no bytes is left out, unless it should have some. The first problem inside a body is the
-    last that is said of that frame; the next frame goes on.
+    A field without bytes is left out, unless it should have some. After the first problem inside a body, the rest of
+    that frame is skipped; the next frame follows.
     """
     offset = 0
     while offset < len(data):
@@ -82,7 +82,7 @@ def dissect(data: bytes) -> Iterator[Field]:
 
 
 def _misread(frame: bytes, cls: type[Frame], offset: int) -> Iterator[Field]:
-    """What the codec has against a frame whose lengths are right: bad flags, bad UTF-8, a bad batch."""
+    """Yields the codec's objection to a frame whose lengths are right: bad flags, bad UTF-8, a bad batch."""
     decoder = FrameDecoder((cls,), max_frame=len(frame))
     decoder.receive_data(frame)
     try:

@@ -1,15 +1,15 @@
-"""What goes wrong, in one sentence: the border between exceptions and people."""
+"""Exceptions as sentences for users."""
 
 from zaichik.client.errors import ZaichikError
 from zaichik_protocol import Refused, Unencodable
 
 
 class Failure(Exception):
-    """A command cannot do what it was asked to; the text is the sentence to show."""
+    """A command that cannot do what it was asked to; the text is the sentence to show."""
 
 
 def sentence(error: BaseException) -> str | None:
-    """What to tell of an exception in one line; None if it is a bug rather than a failure."""
+    """Returns the line to show for an exception; None if it is a bug rather than a failure."""
     match error:
         case BaseExceptionGroup():
             # Several tasks failed together: one cause, seen from several sides.

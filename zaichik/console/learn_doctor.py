@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from zaichik.console import learn_screen
+from zaichik.escapes import harmless
 from zaichik.learn import config, files
 from zaichik.learn.config import Config
 from zaichik.learn.runner import ServerTrouble
@@ -35,7 +36,7 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
         told.append((NOT_FINE, "learn.toml", str(error)))
     for word, name, detail in told:
         left = Text.assemble((f"{word:>4}", "green" if word == FINE else "bold red"), f" {name:<13}")
-        learn_screen.hang(console, left, Text(detail))
+        learn_screen.hang(console, left, Text(harmless(detail)))
     return 0 if all(word == FINE for word, _, _ in told) else 1
 
 

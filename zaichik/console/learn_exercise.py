@@ -8,6 +8,7 @@ from rich.text import Text
 
 from zaichik.console import learn_screen, screen
 from zaichik.console.failure import Failure
+from zaichik.escapes import harmless
 from zaichik.learn import exercise, progress
 from zaichik.learn.runner import FAILED, PASSED
 from zaichik.learn.story import Section
@@ -39,7 +40,7 @@ async def check(arguments: argparse.Namespace, console: Console) -> int:
 
 def _print_line(console: Console, outcome: str, title: str) -> None:
     word, style = learn_screen.OUTCOMES[outcome]
-    learn_screen.hang(console, Text.assemble((f"{word:>4}", style), " "), Text(title))
+    learn_screen.hang(console, Text.assemble((f"{word:>4}", style), " "), Text(harmless(title)))
 
 
 async def hint(arguments: argparse.Namespace, console: Console) -> int:

@@ -10,6 +10,7 @@ from rich.text import Text
 from zaichik.console import learn_screen, screen
 from zaichik.console.failure import Failure
 from zaichik.console.learn_check import selected
+from zaichik.escapes import harmless
 from zaichik.learn import chapters, examination, folder, progress
 from zaichik.learn.chapters import CHAPTERS
 from zaichik.learn.config import FILE_NAME
@@ -23,10 +24,10 @@ async def init(arguments: argparse.Namespace, console: Console) -> int:
     where = Path(arguments.what)
     written = folder.init(where, python=arguments.python)
     for path in written:
-        console.print(Text(f"written: {path}"))
+        console.print(Text(harmless(f"written: {path}")))
     if where / FILE_NAME not in written:
-        console.print(Text(f"{where / FILE_NAME} was there already and stays as it is"))
-    console.print(Text(f"Next: cd {where}; look into {FILE_NAME}; zaichik learn watch"))
+        console.print(Text(harmless(f"{where / FILE_NAME} was there already and stays as it is")))
+    console.print(Text(harmless(f"Next: cd {where}; look into {FILE_NAME}; zaichik learn watch")))
     console.print(Text(f"To read beside it, {chapters.protocol()}"), soft_wrap=True)
     return 0
 

@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.text import Text
 
 from zaichik.console.failure import Failure
+from zaichik.escapes import harmless
 from zaichik.learn import catch_up
 
 
@@ -19,6 +20,6 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
     except catch_up.NoSuchChapter as error:
         raise Failure(str(error)) from None
     for line in catch_up.go(chapter, Path(), arguments.program or ""):
-        console.print(Text(line), soft_wrap=True)
+        console.print(Text(harmless(line)), soft_wrap=True)
     console.print(Text(f"You are at chapter {chapter.number:02}, {chapter.title}."))
     return 0

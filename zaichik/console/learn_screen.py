@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
+from zaichik.escapes import harmless
 from zaichik.learn import chapters, layouts, story
 from zaichik.learn.chapters import CHAPTERS
 from zaichik.learn.runner import FAILED, INCONCLUSIVE, PASSED, SKIPPED, Result
@@ -61,14 +62,20 @@ def print_sections(console: Console, sections: Sequence[story.Section]) -> None:
         style = _STYLES.get(section.title, "")
         if section.title in _CODE or is_narrow:
             console.print(Text(f"     {section.title}", "cyan"))
-            for line in section.lines:
+            for line in map(_safe, section.lines):
                 if section.title in _CODE:
                     _print_cut(console, Text(f"       {line}", style))
                 else:
                     hang(console, Text("       "), Text(line, style))
         else:
-            for title, line in zip((section.title, *[""] * len(section.lines)), section.lines, strict=False):
+            titles = (section.title, *[""] * len(section.lines))
+            for title, line in zip(titles, map(_safe, section.lines), strict=False):
                 hang(console, Text(f"     {title:<{TITLE_WIDTH}}", "cyan"), Text(line, style))
+
+
+def _safe(line: str) -> str:
+    """A line that may be the learner's, or the server's: its tabs are spaces, and the rest cannot hide or move."""
+    return harmless(line.expandtabs())
 
 
 def hang(console: Console, left: Text, right: Text) -> None:
@@ -91,7 +98,7 @@ def _print_cut(console: Console, line: Text) -> None:
 def print_trouble(console: Console, trouble: str) -> None:
     """Something that is no check's."""
     console.print()
-    console.print(Text(trouble, "bold red"), soft_wrap=not console.is_terminal)
+    console.print(Text("\n".join(map(_safe, trouble.split("\n"))), "bold red"), soft_wrap=not console.is_terminal)
 
 
 def print_summary(

@@ -19,6 +19,7 @@ from rich.text import Text
 
 from zaichik.console import learn_check, learn_screen
 from zaichik.console.failure import Failure
+from zaichik.escapes import harmless
 from zaichik.learn import config, examination, files, progress, story
 from zaichik.learn.runner import Result, ServerTrouble
 from zaichik.learn.server import Launcher
@@ -217,5 +218,5 @@ class Watch:
             words += ["t back" if self._shows_text else "t text", "r run", "q quit"]
         else:
             words += ["Ctrl-C ends", "the next stage: zaichik learn next"]
-        words.append(f"NOT watching: {self._unwatched}" if self._unwatched else "waiting for files to change")
+        words.append(f"NOT watching: {harmless(self._unwatched)}" if self._unwatched else "waiting for files to change")
         return "  ".join(words)

@@ -1,7 +1,7 @@
 """A broker's limits on the command line: `--limit NAME=VALUE` sets what the table shows, by the same names.
 
-`BrokerSettings` takes whatever a program gives it: a test wants a limit of 3, or one that is never reached. Who types a
-number slips with digits and units, so what comes from here has to make sense, each value by itself and all together.
+`BrokerSettings` accepts whatever a program gives it: a test may want a limit of 3, or one that is never reached. Typed
+numbers have slips of digits and units, so values from the command line are checked, each by itself and all together.
 """
 
 import argparse
@@ -23,10 +23,10 @@ Limit = tuple[str, int | float | bool]
 _GIB = 1024**3
 _DAY = 86_400
 _CENTURY = 36_525 * _DAY
-_OTHER_FILES = 64  # that a process needs besides its connections, as in BrokerSettings
+_OTHER_FILES = 64  # needed by the process besides its connections, as in BrokerSettings
 _HELP_WIDTH = 78
 
-# The largest that can be given: Welcome tells some of them in 32 bits, and beyond these all of them are slips.
+# The largest values accepted: Welcome has 32 bits for some of them, and larger ones are slips.
 _LARGEST_NUMBER = 1_000_000_000
 _LARGEST_SIZE = 1024 * _GIB
 _LARGEST = {
@@ -34,27 +34,27 @@ _LARGEST = {
     "max_key": _GIB,
     "max_frame": 2 * _GIB,  # room for the largest of the other two
     "max_batch": 10_000_000,
-    "idle_timeout": 49 * _DAY,  # Welcome tells it in 32 bits of milliseconds
+    "idle_timeout": 49 * _DAY,  # Welcome has it in milliseconds, in 32 bits
 }
-# Other times are a second at least, because that is how often the broker looks. Without these two no position outlives
-# its connection, and a broker that stops waits for nobody. A switch that is off counts as 0.
+# Other times are at least a second, which is how often the broker checks them. With 0 for these two, no position
+# outlives its connection, and a stopping broker waits for no client. A switch that is off counts as 0.
 _MAY_BE_ZERO = {"session_ttl", "drain_timeout", "auto_create"}
 
 
 def add_option(parser: argparse.ArgumentParser) -> None:
-    """Give a command the option. What was given is read with `chosen`."""
+    """Add the option to a command. `chosen` returns the values given."""
     parser.add_argument(
         "--limit",
         metavar="NAME=VALUE",
         action="append",
         default=[],
         type=limit,
-        help="set a limit of the broker: those listed below, in the same notation; may be repeated",
+        help="set one of the broker's limits listed below, in the same notation; may be repeated",
     )
 
 
 def listing() -> str:
-    """All limits with their defaults as the option takes them, for the end of `--help`."""
+    """All limits with their defaults, in the option's notation, for the end of `--help`."""
     words = [f"{name}={_typed(name, value)}" for name, value in BrokerSettings().limits().items()]
     lines = textwrap.wrap(
         " ".join(words), _HELP_WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False
@@ -63,10 +63,10 @@ def listing() -> str:
 
 
 def limit(text: str) -> Limit:
-    """The name and the value that a text such as max_bytes=128MiB means.
+    """Parses a name and a value, such as max_bytes=128MiB.
 
     Raises:
-        argparse.ArgumentTypeError: there is no such limit, or that is no value for it.
+        argparse.ArgumentTypeError: there is no such limit, or the value is out of its range.
     """
     name, separator, written = text.partition("=")
     defaults = BrokerSettings().limits()
@@ -93,7 +93,7 @@ def limit(text: str) -> Limit:
 
 
 def chosen(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The limits that were given, as arguments of `BrokerSettings`.
+    """The limits given, as arguments of `BrokerSettings`.
 
     Raises:
         argparse.ArgumentTypeError: one was given twice, or they contradict each other.
@@ -119,9 +119,9 @@ def chosen(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def table(limits: dict[str, Any], topic_defaults: dict[str, int]) -> Table:
-    """The limits and the settings of topics that do not name their own.
+    """The limits, and the default settings of topics.
 
-    They are side by side, so that they fit on a screen together with what follows.
+    They stand side by side, so that both fit on a screen together with the log lines that follow.
     """
     both = Table.grid(padding=(0, 6))
     both.add_row(Text("limits", "bold"), Text("topics, by default", "bold"))
@@ -133,7 +133,7 @@ def table(limits: dict[str, Any], topic_defaults: dict[str, int]) -> Table:
 
 
 def _unknown(name: str) -> str:
-    """What to say of a name that no limit has. The table shows settings of topics, too: those are told apart."""
+    """The error for an unknown name. The table also shows settings of topics: for these, another one."""
     if name in {item.name.removesuffix("_ms") for item in fields(TopicSettings)}:
         return f"{name} is a setting of topics, and they have options of their own"
     word, known = name.lower(), BrokerSettings().limits()
@@ -142,7 +142,7 @@ def _unknown(name: str) -> str:
 
 
 def _kind(name: str, default: Any) -> tuple[Callable[[str], Any], str, int]:
-    """How to read a limit, what to call its values, and the largest of that kind."""
+    """A limit's parser, the word for its values, and the largest value of its kind."""
     match default:
         case bool():
             return _switch, "yes or no", True
@@ -157,7 +157,7 @@ def _kind(name: str, default: Any) -> tuple[Callable[[str], Any], str, int]:
 
 
 def _largest_number_of_connections() -> int:
-    """Each takes one of the files that this process may open."""
+    """As many as files that this process may open, less those needed otherwise."""
     return max(1, min(_LARGEST_NUMBER, getrlimit(RLIMIT_NOFILE)[0] - _OTHER_FILES))
 
 
@@ -168,5 +168,5 @@ def _switch(text: str) -> bool:
 
 
 def _typed(name: str, value: Any) -> str:
-    """A value as the table shows it and the option takes it: in one word, and without commas."""
+    """A value in the table's form, as one word without commas: the option's notation."""
     return screen.setting(name, value).replace(" ", "").replace(",", "")

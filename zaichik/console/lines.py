@@ -1,8 +1,8 @@
-"""The lines of a file, a pipe or a terminal, a chunk at a time, while the rest of the program goes on.
+"""Reads lines from a file, a pipe or a terminal, a chunk at a time, while the rest of the program goes on.
 
-A thread for each read would be the usual way, but a thread that waits for a terminal cannot be ended: Ctrl-C
-would have to be pressed twice. So we wait until there is something to read, which can be cancelled, and then
-read what is there, which takes no time.
+The usual way is a thread for each read, but a thread that waits for a terminal cannot be cancelled: Ctrl-C would have
+to be pressed twice. So we wait until the descriptor is readable, which can be cancelled, and then read what is there,
+which does not block.
 """
 
 import os
@@ -15,23 +15,23 @@ import anyio
 import anyio.lowlevel
 
 from zaichik.console.failure import Failure
+from zaichik.console.streams import STDIN, check_readable
 
 CHUNK = 64 * 1024  # a pipe's worth on Linux
-STDIN = 0
 
 
 class Lines:
-    """Lines without their ends, in lists: one list for each read. `reading` makes one.
+    """Lines without their ends, in lists: one list for each read. Made by `reading`.
 
     Args:
         descriptor: of the open file.
-        longest: bytes that a line may have.
+        longest: most bytes a line may have.
 
     Attributes:
-        size: bytes of the file; None if only reading on will tell.
-        is_terminal: whether a person types them.
+        size: bytes of the file; None if unknown (a pipe, a terminal).
+        is_terminal: whether the lines are typed.
         bytes_read: so far.
-        count: lines given so far.
+        count: lines yielded so far.
     """
 
     def __init__(self, descriptor: int, longest: int) -> None:
@@ -44,7 +44,7 @@ class Lines:
         self._longest = longest
 
     async def __aiter__(self) -> AsyncIterator[list[bytes]]:
-        """Every line, the last one also if it has no end.
+        """Yields every line, including a last one without a line end.
 
         Raises:
             Failure: a line is longer than allowed.
@@ -63,7 +63,7 @@ class Lines:
 
     async def _read(self) -> bytes:
         if self.size is None:
-            with suppress(PermissionError):  # /dev/null and its like cannot be waited for, and need not be
+            with suppress(PermissionError):  # /dev/null and the like cannot be waited for, and need not be
                 await anyio.wait_readable(self._descriptor)
         await anyio.lowlevel.checkpoint()
         chunk = os.read(self._descriptor, CHUNK)
@@ -73,24 +73,29 @@ class Lines:
 
 @contextmanager
 def reading(path: str, longest: int) -> Iterator[Lines]:
-    """The lines of the file, or of standard input if the path is "-"; open as long as the block lasts.
+    """The lines of a file, or of standard input if the path is "-"; open for the duration of the block.
 
     Raises:
         OSError: it cannot be opened.
+        Closed: standard input is closed.
     """
     if path == "-":
+        check_readable()
         yield Lines(STDIN, longest)
         return
-    with open(path, "rb") as file:  # noqa: PTH123 (what the user wrote is opened as it is)
+    with open(path, "rb") as file:  # noqa: PTH123 (the user's path is opened as it is)
         yield Lines(file.fileno(), longest)
 
 
 def everything(path: str) -> bytes:
-    """All bytes of the file, or of standard input if the path is "-".
+    """All bytes of a file, or of standard input if the path is "-".
 
     Raises:
         OSError: it cannot be read.
+        Closed: standard input is closed.
     """
+    if path == "-":
+        check_readable()
     with open(STDIN if path == "-" else path, "rb", closefd=path != "-") as file:
         if file.isatty():
             sys.stderr.write("reading the terminal, Ctrl-D ends\n")

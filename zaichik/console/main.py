@@ -1,7 +1,7 @@
 """From an argument list to an exit code.
 
-The first word names the command, and only that command's file is imported: `zaichik --help` answers at once,
-and no command pays for what another one needs.
+The first word names the command, and only that command's file is imported: `zaichik --help` answers at once, and no
+command pays for another one's imports.
 """
 
 import argparse
@@ -14,6 +14,9 @@ from importlib.metadata import version
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, NoReturn, Protocol, cast
 
+from zaichik.console import streams
+from zaichik.escapes import harmless
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -23,16 +26,16 @@ COMMANDS = {
     "publish": "send messages, from arguments, a file or standard input",
     "subscribe": "print a topic's messages as they come",
     "create": "make a topic with settings of its own",
-    "topics": "list topics: what they hold, what became of the rest",
-    "describe": "tell everything about the broker, or one topic and its readers",
-    "record": "write topics down as Parquet files",
+    "topics": "list topics: what they hold, and what became of the rest",
+    "describe": "show everything about the broker, or about one topic and its readers",
+    "record": "save topics as Parquet files",
     "stats": "what compaction does to a topic, and what another window would do",
     "dissect": "explain the bytes of the wire protocol, field by field",
     "demo": "watch a broker at work",
     "learn": "build a broker of your own, stage by stage, and have it checked",
 }
 
-OK, FAILED, INTERRUPTED = 0, 1, 130  # 2, wrong usage, is argparse's; 130 is what shells make of Ctrl-C
+OK, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130  # 2 is argparse's, too; 130 is what shells make of Ctrl-C
 
 DESCRIPTION = """\
 zaichik is a tiny message broker: topics, retention, compaction windows, commits.
@@ -43,31 +46,34 @@ commands:
 {commands}
 
 examples:
-  zaichik serve                       # a broker at 127.0.0.1:8889
-  zaichik publish greetings hello     # elsewhere: send it a message
-  zaichik subscribe greetings         # and read what comes
-  zaichik publish --help              # more about one command
+  zaichik serve                            # a broker at 127.0.0.1:8889
+  zaichik subscribe greetings              # in a second terminal: print what comes, until Ctrl-C
+  zaichik publish greetings hello          # in a third one: the second prints hello
+  zaichik create orders --retention 1h     # a topic that keeps its messages for later readers
+  zaichik publish orders "two apples"
+  zaichik subscribe orders                 # prints two apples
+  zaichik publish --help                   # more about one command
 
 environment:
   ZAICHIK_CONNECT   the broker's HOST:PORT where --connect is not given
   NO_COLOR          if set, nothing is coloured
 
 exit codes:
-  0    done; also a broker that was ended with SIGTERM, and a reader such as head that has seen enough
-  1    the broker refused, or there is none, or the data is bad
+  0    done; also a broker stopped by SIGTERM, and output cut short by a reader such as head
+  1    refused by the broker, no broker there, or bad data
   2    wrong usage
   130  ended with Ctrl-C
 """
 
 
 class Command(Protocol):
-    """What the file of a command offers."""
+    """The interface of a command's file."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Tell the parser the command's arguments, description and examples."""
+        """Add the command's arguments, description and examples to the parser."""
 
     async def run(self, arguments: argparse.Namespace, console: "Console") -> int:
-        """Carry it out, with `console` for standard output. Returns the exit code."""
+        """Run the command, with `console` for standard output. Returns the exit code."""
 
 
 class _HelpFormatter(argparse.HelpFormatter):
@@ -81,10 +87,10 @@ class _HelpFormatter(argparse.HelpFormatter):
 
 
 class OneLineParser(argparse.ArgumentParser):
-    """A parser that says what is wrong in one line and does not repeat the usage above it."""
+    """A parser that reports an error in one line, without the usage above it."""
 
     def __init__(self, prog: str, description: str = "", epilog: str = "") -> None:
-        # No abbreviations: a script that says --ret must not break when another option begins so, too.
+        # No abbreviations: a script that uses --ret must not break when another option starts with --ret, too.
         super().__init__(
             prog,
             description=description,
@@ -94,24 +100,28 @@ class OneLineParser(argparse.ArgumentParser):
         )
 
     def error(self, message: str) -> NoReturn:
-        """Exit for wrong usage."""
-        self.exit(2, f"zaichik: {message} (see: {self.prog} --help)\n")
+        """Report wrong usage, and exit."""
+        self.exit(2, f"zaichik: {harmless(message)} (see: {self.prog} --help)\n")
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command that the arguments name. Returns the exit code."""
+    """Run the command named by the arguments. Returns the exit code."""
     words = sys.argv[1:] if argv is None else argv
     try:
+        streams.occupy()
         if words and not words[0].startswith("-"):
             return _run(words[0], words[1:])
         parser = _main_parser()
         parser.parse_args(words)
         parser.print_help()
+    except streams.Closed as error:
+        print(f"zaichik: {error}", file=sys.stderr)
+        return WRONG_USAGE
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # `zaichik subscribe t | head` is no failure. What is still buffered can go nowhere; without this the
-        # interpreter would try once more at its end, and complain.
+        # `zaichik subscribe t | head` is no failure. The buffered rest has nowhere to go; without this, the interpreter
+        # would try to flush it when it exits, and complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return OK
 
@@ -125,14 +135,14 @@ def _main_parser() -> OneLineParser:
 
 
 def _run(name: str, words: list[str]) -> int:
-    """Import and run one command; its failures become a sentence and an exit code."""
+    """Import and run one command; a failure becomes a sentence and an exit code."""
     if name not in COMMANDS:
         similar = difflib.get_close_matches(name, COMMANDS, 1)
         _main_parser().error(f"there is no command {name}" + (f"; did you mean {similar[0]}?" if similar else ""))
     command = cast("Command", import_module(f"zaichik.console.{name}"))
     parser = OneLineParser(f"zaichik {name}")
     command.add_arguments(parser)
-    # Intermixed, so that `publish TOPIC --key k MESSAGE` finds its MESSAGE behind an option.
+    # Intermixed, so that `publish TOPIC --key k MESSAGE` finds its MESSAGE after an option.
     arguments = parser.parse_intermixed_args(words)
 
     import anyio
@@ -140,17 +150,17 @@ def _run(name: str, words: list[str]) -> int:
     from zaichik.console import failure, screen
 
     if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that lacks a letter still gets the line
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without some letter still gets the line
     try:
         with screen.logging_to_stderr():
             return anyio.run(command.run, arguments, screen.on_stdout())
     except argparse.ArgumentTypeError as error:
         parser.error(str(error))
-    except (KeyboardInterrupt, BrokenPipeError):
+    except (KeyboardInterrupt, BrokenPipeError, streams.Closed):
         raise
     except Exception as error:
         sentence = failure.sentence(error)
         if sentence is None:
-            raise  # a bug, and its traceback is what helps
+            raise  # a bug: its traceback helps most
         screen.complain(sentence)
         return FAILED

@@ -1,4 +1,4 @@
-"""How far a long publishing has come: a bar on a terminal, elsewhere a few lines."""
+"""The progress of a long publish: a bar on a terminal, elsewhere a few lines."""
 
 from datetime import UTC, datetime
 from typing import Self
@@ -10,16 +10,16 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from zaichik.broker.clock import ManualClock
 from zaichik.client.messages import BatchResult
 
-BATCHES_A_DRAWING = 100  # many to a second, and drawing costs nothing beside publishing
-LINES_WITHOUT_TERMINAL = 6  # of a whole year: enough to see that it goes on
+BATCHES_A_DRAWING = 100  # several times a second; drawing costs nothing beside publishing
+LINES_WITHOUT_TERMINAL = 6  # in a whole year: enough to see progress
 
 
 class Meter:
-    """Counts what has been published, and shows it.
+    """Counts published messages, and shows the count.
 
     Args:
-        console: where to.
-        clock: tells the day in the data.
+        console: for the bar or the lines.
+        clock: has the date in the data.
         total: messages to come.
 
     Attributes:
@@ -58,12 +58,12 @@ class Meter:
 
     @property
     def published(self) -> int:
-        """Messages the broker has answered for."""
+        """Messages that the broker has confirmed."""
         return self.stored + self.compacted
 
     @property
     def rate(self) -> float:
-        """Messages a second, since it began."""
+        """Messages per second since the beginning."""
         return self.published / max(anyio.current_time() - self._started, 1e-9)
 
     @property

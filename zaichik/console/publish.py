@@ -13,30 +13,42 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from zaichik.client.client import Client
+from zaichik.client.errors import ZaichikError
 from zaichik.client.producer import Producer
-from zaichik.console import address, screen
+from zaichik.console import address, names, screen
 from zaichik.console.failure import Failure
 from zaichik.console.lines import Lines, reading
+from zaichik.escapes import shown
 
 DESCRIPTION = """\
-Send messages to a topic, which is made if it is not there. Without MESSAGE every line of the file or of standard
-input is a message, empty ones too, without its line end. A message may have a key: the same one for all, or one
-taken from each message. A topic with a compaction window keeps only the first message of a key in each window.
-If the connection is lost, it is made again, and what the broker has not confirmed is sent again; it stores nothing
-twice. A topic that was created with --overflow reject makes the publisher wait for its readers.
+Send messages to a topic, which is created if it doesn't exist. Without MESSAGE, every line of the file or of
+standard input is a message, without its line end; empty lines count, too. Messages may have a key: the same one for
+all, or one taken from each message. A topic with a compaction window keeps only the first message of each key in a
+window. A lost connection is made again, and messages that the broker hasn't confirmed are sent again; nothing is
+stored twice. A topic created with --overflow reject makes publishers wait for its readers.
+
+A topic created by publishing keeps nothing for later readers, unless the broker was started with another default:
+subscribe first, or create the topic with --retention before you publish to it.
 """
 
 EPILOG = """\
 examples:
+  zaichik create greetings --retention 1h            # a topic that keeps messages for later readers
   zaichik publish greetings hello "good morning"
-  zaichik publish prices --key EURUSD 1.0874
-  tail -f access.log | zaichik publish log           # each line leaves at once
+  zaichik publish greetings --key alice "how are you?"
+  zaichik publish greetings -- --looks-like-an-option
+  zaichik subscribe greetings                        # all four of them
+  tail -f access.log | zaichik publish log           # each line is sent at once, to current subscribers
   zaichik publish log --file access.log --key-regex '^(\\S+)'
   zaichik publish orders --file orders.jsonl --key-json customer
-  zaichik publish greetings -- --looks-like-an-option
 
-With --key-regex or --key-json a message in which no key is found is published without one.
+With --key-regex or --key-json, a message in which no key is found is published without one.
 """
+
+LOST = (
+    "nobody is subscribed to {}, and it keeps nothing for later readers (retention 0): this is lost. Subscribe first, "
+    "or create a topic that keeps messages before anything is published to it: zaichik create NAME --retention 1h"
+)
 
 KeyOf = Callable[[bytes, int], bytes | None]  # the key of a payload; the number is that of its line, for errors
 
@@ -44,18 +56,21 @@ KeyOf = Callable[[bytes, int], bytes | None]  # the key of a payload; the number
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `zaichik publish`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument("topic", metavar="TOPIC", help="where to")
-    parser.add_argument("messages", metavar="MESSAGE", nargs="*", help="what to send; left out: lines are read")
-    parser.add_argument("--file", metavar="FILE", help='read lines from here; "-" (the default) is standard input')
+    parser.add_argument("topic", metavar="TOPIC", type=names.name, help="the topic to publish to")
+    parser.add_argument("messages", metavar="MESSAGE", nargs="*", help="a message to send; without any, lines are read")
+    parser.add_argument("--file", metavar="FILE", help='read lines from this file; "-" (the default) is standard input')
     keys = parser.add_mutually_exclusive_group()
     keys.add_argument("--key", metavar="KEY", type=_key, help="the key of all messages")
     keys.add_argument(
-        "--key-regex", metavar="RE", type=_regex, help="take each key from its message: the first (group) of RE"
+        "--key-regex",
+        metavar="RE",
+        type=_regex,
+        help="take each key from its message: the first match of RE, or its first group",
     )
     keys.add_argument(
         "--key-json",
         metavar="FIELD",
-        help="take each key from its message, which is a JSON object: this field, as text",
+        help="take each key from its message, a JSON object: this field, as text",
     )
     address.add_option(parser)
     address.add_reconnect(parser)
@@ -76,12 +91,12 @@ def _regex(text: str) -> re.Pattern[str]:
 
 
 async def run(arguments: argparse.Namespace, console: Console) -> int:
-    """Send them all, then tell what became of them."""
+    """Send all messages, then report what became of them."""
     if arguments.messages and arguments.file is not None:
         raise argparse.ArgumentTypeError("MESSAGE and --file exclude each other")
     key_of = _key_of(arguments)
     payloads = [os.fsencode(text) for text in arguments.messages]
-    # All keys before the first message is sent: arguments that cannot all be sent are not sent in part.
+    # All keys before the first message is sent: of arguments that cannot all be sent, none is.
     messages = [(payload, key_of(payload, number)) for number, payload in enumerate(payloads, 1)]
     async with address.connected(arguments, "publish") as client:
         tally = _Tally(arguments.topic)
@@ -94,16 +109,31 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
                 if not messages:
                     await _send_lines(client, arguments.file or "-", key_of, tally)
         except BaseException as error:
-            # How far it came; the error itself is told by `main`. Of Ctrl-C nothing else tells.
+            # How far it came. The error itself is reported by `main`, Ctrl-C by nothing else.
             if tally.confirmed or (tally.sent and not isinstance(error, Exception)):
                 tally.show(as_json=False)
             raise
         tally.show(as_json=arguments.json)
+        if tally.producer.stored and await _is_lost(client, arguments.topic):
+            screen.remark(LOST.format(shown(arguments.topic)), "yellow")
     return 0
 
 
+async def _is_lost(client: Client, topic: str) -> bool:
+    """Whether nobody can read what was just published: no retention, no subscription, no name that needs it (RET-1)."""
+    try:
+        states = await client.topics(topic)
+    except ZaichikError:  # everything is published: to find out no more is no failure
+        return False
+    return any(
+        not (state["settings"]["retention_ttl_ms"] or state["subscriptions"] or state["needed"] < state["next_offset"])
+        for state in states
+        if state["name"] == topic
+    )
+
+
 class _Tally:
-    """What was sent, what the broker said of it, and how long it took."""
+    """Messages sent, the broker's answers to them, and the time it took."""
 
     producer: Producer
 
@@ -114,7 +144,7 @@ class _Tally:
 
     @property
     def confirmed(self) -> int:
-        """Messages the broker has answered for."""
+        """Messages that the broker has confirmed."""
         return self.producer.stored + self.producer.compacted
 
     def show(self, *, as_json: bool) -> None:
@@ -136,7 +166,7 @@ class _Tally:
             return
         unknown = self.sent - self.confirmed
         screen.remark(
-            f"{self.topic}: published {self.confirmed:,} = stored {stored:,} + compacted {compacted:,}"
+            f"{shown(self.topic)}: published {self.confirmed:,} = stored {stored:,} + compacted {compacted:,}"
             f" in {seconds:.3g} s ({rate:,.0f} messages/s)" + (f"; {unknown:,} more not confirmed" * bool(unknown))
         )
 
@@ -155,7 +185,7 @@ async def _send_lines(client: Client, path: str, key_of: KeyOf, tally: _Tally) -
 
 @contextmanager
 def _progress(lines: Lines) -> Iterator[Callable[[int], None]]:
-    """A bar on standard error, if somebody is there to look at it; call it with the messages sent so far."""
+    """A progress bar on standard error, if that is a terminal. Call it with the number of messages sent so far."""
     if lines.is_terminal or not sys.stderr.isatty():
         yield lambda sent: None
         return
@@ -168,7 +198,7 @@ def _progress(lines: Lines) -> Iterator[Callable[[int], None]]:
 
 
 def _key_of(arguments: argparse.Namespace) -> KeyOf:
-    """How the key of a message is found."""
+    """Returns the function that finds a message's key."""
     if arguments.key_regex:
         pattern: re.Pattern[str] = arguments.key_regex
         return lambda payload, number: _match(pattern, payload)
@@ -192,10 +222,15 @@ def _field(field: str, payload: bytes, number: int) -> bytes | None:
         value = json.loads(payload)
     except ValueError as error:
         raise Failure(f"message {number} is not JSON: {error}") from None
+    except RecursionError:
+        raise Failure(f"message {number} is nested too deeply to find a key in it") from None
     if not isinstance(value, dict):
-        raise Failure(f"message {number} is JSON, but no object")
+        raise Failure(f"message {number} is JSON, but not an object")
     found = value.get(field)
     if found is None:
         return None
     text = found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
-    return text.encode() or None
+    try:
+        return text.encode() or None
+    except UnicodeEncodeError:
+        raise Failure(f"message {number} has a key with a lone surrogate, which UTF-8 cannot carry: {text}") from None

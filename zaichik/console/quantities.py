@@ -1,10 +1,12 @@
-"""Durations and sizes as people write them: 500ms, 10s, 7d, forever; 4096, 10MB, 64MiB. And back."""
+"""Durations and sizes as people write them, parsed and formatted: 500ms, 10s, 7d, forever; 4096, 10MB, 64MiB."""
 
 import argparse
 import re
 from typing import Literal
 
 from zaichik_protocol import FOREVER
+
+LARGEST = FOREVER - 1  # number that a frame can carry; the next one means forever
 
 _MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _BYTES = {"b": 1}
@@ -14,10 +16,10 @@ _QUANTITY = re.compile(r"(?P<number>\d{1,30}(\.\d{1,30})?) ?(?P<unit>[a-z]*)", r
 
 
 def duration(text: str) -> float | Literal["forever"]:
-    """The seconds that a text such as 10s means, or "forever". A bare number is seconds.
+    """Returns the seconds of a duration such as 10s, or "forever". A bare number is seconds.
 
     Raises:
-        argparse.ArgumentTypeError: it means none.
+        argparse.ArgumentTypeError: it is not a duration, or too long for a frame.
     """
     if text == "forever":
         return "forever"
@@ -25,39 +27,45 @@ def duration(text: str) -> float | Literal["forever"]:
     unit = _MS.get(match["unit"] or "s") if match else None
     if not match or not unit:
         raise argparse.ArgumentTypeError(f"{text!r} is no duration; write 500ms, 10s, 5m, 6h, 7d, forever or seconds")
-    return float(match["number"]) * unit / 1000
+    milliseconds = float(match["number"]) * unit
+    if milliseconds > LARGEST:
+        raise argparse.ArgumentTypeError(f"{text!r} is too long; write forever")
+    return milliseconds / 1000
 
 
 def size(text: str) -> int:
-    """The bytes that a text such as 64MiB means. A bare number is bytes.
+    """Returns the bytes of a size such as 64MiB. A bare number is bytes.
 
     Raises:
-        argparse.ArgumentTypeError: it means none.
+        argparse.ArgumentTypeError: it is not a size, or too large for a frame.
     """
     match = _QUANTITY.fullmatch(text.lower())
     unit = _BYTES.get(match["unit"] or "b") if match else None
     if not match or not unit:
         raise argparse.ArgumentTypeError(f"{text!r} is no size; write 4096, 10kB, 10MB, 64KiB, 64MiB or 1GiB")
     number = match["number"]
-    return round(float(number) * unit) if "." in number else int(number) * unit
+    count = round(float(number) * unit) if "." in number else int(number) * unit
+    if count > LARGEST:
+        raise argparse.ArgumentTypeError(f"{text!r} is too large; the largest is {LARGEST}")
+    return count
 
 
 def natural(text: str) -> int:
-    """A whole number, 0 or more.
+    """Parses a whole number from 0 to what a frame can carry.
 
     Raises:
-        argparse.ArgumentTypeError: it is none.
+        argparse.ArgumentTypeError: it is not one.
     """
-    if not re.fullmatch(r"\d{1,30}", text, re.ASCII):
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number")
+    if not re.fullmatch(r"\d{1,30}", text, re.ASCII) or int(text) > LARGEST:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 0 to {LARGEST}")
     return int(text)
 
 
 def positive(text: str) -> int:
-    """A whole number, 1 or more.
+    """Parses a whole number from 1 to what a frame can carry.
 
     Raises:
-        argparse.ArgumentTypeError: it is none.
+        argparse.ArgumentTypeError: it is not one.
     """
     number = natural(text)
     if not number:
@@ -66,7 +74,7 @@ def positive(text: str) -> int:
 
 
 def show_duration(ms: int) -> str:
-    """Milliseconds in the largest unit that makes a whole number: what `duration` reads."""
+    """Formats milliseconds in the largest unit that gives a whole number, in the form that `duration` parses."""
     if ms == FOREVER:
         return "forever"
     name = next((name for name, unit in reversed(_MS.items()) if ms and ms % unit == 0), "s")
@@ -74,7 +82,7 @@ def show_duration(ms: int) -> str:
 
 
 def show_size(count: int) -> str:
-    """Bytes in the largest unit there is one of, with four digits at most."""
+    """Formats bytes in the largest unit that gives at least 1, with at most four digits."""
     for power, letter in ((4, "T"), (3, "G"), (2, "M"), (1, "K")):
         if count >= 1024**power:
             return f"{count / 1024**power:.4g} {letter}iB"

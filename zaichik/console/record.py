@@ -1,4 +1,4 @@
-"""`zaichik record`: topics written down as Parquet files."""
+"""`zaichik record`: topics saved as Parquet files."""
 
 import argparse
 import importlib.util
@@ -11,30 +11,33 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
+from rich.text import Text
 
-from zaichik.console import address, screen
+from zaichik.console import address, names, screen
 from zaichik.console.failure import Failure
+from zaichik.escapes import harmless, shown
 
 if TYPE_CHECKING:
     from zaichik.recording.recorder import Progress
 
 DESCRIPTION = """\
-Write topics down as Parquet files, a folder for each topic and day (UTC), which Spark, DuckDB, Polars and pandas
-read. Run it again with the same folder and it goes on where the files end: whatever happened to it before, nothing
-is missing and nothing is there twice. What the broker no longer had when its turn came is told as so many messages
-missing, and the exit code is 3.
+Save topics as Parquet files, a folder for each topic and day (UTC), for Spark, DuckDB, Polars and pandas to read.
+Run it again with the same folder, and it goes on where the files end: however the last run ended, no message is
+lost or saved twice. Messages that the broker no longer had when their turn came are reported as missing, and the
+exit code is 3.
 """
 
 EPILOG = """\
 examples:
-  zaichik record orders                       # all there is, into ./recording
+  zaichik record orders                       # all messages there are, into ./recording
   zaichik record orders payments --into /data/zaichik
-  zaichik record orders --follow              # and all that comes, until Ctrl-C
+  zaichik record orders --follow              # and new ones, until Ctrl-C
   zaichik stats recording                     # what a compaction window would do
 
 files:
   FOLDER/topic=orders/day=2026-01-31/EPOCH-START-END.parquet
   with the columns offset, timestamp, key and payload
+  A name too long for a folder is shortened there; the files' metadata has all of it (zaichik.topic).
 """
 
 MISSING = 3  # the exit code
@@ -44,21 +47,25 @@ INTERRUPTED = 130
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `zaichik record`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument("topics", metavar="TOPIC", nargs="+", help="what to record")
+    parser.add_argument("topics", metavar="TOPIC", nargs="+", type=names.name, help="a topic to record")
     parser.add_argument(
-        "--into", metavar="FOLDER", type=Path, default=Path("recording"), help="where to (default: ./recording)"
+        "--into",
+        metavar="FOLDER",
+        type=Path,
+        default=Path("recording"),
+        help="the recording's folder (default: ./recording)",
     )
-    parser.add_argument("--follow", action="store_true", help="go on with what comes; for one topic")
+    parser.add_argument("--follow", action="store_true", help="go on with new messages; for one topic only")
     parser.add_argument("--json", action="store_true", help="print one JSON object for each topic")
     address.add_option(parser)
 
 
 async def run(arguments: argparse.Namespace, console: Console) -> int:
-    """Record them, one after the other."""
+    """Record the topics, one after the other."""
     if importlib.util.find_spec("pyarrow") is None:
         raise Failure("recording needs pyarrow, which is not installed: pip install 'zaichik[record]'")
     if arguments.follow and len(arguments.topics) > 1:
-        raise argparse.ArgumentTypeError("one topic is followed at a time; start a recorder for each")
+        raise argparse.ArgumentTypeError("one topic is followed at a time; start a recorder for each of them")
     from zaichik import blocking
     from zaichik.recording.recorder import record
 
@@ -77,7 +84,7 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
 
 @contextmanager
 def _interruptible() -> Iterator[Callable[[], bool]]:
-    """Ctrl-C asks to stop, so that the file in hand is finished. A second one does not ask."""
+    """Ctrl-C asks to stop, so that the current file is finished. A second one interrupts at once."""
     asked = []
 
     def ask(*_: object) -> None:
@@ -93,10 +100,10 @@ def _interruptible() -> Iterator[Callable[[], bool]]:
 
 @contextmanager
 def _bar(topic: str) -> Iterator[Callable[["Progress"], None]]:
-    """A bar on a terminal; elsewhere nothing."""
+    """A progress bar on a terminal; elsewhere nothing."""
     console = screen.on_stderr()
     bar = Bar(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("messages"),
@@ -104,7 +111,7 @@ def _bar(topic: str) -> Iterator[Callable[["Progress"], None]]:
         console=console,
         disable=not console.is_terminal or console.is_dumb_terminal,
     )
-    task = bar.add_task(topic, total=None)
+    task = bar.add_task(shown(topic), total=None)
 
     def tell(progress: "Progress") -> None:
         total = None if progress.end is None else progress.end - progress.start
@@ -115,14 +122,16 @@ def _bar(topic: str) -> Iterator[Callable[["Progress"], None]]:
 
 
 def _summarise(progress: "Progress", arguments: argparse.Namespace, console: Console) -> None:
-    topic, recorded, missing = progress.topic, progress.recorded, progress.missing
+    topic, recorded, missing = shown(progress.topic), progress.recorded, progress.missing
     if arguments.json:
         names = ("topic", "epoch", "start", "next", "recorded", "missing")
         screen.print_json({name: getattr(progress, name) for name in names})
     elif recorded:
         offsets = f"offsets {progress.next - recorded - missing:,} to {progress.next - 1:,}"
-        console.print(f"{topic}: {recorded:,} messages recorded into {arguments.into} ({offsets})", soft_wrap=True)
+        sentence = f"{topic}: {recorded:,} messages recorded into {arguments.into} ({offsets})"
+        console.print(Text(harmless(sentence)), soft_wrap=True)
     else:
-        console.print(f"{topic}: nothing new; {arguments.into} reaches to offset {progress.next:,}", soft_wrap=True)
+        sentence = f"{topic}: nothing new; {arguments.into} reaches to offset {progress.next:,}"
+        console.print(Text(harmless(sentence)), soft_wrap=True)
     if missing:
         screen.remark(f"{topic}: {missing:,} messages are missing: the broker no longer had them", "yellow")

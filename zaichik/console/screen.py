@@ -1,10 +1,9 @@
-"""How things are shown: coloured on a terminal, plain for other programs, as JSON on demand.
+"""Output: coloured on a terminal, plain for other programs, as JSON on demand.
 
-Results go to standard output, everything about them (progress, summaries, warnings) to standard error, so
-that a pipe never carries both.
+Results go to standard output; everything about them (progress, summaries, warnings) goes to standard error, so that a
+pipe never carries both.
 """
 
-import json
 import logging
 import os
 import stat
@@ -20,9 +19,10 @@ from rich.table import Table
 from rich.text import Text
 
 from zaichik.console import quantities
+from zaichik.escapes import LogFormatter, harmless, json_line
 from zaichik_protocol import Overflow
 
-PLAIN_WIDTH = 1000  # where nobody looks at the lines, a table is as wide as it likes
+PLAIN_WIDTH = 1000  # of a table that is not on a terminal: no line is folded
 
 _STDOUT = 1
 
@@ -30,10 +30,10 @@ Row = tuple[str, Any]
 
 
 class Screen(Console):
-    """A rich console that leaves a closed pipe to `main`, which knows that it is no failure."""
+    """A rich console that leaves a closed pipe to `main`, which does not treat it as a failure."""
 
     def on_broken_pipe(self) -> None:
-        """Called by rich while it handles the error."""
+        """Called by rich when a write fails."""
         raise BrokenPipeError
 
 
@@ -53,27 +53,27 @@ def on_stderr() -> Console:
 
 
 def complain(sentence: str) -> None:
-    """Say what went wrong."""
+    """Print an error."""
     console = on_stderr()
-    console.print(Text.assemble(("zaichik: ", "bold red"), sentence), soft_wrap=not console.is_terminal)
+    console.print(Text.assemble(("zaichik: ", "bold red"), harmless(sentence)), soft_wrap=not console.is_terminal)
 
 
 def remark(sentence: str, style: str = "dim", file: TextIO | None = None) -> None:
-    """Say something beside the results, on standard error or in another file."""
+    """Print a remark beside the results, on standard error or in another file."""
     console = on(file or sys.stderr)
-    console.print(Text(sentence, style), soft_wrap=not console.is_terminal)
+    console.print(Text(harmless(sentence), style), soft_wrap=not console.is_terminal)
 
 
 def print_json(value: Any, file: TextIO | None = None) -> None:
-    """Print a value as one line of JSON, on standard output or in another file; at once, also into a pipe."""
+    """Print a value as one line of JSON, flushed at once, on standard output or in another file."""
     out = file or sys.stdout
     is_unicode = (out.encoding or "").lower().startswith("utf")
-    out.write(json.dumps(value, ensure_ascii=not is_unicode) + "\n")
+    out.write(json_line(value, ascii_only=not is_unicode) + "\n")
     out.flush()
 
 
 def json_bytes(data: bytes) -> str | dict[str, str]:
-    """Bytes as JSON has them: text if they are UTF-8, else {"base64": ...}."""
+    """Bytes as a JSON value: text if they are UTF-8, else {"base64": ...}."""
     import base64
 
     try:
@@ -83,17 +83,17 @@ def json_bytes(data: bytes) -> str | dict[str, str]:
 
 
 async def reader_gone() -> None:
-    """Returns when nobody reads our output any more; never if there is no telling.
+    """Returns when the pipe we write to has lost its reader; never if standard output is not a pipe.
 
-    A program that only notices when it writes would stay, in `zaichik subscribe t | head`, until the next message.
+    A program that notices only when it writes would stay, in `zaichik subscribe t | head`, until the next message.
     """
     if not stat.S_ISFIFO(os.fstat(_STDOUT).st_mode):
         await anyio.sleep_forever()
-    await anyio.wait_readable(_STDOUT)  # of a pipe's writing end only its breaking can be read
+    await anyio.wait_readable(_STDOUT)  # a pipe's writing end becomes readable only when it breaks
 
 
 def print_table(console: Console, table: Table) -> None:
-    """A table: fitted to the terminal; elsewhere nothing but columns, none of them cut."""
+    """Print a table: fitted to a terminal; elsewhere as plain columns, none of them cut."""
     if console.is_terminal:
         console.print(table)
         return
@@ -102,13 +102,13 @@ def print_table(console: Console, table: Table) -> None:
     wide = Console(file=console.file, width=PLAIN_WIDTH, highlight=False)
     with wide.capture() as captured:
         wide.print(table)
-    for line in captured.get().splitlines():
+    for line in captured.get().removesuffix("\n").split("\n"):
         console.print(Text(line.rstrip()), soft_wrap=True)
 
 
 def print_rows(console: Console, title: str, pairs: list[Row]) -> None:
-    """A heading, and below it names and values."""
-    console.print(Text(title, "bold"), soft_wrap=True)
+    """Print a heading, and names and values below it."""
+    console.print(Text(harmless(title), "bold"), soft_wrap=True)
     print_table(console, rows(pairs))
 
 
@@ -118,12 +118,12 @@ def rows(pairs: list[Row]) -> Table:
     table.add_column(style="cyan", no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in pairs:
-        table.add_row(name, Text(number(value)))
+        table.add_row(name, Text(harmless(number(value))))
     return table
 
 
 def number(value: Any) -> str:
-    """A value with thousands kept apart if it is a number."""
+    """A value as text; a number with commas."""
     match value:
         case bool():
             return "yes" if value else "no"
@@ -136,7 +136,7 @@ def number(value: Any) -> str:
 
 
 def setting(name: str, value: Any) -> str:
-    """The value of a limit or setting, in the unit its name tells or is known for."""
+    """The value of a limit or setting, formatted in its unit."""
     if name in SIZES:
         return quantities.show_size(value) + ("/s" if name == "frame_rate" else "")
     if name.endswith("_ms"):
@@ -160,11 +160,12 @@ def log_handler(level: int, file: TextIO) -> logging.Handler:
     """
     handler: logging.Handler = logging.StreamHandler(file)
     if level >= logging.WARNING:
-        handler.setFormatter(logging.Formatter("zaichik: %(message)s"))
+        handler.setFormatter(LogFormatter("zaichik: %(message)s"))
     elif file.isatty():
         handler = RichHandler(console=on(file), show_path=False, omit_repeated_times=False, log_time_format="%X")
+        handler.setFormatter(LogFormatter())
     else:
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+        handler.setFormatter(LogFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     return handler
 
 
@@ -198,7 +199,7 @@ def logging_to_stderr(level: int = logging.WARNING) -> Iterator[None]:
 
 @contextmanager
 def without_warnings(client: str = "zaichik.client") -> Iterator[None]:
-    """Show only the client's errors as long as the block lasts: its warnings are told in another way."""
+    """Show only the client's errors for the duration of the block: its warnings are reported in another way."""
     logger = logging.getLogger(client)
     before = logger.level
     logger.setLevel(logging.ERROR)

@@ -20,6 +20,7 @@ from rich.text import Text
 from zaichik.client.errors import ZaichikError
 from zaichik.console import address, quantities, screen
 from zaichik.console.failure import Failure
+from zaichik.escapes import harmless, shown
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,14 +32,14 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Which compaction window should a topic have, what will it save, and what will it lose? Computed with Spark, on this
-machine or on a cluster, from recordings (see zaichik record) or from what a broker holds now. A topic that has a
-journal is read from it: only the journal knows what was dropped.
+machine or on a cluster, from recordings (see zaichik record) or from what a broker holds now. A topic with a journal
+is read from that: only the journal knows what was dropped.
 
-An update is lost if a message is dropped whose payload differs from that of the message that stayed. Keeping first
-messages, which the broker does, its readers see the older value until the next message of the key is stored: late,
-or never. Keeping last messages, only readers that come later miss what was superseded.
+An update is lost if a dropped message's payload differs from that of the message that stayed. The broker keeps the
+first message of a window, so readers see the older value until the key's next message is stored: late, or never.
+With a policy that keeps the last message, only later readers would miss superseded ones.
 
-If messages are missing between those that are there, no number is exact: that is told, and the exit code is 3.
+If messages are missing in between, no number is exact: that is reported, and the exit code is 3.
 """
 
 EPILOG = """\
@@ -52,6 +53,7 @@ examples:
 """
 
 WINDOWS = "1m,5m,15m,1h,6h,1d"
+LONGEST = 36_525 * 86_400  # seconds: a century, as in a topic's settings
 MISSING = 3  # the exit code
 
 
@@ -59,13 +61,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `zaichik stats`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument(
-        "sources", metavar="SOURCE", nargs="+", help="a recording's folder; what is no folder is a topic of the broker"
+        "sources", metavar="SOURCE", nargs="+", help="a recording's folder; anything else is a topic of the broker"
     )
     parser.add_argument(
-        "--windows", metavar="LIST", type=_windows, default=WINDOWS, help="lengths to try (default: %(default)s)"
+        "--windows", metavar="LIST", type=_windows, default=WINDOWS, help="windows to try (default: %(default)s)"
     )
     parser.add_argument(
-        "--most-lost", metavar="PERCENT", type=_percent, default="1", help="advised at most (default: %(default)s)"
+        "--most-lost",
+        metavar="PERCENT",
+        type=_percent,
+        default="1",
+        help="most updates an advised window may lose (default: %(default)s)",
     )
     parser.add_argument("--html", metavar="FILE", type=Path, help="also write a page to read in a browser")
     parser.add_argument("--plot", metavar="FILE", type=_picture, help="also write the plots: .png or .svg")
@@ -80,9 +86,12 @@ def _windows(text: str) -> "list[Window]":
     lengths: list[Window] = []
     for word in text.split(","):
         seconds = quantities.duration(word.strip())
-        if not seconds:
-            raise argparse.ArgumentTypeError("a window of 0 is none; leave it out")
-        lengths.append("forever" if seconds == "forever" else timedelta(seconds=seconds))
+        if seconds == "forever":
+            lengths.append("forever")
+        elif timedelta(microseconds=1).total_seconds() <= seconds <= LONGEST:
+            lengths.append(timedelta(seconds=seconds))
+        else:
+            raise argparse.ArgumentTypeError(f"a window of {word} is none; write one from 1ms to 36525d, or forever")
     return lengths
 
 
@@ -104,7 +113,7 @@ def _picture(text: str) -> Path:
 
 
 async def run(arguments: argparse.Namespace, console: Console) -> int:
-    """Count and show."""
+    """Compute the statistics and show them."""
     if importlib.util.find_spec("pyspark") is None:
         raise Failure("statistics need PySpark, which is not installed: pip install 'zaichik[spark]'")
     # Nothing else runs in this event loop, and Spark's calls block it: let Ctrl-C end them as in any program.
@@ -131,14 +140,14 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
 
 
 def _counted(arguments: argparse.Namespace) -> "list[Statistics]":
-    """The statistics. What goes wrong inside Spark is told in a sentence; Java's log has the rest."""
+    """The statistics. An error inside Spark becomes one sentence; Java's log has the rest."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
     from pyspark.sql import DataFrame
 
     from zaichik.spark import advice
 
-    sources = _sources(arguments)  # before Spark starts: what is not there is told at once
+    sources = _sources(arguments)  # before Spark starts: a missing source is reported at once
     descriptor, name = tempfile.mkstemp(prefix="zaichik-spark-", suffix=".log")
     os.close(descriptor)
     log = Path(name)
@@ -153,7 +162,7 @@ def _counted(arguments: argparse.Namespace) -> "list[Statistics]":
             counted = advice.collect(events, arguments.windows)
     except (PySparkException, Py4JJavaError) as error:
         raise Failure(f"{_sentence(str(error), log)} (Spark's log: {log})") from error
-    except (ZaichikError, KeyboardInterrupt):  # which the log explains no further
+    except (ZaichikError, KeyboardInterrupt):  # the log has nothing to add
         log.unlink()
         raise
     log.unlink()
@@ -164,7 +173,7 @@ def _counted(arguments: argparse.Namespace) -> "list[Statistics]":
 
 @contextmanager
 def _session(master: str, log: Path) -> "Iterator[SparkSession]":
-    """A session that ends with the block, unless it ran before."""
+    """A session that ends with the block, unless it was running before."""
     from pyspark.sql import SparkSession
 
     from zaichik.spark import session
@@ -181,7 +190,7 @@ def _session(master: str, log: Path) -> "Iterator[SparkSession]":
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Ctrl-C waits for the block's end: PySpark, interrupted while it starts Java, leaves that running for good."""
+    """Defers Ctrl-C to the end of the block: interrupted while starting Java, PySpark leaves it running for good."""
     asked = []
     before = signal.signal(signal.SIGINT, lambda *_: asked.append(True))
     try:
@@ -194,7 +203,7 @@ def _uninterrupted() -> Iterator[None]:
 
 @contextmanager
 def _damage_named(arguments: argparse.Namespace) -> "Iterator[None]":
-    """When Spark fails over a damaged file, in words that do not name it, that is told instead."""
+    """If Spark fails on a damaged file, raises an error that names the file, which Spark's own does not."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
@@ -209,7 +218,7 @@ def _damage_named(arguments: argparse.Namespace) -> "Iterator[None]":
 
 
 def _sources(arguments: argparse.Namespace) -> "list[Source]":
-    """The places to count at, which were looked at."""
+    """The sources, checked."""
     from zaichik.spark.sources import at_broker, check_distinct, recorded
 
     topics = [source for source in arguments.sources if not Path(source).is_dir()]
@@ -227,7 +236,7 @@ def _folders(arguments: argparse.Namespace) -> list[Path]:
 
 
 def _sentence(text: str, log: Path) -> str:
-    """What to tell of an exception that comes out of Spark: our own sentence if one is in it, else the innermost."""
+    """The sentence for an exception out of Spark: our own if there is one in it, else the innermost."""
     if "[JAVA_GATEWAY_EXITED]" in text:  # it has ended while it was starting: only the log says why
         reason = re.search(r"^Exception in thread \S+ [\w.]+: (.+)$", log.read_text(errors="replace"), re.MULTILINE)
         return reason[1] if reason else "Java ended while Spark was starting"
@@ -258,22 +267,22 @@ def _show(console: Console, one: "Statistics", most_lost: float) -> None:
     from zaichik.spark.advice import caveat, sentence
     from zaichik.spark.report import ACCOUNT_COLUMNS, HOT_KEY_COLUMNS, WHAT_IF_COLUMNS
 
-    _show_table(console, f"topic {one.topic}: the policy that ran", ACCOUNT_COLUMNS, [one.account])
+    _show_table(console, f"topic {shown(one.topic)}: the policy that ran", ACCOUNT_COLUMNS, [one.account])
     if one.hot_keys:
         _show_table(console, "hot keys", HOT_KEY_COLUMNS, one.hot_keys)
     _show_table(console, "other windows", WHAT_IF_COLUMNS, one.what_if)
-    console.print(Text(sentence(one, most_lost), "bold"), soft_wrap=not console.is_terminal)
+    console.print(Text(harmless(sentence(one, most_lost)), "bold"), soft_wrap=not console.is_terminal)
     console.print()
     if one.missing:
         screen.remark(caveat(one), "yellow")
 
 
 def _show_table(console: Console, title: str, columns: "Columns", rows: list[dict[str, object]]) -> None:
-    console.print(Text(title, "bold"), soft_wrap=True)
+    console.print(Text(harmless(title), "bold"), soft_wrap=True)
     table = Table(header_style="bold", box=None, pad_edge=False)
     for number, (name, _) in enumerate(columns):
         table.add_column(name, justify="right" if number else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(Text(show(row)) for _, show in columns))
+        table.add_row(*(Text(harmless(show(row))) for _, show in columns))
     screen.print_table(console, table)
     console.print()

@@ -14,51 +14,54 @@ from rich.text import Text
 from zaichik.client import subscription as subscription_module
 from zaichik.client.messages import Lagged, Message, StartAt, start_written
 from zaichik.client.subscription import Subscription
-from zaichik.console import address, quantities, screen
+from zaichik.console import address, names, quantities, screen
 from zaichik.console.quantities import positive
+from zaichik.escapes import shown
 from zaichik.net.background import BackgroundTasks
 
 DESCRIPTION = """\
-Print a topic's messages, first what retention has kept, then what comes, until Ctrl-C. On a terminal each line
-begins with offset, time and key, and control characters are shown as escapes; into a pipe or file goes only the
-payload. Bytes that are not UTF-8 are shown as \\xff. Where it matters which messages were there exactly, use
---json: one object a line with topic, offset, timestamp (seconds since 1970), key (null: none) and payload; key
-and payload are strings, or {"base64": "..."} if they are not UTF-8.
+Print a topic's messages, first those that retention has kept, then new ones, until Ctrl-C. On a terminal, each line
+begins with offset, time and key, and control and invisible characters are escaped, line ends included: \\n, \\x1b,
+\\u2028 (a backslash becomes \\\\). A pipe or file gets the payload alone, unescaped; only bytes that aren't UTF-8
+become \\xff. For an exact record use --json: one object a line with topic, offset, timestamp (seconds since 1970),
+key (null: none) and payload; key and payload are strings, or {"base64": "..."} if they aren't UTF-8.
 """
 
 EPILOG = """\
 examples:
-  zaichik subscribe orders                           # all there is, then all that comes
-  zaichik subscribe orders --from latest             # only what comes
-  zaichik subscribe orders --from 1000 --until 2000  # these offsets, then end
-  zaichik subscribe orders --from 2026-01-31T08:00   # accepted since then, local time
+  zaichik create orders --retention 1h               # a topic that keeps messages for later readers
+  zaichik publish orders one two three
+  zaichik subscribe orders                           # all messages there are, then new ones
+  zaichik subscribe orders --from latest             # only new messages
+  zaichik subscribe orders --from 1 --until 3        # these offsets, then end
+  zaichik subscribe orders --from 2026-01-31T08:00   # accepted since then; local time
   zaichik subscribe orders --count 1 --json | jq .payload
-  zaichik subscribe orders --events                  # also tell when messages were gone
-  zaichik subscribe orders --name billing            # go on where billing has stopped, if that was not long ago
-  zaichik subscribe orders --name billing --forget   # drop its position, so that the next one begins anew
+  zaichik subscribe orders --events                  # also report messages that were gone
+  zaichik subscribe orders --name billing            # go on where billing stopped less than a minute ago
+  zaichik subscribe orders --name billing --forget   # drop its position: the next one starts afresh
 
-A reader that cannot keep up, such as a pager, holds nobody up: when the topic's ring is full, messages it has
-not read are dropped, and it is told exactly how many. With --json --events that is a line of its own:
+A reader that can't keep up, such as a pager, doesn't hold up others: when the topic's ring is full, messages it
+hasn't read are evicted, and their exact number is reported. With --json --events the report is a line of its own:
 {"lagged": {"topic": "orders", "start": 10, "end": 35, "count": 25}}
 
-If the connection is lost, it is made again, and reading goes on where it was. A broker that was started anew has lost
-its topics, and their offsets with them: that is an error, and ends the command. The broker keeps the position of a
-reader with a name for a minute after it is gone. What it was sent and has not handled by then comes again.
+A lost connection is made again, and reading goes on where it stopped. A restarted broker has lost its topics, and
+their offsets with them: that's an error, and ends the command. The broker keeps a named reader's position for a
+minute after the reader has gone. Messages it was sent and hadn't handled come again.
 """
 
-# In flight at most, in bytes. While a reader of our output keeps us waiting, so does the broker; what it has sent
-# by then must fit into the sockets' buffers, or it would take us for dead.
+# In flight at most, in bytes. While the reader of our output blocks us, we do not read from the broker. What it has
+# sent by then must fit into the sockets' buffers, or it would disconnect us (SLOW_CONSUMER).
 CREDIT_BYTES = 512 * 1024
 CREDIT = 1000
-
-# Of other people's messages only tabs and line ends may reach a terminal as they are.
-_ESCAPES = {code: f"\\x{code:02x}" for code in (*range(0x20), 0x7F, *range(0x80, 0xA0)) if chr(code) not in "\t\n"}
+MOST_CREDIT = 2**32 - 1  # that a frame can carry
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `zaichik subscribe`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument("topic", metavar="TOPIC", help="what to read; made if it is not there")
+    parser.add_argument(
+        "topic", metavar="TOPIC", type=names.name, help="the topic to read; created if it doesn't exist"
+    )
     parser.add_argument(
         "--from",
         dest="start",
@@ -67,34 +70,47 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="earliest",
         help="earliest (the default), latest, an offset, or an ISO 8601 time",
     )
-    parser.add_argument("--until", metavar="OFFSET", type=quantities.natural, help="end before this offset")
-    parser.add_argument("--count", metavar="N", type=positive, help="end after this many messages")
-    parser.add_argument("--name", metavar="NAME", default="", help="go on where the last reader of that name stopped")
-    parser.add_argument("--forget", action="store_true", help="only have the broker forget the position of --name")
-    parser.add_argument("--events", action="store_true", help="also tell of messages that were gone")
-    parser.add_argument("--json", action="store_true", help="print one JSON object a line")
-    parser.add_argument("-v", "--verbose", action="store_true", help="offset, time and key also into a pipe")
+    parser.add_argument("--until", metavar="OFFSET", type=quantities.natural, help="stop before this offset")
+    parser.add_argument("--count", metavar="N", type=positive, help="stop after this many messages")
     parser.add_argument(
-        "--credit", metavar="N", type=positive, default=CREDIT, help="messages in flight at most (default: %(default)s)"
+        "--name", metavar="NAME", default="", type=names.name, help="go on where the last reader of this name stopped"
+    )
+    parser.add_argument("--forget", action="store_true", help="only make the broker forget the position of --name")
+    parser.add_argument("--events", action="store_true", help="also report messages that were gone")
+    parser.add_argument("--json", action="store_true", help="print one JSON object a line")
+    parser.add_argument(
+        "-v", "--verbose", action="store_true", help="such lines (offset, time, key, escapes) also into a pipe"
+    )
+    parser.add_argument(
+        "--credit", metavar="N", type=_credit, default=CREDIT, help="messages in flight at most (default: %(default)s)"
     )
     address.add_option(parser)
     address.add_reconnect(parser)
 
 
 def _start(text: str) -> StartAt:
+    if text.isascii() and text.isdigit():
+        return quantities.natural(text)
     try:
         return start_written(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"{text!r} is no start; {error}") from None
 
 
+def _credit(text: str) -> int:
+    credit = positive(text)
+    if credit > MOST_CREDIT:
+        raise argparse.ArgumentTypeError(f"{text!r} is too large; the largest is {MOST_CREDIT}")
+    return credit
+
+
 async def run(arguments: argparse.Namespace, console: Console) -> int:
-    """Print until something ends it."""
+    """Print messages until something ends it."""
     if arguments.forget:
         return await _forget(arguments)
     began = time.perf_counter()
     seen = _Seen()
-    # The client warns of lag by itself; with --events it is told here, and not twice.
+    # The client warns of lag by itself; with --events it is reported here, and not twice.
     quiet = screen.without_warnings(subscription_module.__name__) if arguments.events else nullcontext()
     async with (
         address.connected(arguments, "subscribe") as client,
@@ -109,8 +125,8 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
         ) as subscription,
     ):
         if console.is_terminal and not arguments.json:
-            again = f" again as {arguments.name}" * subscription.resumed
-            screen.remark(f"{subscription.topic}: from offset {subscription.start:,}{again}; Ctrl-C ends")
+            again = f" again as {shown(arguments.name)}" * subscription.resumed
+            screen.remark(f"{shown(subscription.topic)}: from offset {subscription.start:,}{again}; Ctrl-C ends")
         try:
             with quiet, anyio.CancelScope() as scope:
                 async with BackgroundTasks() as background:
@@ -118,7 +134,9 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
                     await _print_all(subscription, arguments, _printer(arguments, console), seen)
         except anyio.get_cancelled_exc_class():
             lag = f", {subscription.lagged:,} were gone" if subscription.lagged else ""
-            screen.remark(f"{arguments.topic}: {seen.count:,} messages{lag}, {time.perf_counter() - began:.3g} s")
+            screen.remark(
+                f"{shown(arguments.topic)}: {seen.count:,} messages{lag}, {time.perf_counter() - began:.3g} s"
+            )
             raise
     return 0
 
@@ -132,7 +150,7 @@ async def _forget(arguments: argparse.Namespace) -> int:
     ):
         await subscription.forget()
     what = "is forgotten" if subscription.resumed else "was not known"
-    screen.remark(f"{arguments.topic}: the position of {arguments.name} {what}")
+    screen.remark(f"{shown(arguments.topic)}: the position of {shown(arguments.name)} {what}")
     return 0
 
 
@@ -142,7 +160,7 @@ async def _end_with_the_reader(scope: anyio.CancelScope) -> None:
 
 
 class _Seen:
-    """How many messages were printed."""
+    """Counts the messages printed."""
 
     count = 0
 
@@ -167,13 +185,13 @@ async def _print_all(
 
 
 def _printer(arguments: argparse.Namespace, console: Console) -> Callable[[Message], None]:
-    """What is done with a message."""
+    """Returns the function that prints a message."""
     if arguments.json:
         return _print_json
     if console.is_terminal:
-        return lambda message: console.print(_line(message, escape=True), soft_wrap=True)
+        return lambda message: console.print(_line(message), soft_wrap=True)
     if arguments.verbose:
-        return lambda message: _write(_line(message, escape=False).plain)
+        return lambda message: _write(_line(message).plain)
     return lambda message: _write(message.payload.decode("utf-8", "backslashreplace"))
 
 
@@ -191,16 +209,14 @@ def _print_json(message: Message) -> None:
 
 
 def _write(line: str) -> None:
-    """A line, at once: whoever reads the pipe waits for it. Not with rich: it would take far longer than the broker."""
+    """Write a line and flush it: the pipe's reader waits for it. Without rich, which is far slower than the broker."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 
 
-def _line(message: Message, *, escape: bool) -> Text:
+def _line(message: Message) -> Text:
     """Offset, time and key in faint letters, then the payload."""
-    payload, key = (part.decode("utf-8", "backslashreplace") for part in (message.payload, message.key or b""))
-    if escape:
-        payload, key = payload.translate(_ESCAPES), key.translate(_ESCAPES)
+    payload, key = shown(message.payload), shown(message.key or b"")
     moment = datetime.fromtimestamp(message.timestamp).astimezone()
     prefix = f"{message.offset:>8}  {moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03}  "
     return Text.assemble((prefix, "dim"), (f"{key}  " if key else "", "cyan"), payload)

@@ -7,34 +7,36 @@ from zaichik.console import quantities, screen
 
 
 def add_options(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
-    """Give a command the settings. An option that is not given is None: somebody else's default holds.
+    """Add the settings to a command. An option that is not given is None: the broker's default holds.
 
     Returns:
-        Their group, for settings of that command alone.
+        The options' group, for settings of that command alone.
     """
     group = parser.add_argument_group("settings of topics")
     group.add_argument(
         "--retention",
         metavar="DUR",
         type=quantities.duration,
-        help="how long messages stay readable for those who come later: 500ms, 10s, 5m, 6h, 7d, forever, or seconds",
+        help="how long messages stay readable for later readers: 500ms, 10s, 5m, 6h, 7d, forever, or seconds",
     )
     group.add_argument(
         "--compaction-window",
         metavar="DUR",
         type=quantities.duration,
-        help="how long a key's first message keeps later ones of that key out; 0 is off",
+        help="how long a key's first message keeps out later ones with the same key; 0 is off",
     )
     group.add_argument(
-        "--capacity", metavar="N", type=quantities.positive, help="messages kept at most; the oldest go first"
+        "--capacity", metavar="N", type=quantities.positive, help="most messages kept; the oldest go first"
     )
-    group.add_argument("--max-bytes", metavar="SIZE", type=quantities.size, help="the same in bytes: 4096, 10MB, 64MiB")
-    group.add_argument("--max-keys", metavar="N", type=quantities.positive, help="keys whose windows are remembered")
+    group.add_argument("--max-bytes", metavar="SIZE", type=quantities.size, help="most bytes kept: 4096, 10MB, 64MiB")
+    group.add_argument(
+        "--max-keys", metavar="N", type=quantities.positive, help="most keys whose windows are remembered"
+    )
     group.add_argument(
         "--journal",
         metavar="SIZE",
         type=quantities.size,
-        help="bytes of a journal, the topic $journal/NAME that tells of every message published; 0 is off",
+        help="most bytes of the journal, a topic $journal/NAME that records every message published; 0 is off",
     )
     return group
 

@@ -3,42 +3,53 @@
 import argparse
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from zaichik.console import address, screen
+from zaichik.console import address, names, screen
 from zaichik.console.quantities import show_duration, show_size
+from zaichik.escapes import harmless, shown
 
 DESCRIPTION = """\
-List the topics: how many messages each holds now and what became of all the others. Every message published
-was stored or compacted away; every one stored is resident, has expired (its retention was over) or was evicted
-(the ring was full). The broker counts both sides; if they ever differ, that is a bug, and it is told here.
+List the topics: how many messages each holds now, and what became of all the others. Every published message was
+stored or compacted away; every stored one is resident, expired (its retention is over) or evicted (the ring was
+full). The broker counts both sides; if they ever differ, that's a bug, and it is reported here.
 """
 
 EPILOG = """\
 examples:
   zaichik topics
-  zaichik topics orders.              # those whose names begin so
+  zaichik topics orders.              # topics whose names begin with orders.
   zaichik topics --json | jq -r '.[] | select(.evicted > 0).name'
 """
 
 
 GAP = 2  # letters between two columns
-NAME_WIDTH = 20  # letters of a topic's name that have room in any case
+NAME_WIDTH = 20  # letters of a topic's name that always have room
 FIRST_TO_GO = ("window", "retention", "next", "bytes", "expired")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `zaichik topics`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument("prefix", metavar="PREFIX", nargs="?", default="", help="only topics whose names begin so")
+    parser.add_argument(
+        "prefix",
+        metavar="PREFIX",
+        nargs="?",
+        default="",
+        type=names.name,
+        help="only topics whose names begin with this",
+    )
     address.add_option(parser)
-    parser.add_argument("--json", action="store_true", help="print one JSON list with everything known of each topic")
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON list with everything known about each topic"
+    )
 
 
 async def run(arguments: argparse.Namespace, console: Console) -> int:
-    """Ask and show."""
+    """Query the broker and show the answer."""
     async with address.connected(arguments, "topics") as client:
         topics = await client.topics(arguments.prefix)
     if arguments.json:
@@ -46,14 +57,14 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
     elif topics:
         _show(console, topics)
         for sentence in filter(None, map(imbalance, topics)):
-            console.print(Text(f"!! {sentence}", "bold red"), soft_wrap=True)
+            console.print(Text(f"!! {harmless(sentence)}", "bold red"), soft_wrap=True)
     else:
-        screen.remark(f"no topic begins with {arguments.prefix}" if arguments.prefix else "no topics yet")
+        screen.remark(f"no topic begins with {shown(arguments.prefix)}" if arguments.prefix else "no topics yet")
     return 0
 
 
 def _show(console: Console, topics: list[dict[str, Any]]) -> None:
-    """A table of them; on a terminal without the columns that find no room there."""
+    """A table of the topics; on a terminal without the columns that do not fit."""
     rows = [_row(topic) for topic in topics]
     shown = _that_fit(rows, console.width) if console.is_terminal else list(rows[0])
     table = Table(header_style="bold", box=None, pad_edge=False)
@@ -73,7 +84,7 @@ def _row(topic: dict[str, Any]) -> dict[str, str]:
     settings = topic["settings"]
     window_ms = settings["compaction_window_ms"]
     return {
-        "topic": topic["name"],
+        "topic": shown(topic["name"]),
         "messages": screen.number(topic["resident"]),
         "next": screen.number(topic["next_offset"]),
         "published": screen.number(topic["published"]),
@@ -88,12 +99,12 @@ def _row(topic: dict[str, Any]) -> dict[str, str]:
 
 
 def _that_fit(rows: list[dict[str, str]], width: int) -> list[str]:
-    """The columns there is room for: those that tell least of lost messages are the first to go.
+    """The columns there is room for: those that say least about lost messages are the first to go.
 
     A long topic's name is folded before that, down to `NAME_WIDTH`.
     """
     shown = list(rows[0])
-    widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in shown}
+    widths = {name: max(len(name), *(cell_len(row[name]) for row in rows)) for name in shown}
     widths["topic"] = min(widths["topic"], NAME_WIDTH)
     for name in FIRST_TO_GO:
         if sum(widths[name] + GAP for name in shown) - GAP <= width:
@@ -103,6 +114,6 @@ def _that_fit(rows: list[dict[str, str]], width: int) -> list[str]:
 
 
 def imbalance(state: dict[str, Any]) -> str:
-    """What does not add up in the state of a topic or subscription; "" if all does."""
+    """Returns what does not add up in the state of a topic or subscription; "" if everything does."""
     wrong = [f"{law} = {rest}, not 0" for law, rest in state["left_over"].items() if rest]
-    return f"{state['name']} does not add up, which is a bug of the broker: {'; '.join(wrong)}" if wrong else ""
+    return f"{shown(state['name'])} does not add up, which is a bug of the broker: {'; '.join(wrong)}" if wrong else ""

@@ -1,1 +1,1 @@
-"""Topics as Parquet files: the recorder, the files, and how a batch becomes columns."""
+"""Topics as Parquet files: the recorder, the files, and the conversion of batches to columns."""

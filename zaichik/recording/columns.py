@@ -1,10 +1,10 @@
-"""From the wire to Arrow: a batch's two columns lie in its bytes already, so they are pointed at and not copied.
+"""From the wire to Arrow without copies: a batch's bytes already hold its two columns.
 
     count u32 | key offsets i32[count + 1] | payload offsets i32[count + 1] | key bytes | payload bytes
 
-An Arrow array of binary strings is a buffer of offsets and a buffer of bytes. Both are slices of what came over
-the wire; no message is touched, and no Python object made for one. What is made: a bit a message that tells which
-have a key (the wire's empty key is Arrow's null), and the columns that are the same for a whole batch.
+An Arrow array of binary strings is a buffer of offsets and a buffer of bytes. Both are slices of the frame; there is no
+Python object for a message. New are only a validity bit for each message (the wire's empty key is Arrow's null), and
+the columns that are the same for a whole batch.
 """
 
 from collections.abc import Callable, Sequence
@@ -72,5 +72,5 @@ plain integer."""
 
 
 def count(frames: Sequence[Messages]) -> int:
-    """How many messages the frames have."""
+    """Returns the number of messages in the frames."""
     return sum(_counts(frames))

@@ -1,7 +1,7 @@
-"""Recording a topic: from where the recording ends to where the topic ends now, or on and on.
+"""Records a topic: from the end of the recording to the current end of the topic, or continuously.
 
-Messages that are gone when their turn comes, because nobody recorded them in time, are counted, never passed over
-in silence.
+Messages that are gone when their turn comes, because they were not recorded in time, are counted: nothing is lost in
+silence.
 """
 
 import logging
@@ -17,25 +17,25 @@ from zaichik.recording.recording import Recording
 
 logger = logging.getLogger(__name__)
 
-POLL_SECONDS = 0.25  # between two looks whether to stop
-FLUSH_SECONDS = 30.0  # a topic that is followed appears with this delay at most, when it is quiet
+POLL_SECONDS = 0.25  # between two calls of `stopping`
+FLUSH_SECONDS = 30.0  # a followed topic's messages appear in a file after this time at most
 
 
 class NoSuchRecordedTopic(ZaichikError):
-    """The topic to record is not there."""
+    """The topic to record does not exist."""
 
 
 @dataclass(slots=True)
 class Progress:
-    """How far a recording has come.
+    """The progress of a recorder.
 
     Attributes:
-        topic: what is recorded.
-        epoch: which of that name.
-        start: where this recorder began.
-        end: where it will end; None: it follows the topic.
-        next: the next offset to be written down.
-        recorded: messages written down by this recorder.
+        topic: the topic's name.
+        epoch: the topic's epoch.
+        start: the first offset of this recorder.
+        end: the offset before which it ends; None: it follows the topic.
+        next: the next offset to be recorded.
+        recorded: messages recorded by this recorder.
         missing: messages that were gone.
     """
 
@@ -57,19 +57,19 @@ def record(
     tell: Callable[[Progress], None] = lambda _: None,
     stopping: Callable[[], bool] = lambda: False,
 ) -> Progress:
-    """Write down what a topic has and the recording has not.
+    """Record the messages of a topic that the recording does not have yet. Returns the final progress.
 
     Args:
-        client: at the topic's broker.
-        topic: which one.
+        client: connected to the topic's broker.
+        topic: the topic's name.
         root: the recording's folder; see `recording`.
-        follow: go on with what comes, until `stopping`.
-        tell: called when there is something to tell, and first of all.
-        stopping: asked a few times a second whether to come to an end.
+        follow: go on with new messages, until `stopping`.
+        tell: called with the progress, at the start and whenever it changes.
+        stopping: called a few times a second; the recorder ends when it returns true.
 
     Raises:
-        NoSuchRecordedTopic: there is none of that name.
-        CannotRecord: another program records it to that folder, or the folder has other files.
+        NoSuchRecordedTopic: there is no topic of that name.
+        CannotRecord: another program is recording it into that folder, or the folder has other files.
     """
     state = client.topic(topic)
     if state is None:

@@ -1,16 +1,15 @@
-"""A topic written down: plain Parquet files that any tool reads, and that say themselves how far they reach.
+"""A recorded topic: plain Parquet files for any tool, whose names say how far they reach.
 
     FOLDER/topic=orders/day=2026-01-31/1769846400000000-1000-2500.parquet
 
-is what was accepted on that day (UTC) of the topic `orders` with that epoch: the offsets 1000 up to, not including,
+has the messages accepted on that day (UTC) by the topic `orders` with that epoch: offsets 1000 up to, not including,
 2500. The columns are offset, timestamp, key and payload; topic and day are in the path, where Spark, DuckDB, Polars and
-pandas look for them.
-Of a topic's name, letters that no folder may have, or that are not ASCII, are written as %2F or %C3%BC.
+pandas look for them. `folders.py` turns a topic's name into a folder's.
 
 * A file appears under its name when it is complete, never before. Until then it is hidden (it begins with a dot).
-* So the names are the state. Whoever goes on with a recording begins where they end: whatever happened to the one
-  before, nothing is missing and nothing is there twice.
-* Offsets between two files were gone when the recorder came: the names tell that, too.
+* So the names are the state. A recorder begins where they end: however the one before it ended, no message is missing
+  and none is there twice.
+* Offsets between two files were gone when the recorder got there: the names show that, too.
 """
 
 import fcntl
@@ -20,13 +19,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from zaichik.client.errors import ZaichikError
 from zaichik.recording.columns import COLUMNS
+from zaichik.recording.folders import TOPIC_KEY, folder_of
 from zaichik_protocol import Messages
 
 SCHEMA = pa.schema(
@@ -37,19 +36,19 @@ SCHEMA = pa.schema(
         pa.field("payload", pa.binary(), nullable=False),
     ]
 )
-FILE_MESSAGES = 1_000_000  # in one file: some hundred MB at most, and a recorder that is killed has lost no more
-GROUP_BYTES = 32 * 1024 * 1024  # in memory before they are written together
+FILE_MESSAGES = 1_000_000  # in one file: at most a few hundred MB, and all that a killed recorder has to repeat
+GROUP_BYTES = 32 * 1024 * 1024  # gathered in memory, then written together
 DAY_US = 86_400_000_000
 _UNFINISHED = ".unfinished.parquet"
 
 
 class CannotRecord(ZaichikError):
-    """The folder is in use, has a file that is none of ours, or cannot be written to."""
+    """The folder is in use, has a file that is not a recording's, or cannot be written to."""
 
 
 @dataclass(frozen=True, order=True, slots=True)
 class Part:
-    """What the name of a file says: offsets `start` up to `end` of the topic with that epoch."""
+    """The meaning of a file's name: offsets `start` up to `end` of the topic with that epoch."""
 
     epoch: int
     start: int
@@ -57,15 +56,15 @@ class Part:
 
     @classmethod
     def of(cls, path: Path) -> "Part":
-        """The part that a file is.
+        """Parses a file's name.
 
         Raises:
-            CannotRecord: it has another name.
+            CannotRecord: it is not the name of a part.
         """
         try:
             epoch, start, end = map(int, path.stem.split("-"))
         except ValueError:
-            raise CannotRecord(f"{path} is no file of a recording: its name must be EPOCH-START-END.parquet") from None
+            raise CannotRecord(f"{path} is not part of a recording: its name must be EPOCH-START-END.parquet") from None
         return cls(epoch, start, end)
 
 
@@ -73,20 +72,21 @@ class Recording:
     """A topic's files in a folder. `open` makes one that can be added to.
 
     Attributes:
-        folder: where the topic's days are.
+        folder: has the folders of the topic's days.
     """
 
     def __init__(self, root: Path, topic: str) -> None:
-        self.folder = root / f"topic={quote(topic, safe='')}"
+        self.folder = root / folder_of(topic)
+        self._topic = topic
         self._file: _File | None = None
 
     @classmethod
     @contextmanager
     def open(cls, root: Path, topic: str) -> Iterator["Recording"]:
-        """A recording that nobody else adds to as long as the block lasts. What was begun is finished at its end.
+        """A recording, locked for the duration of the block. An unfinished file is finished at its end.
 
         Raises:
-            CannotRecord: somebody else does, or the disk is full.
+            CannotRecord: another program has locked it, or it cannot be written to.
         """
         recording = cls(root, topic)
         recording.folder.mkdir(parents=True, exist_ok=True)
@@ -103,8 +103,8 @@ class Recording:
                     recording.flush()
             except OSError as error:
                 raise CannotRecord(
-                    f"{recording.folder} cannot be written to ({error.strerror or error}). What was complete before is "
-                    "there: start again to go on"
+                    f"{recording.folder} cannot be written to ({error.strerror or error}). Files that were complete "
+                    "are kept: start again to go on"
                 ) from error
             finally:
                 recording._remove_unfinished()
@@ -114,31 +114,31 @@ class Recording:
             path.unlink()
 
     def parts(self) -> list[Part]:
-        """What is there, in order."""
+        """The parts there are, in order."""
         return sorted(Part.of(path) for path in self.folder.glob("day=*/[!.]*.parquet"))
 
     def add(self, epoch: int, frames: Sequence[Messages]) -> None:
-        """Write messages down, whose offsets rise from one to the next, also from those added before."""
+        """Add messages. Their offsets must rise, also from those added before."""
         for frame in frames:
             day = frame.accepted_us // DAY_US
             if self._file is not None and not self._file.goes_on_with(epoch, day, frame.base):
                 self.flush()
-            # Ours again when it has taken the frame. One that was interrupted may have half of it: it must not appear.
-            file, self._file = self._file or _File(self.folder, epoch, day, frame.base), None
+            # Kept only after it has taken the frame: an interrupted file may have half of it, and must not appear.
+            file, self._file = self._file or _File(self.folder, self._topic, epoch, day, frame.base), None
             file.add(frame)
             self._file = file
 
     def flush(self) -> None:
-        """Let what was added appear."""
+        """Complete the current file, so that it appears."""
         file, self._file = self._file, None
         if file is not None:
             file.finish()
 
 
 class _File:
-    """A file that is being written."""
+    """A file being written."""
 
-    def __init__(self, folder: Path, epoch: int, day: int, start: int) -> None:
+    def __init__(self, folder: Path, topic: str, epoch: int, day: int, start: int) -> None:
         date = datetime.fromtimestamp(day * DAY_US // 1_000_000, UTC).date()
         self._folder = folder / f"day={date.isoformat()}"
         self._folder.mkdir(exist_ok=True)
@@ -147,15 +147,16 @@ class _File:
         self._frames: list[Messages] = []
         self._waiting = 0  # messages in those
         self._path = self._folder / _UNFINISHED
-        self._writer = pq.ParquetWriter(self._path, SCHEMA, compression="zstd")
+        self._schema = SCHEMA.with_metadata({TOPIC_KEY: topic.encode()})
+        self._writer = pq.ParquetWriter(self._path, self._schema, compression="zstd")
 
     def goes_on_with(self, epoch: int, day: int, offset: int) -> bool:
-        """Whether that is the next message of this file; else another file begins."""
+        """Whether that message belongs into this file; if not, another file begins."""
         part = self._part
         return (epoch, day, offset) == (part.epoch, self._day, part.end) and part.end - part.start < FILE_MESSAGES
 
     def add(self, frame: Messages) -> None:
-        """The next messages. They are written in groups of some size, which makes files smaller and faster to read."""
+        """Add the next messages. They are written in large groups, which makes files smaller and faster to read."""
         self._frames.append(frame)
         self._waiting += frame.batch.size + 100 * frame.batch.count
         end = frame.base + (frame.deltas[-1] + 1 if frame.holes else frame.batch.count)
@@ -165,11 +166,11 @@ class _File:
 
     def _write(self) -> None:
         columns = [COLUMNS[name](self._frames) for name in SCHEMA.names]
-        self._writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=SCHEMA))
+        self._writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=self._schema))
         self._frames, self._waiting = [], 0
 
     def finish(self) -> None:
-        """Make it appear, for good."""
+        """Complete the file, on the disk, and let it appear."""
         if self._frames:
             self._write()
         self._writer.close()

@@ -10,6 +10,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from zaichik.escapes import shown
 from zaichik.spark import outcomes, windows
 from zaichik.spark.windows import FOREVER_US, Window
 
@@ -80,7 +81,7 @@ def recommended(statistics: Statistics, most_lost: float = MOST_LOST) -> Row | N
 
 def sentence(statistics: Statistics, most_lost: float = MOST_LOST) -> str:
     """The advice, for a person."""
-    topic, best = statistics.topic, recommended(statistics, most_lost)
+    topic, best = shown(statistics.topic), recommended(statistics, most_lost)
     if best is not None and best["kept"] <= (1 - LEAST_SAVED) * best["messages"]:
         return f"{topic}: {_would(best)}"
     if best is not None:
@@ -96,7 +97,7 @@ def caveat(statistics: Statistics) -> str:
     """What is wrong with the numbers, for a person; nothing if nothing is."""
     if not statistics.missing:
         return ""
-    return f"{statistics.topic}: {statistics.missing:,} messages are missing, so that no number is exact."
+    return f"{shown(statistics.topic)}: {statistics.missing:,} messages are missing, so that no number is exact."
 
 
 def _would(row: Row) -> str:

@@ -15,6 +15,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from zaichik.escapes import shown
 from zaichik.spark.advice import MOST_LOST, Statistics, caveat, percent, sentence, show_length, show_time
 from zaichik.spark.windows import FOREVER_US
 
@@ -90,7 +91,7 @@ def _appear(path: Path, data: bytes) -> None:
 def _topic(one: Statistics, most_lost: float) -> str:
     account = one.account
     parts = [
-        f"<h2>{html.escape(one.topic)}</h2>",
+        f"<h2>{html.escape(shown(one.topic))}</h2>",
         f'<p class="advice">{html.escape(" ".join(filter(None, (sentence(one, most_lost), caveat(one)))))}</p>',
         _wide(_drawn(one, "svg").decode()),
         "<h3>What another window would do</h3>",
@@ -108,7 +109,7 @@ Columns = Sequence[tuple[str, Callable[[dict[str, Any]], str]]]
 
 def key(value: bytes | None) -> str:
     """A key for people."""
-    return "-" if value is None else bytes(value).decode("utf-8", "backslashreplace")
+    return "-" if value is None else shown(bytes(value))
 
 
 def _late(row: dict[str, Any]) -> str:
@@ -128,7 +129,7 @@ WHAT_IF_COLUMNS: Columns = (
     ("never seen", lambda row: percent(row["unseen"], row["messages"])),
 )
 ACCOUNT_COLUMNS: Columns = (
-    ("topic", lambda row: row["topic"]),
+    ("topic", lambda row: shown(row["topic"])),
     ("published", lambda row: f"{row['published']:,}"),
     ("stored", lambda row: f"{row['stored']:,}"),
     ("compacted", lambda row: f"{row['compacted']:,}"),

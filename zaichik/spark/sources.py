@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
-from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,6 +16,7 @@ from pyspark.sql import functions as fn
 
 from zaichik import blocking
 from zaichik.client.errors import ZaichikError
+from zaichik.recording.folders import shown_name, topic_of
 from zaichik.spark.events import JOURNAL_PREFIX, from_journal, from_messages
 from zaichik.spark.options import topics_in
 
@@ -57,7 +57,7 @@ class Source:
 
     def _table(self, spark: SparkSession, names: Sequence[str]) -> DataFrame:
         if isinstance(self.place, Path):
-            return _recording(spark, self.place).where(fn.col("topic").isin(list(names)))
+            return _recording(spark, self.place, names)
         # A busy topic loses its oldest messages while Spark starts: it is counted from where it begins by then. What
         # goes while it is read is missing, and `outcomes.missing` tells.
         options = {"broker": self.place, "topic": ",".join(names), "onLag": "skip"}
@@ -73,12 +73,14 @@ def recorded(folder: Path) -> Source:
     files = list(_files(folder))
     if not files:
         raise NothingToRead(f"{folder} is no recording: there are no files topic=…/day=…/….parquet in it")
+    found = set()
     for file in files:  # their last bytes only: that is quick, and finds most damage
         try:
             pq.read_metadata(file)
+            found.add(topic_of(file))
         except (pa.ArrowException, OSError) as error:
             raise _damaged(file, error) from error
-    topics = sorted({unquote(file.parent.parent.name.removeprefix("topic=")) for file in files})
+    topics = sorted(found)
     journals = [topic.removeprefix(JOURNAL_PREFIX) for topic in topics if topic.startswith(JOURNAL_PREFIX)]
     # A topic that was recorded beside its journal is read from the journal alone.
     others = [topic for topic in topics if topic not in journals and not topic.startswith(JOURNAL_PREFIX)]
@@ -124,14 +126,17 @@ def check_distinct(sources: Sequence[Source]) -> None:
         raise CountedTwice(f"{twice} is {where}: its messages would count twice, so name it once")
 
 
-def _recording(spark: SparkSession, folder: Path) -> DataFrame:
-    """A recording as a table: the columns of a topic, and day and epoch."""
+def _recording(spark: SparkSession, folder: Path, names: Sequence[str]) -> DataFrame:
+    """Topics of a recording as a table: the columns of a topic, and day and epoch."""
     # With a schema, a topic called 2013 stays a text. Files that are not finished begin with a dot: Spark skips them.
     table = spark.read.schema(_RECORDED).parquet(str(folder))
     # In a folder's name, Spark takes each of a letter's bytes (%C3%BC) for a letter of its own.
     topic = fn.decode(fn.encode("topic", "ISO-8859-1"), "UTF-8")
     epoch = fn.regexp_extract(fn.input_file_name(), _FILE_NAME, 1).cast("long")
-    return table.withColumns({"topic": topic, "epoch": epoch})
+    for name in names:
+        if name != shown_name(name):
+            topic = fn.when(topic == shown_name(name), name).otherwise(topic)
+    return table.withColumns({"topic": topic, "epoch": epoch}).where(fn.col("topic").isin(list(names)))
 
 
 def check_all(folder: Path) -> None:

@@ -1,0 +1,155 @@
+r"""Text from elsewhere made safe to show: what could move the cursor, hide, or reorder a line becomes an escape.
+
+Names, keys and payloads are chosen by strangers, and a terminal obeys what is printed on it. These functions return one
+line of visible characters. What is escaped, by general category:
+
+    Cc      all: a newline would look like another message; ESC and U+009B begin commands to the terminal
+    Cf      all that are invisible (bidirectional controls, zero-width characters, tags), except for joiners and tags
+            where a script or an emoji needs them. The signs that stand above or around digits are visible and stay
+    Zl, Zp  both: many programs end a line there
+    Cs      all: a surrogate is no character, and UTF-8 cannot carry one
+    Co      all: only the sender knows what they look like
+    Cn      all except those reserved for pictographs, which may be emoji in a newer Unicode than Python's
+    others  only a few that are invisible, variation selectors out of place, and a combining mark at the beginning,
+            which would change the character before the text
+
+Escapes are Python's: \n, \x1b, \u2028, \U000e0041. Backslashes are doubled, so nothing else looks like an escape. \x80
+to \xff are bytes that are not UTF-8.
+"""
+
+import json
+import logging
+import re
+from collections.abc import Callable
+from typing import Any
+from unicodedata import bidirectional, category, combining, name
+
+_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_ESCAPED_CATEGORIES = {"Cc", "Cf", "Zl", "Zp", "Cs", "Co", "Cn"}
+_PICTOGRAPHS = range(0x1F000, 0x1FB00)  # reserved for them as a whole (Extended_Pictographic)
+_SIGNS = {*range(0x600, 0x606), 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD}  # Prepended_Concatenation_Mark
+# Letters and marks with no look of their own (Default_Ignorable_Code_Point), and a blank that passes for a space.
+_INVISIBLE = {0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0}
+_REMEMBERED = 10_000
+
+_JOINERS = "\u200c\u200d"  # zero width non-joiner, zero width joiner
+_SELECTORS = "\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef"  # of a variant of the character before
+# What is judged by its neighbours. First of all the flags that are written with tags, as Scotland's is.
+_IN_CONTEXT = re.compile(
+    "\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{3,6}\U000e007f"
+    f"|[{_JOINERS}{_SELECTORS}\U000e0020-\U000e007f]"
+)
+
+
+def shown(value: str | bytes) -> str:
+    """A name, a key or a payload as one line that cannot be mistaken for another value."""
+    if isinstance(value, bytes):  # in which those that are not UTF-8 become surrogates
+        return _safe(value.decode("utf-8", "surrogateescape").replace("\\", "\\\\"), _BYTES_TABLE)
+    return _safe(value.replace("\\", "\\\\"), _TABLE)
+
+
+def harmless(sentence: str) -> str:
+    """A sentence as one safe line. What others wrote in it should be `shown` before: here backslashes stay single."""
+    return _safe(sentence, _TABLE)
+
+
+def json_line(value: Any, *, ascii_only: bool = False) -> str:
+    """A value as one safe line of JSON: escaped where `shown` escapes, and the same value for who parses it."""
+    text = json.dumps(value, ensure_ascii=ascii_only)
+    if text.isascii() and text.isprintable():
+        return text
+    text = _IN_CONTEXT.sub(lambda match: _in_context(match, _escape_json), text.translate(_JSON_TABLE))
+    return re.sub('(?<=")[^\x00-\x7f]', lambda match: _escape_json(match[0]) if _is_mark(match[0]) else match[0], text)
+
+
+class LogFormatter(logging.Formatter):
+    """A formatter whose messages are one line each, whatever names are in them. A traceback keeps its lines."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (logging's name)
+        """The record's line."""
+        record.message = harmless(record.message)
+        return super().formatMessage(record)
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 (logging's name)
+        """The lines of a traceback."""
+        return "\n".join(map(harmless, super().formatException(ei).split("\n")))
+
+
+def _safe(text: str, table: "_Table") -> str:
+    if text.isascii() and text.isprintable():
+        return text
+    start = _escape(text[0]) if _is_mark(text[0]) else ""
+    return start + _IN_CONTEXT.sub(lambda match: _in_context(match, _escape), text[bool(start) :].translate(table))
+
+
+def _is_mark(char: str) -> bool:
+    return category(char).startswith("M")
+
+
+def _escape(char: str) -> str:
+    code = ord(char)
+    if code < 0x80:
+        return _SHORT.get(char, f"\\x{code:02x}")
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _escape_of_bytes(char: str) -> str:
+    return f"\\x{ord(char) - 0xDC00:02x}" if "\udc80" <= char <= "\udcff" else _escape(char)
+
+
+def _escape_json(char: str) -> str:
+    return json.dumps(char)[1:-1] if char > "\x7f" else f"\\u{ord(char):04x}"
+
+
+class _Table(dict[int, str]):
+    """For `str.translate`: what becomes of a code point, remembered for as many as a conversation usually has."""
+
+    def __init__(self, escape: Callable[[str], str]) -> None:
+        super().__init__()
+        self._escape = escape
+
+    def __missing__(self, code: int) -> str:
+        char = chr(code)
+        text = char if _is_safe(char) or _IN_CONTEXT.fullmatch(char) else self._escape(char)
+        if len(self) < _REMEMBERED:
+            self[code] = text
+        return text
+
+
+_TABLE, _BYTES_TABLE, _JSON_TABLE = _Table(_escape), _Table(_escape_of_bytes), _Table(_escape_json)
+
+
+def _is_safe(char: str) -> bool:
+    code = ord(char)
+    if code in _SIGNS or (code in _PICTOGRAPHS and category(char) == "Cn"):
+        return True
+    return code not in _INVISIBLE and category(char) not in _ESCAPED_CATEGORIES
+
+
+def _in_context(match: re.Match[str], escape: Callable[[str], str]) -> str:
+    return match[0] if _belongs(match) else escape(match[0])
+
+
+def _belongs(match: re.Match[str]) -> bool:
+    """Whether an invisible character does its work where it is."""
+    if len(match[0]) > 1:  # a flag
+        return True
+    text, at = match.string, match.start()
+    before, after = text[at - 1 : at], text[at + 1 : at + 2]
+    if not before:
+        return False
+    if match[0] in _JOINERS:
+        if combining(before) == 9:  # after a virama they choose a conjunct's form
+            return True
+        if bidirectional(before) == "AL" and bidirectional(after or " ") == "AL":  # letters that join, as in Persian
+            return True
+        return match[0] == "\u200d" and category(after or " ") in {"So", "Sm"} and _ends_emoji(before)
+    if match[0] in "\ufe0e\ufe0f":  # how an emoji, or the digit of a keycap, is drawn
+        return category(before) in {"So", "Sm"} or before in "‼⁉〰" or (before in "0123456789#*" and after == "\u20e3")
+    if "\u180b" <= match[0] <= "\u180f":
+        return "\u1820" <= before <= "\u18aa"
+    return name(before, "").startswith("CJK")
+
+
+def _ends_emoji(char: str) -> bool:
+    return category(char) in {"So", "Sk"} or char == "\ufe0f"
