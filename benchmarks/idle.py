@@ -34,16 +34,20 @@ BATCH = 100  # messages
 class IdleConnection:
     """A connection that is used while something is made, and then left alone.
 
+    Args:
+        port: of the broker, at 127.0.0.1.
+        address: of this side, if it matters.
+
     Attributes:
         received: messages that have come.
         stored: messages that were published and kept.
     """
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, address: str = "127.0.0.1") -> None:
         self.received = self.stored = 0
         self._replies = 0
         self._decoder = FrameDecoder.for_client()
-        self._socket = socket.create_connection(("127.0.0.1", port))
+        self._socket = socket.create_connection(("127.0.0.1", port), source_address=(address, 0))
         self.ask([Hello(1, client="idle")])
 
     def ask(self, requests: Iterable[Frame]) -> None:
