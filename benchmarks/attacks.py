@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Never
 
-from benchmarks.dialing import ADDRESS, HELLO, Conversation, converse, dial, flood, greeted
+from benchmarks.dialing import ADDRESS, HELLO, Conversation, converse, dial, exactly, flood, greeted
 from benchmarks.idle import IdleConnection
 from benchmarks.victims import AWAITED, STREAMED
 from zaichik_protocol import (
@@ -51,6 +51,8 @@ BYTE_SECONDS = 0.01
 FULL_CREDIT, FULL_CREDIT_BYTES = 1_000_000, 2**32 - 1
 HONEST_WINDOW = 16  # batches sent before the answers to as many others are read
 EVENT_BYTES = 49  # of a Messages frame with one message of one byte and without a key
+
+SUBSCRIBED_BYTES = len(encode(Subscribed(1, 1, 0, 0, 0)))
 
 SILENT_PING, PING = encode(Ping(0, 0)), encode(Ping(1, 0))
 
@@ -145,11 +147,13 @@ def vanishing_after_hello(target: Target) -> Never:
 
 def describing_subscriptions(target: Target) -> Never:
     """Pages of the description of 100,000 idle subscriptions."""
-    held: list[IdleConnection] = []
-    with suppress(RuntimeError, OSError):
+    requests = b"".join(encode(Subscribe(1 + number, "idle")) for number in range(SUBSCRIPTIONS))
+    held = list[socket.socket]()
+    with suppress(OSError):  # the broker refuses more of them
         for _ in range(SUBSCRIBERS):
-            held.append(IdleConnection(target.port, ADDRESS))
-            held[-1].ask(Subscribe(1 + number, "idle") for number in range(SUBSCRIPTIONS))
+            held.append(greeted(target.port))
+            held[-1].sendall(requests)
+            exactly(held[-1], SUBSCRIPTIONS * SUBSCRIBED_BYTES)
     target.flood(Describe(3, Kind.SUBSCRIPTIONS, "", "", 500))
 
 
@@ -166,7 +170,7 @@ def few_bytes(target: Target) -> Never:
         )
         while True:
             commits, begin = [], 0
-            while len(buffer) - begin >= EVENT_BYTES - 5:  # the shortest frame that comes is Subscribed
+            while len(buffer) - begin >= SUBSCRIBED_BYTES:  # the shortest frame that comes
                 end = begin + 4 + int.from_bytes(buffer[begin : begin + 4], "little")
                 if end > len(buffer):
                     break
@@ -183,13 +187,12 @@ def few_bytes(target: Target) -> Never:
 def deliveries(target: Target) -> Never:
     """A topic of 20,000 batches of one message, read from the beginning again and again."""
     target.prepare([lasting("deliveries"), *[Publish(1, "deliveries", one())] * DELIVERIES])
-    answer = len(encode(Subscribed(1, 1, 0, 0, 0)))
 
     def rereading() -> Conversation:
         for number in count(1):
             again = Subscribe(number, "deliveries", credit=FULL_CREDIT, credit_bytes=FULL_CREDIT_BYTES)
             data = yield (encode(Unsubscribe(0, number - 1)) if number > 1 else b"") + encode(again)
-            left = answer + DELIVERIES * EVENT_BYTES - len(data)
+            left = SUBSCRIBED_BYTES + DELIVERIES * EVENT_BYTES - len(data)
             while left > 0:
                 left -= len((yield b""))
 
