@@ -184,7 +184,7 @@ def _row(directory: Path, clients: Victims, attack: str, connections: int, optio
     return row
 
 
-def chosen(names: Sequence[str] | None, connections: Sequence[int] | None) -> list[tuple[str, int]]:
+def chosen(names: Sequence[str] | None = None, connections: Sequence[int] | None = None) -> list[tuple[str, int]]:
     """Names and numbers of connections to measure: by default all of them."""
     return [(name, number) for name in names or BY_NAME for number in (connections or ATTACKS[BY_NAME[name]])]
 
