@@ -243,7 +243,7 @@ def never_reading(target: Target) -> Never:
 
 
 def never_committing(target: Target) -> Never:
-    """Readers of the measured topics with a credit of one message, who never commit it."""
+    """Readers of the measured topics with a credit of one message, that never commit it."""
     _stay(target, encode(Subscribe(1, AWAITED)) + encode(Subscribe(2, STREAMED)))
 
 

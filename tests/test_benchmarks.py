@@ -14,7 +14,7 @@ PYTHONPATH = os.pathsep.join([str(ROOT), str(ROOT / "protocol")])
 RESULTS = ROOT / "benchmarks" / "results"
 sys.path.insert(0, str(ROOT))
 
-from benchmarks import idle, isolation_table, memory, report, tables  # noqa: E402 - they are no installed package
+from benchmarks import bound, idle, isolation_table, memory, report, tables  # noqa: E402 - they are no installed package
 from benchmarks.attacks import BY_NAME  # noqa: E402
 from benchmarks.peers.peer import Job  # noqa: E402
 from benchmarks.roles import peer_of  # noqa: E402
@@ -206,6 +206,23 @@ def test_an_attack_that_is_not_known_is_refused():
     assert done.returncode == 2
     assert "never-reading" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_memory_is_compared_with_what_is_reported_after_each_step():
+    done = run("benchmarks.bound", "--step", "connections", "--step", "unread", "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    empty, filled = json.loads(done.stdout)
+    assert (empty["step"], filled["step"]) == ("connections", "unread")
+    assert (empty["refused"], filled["refused"]) == (0, 0)
+    assert filled["reported"] > empty["reported"]
+    assert filled["grown"] > empty["grown"] > 0
+
+
+@pytest.mark.parametrize(("grown", "is_bounded"), [(129, True), (130, False)])
+def test_memory_may_grow_by_a_quarter_more_than_is_reported(grown, is_bounded):
+    point = bound.Point("keys", grown * bound.MIB, 100 * bound.MIB, refused=0, seconds=1.0)
+    assert point.is_bounded is is_bounded
+    assert ("MISSED" in bound.line(point)) is not is_bounded
 
 
 def test_an_unknown_scenario_is_refused():
