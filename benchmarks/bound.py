@@ -26,8 +26,8 @@ import anyio
 
 import zaichik
 from benchmarks.idle import IdleConnection
-from benchmarks.isolation import PIPES, Spoken
-from benchmarks.processes import Failed, process, say
+from benchmarks.isolation import PIPES, Spoken, interpreter
+from benchmarks.processes import Failed, kill, process, say
 from zaichik_protocol import FOREVER, Batch, CreateTopic, Frame, Publish, Setting, Subscribe, encode
 
 KIB, MIB = 1024, 1024 * 1024
@@ -216,7 +216,7 @@ def broker(python: str) -> Iterator[tuple[int, int]]:
         log = Path(name) / "broker.log"
         with process(command, log, {}, **PIPES) as child:
             yield json.loads(Spoken(child, log, "the broker").line())["port"], child.pid
-            child.kill()  # it would take leave of everybody
+            kill(child)  # it would take leave of everybody
 
 
 def measure(steps: Iterable[str], python: str) -> Iterator[Point]:
@@ -253,7 +253,9 @@ def main(words: Iterable[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--step", action="append", choices=STEPS, metavar="NAME", help="see below; may be repeated")
-    parser.add_argument("--python", default=sys.executable, metavar="PATH", help="run the broker of this interpreter")
+    parser.add_argument(
+        "--python", type=interpreter, default=sys.executable, metavar="PATH", help="whose `-m zaichik` is the broker"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     options = parser.parse_args(None if words is None else list(words))
     if not Path("/proc/self/statm").exists():

@@ -34,7 +34,7 @@ from typing import Any
 from benchmarks.attacks import ATTACKS, BY_NAME, PREPARE_SECONDS
 from benchmarks.dialing import ADDRESS
 from benchmarks.isolation_table import Row, Turn, summary, table
-from benchmarks.processes import Failed, process, say
+from benchmarks.processes import Failed, has_ended, kill, process, say
 from benchmarks.victims import ROLES, STALL_FACTOR
 
 SETTLE_SECONDS = 0.3  # from the beginning of an attack to the first measurement
@@ -138,7 +138,7 @@ def brokers(directory: Path, python: str) -> Iterator[tuple[int, int]]:
     with ExitStack() as stack:
         children = [stack.enter_context(process(command, log, {}, **PIPES)) for _ in range(2)]
         for child in children:
-            stack.callback(child.kill)
+            stack.callback(kill, child)
         first, second = (json.loads(Spoken(child, log, "the broker").line())["port"] for child in children)
         yield first, second
     if "Traceback" in (told := log.read_text(encoding="utf-8", errors="replace")):
@@ -154,7 +154,7 @@ def attacking(directory: Path, attack: str, connections: int, port: int, seconds
     with process([sys.executable, "-m", "benchmarks.attacks", *words], log, {}, **PIPES) as child:
         Spoken(child, log, attack).line(PREPARE_SECONDS)
         yield
-        if child.poll() is not None:
+        if has_ended(child):
             raise Failed(f"the attacker has ended: {log.read_text(encoding='utf-8', errors='replace')[-1000:]}")
 
 
@@ -198,6 +198,20 @@ def described() -> str:
     return "\n".join(lines)
 
 
+def interpreter(text: str) -> str:
+    """The path of an interpreter that can run a broker.
+
+    Raises:
+        argparse.ArgumentTypeError: it cannot.
+    """
+    path = str(Path(text).absolute())  # without following links: they tell it its packages
+    try:
+        subprocess.run([path, "-I", "-c", "import zaichik"], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise argparse.ArgumentTypeError(f"{text} is no Python that has zaichik installed") from error
+    return path
+
+
 def parsed(words: Iterable[str] | None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(
@@ -214,7 +228,13 @@ def parsed(words: Iterable[str] | None) -> argparse.Namespace:
         "--seconds", type=float, default=Options.seconds, help="of each measurement (default: %(default)s)"
     )
     parser.add_argument("--rounds", type=int, default=Options.rounds, help="of each attack (default: %(default)s)")
-    parser.add_argument("--python", default=sys.executable, metavar="PATH", help="run the broker of this interpreter")
+    parser.add_argument(
+        "--python",
+        type=interpreter,
+        default=sys.executable,
+        metavar="PATH",
+        help="a Python interpreter: the broker is its `-m zaichik` (default: this one)",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     options = parser.parse_args(None if words is None else list(words))
     if options.seconds <= 0 or options.rounds < 1 or min(options.connections or [1]) < 1:

@@ -208,6 +208,14 @@ def test_an_attack_that_is_not_known_is_refused():
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("program", ["isolation", "bound"])
+def test_a_python_without_a_broker_is_refused(program):
+    done = run(f"benchmarks.{program}", "--python", "/bin/false")
+    assert done.returncode == 2
+    assert "/bin/false is no Python that has zaichik installed" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_memory_is_compared_with_what_is_reported_after_each_step():
     done = run("benchmarks.bound", "--step", "connections", "--step", "unread", "--json")
     assert done.returncode == 0, done.stdout + done.stderr
