@@ -152,6 +152,7 @@ def describing_subscriptions(target: Target) -> Never:
     with suppress(OSError):  # the broker refuses more of them
         for _ in range(SUBSCRIBERS):
             held.append(greeted(target.port))
+            held[-1].settimeout(PREPARE_SECONDS)
             held[-1].sendall(requests)
             exactly(held[-1], SUBSCRIPTIONS * SUBSCRIBED_BYTES)
     target.flood(Describe(3, Kind.SUBSCRIPTIONS, "", "", 500))

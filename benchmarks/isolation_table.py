@@ -15,12 +15,14 @@ class Turn:
     Attributes:
         awaited: publishes a second.
         p999_ms: milliseconds that one publish in a thousand exceeded.
+        worst_ms: those of the slowest.
         stream: messages a second.
         failures: of those that found nothing, and why.
     """
 
     awaited: float
     p999_ms: float
+    worst_ms: float
     stream: float
     failures: Sequence[str] = ()
 
@@ -72,9 +74,11 @@ def summary(rows: Sequence[Row]) -> dict[str, float]:
 def table(rows: Sequence[Row]) -> str:
     """All rows, and how far they are from what is aimed at."""
     head = (
-        f"{'':24} {'':>5}  {'awaited publishes/s':^38}  {'p99.9 of one, ms':^17}  {'stream, messages/s':^40}\n"
+        f"{'':24} {'':>5}  {'awaited publishes/s':^38}  {'p99.9 of one, ms':^17}  {'slowest, ms':^17}  "
+        f"{'stream, messages/s':^40}\n"
         f"{'attack':24} {'conns':>5}  {'beside':>8} {'control':>8} {'ratio (min-max)':>20}  "
-        f"{'beside':>8} {'control':>8}  {'beside':>9} {'control':>9} {'ratio (min-max)':>20}"
+        f"{'beside':>8} {'control':>8}  {'beside':>8} {'control':>8}  "
+        f"{'beside':>9} {'control':>9} {'ratio (min-max)':>20}"
     )
     lines = [head, *map(_line, rows)]
     found = summary(rows)
@@ -92,11 +96,12 @@ def table(rows: Sequence[Row]) -> str:
 
 def _line(row: Row) -> str:
     cells = [f"{row.attack:24} {row.connections:>5} "]
-    for figure, width in (("awaited", 8), ("p999_ms", 8), ("stream", 9)):
-        decimals = 1 if figure == "p999_ms" else 0
+    for figure, width in (("awaited", 8), ("p999_ms", 8), ("worst_ms", 8), ("stream", 9)):
+        is_ratio = not figure.endswith("_ms")
+        decimals = 0 if is_ratio else 1
         middles = [row.median(turns, figure) for turns in (row.beside, row.control)]
         cells.extend(f"{middle:>{width},.{decimals}f}" for middle in middles)
-        if figure != "p999_ms":
+        if is_ratio:
             ratios = row.ratios(figure)
             spread = f"({min(ratios):.2f}-{max(ratios):.2f})"
             cells.append(f"{statistics.median(ratios):>6.3f} {spread:>13}")

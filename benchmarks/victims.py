@@ -58,7 +58,7 @@ Role = Callable[[zaichik.Client, Stage], Awaitable[None]]
 
 
 async def awaited(client: zaichik.Client, stage: Stage) -> None:
-    """One publish after the other, each awaited: how many a second, and what the slowest of a thousand took in ms."""
+    """One publish after the other, each awaited: how many a second, and the milliseconds of the slowest."""
     await client.publish(AWAITED, PAYLOAD)
     await stage.go()
     took: list[float] = []
@@ -72,7 +72,8 @@ async def awaited(client: zaichik.Client, stage: Stage) -> None:
     count = len(took)
     if stall.cancelled_caught:
         took.append(time.monotonic() - before)
-    stage.tell(rate=count / (time.monotonic() - begin), p999_ms=quantile(took, 0.999) * 1000)
+    rate = count / (time.monotonic() - begin)
+    stage.tell(rate=rate, p999_ms=quantile(took, 0.999) * 1000, worst_ms=max(took) * 1000)
 
 
 async def publisher(client: zaichik.Client, stage: Stage) -> None:
