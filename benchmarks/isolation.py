@@ -10,8 +10,8 @@ beside which a second one is attacked. The second is the control: an attacker ta
 the machine, and only what goes beyond that is the broker's doing. What counts is the ratio of the two in one round.
 Each turn has brokers, connections and topics of its own, so that nothing is left of the turn before.
 
-awaited   one publish after the other, each awaited: publishes a second, the milliseconds that one in a thousand exceeds,
-          and those of the slowest (a stall that is long but rare shows only there)
+awaited   one publish after the other, each awaited: publishes a second, the milliseconds that one in a thousand
+          exceeds, and those of the slowest (a stall that is long but rare shows only there)
 stream    messages a second from one process that publishes to one that subscribes
 
 Clients come from 127.0.0.1, attackers from 127.0.0.2. Linux only.
@@ -180,8 +180,9 @@ def _row(directory: Path, clients: Victims, attack: str, connections: int, optio
                     turns.append(turn := clients.measure())
             turn_name = f"{attack} x {connections}, round {number + 1}, {'control' if is_control else 'beside '}"
             say(
-                f"{turn_name}: {turn.awaited:,.0f} awaited/s, p99.9 {turn.p999_ms:,.1f} ms, slowest {turn.worst_ms:,.1f} ms, "
-                f"stream {turn.stream:,.0f}/s" + "".join(f"; {failure}" for failure in turn.failures)
+                f"{turn_name}: {turn.awaited:,.0f} awaited/s, "
+                f"p99.9 {turn.p999_ms:,.1f} ms, slowest {turn.worst_ms:,.1f} ms, stream {turn.stream:,.0f}/s"
+                + "".join(f"; {failure}" for failure in turn.failures)
             )
     return row
 

@@ -37,9 +37,10 @@ class Row:
     control: list[Turn] = field(default_factory=list)
 
     def ratios(self, figure: str) -> list[float]:
-        """Beside ÷ control, round by round."""
+        """Beside ÷ control, round by round; 0 where the control got nothing, since that proves no good."""
         pairs = zip(self.beside, self.control, strict=True)
-        return [getattr(beside, figure) / max(getattr(control, figure), 1e-9) for beside, control in pairs]
+        rates = [(getattr(beside, figure), getattr(control, figure)) for beside, control in pairs]
+        return [beside / control if control else 0.0 for beside, control in rates]
 
     def median(self, turns: Sequence[Turn], figure: str) -> float:
         """Of all rounds."""
@@ -106,5 +107,5 @@ def _line(row: Row) -> str:
             spread = f"({min(ratios):.2f}-{max(ratios):.2f})"
             cells.append(f"{statistics.median(ratios):>6.3f} {spread:>13}")
         cells[-1] += " "
-    failures = sum(len(turn.failures) for turn in row.beside)
+    failures = sum(len(turn.failures) for turn in (*row.beside, *row.control))
     return " ".join(cells) + (f" {failures} clients failed" if failures else "")

@@ -196,6 +196,15 @@ def test_an_attack_is_compared_round_by_round():
     assert missed.startswith("median ratio: 0.75 (target: at least 0.9")
 
 
+def test_a_control_that_failed_proves_no_good():
+    """A client that cannot even connect beside the control would otherwise make any broker look perfect."""
+    good = isolation_table.Turn(awaited=10.0, p999_ms=1.0, worst_ms=1.0, stream=10.0)
+    failed = isolation_table.Turn(awaited=0.0, p999_ms=1.0, worst_ms=1.0, stream=0.0, failures=["awaited: GONE"])
+    row = isolation_table.Row("pings", 1, [good], [failed])
+    assert row.ratios("awaited") == row.ratios("stream") == [0.0]
+    assert "1 clients failed" in isolation_table.table([row])
+
+
 def test_isolation_describes_every_attack():
     done = run("benchmarks.isolation", "--help")
     assert done.returncode == 0
