@@ -34,16 +34,23 @@ BATCH = 100  # messages
 class IdleConnection:
     """A connection that is used while something is made, and then left alone.
 
+    Args:
+        port: of the broker, at 127.0.0.1.
+        address: of this side, if it matters.
+        tolerant: whether requests may be refused.
+
     Attributes:
+        refused: requests that were.
         received: messages that have come.
         stored: messages that were published and kept.
     """
 
-    def __init__(self, port: int) -> None:
-        self.received = self.stored = 0
+    def __init__(self, port: int, address: str = "127.0.0.1", *, tolerant: bool = False) -> None:
+        self.received = self.stored = self.refused = 0
+        self._tolerant = tolerant
         self._replies = 0
         self._decoder = FrameDecoder.for_client()
-        self._socket = socket.create_connection(("127.0.0.1", port))
+        self._socket = socket.create_connection(("127.0.0.1", port), source_address=(address, 0))
         self.ask([Hello(1, client="idle")])
 
     def ask(self, requests: Iterable[Frame]) -> None:
@@ -74,11 +81,17 @@ class IdleConnection:
                 case Messages():
                     self.received += frame.batch.count
                     continue
+                case Error() if self._tolerant:
+                    self.refused += 1
                 case Error():
                     raise RuntimeError(f"the broker has refused: {frame.message}")
                 case Published():
                     self.stored += frame.stored
             self._replies += 1
+
+    def send(self, data: bytes) -> None:
+        """Send these bytes, whatever they are, and read nothing."""
+        self._socket.sendall(data)
 
     def close(self) -> None:
         """End it."""

@@ -67,6 +67,12 @@ def end(child: "subprocess.Popen[Any]") -> None:
     child.wait()
 
 
+def kill(child: "subprocess.Popen[Any]") -> None:
+    """End it and what it has started at once, whatever they still have to do. It is not reaped yet."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(child.pid, signal.SIGKILL)
+
+
 def has_ended(child: "subprocess.Popen[Any]") -> bool:
     """Whether it has, without reaping it."""
     return os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None

@@ -5,13 +5,13 @@
     python benchmarks/reliability.py --only isolation
 
 connections   as many as a broker may have: memory each, time until all are there, and until all have come back at once
-isolation     what healthy clients get beside hostile ones: a stream from one to another, and messages published one
-              after the other, each awaited; and the processor time of the broker; as ratios to nobody beside
+isolation     what clients get beside each attack, as ratios to the same attack at another broker: ten minutes; a table,
+              and fewer of them: python -m benchmarks.isolation --help
 descriptors   a broker out of descriptors: share of a processor it uses, seconds until it accepts again
 drain         seconds a broker takes to end beside peers with whom nothing moves
 cuts          messages sent through a proxy that cuts connections: how many cuts, how many lost, how many twice
 
-Kinds of neighbours take turns (A B A B ...). Each figure is the median of the runs, with the lowest and the highest.
+Each figure is the median of the runs, with the lowest and the highest.
 Linux only: what a process uses is read from /proc.
 """
 
@@ -22,7 +22,6 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack, ExitStack
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -34,19 +33,14 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "chaos")]  # the processes and t
 from crowds import LIMIT, all_come, all_come_back, crowds  # noqa: E402
 from resuming import WRITERS, run_through_cuts  # noqa: E402
 from rude import greeted, is_served, knock  # noqa: E402
-from served import Served, eventually, served  # noqa: E402
+from served import eventually, served  # noqa: E402
 from stuck import stuck_peers  # noqa: E402
 
-from benchmarks import hostile, measures  # noqa: E402
+from benchmarks.isolation import Options, chosen, measure  # noqa: E402
 from benchmarks.memory import private_bytes  # noqa: E402
-from benchmarks.peers.peer import Job  # noqa: E402
-from benchmarks.processes import say  # noqa: E402
+from benchmarks.processes import Failed, say  # noqa: E402
 
 Figures = dict[str, list[float]]
-
-TOPIC = "measured"
-ELSEWHERE = "a flood of tiny frames at another broker"  # what the flooder costs the machine, and not the broker
-REST_SECONDS = 1.0
 
 
 def note(figures: Figures, **found: float) -> None:
@@ -73,43 +67,12 @@ async def connections(figures: Figures, runs: int, *, quick: bool) -> None:
         note(figures, seconds_until_all_are_there=came - begin, seconds_until_all_are_back=back - came)
 
 
-async def resting(broker: Served) -> None:
-    """Returns when it does nothing: who is going to be stuck is."""
-    used = -1.0
-    while used < 0 or broker.processor_seconds - used > REST_SECONDS / 50:
-        used = broker.processor_seconds
-        await anyio.sleep(REST_SECONDS)
-
-
 async def isolation(figures: Figures, runs: int, *, quick: bool) -> None:
-    """Healthy clients, and who stands beside them.
-
-    A stream suffers if others take the broker's time; who waits for each answer suffers also if they take it in long
-    pieces.
-    """
-    streaming = Job("publisher", "zaichik", 0, "", messages=20_000 if quick else 300_000)
-    awaiting = replace(streaming, role="acknowledged", tasks=1, seconds=0.2 if quick else 2.0)
-    for _ in range(runs):
-        alone: dict[str, float] = {}
-        for name, beside in [*hostile.KINDS.items(), (ELSEWHERE, None)]:
-            with served("--log-level", "warning") as broker, served("--log-level", "warning") as elsewhere:
-                with (beside or hostile.flooding(hostile.TINY))((broker if beside else elsewhere).port, TOPIC):
-                    if beside not in hostile.FLOODS:
-                        await resting(broker)
-                    used = broker.processor_seconds
-                    found = {"stream, messages/s": await rate(measures.stream, streaming, broker)}
-                    if "flood" not in name:  # which takes time itself
-                        found["the broker's processor time for it"] = broker.processor_seconds - used
-                    found["awaited, messages/s"] = await rate(measures.acknowledged, awaiting, broker)
-                for figure, value in found.items():
-                    ratio = value / alone.setdefault(figure, value)
-                    note(figures, **{f"{name}: {figure}": value, f"{name}: {figure}, ratio to nobody": ratio})
-
-
-async def rate(measure: Callable[[Job], measures.Figures], job: Job, broker: Served) -> float:
-    """Messages a second at this broker."""
-    measured = replace(job, port=broker.port, topic=TOPIC)
-    return (await anyio.to_thread.run_sync(measure, measured))[measures.RATE]
+    """Clients beside each attack, and its control."""
+    few = Options(chosen(["pings"], [2]), seconds=0.2, rounds=runs)
+    for row in measure(few if quick else Options(chosen(), rounds=runs)):
+        for figure in ("awaited", "stream"):
+            figures[f"{row.attack} x {row.connections}: {figure}, ratio to control"] = row.ratios(figure)
 
 
 async def descriptors(figures: Figures, runs: int, *, quick: bool) -> None:
@@ -199,6 +162,9 @@ def main(words: Iterable[str] | None = None) -> int:
     except KeyboardInterrupt:
         say("interrupted")
         return 130
+    except Failed as error:
+        say(str(error))
+        return 1
     for name, figures in found.items():
         show(name, figures)
     return 0

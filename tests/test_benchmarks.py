@@ -14,7 +14,8 @@ PYTHONPATH = os.pathsep.join([str(ROOT), str(ROOT / "protocol")])
 RESULTS = ROOT / "benchmarks" / "results"
 sys.path.insert(0, str(ROOT))
 
-from benchmarks import idle, memory, report, tables  # noqa: E402 - they are no installed package
+from benchmarks import bound, idle, isolation_table, memory, report, tables  # noqa: E402 - they are no installed package
+from benchmarks.attacks import BY_NAME  # noqa: E402
 from benchmarks.peers.peer import Job  # noqa: E402
 from benchmarks.roles import peer_of  # noqa: E402
 from benchmarks.scenarios import scenarios, sized  # noqa: E402
@@ -162,6 +163,85 @@ def test_a_changed_result_is_noticed(counted, tmp_path):
     (tmp_path / "results.json").write_text(json.dumps(data), encoding="utf-8")
     assert "12,345,678" in report.page(report.load(tmp_path))
     assert "12,345,678" not in report.page(results)
+
+
+def test_isolation_compares_an_attack_with_its_control():
+    few = ("--connections", "2", "--seconds", "0.1", "--rounds", "2", "--json")
+    done = run("benchmarks.isolation", "--attack", "pings", *few)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (row,) = (found := json.loads(done.stdout))["rows"]
+    assert (row["attack"], row["connections"]) == ("pings", 2)
+    turns = row["beside"] + row["control"]
+    assert len(turns) == 4
+    assert all(turn["awaited"] > 0 and turn["worst_ms"] >= turn["p999_ms"] > 0 and turn["stream"] > 0 for turn in turns)
+    assert not [failure for turn in turns for failure in turn["failures"]]
+    assert {figure: len(ratios) for figure, ratios in row["ratios"].items()} == {"awaited": 2, "stream": 2}
+    assert set(found["summary"]) == {"lowest ratio", "median ratio", "largest p99.9 beyond control, ms"}
+
+
+def test_an_attack_is_compared_round_by_round():
+    """A round in which the machine was slow for both shows no harm; the ratio of the medians would."""
+    turns = [isolation_table.Turn(awaited=rate, p999_ms=1.0, worst_ms=1.0, stream=10.0) for rate in (100.0, 10.0, 50.0)]
+    control = [
+        isolation_table.Turn(awaited=rate, p999_ms=2.0, worst_ms=2.0, stream=20.0) for rate in (100.0, 10.0, 100.0)
+    ]
+    row = isolation_table.Row("pings", 1, turns, control)
+    assert row.ratios("awaited") == [1.0, 1.0, 0.5]
+    assert isolation_table.summary([row]) == {
+        "lowest ratio": 0.5,
+        "median ratio": 0.75,
+        "largest p99.9 beyond control, ms": -1.0,
+    }
+    (missed,) = (line for line in isolation_table.table([row]).splitlines() if "MISSED" in line)
+    assert missed.startswith("median ratio: 0.75 (target: at least 0.9")
+
+
+def test_a_control_that_failed_proves_no_good():
+    """A client that cannot even connect beside the control would otherwise make any broker look perfect."""
+    good = isolation_table.Turn(awaited=10.0, p999_ms=1.0, worst_ms=1.0, stream=10.0)
+    failed = isolation_table.Turn(awaited=0.0, p999_ms=1.0, worst_ms=1.0, stream=0.0, failures=["awaited: GONE"])
+    row = isolation_table.Row("pings", 1, [good], [failed])
+    assert row.ratios("awaited") == row.ratios("stream") == [0.0]
+    assert "1 clients failed" in isolation_table.table([row])
+
+
+def test_isolation_describes_every_attack():
+    done = run("benchmarks.isolation", "--help")
+    assert done.returncode == 0
+    assert all(name in done.stdout and (attack.__doc__ or "").splitlines()[0] in done.stdout
+               for name, attack in BY_NAME.items())  # fmt: skip
+
+
+def test_an_attack_that_is_not_known_is_refused():
+    done = run("benchmarks.isolation", "--attack", "kindness")
+    assert done.returncode == 2
+    assert "never-reading" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("program", ["isolation", "bound"])
+def test_a_python_without_a_broker_is_refused(program):
+    done = run(f"benchmarks.{program}", "--python", "/bin/false")
+    assert done.returncode == 2
+    assert "/bin/false is no Python that has zaichik installed" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_memory_is_compared_with_what_is_reported_after_each_step():
+    done = run("benchmarks.bound", "--step", "connections", "--step", "unread", "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    empty, filled = json.loads(done.stdout)
+    assert (empty["step"], filled["step"]) == ("connections", "unread")
+    assert (empty["refused"], filled["refused"]) == (0, 0)
+    assert filled["reported"] > empty["reported"]
+    assert filled["grown"] > empty["grown"] > 0
+
+
+@pytest.mark.parametrize(("grown", "is_bounded"), [(129, True), (130, False)])
+def test_memory_may_grow_by_a_quarter_more_than_is_reported(grown, is_bounded):
+    point = bound.Point("keys", grown * bound.MIB, 100 * bound.MIB, refused=0, seconds=1.0)
+    assert point.is_bounded is is_bounded
+    assert ("MISSED" in bound.line(point)) is not is_bounded
 
 
 def test_an_unknown_scenario_is_refused():
