@@ -11,8 +11,9 @@ from collections import deque
 import anyio
 from anyio.abc import SocketAttribute
 
-HELLO, CREATE, PUBLISH, SUBSCRIBE, UNSUBSCRIBE, COMMIT, PING, CLOSE, DESCRIBE = range(1, 10)
+HELLO, CREATE, PUBLISH, SUBSCRIBE, UNSUBSCRIBE, COMMIT, PING, CLOSE, DESCRIBE, DELETE, DISCONNECT = range(1, 12)
 WELCOME, CREATED, PUBLISHED, SUBSCRIBED, UNSUBSCRIBED, COMMITTED, PONG, CLOSED, DESCRIBED = range(0x81, 0x8A)
+DELETED, DISCONNECTED = 0x8A, 0x8B
 MESSAGES, LAGGED, ENDED, GO_AWAY = range(0x40, 0x44)
 ERROR = 0xFF
 
@@ -21,11 +22,13 @@ OVERFLOW = 7
 EARLIEST, LATEST, OFFSET, TIME = range(4)  # where a subscription starts
 FOREVER = NEVER = 2**64 - 1
 RETRYABLE, FATAL = 1, 2  # flags of an Error
+OWNED = IF_EMPTY = 1  # flags of Subscribe and of Delete
+OWNER = 2  # a feature
 
 MALFORMED, FRAME_TOO_LARGE, HELLO_REQUIRED, UNSUPPORTED_VERSION = 1, 2, 3, 4
-INVALID_FIELD, UNSUPPORTED, TOPIC_EXISTS, NO_SUCH_SUBSCRIPTION = 64, 65, 67, 70
+INVALID_FIELD, UNSUPPORTED, NO_SUCH_TOPIC, TOPIC_EXISTS, NO_SUCH_SUBSCRIPTION = 64, 65, 66, 67, 70
 NOT_IN_FLIGHT, OFFSET_AHEAD, EPOCH_CHANGED, MESSAGE_TOO_LARGE, BATCH_TOO_LARGE = 71, 72, 73, 75, 76
-PRODUCER_UNKNOWN = 79
+PRODUCER_UNKNOWN, NOT_EMPTY, TAKEN_OVER = 79, 81, 82
 RETRY_HELPS = {5, 6, 7, 9, 10, 77, 80}
 
 GUARD = 5  # seconds after which a test that waits in vain fails; nothing ever waits for it to pass
@@ -42,6 +45,8 @@ LAYOUTS = {
     PONG: ("value:u64", 0),
     CLOSED: ("", 0),
     DESCRIBED: ("more:u8 json:rest", 0),
+    DELETED: ("", 0),
+    DISCONNECTED: ("", 0),
     ERROR: ("code:u16 request_type:u8 field:str retry_after_ms:u32 message:str", RETRYABLE | FATAL),
     MESSAGES: ("base:u64 accepted_us:i64 batch:rest", 0),  # neither flag is sent where nothing is named
     LAGGED: ("from_offset:u64 to_offset:u64", 0),
@@ -90,6 +95,19 @@ def publish(topic, messages, *, producer=0, sequence=0):
 def subscribe(topic, *, start=EARLIEST, value=0, epoch=0, until=NEVER, credit=1000, credit_bytes=1 << 23, name=""):
     rest = struct.pack("<BQQQII", start, value, epoch, until, credit, credit_bytes)
     return string(topic) + string(name) + rest
+
+
+def owned(topic, owner, attempt, **how):
+    """A Subscribe's body with OWNED."""
+    return subscribe(topic, **how) + struct.pack("<QI", owner, attempt)
+
+
+def delete(topic, epoch=0):
+    return string(topic) + struct.pack("<Q", epoch)
+
+
+def disconnect(connection):
+    return struct.pack("<Q", connection)
 
 
 def unsubscribe(subscription):

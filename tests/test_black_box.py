@@ -23,15 +23,22 @@ from raw_client import (
     CLOSED,
     COMMIT,
     CREATE,
+    DELETE,
+    DELETED,
     DESCRIBE,
     DESCRIBED,
+    DISCONNECT,
+    DISCONNECTED,
     EARLIEST,
+    ENDED,
     EPOCH_CHANGED,
     ERROR,
     FOREVER,
     FRAME_TOO_LARGE,
+    GO_AWAY,
     HELLO,
     HELLO_REQUIRED,
+    IF_EMPTY,
     INVALID_FIELD,
     LAGGED,
     LATEST,
@@ -41,10 +48,14 @@ from raw_client import (
     MESSAGE_TOO_LARGE,
     MESSAGES,
     NO_SUCH_SUBSCRIPTION,
+    NO_SUCH_TOPIC,
+    NOT_EMPTY,
     NOT_IN_FLIGHT,
     OFFSET,
     OFFSET_AHEAD,
     OVERFLOW,
+    OWNED,
+    OWNER,
     PING,
     PONG,
     PRODUCER_UNKNOWN,
@@ -52,6 +63,7 @@ from raw_client import (
     PUBLISHED,
     SUBSCRIBE,
     SUBSCRIBED,
+    TAKEN_OVER,
     TIME,
     TOPIC_EXISTS,
     TTL,
@@ -65,9 +77,12 @@ from raw_client import (
     check_error,
     commit,
     create,
+    delete,
     describe,
+    disconnect,
     frame,
     hello,
+    owned,
     ping,
     publish,
     string,
@@ -352,7 +367,7 @@ async def test_zero_other_than_0_is_malformed(client, zero):
     await client.refused_for_good(MALFORMED, frame(PING, 7, ping(), zero=zero))
 
 
-@pytest.mark.parametrize("kind", [0, 0x0A, 0x3F, MESSAGES, 0x44, 0x80, WELCOME, PONG, 0xFE, ERROR])
+@pytest.mark.parametrize("kind", [0, 0x0C, 0x3F, MESSAGES, 0x44, 0x80, WELCOME, PONG, 0xFE, ERROR])
 async def test_unknown_type_is_unsupported(client, kind):
     """Replies and events are no requests; what the body holds does not matter; the connection goes on."""
     await client.refused(UNSUPPORTED, kind)
@@ -374,12 +389,12 @@ async def test_undefined_flags_are_unsupported_and_not_carried_out(client):
         for kind, body in [
             (CREATE, create("t")),
             (PUBLISH, publish("t", [b"x"])),
-            (SUBSCRIBE, subscribe("t")),
             (COMMIT, commit(1, 0)),
             (PING, ping()),
             (CLOSE, b""),
         ]:
             await client.refused(UNSUPPORTED, kind, body, flags=flags, field="flags")
+    await client.refused(UNSUPPORTED, SUBSCRIBE, subscribe("t"), flags=0x02, field="flags")
     await client.refused(UNSUPPORTED, UNSUBSCRIBE, unsubscribe(1), flags=0x02, field="flags")
     assert (await client.create("t")).created == 1
     assert (await client.publish("t", b"x")).fields["first_offset"] == 0
@@ -607,7 +622,10 @@ async def test_ids_of_subscribes_are_each_connections_own(client, connect):
 
 
 VECTORS = {vector["name"]: vector for vector in json.loads((ROOT / "protocol/vectors/frames.json").read_text())}
-REQUESTS = [name for name, vector in VECTORS.items() if 1 <= bytes.fromhex(vector["hex"])[4] <= DESCRIBE]
+REQUESTS = [name for name, vector in VECTORS.items() if 1 <= bytes.fromhex(vector["hex"])[4] <= DISCONNECT]
+
+
+OPTIONAL = {DESCRIBE, DELETE, DISCONNECT}
 
 
 @pytest.mark.parametrize("name", REQUESTS)
@@ -625,13 +643,19 @@ async def test_requests_of_the_vectors_are_understood(dial, name):
     answer = await client.reply(fields["id"])
     if answer.kind == ERROR:
         may_lack = {"name"} if fields.get("name") else {"producer"} if fields.get("producer") else set()
+        if fields.get("owned"):
+            may_lack = {"flags"}
+        if kind == DELETE and answer.code == NO_SUCH_TOPIC:
+            return
+        if kind == DISCONNECT and answer.code == INVALID_FIELD:
+            return  # there is no such connection
         allowed = {COMMIT: NO_SUCH_SUBSCRIPTION, UNSUBSCRIBE: NO_SUCH_SUBSCRIPTION}.get(kind, UNSUPPORTED)
         if kind == PUBLISH and fields["sequence"] and answer.code == PRODUCER_UNKNOWN:
             allowed = PRODUCER_UNKNOWN  # its number says that others came before it
         if kind == SUBSCRIBE and fields["epoch"] and answer.code == EPOCH_CHANGED:
             allowed, may_lack = EPOCH_CHANGED, {"epoch"}  # there is no such topic
         check_error(answer, allowed, request_type=kind)
-        assert allowed == NO_SUCH_SUBSCRIPTION or kind == DESCRIBE or answer.field in may_lack, answer
+        assert allowed == NO_SUCH_SUBSCRIPTION or kind in OPTIONAL or answer.field in may_lack, answer
     else:
         assert answer.kind == kind | 0x80
 
@@ -659,8 +683,10 @@ async def test_invalid_vectors_are_refused(dial, name):
         await client.hello()
     await client.send(data)
     answer = await client.read()
-    if data[4:5] == bytes([DESCRIBE]) and answer.code == UNSUPPORTED:
-        return  # a broker that does not know Describe does not look into it
+    if data[4:5] in map(int.to_bytes, OPTIONAL) and (answer.code, answer.field) == (UNSUPPORTED, "type"):
+        return  # a broker that does not know Describe, Delete or Disconnect does not look into it
+    if data[4:6] == bytes([SUBSCRIBE, OWNED]) and (answer.code, answer.field) == (UNSUPPORTED, "flags"):
+        return  # nor into an owner
     fatal = code < INVALID_FIELD or not vector["hello_done"]
     named = code == INVALID_FIELD or vector["field"] == "flags"
     check_error(answer, code, field=vector["field"] if named else None, fatal=fatal)
@@ -1186,6 +1212,97 @@ async def test_name_is_taken_or_unsupported(client):
     else:
         check_error(answer, UNSUPPORTED, field="name", request_type=SUBSCRIBE)
         assert (await client.publish("t", b"x")).subscribers == 0
+
+
+# ----------------------------------------------------------------------- owners, deletion, disconnection
+
+
+async def owner_of(connect, owner, attempt):
+    """A connection on which an owner asks for a name, and the answer; skips what a broker may leave out."""
+    client = await connect(features=OWNER)
+    if not client.welcome.features & OWNER:
+        pytest.skip("this broker does not know owners")
+    body = owned("t", owner, attempt, name="worker")
+    return client, await client.request(SUBSCRIBE, body, flags=OWNED)
+
+
+async def test_owner_that_was_replaced_does_not_get_its_name_back(connect):
+    await owner_of(connect, 1, 1)
+    present, answer = await owner_of(connect, 2, 7)
+    for owner, attempt, field in [(1, 2, "owner"), (1, 2**32 - 1, "owner"), (2, 7, "attempt"), (2, 6, "attempt")]:
+        _, refused = await owner_of(connect, owner, attempt)
+        check_error(refused, TAKEN_OVER, field=field, request_type=SUBSCRIBE)
+    await present.publish("t", b"x")
+    await present.messages(answer.id, 0)
+
+
+async def test_owner_comes_back_with_a_greater_attempt(connect):
+    old, first = await owner_of(connect, 1, 0)
+    assert (first.kind, first.flags) == (SUBSCRIBED, 0x01)
+    _, again = await owner_of(connect, 1, 1)
+    assert (again.kind, again.flags) == (SUBSCRIBED, 0x03)
+    ended = await old.event(ENDED, first.id)
+    assert (ended.kind, ended.code) == (ENDED, 2)
+
+
+async def test_owner_is_not_0(connect):
+    _, answer = await owner_of(connect, 0, 1)
+    check_error(answer, INVALID_FIELD, field="owner", request_type=SUBSCRIBE)
+
+
+async def can_delete(client):
+    """Skips the test of a broker that leaves Delete out."""
+    answer = await client.request(DELETE, delete("nothing"))
+    if answer.code == UNSUPPORTED:
+        pytest.skip("this broker does not delete topics")
+    check_error(answer, NO_SUCH_TOPIC, field="topic", request_type=DELETE)
+
+
+async def test_deleted_topic_is_gone_and_its_readers_are_told(client, connect, broker):
+    await can_delete(client)
+    reader = await connect()
+    old = await client.create("t", KEEP)
+    reading = await reader.subscribe("t", credit=1)
+    await client.publish("t", b"0", b"1")
+    await reader.messages(reading.id, 0)
+    assert (await client.ok(DELETE, delete("t"))).kind == DELETED
+    ended = await reader.event(ENDED, reading.id)
+    assert (ended.kind, ended.code, ended.next) == (ENDED, 4, 1)
+    new = await client.create("t", KEEP)
+    assert (new.created, new.epoch) == (1, old.epoch + 1), "the clock stands still"
+    assert (await client.publish("t", b"2")).subscribers == 0
+    assert await reader.commit(reading.id, 1) == 1
+    await reader.nothing_arrives()
+
+
+async def test_what_cannot_be_deleted_stays(client):
+    await can_delete(client)
+    topic = await client.create("t", KEEP)
+    await client.publish("t", b"0")
+    await client.refused(EPOCH_CHANGED, DELETE, delete("t", topic.epoch + 1))
+    await client.refused(NOT_EMPTY, DELETE, delete("t"), flags=IF_EMPTY)
+    for name in ("", "$t", "$journal/t", "n" * 201):
+        await client.refused(INVALID_FIELD, DELETE, delete(name), field="topic")
+    await client.refused(UNSUPPORTED, DELETE, delete("t"), flags=0x02, field="flags")
+    assert await client.next_offset("t") == 1
+    await client.ok(DELETE, delete("t", topic.epoch))
+    await client.create("t")
+    await client.ok(DELETE, delete("t"), flags=IF_EMPTY)
+
+
+async def test_connection_is_ended_by_another(connect):
+    operator, other = await connect(), await connect()
+    answer = await operator.request(DESCRIBE, describe(kind=3, limit=9))
+    if answer.kind != DESCRIBED:
+        pytest.skip("this broker does not tell its connections")
+    first, second = (state["connection"] for state in json.loads(answer.json)["connections"])
+    for number in (first, 0, 2**64 - 1):
+        await operator.refused(INVALID_FIELD, DISCONNECT, disconnect(number), field="connection")
+    assert (await operator.ok(DISCONNECT, disconnect(second))).kind == DISCONNECTED
+    away = await other.read()
+    assert (away.kind, away.id, away.code) == (GO_AWAY, 0, 2)
+    await other.ends()
+    await operator.ping()
 
 
 async def test_credit_may_be_max_credit_and_no_more(client):

@@ -68,6 +68,23 @@ def test_all_topics_come_whatever_the_page(broker, client, monkeypatch):
     assert [topic["name"] for topic in client.topics("c")] == ["c"]
 
 
+def test_a_topic_is_deleted(broker, client):
+    """TOP-6."""
+    broker.create("t")
+    client.publish_batch("t", numbered(3))
+    with pytest.raises(zaichik.NotEmpty):
+        client.delete_topic("t", if_empty=True)
+    with pytest.raises(zaichik.EpochChanged):
+        client.delete_topic("t", epoch=1)
+    with client.subscribe("t", start="latest") as subscription:
+        client.delete_topic("t", epoch=client.topic("t")["epoch"])
+        with pytest.raises(zaichik.SubscriptionLost, match="the topic was deleted"):
+            list(subscription)
+    assert client.topic("t") is None
+    with pytest.raises(zaichik.NoSuchTopic):
+        client.delete_topic("t")
+
+
 def test_a_batch_is_stored_and_what_was_dropped_is_told(broker, client):
     """COM-2: the publisher is told which they were."""
     broker.create("doors", compaction_window=10)

@@ -50,6 +50,8 @@ from zaichik_protocol import (
     Close,
     Closed,
     Commit,
+    Delete,
+    Deleted,
     Describe,
     Described,
     EndCode,
@@ -169,6 +171,19 @@ class Client:
         reply = self._request(Describe(self._next_id(), Kind.TOPICS, prefix, after, limit), Described)
         topics: list[dict[str, Any]] = json.loads(reply.json)["topics"]
         return topics, bool(reply.more)
+
+    def delete_topic(self, topic: str, *, if_empty: bool = False, epoch: int = 0) -> None:
+        """Returns when the topic is gone, with its messages, its named positions and its journal (TOP-6).
+
+        Args:
+            topic: its name.
+            if_empty: only if it holds no message and has no reader and no named position.
+            epoch: only the topic of this epoch; 0: any.
+
+        Raises:
+            NoSuchTopic, NotEmpty, EpochChanged, InvalidField; Unsupported: the broker is older than this.
+        """
+        self._request(Delete(self._next_id(), topic, epoch, if_empty=if_empty), Deleted)
 
     def publish_batch(self, topic: str, batch: Batch) -> BatchResult:
         """Store several messages, all at once and at one time (PUB-2).

@@ -98,6 +98,42 @@ async def test_what_does_not_fit_the_wire_is_refused_here_and_the_connection_goe
     assert caplog.records == []
 
 
+async def test_a_topic_is_deleted_and_its_readers_are_told():
+    """TOP-6."""
+    async with real_client() as client:
+        await client.publish("t", b"x")
+        async with client.subscribe("t") as subscription:
+            with pytest.raises(zaichik.NotEmpty, match="'t' has 1 messages, 1 subscriptions"):
+                await client.delete_topic("t", if_empty=True)
+            with pytest.raises(zaichik.EpochChanged):
+                await client.delete_topic("t", epoch=subscription.epoch + 1)
+            await client.delete_topic("t", epoch=subscription.epoch)
+            with pytest.raises(zaichik.SubscriptionLost, match="the topic was deleted"):
+                await anext(subscription)
+        assert await client.topics() == []
+        with pytest.raises(zaichik.NoSuchTopic):
+            await client.delete_topic("t")
+        assert (await client.publish("t", b"y")).offset == 0
+
+
+async def test_a_connection_is_found_and_ended_and_its_client_comes_back():
+    """CLO-4."""
+    async with (
+        real_broker() as broker,
+        zaichik.connect(port=broker.port) as operator,
+        zaichik.connect(port=broker.port, name="stuck") as client,
+    ):
+        await client.ping()
+        own, other = await operator.connections()
+        assert (other["client"], other["peer"].partition(":")[0]) == ("stuck", "127.0.0.1")
+        await operator.disconnect(other["connection"])
+        await client.ping()
+        assert [state["connection"] for state in await operator.connections()] == [1, 3]
+        for number in (own["connection"], other["connection"]):
+            with pytest.raises(zaichik.InvalidField, match=f"connection {number} "):
+                await operator.disconnect(number)
+
+
 async def test_the_broker_describes_itself():
     async with real_client(max_topics=77) as client:
         state = await client.describe()

@@ -4,7 +4,7 @@ import random
 
 import anyio
 import pytest
-from brokers import GUARD, fake_client, real_broker
+from brokers import GUARD, HANG_UP, fake_client, real_broker
 from proxy import DOWN, UP, cutting_proxy
 
 import zaichik
@@ -12,8 +12,11 @@ from zaichik.client import lanes as lanes_module
 from zaichik.client import link as link_module
 from zaichik_protocol import (
     CreateTopic,
+    Delete,
     Describe,
     Described,
+    Error,
+    ErrorCode,
     Hello,
     Ping,
     Pong,
@@ -178,6 +181,36 @@ async def test_requests_of_every_kind_survive():
         await broker.has_received(CreateTopic)
         assert [type(frame) for frame in broker.received] == [Hello, *map(type, before)]
         assert broker.received[1:] == before
+
+
+@pytest.mark.parametrize("code", [ErrorCode.NO_SUCH_TOPIC, ErrorCode.EPOCH_CHANGED])
+async def test_a_topic_that_is_gone_when_it_is_to_be_deleted_again_counts_as_deleted(code):
+    """TOP-6: the first time has done it, and only its answer was lost."""
+    error = [None, code]
+
+    def gone(frame):
+        code = error.pop(0) if error else ErrorCode.NO_SUCH_TOPIC
+        return HANG_UP if code is None else Error(frame.id, code, Delete.TYPE, "topic", 0, code.meaning)
+
+    async with fake_client({Delete: gone}) as (broker, client):
+        await client.delete_topic("t", epoch=7)
+        first, second = broker.of(Delete)
+        assert first == second
+        with pytest.raises(zaichik.NoSuchTopic):
+            await client.delete_topic("t")
+
+
+async def test_another_refusal_to_delete_is_raised_also_when_asked_again():
+    """TOP-6."""
+    answers = [HANG_UP, ErrorCode.NOT_EMPTY]
+
+    def refused(frame):
+        code = answers.pop(0)
+        return code if code is HANG_UP else Error(frame.id, code, Delete.TYPE, "topic", 0, code.meaning)
+
+    async with fake_client({Delete: refused}) as (_, client):
+        with pytest.raises(zaichik.NotEmpty):
+            await client.delete_topic("t", if_empty=True)
 
 
 async def test_what_is_asked_while_there_is_no_connection_waits_for_one():

@@ -59,7 +59,7 @@ def test_init_makes_a_folder_and_says_how_to_go_on(zaichik, tmp_path, monkeypatc
     ("words", "said"),
     [
         (["init"], "init needs a folder"),
-        (["check", "S99"], "'S99' is neither a stage (S0 to S15)"),
+        (["check", "S99"], "'S99' is neither a stage (S0 to S16)"),
         (["hint", "S99"], "'S99' is neither"),
         (["list", "S99"], "'S99' is neither"),
         (["check", "--time-scale", "0"], "no time scale"),
@@ -236,7 +236,7 @@ def test_watch_without_a_terminal_prints_and_ends_with_ctrl_c(start, folder):
     lines = []
     while not lines or "Ctrl-C ends" not in lines[-1]:
         lines.append(process.stdout.readline())
-    assert lines[0].startswith("zaichik learn  [----------------] 0 of 16 stages") or "1 of 16" in lines[0]
+    assert lines[0].startswith("zaichik learn  [-----------------] 0 of 17 stages") or "1 of 17" in lines[0]
     assert "     S0 is passed\n" in lines
     process.send_signal(signal.SIGINT)
     assert process.wait() == 130
@@ -299,7 +299,7 @@ def test_watch_goes_on_only_when_it_is_told_to(typing, folder):
     code, output = typing("learn", "watch", steps=keys)
     assert code == 0
     assert "running, 3 to go" in output
-    assert "1 of 16 stages" in output
+    assert "1 of 17 stages" in output
     assert "Hello (0x01)" in output
     known = json.loads((folder / "learn-progress.json").read_text(encoding="utf-8"))
     assert (known["stage"], known["hints"]) == (1, {"S1.1": 2})

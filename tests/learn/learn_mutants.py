@@ -2,6 +2,7 @@
 
 import mutants_frames
 import mutants_keeping
+import mutants_options
 import mutants_pace
 import mutants_topics
 import mutants_trouble
@@ -12,4 +13,5 @@ MUTANTS = [
     *mutants_pace.MUTANTS,
     *mutants_keeping.MUTANTS,
     *mutants_trouble.MUTANTS,
+    *mutants_options.MUTANTS,
 ]

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 import anyio
 import pytest
 from learn_hosts import SURE, run, shipped, small_buffers, tiny
-from learn_mutant import TINY
+from learn_mutant import TINY, Mutant
+from mutants_options import EXTENSION
 
 from zaichik.learn.stages import CHECKS
 from zaichik.learn.trial import Pace
@@ -16,6 +17,7 @@ pytestmark = pytest.mark.anyio
 
 NEEDS_A_PROCESS = "S14.5"  # SIGTERM: test_server.py
 LEFT_OUT_BY_TINY = "S13.4"  # it says so in its docstring
+OPTIONS = {name for name in CHECKS if name.startswith("S16.")}
 LONG_ROUNDS = 20
 AT_ONCE = 8
 TIMED = {"S11.5", "S11.6", "S12.5"}
@@ -63,7 +65,19 @@ async def test_the_project_s_broker_passes_every_heavy_check(monkeypatch):
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_the_broker_of_the_tutorial_passes_what_it_does_not_leave_out():
     async with tiny(TINY.read_text(encoding="utf-8")) as host:
-        await passes(host, [name for name in CHECKS if name not in {NEEDS_A_PROCESS, LEFT_OUT_BY_TINY}], seed=1)
+        await passes(
+            host, [name for name in CHECKS if name not in {NEEDS_A_PROCESS, LEFT_OUT_BY_TINY, *OPTIONS}], seed=1
+        )
+
+
+@pytest.mark.unmeasured
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_what_a_broker_may_leave_out_is_checked_if_it_does_not():
+    text = TINY.read_text(encoding="utf-8")
+    async with tiny(text) as host:
+        assert {(await run(host, name, pace=SURE)).outcome for name in OPTIONS} == {"skipped"}
+    async with tiny(Mutant("", (), "", tuple(zip(EXTENSION[::2], EXTENSION[1::2], strict=True))).source()) as host:
+        await passes(host, OPTIONS, seed=0)
 
 
 @contextmanager

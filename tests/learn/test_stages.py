@@ -9,9 +9,9 @@ from zaichik.learn.progress import Progress
 from zaichik.learn.stages import CHECKS, STAGES
 
 
-def test_there_are_sixteen_stages_in_order():
-    assert [stage.number for stage in STAGES] == list(range(16))
-    assert [stage.id for stage in STAGES][-1] == "S15"
+def test_there_are_seventeen_stages_in_order():
+    assert [stage.number for stage in STAGES] == list(range(17))
+    assert [stage.id for stage in STAGES][-1] == "S16"
 
 
 @pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage.id)
@@ -77,7 +77,7 @@ def test_checks_are_selected_by_stage_or_name(what, first, count):
     assert (selected[0].id, len(selected)) == (first, count)
 
 
-@pytest.mark.parametrize("what", ["S16", "S5.99", "5", "everything"])
+@pytest.mark.parametrize("what", ["S17", "S5.99", "5", "everything"])
 def test_what_is_neither_is_told(what):
-    with pytest.raises(NoSuchCheck, match="S0 to S15"):
+    with pytest.raises(NoSuchCheck, match="S0 to S16"):
         examination.select(what, Progress())

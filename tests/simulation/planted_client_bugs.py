@@ -52,7 +52,7 @@ def who_publishes_is_told_of_gaps(monkeypatch):
     around(monkeypatch, Lane, "_comes_back", make)
 
 
-@bug("P2", "P5", "ERR")
+@bug("P2", "P3", "P5", "ERR")  # P3: the end of one frame as the end of another is a message that nobody published
 def half_a_frame_of_the_last_socket_is_kept(monkeypatch):
     def make(real):
         async def write(self):  # the first thing that happens on a socket

@@ -37,8 +37,12 @@ from zaichik_protocol import (
     FOREVER,
     Batch,
     CreateTopic,
+    Delete,
+    Deleted,
     Describe,
     Described,
+    Disconnect,
+    Disconnected,
     Kind,
     Ping,
     Pong,
@@ -176,6 +180,39 @@ class Client:
         names = {Setting(number).name.lower(): value for number, value in reply.settings if number in known}
         return Topic(topic, bool(reply.created), reply.epoch, names)
 
+    async def delete_topic(self, topic: str, *, if_empty: bool = False, epoch: int = 0) -> None:
+        """Returns when the topic is gone, with its messages, its named positions and its journal (TOP-6).
+
+        Its readers get `SubscriptionLost`. If the connection was lost meanwhile, and the topic is not there now, that
+        counts as done: the broker may have deleted it before it could say so.
+
+        Args:
+            topic: its name.
+            if_empty: only if it holds no message and has no reader and no named position.
+            epoch: only the topic of this epoch, as `create_topic` and subscriptions tell it; 0: any.
+
+        Raises:
+            NoSuchTopic: there is none.
+            NotEmpty: with `if_empty`.
+            EpochChanged: it is another topic.
+            InvalidField: the name is out of range, or the broker's own.
+            Unsupported: the broker is older than this.
+        """
+        request = Delete(self._connection.next_id(), topic, epoch, if_empty=if_empty)
+        await self._connection.request(request, Deleted)
+
+    async def disconnect(self, connection: int) -> None:
+        """Returns when the broker has begun to end that connection, of another client (CLO-4); it may connect again.
+
+        Args:
+            connection: its number, as `connections` tells it.
+
+        Raises:
+            InvalidField: there is none of that number, or it is this one.
+            Unsupported: the broker is older than this.
+        """
+        await self._connection.request(Disconnect(self._connection.next_id(), connection), Disconnected)
+
     async def describe(self) -> dict[str, Any]:
         """What the broker tells of itself; see `docs/describe.md`."""
         (page,) = [page async for page in self._describe(Kind.BROKER, "")]
@@ -188,6 +225,14 @@ class Client:
     async def subscriptions(self, prefix: str = "") -> list[dict[str, Any]]:
         """The state of every subscription to a topic whose name begins so, live or named; see `docs/describe.md`."""
         return [state async for page in self._describe(Kind.SUBSCRIPTIONS, prefix) for state in page["subscriptions"]]
+
+    async def connections(self) -> list[dict[str, Any]]:
+        """Every connection of the broker, in the order of their numbers; see `docs/describe.md`.
+
+        Raises:
+            InvalidField: the broker is older than this.
+        """
+        return [state async for page in self._describe(Kind.CONNECTIONS, "") for state in page["connections"]]
 
     async def _describe(self, kind: Kind, prefix: str) -> AsyncIterator[dict[str, Any]]:
         after = ""

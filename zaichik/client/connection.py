@@ -6,8 +6,9 @@ the numbers they had: a new connection counts anew. So a program waits a little 
 and does not notice more.
 
 Sending again must do no harm if the first time did arrive. Most requests are of that kind: to create a topic that is
-there, to settle what is settled. Publishing is made to be so, by numbers (see `lanes`). A publish without number is not
-sent again, and whoever waits for its reply is told that the connection was lost.
+there, to settle what is settled. To delete a topic that is gone counts as done. Publishing is made to be so, by numbers
+(see `lanes`). A publish without number is not sent again, and whoever waits for its reply is told that the connection
+was lost.
 """
 
 import logging
@@ -31,7 +32,10 @@ from zaichik_protocol import (
     OWNER,
     Close,
     Closed,
+    Delete,
+    Deleted,
     Error,
+    ErrorCode,
     Frame,
     GoAway,
     Hello,
@@ -277,7 +281,8 @@ class Connection:
             if request
         }
         for request, (_, on_outcome) in zip(requests, waiting, strict=True):
-            self._pending[request.id] = request, on_outcome
+            told = _or_deleted(on_outcome) if isinstance(request, Delete) else on_outcome
+            self._pending[request.id] = request, told
         for request, _ in self._pending.values():
             self._link.send_soon(request)
 
@@ -358,6 +363,17 @@ class Connection:
                 await self.request(Close(self.next_id()), Closed)
             except ZaichikError:
                 logger.debug("%s went away before saying goodbye", self._peer)
+
+
+def _or_deleted(on_outcome: OnOutcome) -> OnOutcome:
+    """For a Delete that is sent again: that there is no such topic may be what it has done the first time."""
+
+    def told(outcome: Frame | Lost) -> None:
+        if isinstance(outcome, Error) and outcome.code in (ErrorCode.NO_SUCH_TOPIC, ErrorCode.EPOCH_CHANGED):
+            outcome = Deleted(outcome.id)
+        on_outcome(outcome)
+
+    return told
 
 
 def _idle_seconds(welcome: Welcome) -> float:

@@ -5,8 +5,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
+from zaichik.client.errors import InvalidField
 from zaichik.console import address, limits, names, screen, topic_settings
 from zaichik.console.failure import Failure
 from zaichik.console.quantities import show_size
@@ -14,16 +16,17 @@ from zaichik.console.topics import imbalance
 from zaichik.escapes import harmless, shown
 
 DESCRIPTION = """\
-Without TOPIC: the broker's state and limits, and why connections have ended. With TOPIC: its settings, where all its
-messages went, as sums that must come out even, and for each of its subscriptions its position and what it is waiting
-for: look there first when messages don't arrive. "needed" is the oldest offset that may still have to be sent to a
-reader. Named subscriptions are listed even while their reader is away.
+Without TOPIC: the broker's state and limits, and why connections have ended; with --connections, every connection. With
+TOPIC: its settings, where all its messages went, as sums that must come out even, and for each of its subscriptions its
+position and what it is waiting for: look there first when messages don't arrive. "needed" is the oldest offset that may
+still have to be sent to a reader. Named subscriptions are listed even while their reader is away.
 """
 
 EPILOG = """\
 examples:
   zaichik describe
   zaichik describe orders
+  zaichik describe --connections             # which clients are there
   zaichik describe orders --json | jq -r '.subscriptions[].waiting_for'
 """
 
@@ -34,15 +37,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "topic", metavar="TOPIC", nargs="?", type=names.name, help="the topic; without it, the broker itself"
     )
+    parser.add_argument(
+        "--connections", action="store_true", help="instead: every connection, by the number that `disconnect` takes"
+    )
     address.add_option(parser)
     parser.add_argument(
-        "--json", action="store_true", help='print one JSON object; for a topic, {"topic": ..., "subscriptions": [...]}'
+        "--json",
+        action="store_true",
+        help='print one JSON object; for a topic {"topic": ..., "subscriptions": [...]}, for connections a list',
     )
 
 
 async def run(arguments: argparse.Namespace, console: Console) -> int:
     """Query the broker and show the answer."""
     wanted = arguments.topic
+    if arguments.connections:
+        return await _describe_connections(arguments, console)
     async with address.connected(arguments, "describe") as client:
         if wanted is None:
             broker = await client.describe()
@@ -64,6 +74,28 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
                 _show_subscription(console, reader)
             else:
                 _show_away(console, reader)
+    return 0
+
+
+async def _describe_connections(arguments: argparse.Namespace, console: Console) -> int:
+    if arguments.topic is not None:
+        raise argparse.ArgumentTypeError("--connections are the broker's, not a topic's: leave TOPIC out")
+    async with address.connected(arguments, "describe") as client:
+        try:
+            connections = await client.connections()
+        except InvalidField:
+            raise Failure(f"{client.welcome.broker} does not tell its connections: it is older than this") from None
+    if arguments.json:
+        screen.print_json(connections)
+        return 0
+    table = Table(header_style="bold", box=None, pad_edge=False)
+    for name in ("connection", "peer", "client", "subscriptions", "requests", "replies"):
+        table.add_column(name, justify="left" if name in ("peer", "client") else "right", overflow="fold")
+    for state in connections:
+        names = state["peer"], _printable(state["client"])
+        numbers = screen.number(state["subscriptions"]), screen.number(state["requests"])
+        table.add_row(str(state["connection"]), *map(Text, names), *numbers, show_size(state["reply_bytes"]))
+    screen.print_table(console, table)
     return 0
 
 

@@ -28,7 +28,7 @@ EXERCISE_ACTIONS = {"check": learn_exercise.check, "hint": learn_exercise.hint}
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # SIGHUP: the terminal was closed
 
 DESCRIPTION = """\
-Build a broker of your own, in any language. Sixteen stages lead from a port that listens to a history without a
+Build a broker of your own, in any language. Seventeen stages lead from a port that listens to a history without a
 gap. Each is checked from outside, over TCP, by the wire protocol alone; what fails is shown to the first wrong byte.
 It is also the conformance suite of the protocol: with `check all` it tells whether a broker is one.
 

@@ -36,7 +36,7 @@ class Stage:
     """A step on the way to a broker.
 
     Attributes:
-        number: 0 to 15.
+        number: 0 to 16.
         title: what the broker can do after it.
         chapter: of the tutorial, which builds it.
         goal: what to make, and why anybody wants it.

@@ -18,6 +18,7 @@ from zaichik.learn.stages import (
     s13_stuck_reader,
     s14_close,
     s15_history,
+    s16_options,
 )
 
 STAGES: tuple[Stage, ...] = (
@@ -37,5 +38,6 @@ STAGES: tuple[Stage, ...] = (
     s13_stuck_reader.STAGE,
     s14_close.STAGE,
     s15_history.STAGE,
+    s16_options.STAGE,
 )
 CHECKS: dict[str, Check] = {check.id: check for stage in STAGES for check in stage.checks}

@@ -1,0 +1,43 @@
+"""`zaichik delete`: a topic goes, with all that belongs to it."""
+
+import argparse
+
+from rich.console import Console
+from rich.text import Text
+
+from zaichik.client.errors import Unsupported
+from zaichik.console import address
+from zaichik.console.failure import Failure
+
+DESCRIPTION = """\
+Delete a topic: its messages, the positions of its named subscriptions and its journal. Programs that read it are told
+that it was deleted. The name is free at once: the next message published to it makes a new topic.
+"""
+
+EPILOG = """\
+examples:
+  zaichik delete orders
+  zaichik delete orders --if-empty           # refuses if messages, readers or named positions would be lost
+  zaichik describe orders                    # first a look at what there is, and at who reads it
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `zaichik delete`."""
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.add_argument("topic", metavar="TOPIC", help="which topic")
+    parser.add_argument(
+        "--if-empty", action="store_true", help="only if it holds no message, has no reader and no named position"
+    )
+    address.add_option(parser)
+
+
+async def run(arguments: argparse.Namespace, console: Console) -> int:
+    """Delete it, and say so."""
+    async with address.connected(arguments, "delete") as client:
+        try:
+            await client.delete_topic(arguments.topic, if_empty=arguments.if_empty)
+        except Unsupported:
+            raise Failure(f"{client.welcome.broker} cannot delete topics: the broker is older than this") from None
+    console.print(Text(f"{arguments.topic}: deleted"), soft_wrap=True)
+    return 0

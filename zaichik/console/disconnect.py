@@ -1,0 +1,44 @@
+"""`zaichik disconnect`: a connection of another client is ended."""
+
+import argparse
+
+from rich.console import Console
+
+from zaichik.client.errors import Unsupported
+from zaichik.console import address
+from zaichik.console.failure import Failure
+
+DESCRIPTION = """\
+End a client's connection to the broker. The client is told why, and may connect again; zaichik's own clients do, and
+send again what was not answered. What it has sent and the broker has not carried out yet is dropped.
+"""
+
+EPILOG = """\
+examples:
+  zaichik describe --connections             # who is there, and under which number
+  zaichik disconnect 17
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `zaichik disconnect`."""
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.add_argument("connection", metavar="CONNECTION", type=_number, help="its number, as in the first example")
+    address.add_option(parser)
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and 0 < int(text) < 2**64):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of a connection; see: zaichik describe --connections")
+    return int(text)
+
+
+async def run(arguments: argparse.Namespace, console: Console) -> int:
+    """Have it ended, and say so."""
+    async with address.connected(arguments, "disconnect") as client:
+        try:
+            await client.disconnect(arguments.connection)
+        except Unsupported:
+            raise Failure(f"{client.welcome.broker} cannot end connections: the broker is older than this") from None
+    console.print(f"connection {arguments.connection}: disconnected")
+    return 0
