@@ -92,9 +92,9 @@ async def _describe_connections(arguments: argparse.Namespace, console: Console)
     for name in ("connection", "peer", "client", "subscriptions", "requests", "replies"):
         table.add_column(name, justify="left" if name in ("peer", "client") else "right", overflow="fold")
     for state in connections:
-        names = state["peer"], _printable(state["client"])
+        peer_and_client = state["peer"], harmless(state["client"])
         numbers = screen.number(state["subscriptions"]), screen.number(state["requests"])
-        table.add_row(str(state["connection"]), *map(Text, names), *numbers, show_size(state["reply_bytes"]))
+        table.add_row(str(state["connection"]), *map(Text, peer_and_client), *numbers, show_size(state["reply_bytes"]))
     screen.print_table(console, table)
     return 0
 
