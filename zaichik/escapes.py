@@ -42,19 +42,19 @@ _IN_CONTEXT = re.compile(
 
 
 def shown(value: str | bytes) -> str:
-    """A name, a key or a payload as one line that cannot be mistaken for another value."""
+    """Returns a name, a key or a payload as one safe line that cannot be mistaken for another value."""
     if isinstance(value, bytes):  # in which those that are not UTF-8 become surrogates
         return _safe(value.decode("utf-8", "surrogateescape").replace("\\", "\\\\"), _BYTES_TABLE)
     return _safe(value.replace("\\", "\\\\"), _TABLE)
 
 
 def harmless(sentence: str) -> str:
-    """A sentence as one safe line. What others wrote in it should be `shown` before: here backslashes stay single."""
+    """Returns a sentence as one safe line. Names in it should be `shown` first: here backslashes are not doubled."""
     return _safe(sentence, _TABLE)
 
 
 def json_line(value: Any, *, ascii_only: bool = False) -> str:
-    """A value as one safe line of JSON: escaped where `shown` escapes, and the same value for who parses it."""
+    """Returns a value as one safe line of JSON: escaped where `shown` escapes, and the same value when parsed."""
     text = json.dumps(value, ensure_ascii=ascii_only)
     if text.isascii() and text.isprintable():
         return text
