@@ -155,13 +155,12 @@ class Link:
         self.is_open = True
         self._patience.deadline = math.inf
         self._output.set()
-        heartbeat = Heartbeat(idle, self._silence, anyio.current_time())
-        if heartbeat.interval < math.inf:
-            self._tasks.start_soon(self._watch, heartbeat, self._tasks.cancel_scope)
+        self._tasks.start_soon(self._watch, idle, self._tasks.cancel_scope)
 
-    async def _watch(self, heartbeat: Heartbeat, socket: anyio.CancelScope) -> None:
+    async def _watch(self, idle: float, socket: anyio.CancelScope) -> None:
         """Keep the heartbeat, and end the socket if the broker is silent for too long: the one timer there is."""
-        while True:
+        heartbeat = Heartbeat(idle, self._silence, anyio.current_time())
+        while heartbeat.interval < math.inf:
             await anyio.sleep(heartbeat.interval)
             await checkpoint()  # what has come is read first
             user, now = self._user, anyio.current_time()
