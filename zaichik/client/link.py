@@ -86,6 +86,8 @@ class Link:
         self._outbox: list[Buffer] = []
         self._calls: list[Callable[[], None]] = []  # for the writer's turn
         self._output = anyio.Event()
+        self._opened = anyio.Event()
+        self._idle = 0.0  # seconds of silence after which the broker closes the connection; 0: never
         self._is_idle = False  # the writer waits for output
         self._patience = anyio.CancelScope()  # ends a socket on which our Hello is not answered
         self._reads = self._sends = 0  # how often something came, and was sent
@@ -123,13 +125,14 @@ class Link:
         self._outbox = [encode(self._user.hello())]
         self._is_idle = False
         self._reads = 0
+        self._opened = anyio.Event()
         self.goodbye, self._ended, self._is_hopeless = "", "", False
         try:
             async with stream:
                 with anyio.move_on_after(self._timeout) as self._patience:
-                    async with anyio.create_task_group() as self._tasks:
-                        tasks = self._tasks
+                    async with anyio.create_task_group() as tasks:
                         tasks.start_soon(self._write)
+                        tasks.start_soon(self._watch, tasks.cancel_scope)
                         await self._read()
                         tasks.cancel_scope.cancel()
                 if self._patience.cancelled_caught:
@@ -155,11 +158,13 @@ class Link:
         self.is_open = True
         self._patience.deadline = math.inf
         self._output.set()
-        self._tasks.start_soon(self._watch, idle, self._tasks.cancel_scope)
+        self._idle = idle
+        self._opened.set()
 
-    async def _watch(self, idle: float, socket: anyio.CancelScope) -> None:
+    async def _watch(self, socket: anyio.CancelScope) -> None:
         """Keep the heartbeat, and end the socket if the broker is silent for too long: the one timer there is."""
-        heartbeat = Heartbeat(idle, self._silence, anyio.current_time())
+        await self._opened.wait()
+        heartbeat = Heartbeat(self._idle, self._silence, anyio.current_time())
         while heartbeat.interval < math.inf:
             await anyio.sleep(heartbeat.interval)
             await checkpoint()  # what has come is read first
