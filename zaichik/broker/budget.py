@@ -73,8 +73,6 @@ class Budget:
     def remove(self, holder: Holder) -> None:
         """Never ask this one again; it holds nothing any more."""
         self._holders.pop(holder, None)
-        if self._payer is holder:
-            self._payer = None
 
     def give_back(self, size: int) -> None:
         """Let all have again what was set aside for one that is gone."""
