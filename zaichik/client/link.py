@@ -15,7 +15,6 @@ from contextlib import suppress
 from typing import Protocol
 
 import anyio
-from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 
 from zaichik.client.backoff import backoff
@@ -68,7 +67,6 @@ class Link:
     """
 
     _stream: SocketStream
-    _tasks: TaskGroup  # of this socket
 
     def __init__(
         self, address: tuple[str, int], user: User, timeout: float, reconnect: float, silence: float = math.inf
