@@ -30,7 +30,7 @@ from zaichik_protocol import ErrorCode, Frame, FrameDecoder, NeedData, ProtocolE
 logger = logging.getLogger(__name__)
 
 # A turn reads no more requests after this many, or after so much time: then others have theirs.
-REQUESTS_A_TURN, TURN_US = 16, 200
+REQUESTS_A_TURN, TURN_US = 16, 100
 LINGER_SECONDS = 1.0  # how long the peer may take to read the last frames before the socket is closed
 GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError)
 

@@ -23,7 +23,7 @@ from itertools import count
 from time import perf_counter_ns
 from typing import Generic, TypeVar
 
-SLICE_US = 200.0  # of turns in one go; then the event loop sees to its sockets, and who has had less comes first
+SLICE_US = 100.0  # of turns in one go; then the event loop sees to its sockets, and who has had less comes first
 # Paid in advance for each connection, because these things happen outside of turns: to accept it, greet it, start its
 # tasks, and end it (measured: `python benchmarks/cpu.py`).
 CONNECTION_US = 400.0

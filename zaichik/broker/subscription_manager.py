@@ -60,7 +60,7 @@ from zaichik_protocol import (
     encode_pieces,
 )
 
-MESSAGES_A_TURN = 64  # frames of messages; each costs a few µs to cut and encode
+MESSAGES_A_TURN = 16  # frames of messages; each costs some 10 µs to cut and encode
 MAX_CLIENT_NAME = 100  # letters of it that are kept, for the log and `describe`
 # How soon to try again: readers read on at any time, what is remembered is forgotten by a sweep, once a second.
 RETRY_AFTER_MS = {ErrorCode.TOPIC_FULL: 50, ErrorCode.NO_MEMORY: 1000}
