@@ -237,7 +237,7 @@ async def in_memory():
     stream = MemoryStream()
     connection = connection_module.Connection(("peer", 1))
     with anyio.fail_after(GUARD):
-        async with connection._running(stream):
+        async with connection.running(stream):
             await anyio.wait_all_tasks_blocked()
             connection._link.open()
             await anyio.wait_all_tasks_blocked()
