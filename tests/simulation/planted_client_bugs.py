@@ -25,20 +25,21 @@ bug = partial(planted_bugs.bug, table=BUGS)
 
 @bug("P1", "P3")
 def what_is_sent_again_gets_a_new_number(monkeypatch):
-    around(monkeypatch, Connection, "_send_again", lambda real: lambda self, *, is_new: real(self, is_new=True))
+    around(monkeypatch, Connection, "_begin_again", lambda real: lambda self, *, is_new: real(self, is_new=True))
 
 
 @bug("P5")
 def what_waits_for_an_answer_is_not_sent_again(monkeypatch):
     def make(real):
-        def send_again(self, *, is_new):
-            waiting, self._pending = self._pending, {}
-            real(self, is_new=is_new)
+        def release(self):
+            waiting = self._pending
+            self._pending = {number: entry for number, entry in waiting.items() if number in self._ahead}
+            real(self)
             self._pending |= waiting
 
-        return send_again
+        return release
 
-    around(monkeypatch, Connection, "_send_again", make)
+    around(monkeypatch, Connection, "_release", make)
 
 
 @bug("P5")

@@ -23,7 +23,8 @@ Send messages to a topic, which is made if it is not there. Without MESSAGE ever
 input is a message, empty ones too, without its line end. A message may have a key: the same one for all, or one
 taken from each message. A topic with a compaction window keeps only the first message of a key in each window.
 If the connection is lost, it is made again, and what the broker has not confirmed is sent again; it stores nothing
-twice. A topic that was created with --overflow reject makes the publisher wait for its readers.
+twice. A broker that was started anew has lost its topics: publishing goes on, and the exit code is 1. A topic that
+was created with --overflow reject makes the publisher wait for its readers.
 """
 
 EPILOG = """\
@@ -99,6 +100,8 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
                 tally.show(as_json=False)
             raise
         tally.show(as_json=arguments.json)
+        if client.lost_topics:
+            raise Failure(f"{client.lost_topics[-1]}. Publish again what is still wanted.")
     return 0
 
 
