@@ -5,7 +5,7 @@ A call of the program becomes a request, and a batch of messages becomes a strea
 | file | idea |
 | --- | --- |
 | `client` | what a program calls |
-| `calls`, `producer` | messages gather into batches: those of many tasks, those of a stream |
+| `coalescing`, `producer` | messages gather into batches: those of many tasks, those of a stream |
 | `lanes` | batches have numbers, so that they can be sent again; a full topic makes them wait |
 | `subscription`, `inbox` | reading, committing at the right moments, and going on after a loss |
 | `epochs` | whether topics are still those they were, and creating them again |

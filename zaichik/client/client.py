@@ -8,7 +8,7 @@ from typing import Any, Literal, overload
 
 import anyio
 
-from zaichik.client.calls import PublishCalls
+from zaichik.client.coalescing import PublishCalls
 from zaichik.client.connection import CLOSE_SECONDS, Connection
 from zaichik.client.epochs import Epochs, LostTopic
 from zaichik.client.lanes import Lanes
