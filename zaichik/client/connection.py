@@ -179,13 +179,13 @@ class Connection:
             raise self._lost()
         self._link.call_soon(call)
 
-    async def request(self, frame: Frame, kind: type[Reply], told: OnOutcome | None = None) -> Reply:
+    async def request(self, frame: Frame, kind: type[Reply], on_reply: OnOutcome | None = None) -> Reply:
         """The reply to a request. If this is cancelled, the request may be carried out all the same.
 
         Args:
             frame: the request.
             kind: the type of reply that is expected.
-            told: also called with the outcome, before anything that came after it is taken in.
+            on_reply: also called with the outcome, before anything that came after it is taken in.
 
         Raises:
             BrokerError: the broker refused it.
@@ -193,7 +193,7 @@ class Connection:
         """
         if self._lost is not None:
             raise self._lost()
-        outcome = Outcome(told)
+        outcome = Outcome(on_reply)
         # One alone goes at once. Those that are made while it waits are sent in one piece, by the writer.
         self._send(self._link.send_soon if self._pending else self._link.send_now, frame)
         self._pending[frame.id] = frame, outcome.settle

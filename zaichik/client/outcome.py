@@ -20,19 +20,19 @@ class Outcome:
     """What became of a request, for any number of tasks to wait for: the reply, or the loss of the connection.
 
     Args:
-        told: called with it at once; the tasks run a turn later.
+        on_reply: called with it at once; the tasks run a turn later.
     """
 
     _value: Frame | Lost
 
-    def __init__(self, told: OnOutcome | None = None) -> None:
-        self._told = told
+    def __init__(self, on_reply: OnOutcome | None = None) -> None:
+        self._on_reply = on_reply
         self._settled = anyio.Event()
 
     def settle(self, outcome: Frame | Lost) -> None:
         """It is known now."""
-        if self._told is not None:
-            self._told(outcome)
+        if self._on_reply is not None:
+            self._on_reply(outcome)
         self._value = outcome
         self._settled.set()
 
