@@ -60,7 +60,7 @@ class Connection:
     Attributes:
         welcome: the broker's last greeting.
         on_reconnect: called for what a new socket is asked first: what comes before the subscriptions, and after them.
-        on_again: called with all requests that wait for their replies before they are sent again, and whether to
+        on_resend: called with all requests that wait for their replies before they are sent again, and whether to
             another run of the broker, which has lost its memory; the requests it returns are sent instead, and those
             for which it returns None are dropped.
         on_lost: called when the connection is lost for good.
@@ -77,7 +77,7 @@ class Connection:
         silence: float = math.inf,
     ) -> None:
         self.on_reconnect: Callable[[], tuple[list[Question], list[Question]]] = lambda: ([], [])
-        self.on_again: Callable[[list[Frame], bool], Sequence[Frame | None]] = lambda requests, _is_new: requests
+        self.on_resend: Callable[[list[Frame], bool], Sequence[Frame | None]] = lambda requests, _is_new: requests
         self.on_lost: Callable[[Lost], None] = lambda _: None
         self._address = address
         self._peer = "{}:{}".format(*address)
@@ -278,7 +278,7 @@ class Connection:
         """Send everything else again that waits for a reply."""
         self._is_held = False
         waiting = [entry for number, entry in self._pending.items() if number not in self._ahead]
-        requests = self.on_again([request for request, _ in waiting], self._is_new)
+        requests = self.on_resend([request for request, _ in waiting], self._is_new)
         self._is_new = False
         for (old, on_outcome), request in zip(waiting, requests, strict=True):
             if request is None:

@@ -73,7 +73,7 @@ class Lanes:
         self.tasks: TaskGroup | None = tasks
         self._clock = clock
         self._lanes: OrderedDict[str, Lane] = OrderedDict()  # by topic, in the order of their last use
-        connection.on_again = self._begin_again
+        connection.on_resend = self._begin_again
         connection.on_lost = self._lose
 
     def post(self, topic: str, batch: Batch, on_outcome: OnOutcome) -> Callable[[], None]:
