@@ -10,7 +10,7 @@ from brokers import GUARD, fake_client
 from proxy import cutting_proxy
 
 import zaichik
-from zaichik.client import link as link_module
+from zaichik.client import transport as transport_module
 from zaichik_protocol import (
     FOREVER,
     Commit,
@@ -36,7 +36,7 @@ OLD_US, NEW_US = 1_000_000_000, 2_000_000_000  # the clocks of a broker and of t
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch):
-    monkeypatch.setattr(link_module, "FIRST_WAIT", 0.0)
+    monkeypatch.setattr(transport_module, "FIRST_WAIT", 0.0)
 
 
 @asynccontextmanager

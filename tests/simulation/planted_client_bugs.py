@@ -9,8 +9,8 @@ from functools import partial
 from zaichik.client.connection import Connection
 from zaichik.client.inbox import Inbox
 from zaichik.client.lanes import Lane
-from zaichik.client.link import Link
 from zaichik.client.subscription import Subscription
+from zaichik.client.transport import Transport
 from zaichik_protocol import ErrorCode, Start
 
 from . import planted_bugs
@@ -62,7 +62,7 @@ def half_a_frame_of_the_last_socket_is_kept(monkeypatch):
 
         return write
 
-    around(monkeypatch, Link, "_write", make)
+    around(monkeypatch, Transport, "_write", make)
 
 
 # -- reading ---------------------------------------------------------------------------------------------------

@@ -22,8 +22,8 @@ import anyio
 
 from zaichik.client.errors import ConnectionLost, ZaichikError
 from zaichik.client.inbox import Inbox
-from zaichik.client.link import Link
 from zaichik.client.outcome import Lost, OnOutcome, Outcome, Reply, expected, unexpected
+from zaichik.client.transport import Transport
 from zaichik.net.background import BackgroundTasks
 from zaichik.net.socket_stream import SocketStream
 from zaichik_protocol import (
@@ -83,7 +83,7 @@ class Connection:
         self._peer = "{}:{}".format(*address)
         self._name = name or f"zaichik-python {version('zaichik')}"
         self._reconnect = reconnect
-        self._link = Link(address, self, timeout, reconnect, silence)
+        self._transport = Transport(address, self, timeout, reconnect, silence)
         self._requests = 0
         self._last_subscription = 0
         self._pending: dict[int, tuple[Frame, OnOutcome]] = {}  # by the number of the request, in the order they left
@@ -117,11 +117,11 @@ class Connection:
         Nor does the end of a subscription whose beginning is still held.
         """
         if not (self._is_held and isinstance(frame, Unsubscribe) and frame.subscription not in self._ahead):
-            self._link.send_soon(frame)
+            self._transport.send_soon(frame)
 
     def send_now(self, frame: Frame) -> None:
         """Send a frame that wants no reply now, unless others are before it. Else likewise."""
-        self._link.send_now(frame)
+        self._transport.send_now(frame)
 
     def post(self, request: Frame, on_outcome: OnOutcome) -> None:
         """Send a request now, and have its outcome told, once, by a call that must not fail.
@@ -131,7 +131,7 @@ class Connection:
         """
         if self._lost is not None:
             raise self._lost()
-        self._send(self._link.send_now, request)
+        self._send(self._transport.send_now, request)
         self._pending[request.id] = request, on_outcome
 
     def _send(self, send: Callable[[Frame], None], request: Frame) -> None:
@@ -143,7 +143,7 @@ class Connection:
     def ask(self, question: Question) -> None:
         """Ask the broker at this socket something now, whatever is held. It is not asked again over another one."""
         request, on_reply = question
-        self._link.send_now(request)
+        self._transport.send_now(request)
         self._pending[request.id] = request, partial(self._answered, request.id, on_reply)
         self._asked.add(request.id)
 
@@ -157,17 +157,17 @@ class Connection:
     @property
     def is_open(self) -> bool:
         """Whether there is a socket, and the broker has greeted us on it."""
-        return self._link.is_open
+        return self._transport.is_open
 
     @property
     def reconnects(self) -> bool:
         """Whether a socket that is lost is followed by another one."""
-        return self._link.may_reopen
+        return self._transport.may_reopen
 
     @property
     def is_quiet(self) -> bool:
         """Whether nothing is on its way, so that it makes no sense to gather anything before sending."""
-        return not self._pending and self._link.is_quiet
+        return not self._pending and self._transport.is_quiet
 
     def call_soon(self, call: Callable[[], None]) -> None:
         """Call that function, which must not fail, once other tasks have had their turn, or if the connection is lost.
@@ -177,7 +177,7 @@ class Connection:
         """
         if self._lost is not None:
             raise self._lost()
-        self._link.call_soon(call)
+        self._transport.call_soon(call)
 
     async def request(self, frame: Frame, kind: type[Reply], on_reply: OnOutcome | None = None) -> Reply:
         """The reply to a request. If this is cancelled, the request may be carried out all the same.
@@ -195,7 +195,7 @@ class Connection:
             raise self._lost()
         outcome = Outcome(on_reply)
         # One alone goes at once. Those that are made while it waits are sent in one piece, by the writer.
-        self._send(self._link.send_soon if self._pending else self._link.send_now, frame)
+        self._send(self._transport.send_soon if self._pending else self._transport.send_now, frame)
         self._pending[frame.id] = frame, outcome.settle
         try:
             reply = await outcome.wait()
@@ -223,17 +223,17 @@ class Connection:
                 if inbox := self._inboxes.get(frame.id):  # else it is on its way from before an Unsubscribe
                     inbox.put(frame)
             case GoAway():  # what was sent before is still answered, then the broker closes
-                self._link.goodbye = frame.text
+                self._transport.goodbye = frame.text
             case Error(id=0, fatal=False):
                 logger.warning("%s refused a request that wanted no answer: %s", self._peer, frame.message)
-            case Error(fatal=True, retryable=True) if self._link.may_reopen:
-                self._link.end(frame.message, hopeless=False)  # and the request, if it is one's, is sent again
+            case Error(fatal=True, retryable=True) if self._transport.may_reopen:
+                self._transport.end(frame.message, hopeless=False)  # and the request, if it is one's, is sent again
             case _:
                 # What answers no request answers the Hello, if that is open. Else whoever asked was cancelled.
                 if pending := self._pending.pop(frame.id or self._hello, None):
                     pending[1](frame)
                 if isinstance(frame, Error) and frame.fatal:  # for all others the connection is lost
-                    self._link.end(frame.message, hopeless=True)
+                    self._transport.end(frame.message, hopeless=True)
                     self.lost(frame.message)
 
     def _greeted(self, outcome: Frame | Lost) -> None:
@@ -241,19 +241,19 @@ class Connection:
         if isinstance(outcome, Welcome):
             self.welcome = outcome
             self._on_greeting = self._greeted_again
-            self._link.may_reopen = self._reconnect > 0
-            self._link.open(_idle_seconds(outcome))
+            self._transport.may_reopen = self._reconnect > 0
+            self._transport.open(_idle_seconds(outcome))
 
     def _greeted_again(self, outcome: Frame | Lost) -> None:
         """Make the subscriptions again and send everything again that waits for a reply."""
         if isinstance(outcome, Welcome):
             is_new = outcome.boot != self.welcome.boot
             self.welcome = outcome
-            self._link.open(_idle_seconds(outcome))
+            self._transport.open(_idle_seconds(outcome))
             logger.info("connected to %s again%s", self._peer, ", where another broker runs now" if is_new else "")
             self._begin_again(is_new=is_new)
         elif isinstance(outcome, Frame):
-            self._link.end(str(unexpected(Hello, outcome)), hopeless=True)
+            self._transport.end(str(unexpected(Hello, outcome)), hopeless=True)
 
     def _begin_again(self, *, is_new: bool) -> None:
         """Ask about topics, make the subscriptions again, and hold everything else until the answers have come."""
@@ -267,7 +267,7 @@ class Connection:
         waiting = self._pending.items()
         subscribing = {number: request for number, (request, _) in waiting if isinstance(request, Subscribe)}
         for _, request in sorted(subscribing.items()):
-            self._link.send_soon(request)
+            self._transport.send_soon(request)
         for question in after:
             self.ask(question)
         self._ahead = self._asked | subscribing.keys()
@@ -285,9 +285,9 @@ class Connection:
                 self._pending.pop(old.id)
             else:
                 self._pending[request.id] = request, on_outcome
-                self._link.send_soon(request)
+                self._transport.send_soon(request)
 
-    # -- the link and its end --------------------------------------------------------------------------------
+    # -- the transport and its end --------------------------------------------------------------------------------
 
     def hello(self) -> Hello:
         """What a socket begins with."""
@@ -328,7 +328,7 @@ class Connection:
         for _, on_outcome in pending.values():
             on_outcome(lost)
         self.on_lost(lost)
-        self._link.make_calls()
+        self._transport.make_calls()
         for inbox in self._inboxes.values():
             inbox.close(lost)
 
@@ -357,13 +357,13 @@ class Connection:
 
     async def _run(self, stream: SocketStream) -> None:
         with self._tasks:
-            await self._link.run(stream)
+            await self._transport.run(stream)
 
     async def close(self) -> None:
         """Let the broker finish what it was sent, also when cancelled, but not for long."""
-        self._link.may_reopen = False
-        self._link.make_calls()  # what gathers leaves before the Close
-        if self._lost is None and not self._link.is_open:
+        self._transport.may_reopen = False
+        self._transport.make_calls()  # what gathers leaves before the Close
+        if self._lost is None and not self._transport.is_open:
             return  # between two sockets there is nobody to say it to
         with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSE_SECONDS):
             try:
