@@ -9,6 +9,7 @@ from zaichik.broker.clock import Clock, ManualClock, SystemClock
 from zaichik.broker.server import Server, running_broker, serve
 from zaichik.broker.settings import BrokerSettings, TopicSettings
 from zaichik.client.client import Client, connect
+from zaichik.client.epochs import LostTopic
 from zaichik.client.errors import (
     AuthFailed,
     BatchTooLarge,
@@ -72,6 +73,7 @@ __all__ = [
     "Internal",
     "InvalidField",
     "Lagged",
+    "LostTopic",
     "Malformed",
     "ManualClock",
     "Message",

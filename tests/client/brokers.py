@@ -25,6 +25,8 @@ from zaichik_protocol import (
     Published,
     Subscribe,
     Subscribed,
+    Unsubscribe,
+    Unsubscribed,
     Welcome,
     encode,
 )
@@ -71,6 +73,7 @@ class FakeBroker:
             Publish: lambda frame: Published(frame.id, 0, frame.batch.count, 0, 0),
             Subscribe: lambda frame: Subscribed(frame.id, 1, 0, 0, 0),
             Commit: lambda frame: Committed(frame.id, frame.next) if frame.id else None,
+            Unsubscribe: lambda frame: Unsubscribed(frame.id) if frame.id else None,
             Close: lambda frame: Closed(frame.id),
             **answers,
         }

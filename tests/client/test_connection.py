@@ -237,9 +237,9 @@ async def in_memory():
     stream = MemoryStream()
     connection = connection_module.Connection(("peer", 1))
     with anyio.fail_after(GUARD):
-        async with connection._running(stream):
+        async with connection.running(stream):
             await anyio.wait_all_tasks_blocked()
-            connection._link.open()
+            connection._transport.open()
             await anyio.wait_all_tasks_blocked()
             connection._pending.clear()  # of the Hello, which nobody answers
             stream.sent.clear()
@@ -267,9 +267,9 @@ async def answered(connection, stream, *requests):
 
 async def test_a_request_alone_is_sent_without_the_writer():
     async with in_memory() as (connection, stream):
-        output = connection._link._output
+        output = connection._transport._output
         assert await answered(connection, stream, Ping(1)) == [encode(Ping(1))]
-        assert connection._link._output is output
+        assert connection._transport._output is output
         assert not output.is_set()
 
 
@@ -513,11 +513,11 @@ async def test_a_failed_send_leaves_the_reason_to_the_reader(idle):
     stream = BrokenStream(greeting=idle)
     connection = connection_module.Connection(("peer", 1))
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(connection._link.run, stream)
+        tasks.start_soon(connection._transport.run, stream)
         if idle:
             await anyio.wait_all_tasks_blocked()
-            connection._link.is_open = True
-        assert connection._link._is_idle is idle
+            connection._transport.is_open = True
+        assert connection._transport._is_idle is idle
         with pytest.raises(zaichik.ConnectionLost, match="the broker closed it"):
             await connection.request(Ping(1), Pong)
 

@@ -11,7 +11,7 @@ from trio.testing import MockClock
 
 import zaichik
 from zaichik.client import client as client_module
-from zaichik.client import link as link_module
+from zaichik.client import transport as transport_module
 from zaichik.client.heartbeat import Heartbeat, Verdict
 from zaichik_protocol import HEARTBEAT, Hello, Ping, Pong, Publish, Published, Welcome
 
@@ -127,7 +127,7 @@ def by_a_clock_for_tests(test):
 @pytest.fixture
 def no_other_times(monkeypatch):
     monkeypatch.setattr(client_module, "COMMIT_SECONDS", 3600)
-    monkeypatch.setattr(link_module, "FIRST_WAIT", 0.0)
+    monkeypatch.setattr(transport_module, "FIRST_WAIT", 0.0)
 
 
 def with_heartbeat(frame):
@@ -210,7 +210,7 @@ async def test_a_client_that_stood_still_does_not_blame_the_broker():
 
 @pytest.mark.anyio
 async def test_it_is_so_on_every_backend(monkeypatch):
-    monkeypatch.setattr(link_module, "FIRST_WAIT", 0.0)
+    monkeypatch.setattr(transport_module, "FIRST_WAIT", 0.0)
     async with fake_client({Ping: silent}, silence_timeout=0.1) as (broker, client):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(client.ping)

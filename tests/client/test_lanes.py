@@ -12,7 +12,7 @@ from trio.testing import MockClock
 import zaichik
 from zaichik.client import client as client_module
 from zaichik.client import lanes as lanes_module
-from zaichik.client import link as link_module
+from zaichik.client import transport as transport_module
 from zaichik.client.lanes import IDLE_SECONDS, WINDOW
 from zaichik_protocol import Close, Closed, Error, ErrorCode, Hello, Publish, Published, Welcome
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch):
-    monkeypatch.setattr(link_module, "FIRST_WAIT", 0.0)
+    monkeypatch.setattr(transport_module, "FIRST_WAIT", 0.0)
     monkeypatch.setattr(lanes_module, "FIRST_WAIT", 0.0)
 
 

@@ -9,7 +9,7 @@ from proxy import DOWN, UP, cutting_proxy
 
 import zaichik
 from zaichik.client import lanes as lanes_module
-from zaichik.client import link as link_module
+from zaichik.client import transport as transport_module
 from zaichik_protocol import (
     CreateTopic,
     Delete,
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch):
-    monkeypatch.setattr(link_module, "FIRST_WAIT", 0.0)
+    monkeypatch.setattr(transport_module, "FIRST_WAIT", 0.0)
     monkeypatch.setattr(lanes_module, "FIRST_WAIT", 0.001)
 
 
@@ -219,7 +219,7 @@ async def test_what_is_asked_while_there_is_no_connection_waits_for_one():
         target, proxy.target = proxy.target, 1  # nobody listens there
         proxy.cut()
         async with anyio.create_task_group() as tasks:
-            await until(lambda: not client._connection._link.is_open)
+            await until(lambda: not client._connection._transport.is_open)
             tasks.start_soon(client.publish, "t", b"a")
             tasks.start_soon(client.ping)
             await until(lambda: len(client._connection._pending) >= 2)

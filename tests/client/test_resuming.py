@@ -10,7 +10,7 @@ from proxy import cutting_proxy
 
 import zaichik
 from zaichik.client import client as client_module
-from zaichik.client import link as link_module
+from zaichik.client import transport as transport_module
 from zaichik.net.background import BackgroundTasks
 from zaichik_protocol import (
     OWNER,
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(autouse=True)
 def no_waiting_and_no_regular_commits(monkeypatch):
-    monkeypatch.setattr(link_module, "FIRST_WAIT", 0.0)
+    monkeypatch.setattr(transport_module, "FIRST_WAIT", 0.0)
     monkeypatch.setattr(client_module, "COMMIT_SECONDS", 3600)
 
 
@@ -223,7 +223,7 @@ async def test_one_that_was_left_while_it_was_made_again_is_not_made_once_more()
             broker.answers[Subscribe] = lambda _: None
             await again(broker)
             await broker.hang_up()
-            while client._connection._link.is_open:
+            while client._connection._transport.is_open:
                 await anyio.lowlevel.checkpoint()
         await client.ping()
         assert len(broker.of(Hello)) == 3

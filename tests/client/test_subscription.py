@@ -402,7 +402,7 @@ async def test_a_busy_loop_lets_its_commits_go():
     async with fake_client() as (broker, client), client.subscribe("t", credit=10) as subscription:
         await broker.messages(0, *[b"x"] * 40)
         async for message in subscription:
-            assert len(client._connection._link._outbox) <= 1
+            assert len(client._connection._transport._outbox) <= 1
             if message.offset == 39:
                 break
 

@@ -1,5 +1,7 @@
 """`zaichik publish`."""
 
+import json
+
 import pytest
 from embedded import embedded_broker
 
@@ -155,6 +157,32 @@ def test_a_file_has_a_progress_bar_on_a_terminal(on_terminal, topic, tmp_path):
     assert code == 0
     assert "20,000 messages" in text
     assert "published 20,000 = stored 20,000" in text
+
+
+def test_a_broker_that_was_started_anew_meanwhile_is_a_failure(start, topic):
+    """TOP-5: what was published before is gone, although it was confirmed."""
+
+    def serve(port):
+        process = start("serve", "--port", port, "--json", "--log-level", "error", "--retention", "forever")
+        return process, json.loads(process.stdout.readline())
+
+    broker, ready = serve("0")
+    address = f"{ready['host']}:{ready['port']}"
+    process = start("publish", topic, "--connect", address)
+    reader = start("subscribe", topic, "--connect", address, "--reconnect", "0")
+    process.stdin.write("one\n")
+    process.stdin.flush()
+    assert reader.stdout.readline() == "one\n"
+    broker.kill()
+    broker.wait()
+    serve(str(ready["port"]))
+    process.stdin.write("two\n")
+    process.stdin.close()
+    assert process.wait() == 1
+    told = process.stderr.read()
+    assert f"{topic}: published 2 = stored 2" in told
+    assert f"zaichik: topic '{topic}' is not the one it was" in told
+    assert "the broker has lost what was published before" in told
 
 
 # -- a topic that keeps nothing, and nobody reads ------------------------------------------------------------

@@ -16,7 +16,7 @@ import anyio
 import trio
 
 import zaichik.client.client
-from zaichik.client import lanes, link
+from zaichik.client import lanes, transport
 from zaichik.net.socket_stream import SocketStream
 from zaichik_protocol import NEED_DATA, Commit, ErrorCode, FrameDecoder, Hello, ProtocolError, Publish
 
@@ -120,11 +120,11 @@ def clients_live_in(world, tasks):
         tasks.start_soon(_cut, socket, world.cut_after(random))
         return socket
 
-    backoff = partial(link.backoff, random=random.random)
+    backoff = partial(transport.backoff, random=random.random)
     with ExitStack() as patches:
         for place, name, instead in (
             (SocketStream, "connect", connect),
-            (link, "backoff", backoff),
+            (transport, "backoff", backoff),
             (lanes, "backoff", backoff),
             (lanes.secrets, "randbelow", random.randrange),
             (zaichik.client.client, "Lanes", partial(lanes.Lanes, clock=trio.current_time)),

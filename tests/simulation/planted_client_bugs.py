@@ -9,8 +9,8 @@ from functools import partial
 from zaichik.client.connection import Connection
 from zaichik.client.inbox import Inbox
 from zaichik.client.lanes import Lane
-from zaichik.client.link import Link
 from zaichik.client.subscription import Subscription
+from zaichik.client.transport import Transport
 from zaichik_protocol import ErrorCode, Start
 
 from . import planted_bugs
@@ -25,20 +25,21 @@ bug = partial(planted_bugs.bug, table=BUGS)
 
 @bug("P1", "P3")
 def what_is_sent_again_gets_a_new_number(monkeypatch):
-    around(monkeypatch, Connection, "_send_again", lambda real: lambda self, *, is_new: real(self, is_new=True))
+    around(monkeypatch, Connection, "_begin_again", lambda real: lambda self, *, is_new: real(self, is_new=True))
 
 
 @bug("P5")
 def what_waits_for_an_answer_is_not_sent_again(monkeypatch):
     def make(real):
-        def send_again(self, *, is_new):
-            waiting, self._pending = self._pending, {}
-            real(self, is_new=is_new)
+        def release(self):
+            waiting = self._pending
+            self._pending = {number: entry for number, entry in waiting.items() if number in self._ahead}
+            real(self)
             self._pending |= waiting
 
-        return send_again
+        return release
 
-    around(monkeypatch, Connection, "_send_again", make)
+    around(monkeypatch, Connection, "_release", make)
 
 
 @bug("P5")
@@ -61,7 +62,7 @@ def half_a_frame_of_the_last_socket_is_kept(monkeypatch):
 
         return write
 
-    around(monkeypatch, Link, "_write", make)
+    around(monkeypatch, Transport, "_write", make)
 
 
 # -- reading ---------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from .trace import ANOMALY, Anomaly, Trace
 
 MICROSECONDS = 1_000_000
 # What our client warns of is what becomes of it here: a connection was lost, messages were gone. It is no bug.
-WARNS_OF_THE_WORLD = {"zaichik.client.link", "zaichik.client.subscription"}
+WARNS_OF_THE_WORLD = {"zaichik.client.transport", "zaichik.client.subscription"}
 BEGINNING_US = 1_000_000_000 * MICROSECONDS  # 2001, for no reason but to be a round number
 
 WEATHERS = [

@@ -8,8 +8,9 @@ from typing import Any, Literal, overload
 
 import anyio
 
-from zaichik.client.calls import PublishCalls
+from zaichik.client.coalescing import PublishCalls
 from zaichik.client.connection import CLOSE_SECONDS, Connection
+from zaichik.client.epochs import Epochs, LostTopic
 from zaichik.client.lanes import Lanes
 from zaichik.client.messages import (
     BatchResult,
@@ -28,7 +29,8 @@ from zaichik.client.messages import (
     payload_bytes,
     start_at,
 )
-from zaichik.client.outcome import Outcome
+from zaichik.client.opening import opened
+from zaichik.client.outcome import Outcome, expected
 from zaichik.client.producer import Producer
 from zaichik.client.subscription import Subscription
 from zaichik.net.background import BackgroundTasks
@@ -74,6 +76,7 @@ async def connect(
     timeout: float = 5.0,
     reconnect: float = RECONNECT_SECONDS,
     silence_timeout: float = SILENCE_SECONDS,
+    on_new_epoch: Literal["warn", "raise"] = "warn",
 ) -> AsyncIterator["Client"]:
     """A client that is connected as long as the block lasts.
 
@@ -90,12 +93,15 @@ async def connect(
         silence_timeout: seconds after which a broker that owes an answer, and from which nothing at all is heard, is
             taken to be frozen: the connection counts as lost, then. It must be longer than one batch takes over a slow
             network; `math.inf`: never.
+        on_new_epoch: what is done when the broker comes back without a topic that this client has created or published
+            to, so that a topic of that name is another one (TOP-5): "warn", in the log, see `Client.lost_topics`; or
+            "raise" `EpochChanged` also wherever the program publishes to that topic from then on.
 
     Raises:
         ConnectFailed: no broker there, or none that answered in time.
         BrokerError: the broker answered that it does not serve this client, `TooManyConnections` for example.
-        ValueError: `reconnect` is not from 0 to 300, `silence_timeout` is not above 0, or `name` is longer than 65,535
-            bytes.
+        ValueError: `reconnect` is not from 0 to 300, `silence_timeout` is not above 0, `on_new_epoch` is another
+            word, or `name` is longer than 65,535 bytes.
     """
     if not 0 <= reconnect <= MOST_RECONNECT_SECONDS:
         raise ValueError(
@@ -104,10 +110,13 @@ async def connect(
         )
     if not silence_timeout > 0:
         raise ValueError(f"silence_timeout is more than 0 seconds, not {silence_timeout!r}")
-    opened = Connection.open(host, port, name, timeout, reconnect, silence_timeout)
-    async with opened as connection, BackgroundTasks() as tasks:
-        lanes = Lanes(connection, tasks.group)
-        client = Client(connection, lanes)
+    if on_new_epoch not in {"warn", "raise"}:
+        raise ValueError(f"on_new_epoch is 'warn' or 'raise', not {on_new_epoch!r}")
+    opening = opened(host, port, name, timeout, reconnect, silence_timeout)
+    async with opening as connection, BackgroundTasks() as tasks:
+        epochs = Epochs(connection, is_strict=on_new_epoch == "raise")
+        lanes = Lanes(connection, tasks.group, epochs)
+        client = Client(connection, lanes, epochs)
         tasks.group.start_soon(client.commit_regularly)
         try:
             yield client
@@ -121,9 +130,10 @@ class Client:
     Besides the errors named, each raises `ConnectionLost` when the connection is gone for good.
     """
 
-    def __init__(self, connection: Connection, lanes: Lanes) -> None:
+    def __init__(self, connection: Connection, lanes: Lanes, epochs: Epochs) -> None:
         self._connection = connection
         self._lanes = lanes
+        self._epochs = epochs
         self._calls = PublishCalls(connection, lanes)
         self._subscriptions: set[Subscription[Any]] = set()
 
@@ -131,6 +141,14 @@ class Client:
     def welcome(self) -> Welcome:
         """The broker's greeting: its limits, name and boot number."""
         return self._connection.welcome
+
+    @property
+    def lost_topics(self) -> tuple[LostTopic, ...]:
+        """Topics that this client has created or published to, and that the broker has lost since (TOP-5).
+
+        They are found whenever a connection that was lost is made again. A broker that keeps its topics loses none.
+        """
+        return tuple(self._epochs.lost)
 
     # -- topics ----------------------------------------------------------------------------------------------
 
@@ -175,7 +193,9 @@ class Client:
             Setting.OVERFLOW: None if overflow is None else overflow_of(overflow),
         }
         pairs = tuple((int(number), value) for number, value in settings.items() if value is not None)
-        reply = await self._connection.request(CreateTopic(self._connection.next_id(), topic, pairs), TopicCreated)
+        request = CreateTopic(self._connection.next_id(), topic, pairs)
+        created = partial(self._epochs.created, topic, pairs)
+        reply = await self._connection.request(request, TopicCreated, created)
         known = set(Setting)  # a newer broker may have settings that this client cannot name
         names = {Setting(number).name.lower(): value for number, value in reply.settings if number in known}
         return Topic(topic, bool(reply.created), reply.epoch, names)
@@ -277,7 +297,7 @@ class Client:
         outcome = Outcome()
         withdraw = self._lanes.post(topic, batch, outcome.settle)
         try:
-            reply = self._connection.expected(Published, Publish, await outcome.wait())
+            reply = expected(Published, Publish, await outcome.wait())
         except anyio.get_cancelled_exc_class():
             withdraw()  # but what was sent keeps its number until it is answered
             raise

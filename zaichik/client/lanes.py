@@ -34,6 +34,8 @@ from anyio.abc import TaskGroup
 
 from zaichik.client.backoff import backoff
 from zaichik.client.connection import Connection
+from zaichik.client.epochs import Epochs
+from zaichik.client.errors import BrokerError
 from zaichik.client.outcome import Lost, OnOutcome
 from zaichik_protocol import Batch, Error, ErrorCode, Frame, Publish, Published
 
@@ -54,6 +56,7 @@ class Lanes:
     Args:
         connection: over which.
         tasks: where a lane that waits does so, until `close`.
+        epochs: of the topics.
         clock: seconds; it tells for how long a lane was not used.
 
     Attributes:
@@ -61,13 +64,16 @@ class Lanes:
         tasks: None when no lane waits any more.
     """
 
-    def __init__(self, connection: Connection, tasks: TaskGroup, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, connection: Connection, tasks: TaskGroup, epochs: Epochs, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.connection = connection
+        self._epochs = epochs
         self.is_numbered = True
         self.tasks: TaskGroup | None = tasks
         self._clock = clock
         self._lanes: OrderedDict[str, Lane] = OrderedDict()  # by topic, in the order of their last use
-        connection.on_again = self._begin_again
+        connection.on_resend = self._begin_again
         connection.on_lost = self._lose
 
     def post(self, topic: str, batch: Batch, on_outcome: OnOutcome) -> Callable[[], None]:
@@ -78,7 +84,11 @@ class Lanes:
 
         Raises:
             ConnectionLost: it was not sent.
+            EpochChanged: nor will it be, the topic is another one.
         """
+        if error := self._epochs.failure(topic):
+            raise BrokerError.of(error)
+        self._epochs.publishes(topic)
         now = self._clock()
         lane = self._lanes.get(topic)
         if lane is None or (now - lane.used > IDLE_SECONDS and lane.is_empty):
@@ -94,21 +104,23 @@ class Lanes:
         """From now on a refusal that may pass is told to who waits, like any other."""
         self.tasks = None
 
-    def _begin_again(self, requests: list[Frame], is_new: bool) -> list[Frame]:  # noqa: FBT001 (see Connection)
+    def _begin_again(self, requests: list[Frame], is_new: bool) -> list[Frame | None]:  # noqa: FBT001 (see Connection)
         """What is to be sent, of the requests that wait, over another socket, or to another run of the broker."""
-        for lane in self._lanes.values():
-            lane.begin_again(is_new=is_new)
-        if not is_new:
-            return requests
-        self.is_numbered = True
+        for topic, lane in self._lanes.items():
+            if error := self._epochs.failure(topic):
+                lane.end(error)
+            else:
+                lane.begin_again(is_new=is_new)
+        if is_new:
+            self.is_numbered = True
         return [
-            self._lanes[request.topic].renumbered(request) if isinstance(request, Publish) else request
+            self._lanes[request.topic].current(request) if isinstance(request, Publish) else request
             for request in requests
         ]
 
     def _lose(self, lost: Lost) -> None:
         for lane in self._lanes.values():
-            lane.lose(lost)
+            lane.end(lost)
 
 
 class Lane:
@@ -256,23 +268,24 @@ class Lane:
     def _take_producer(self) -> None:
         self._producer, self._next = _new_producer(), 0
 
-    def renumbered(self, request: Publish) -> Publish:
-        """A request that is on its way, after `begin_again`."""
-        return self._sent[request.id][0]
+    def current(self, request: Publish) -> Publish | None:
+        """Returns a request that is on its way as it is to be sent, or None if it is not."""
+        sent = self._sent.get(request.id)
+        return sent and sent[0]
 
     def _numbered(self, request: Publish) -> Publish:
         numbered = replace(request, producer=self._producer, sequence=self._next)
         self._next += 1
         return numbered
 
-    def lose(self, lost: Lost) -> None:
-        """There is no connection any more, and will be none."""
+    def end(self, outcome: Error | Lost) -> None:
+        """Nothing is sent any more: there is no connection, or the topic is another one."""
         self._is_waiting = False
         unanswered = [*self._sent.values(), *self._returned, *self._unsent]
         self._sent, self._returned = {}, []
         self._unsent.clear()
         for _, on_outcome in unanswered:
-            on_outcome(lost)
+            on_outcome(outcome)
 
 
 def _new_producer() -> int:

@@ -1,10 +1,14 @@
 """What became of a request, for those who wait for it."""
 
 from collections.abc import Callable
+from typing import TypeVar
 
 import anyio
 
-from zaichik_protocol import Frame
+from zaichik.client.errors import BrokerError, ZaichikError
+from zaichik_protocol import Error, Frame
+
+Reply = TypeVar("Reply", bound=Frame)
 
 # Makes the error that tells why the connection is gone: a new one for each who asks, because an exception
 # that is raised in several tasks would gather all their tracebacks.
@@ -16,19 +20,19 @@ class Outcome:
     """What became of a request, for any number of tasks to wait for: the reply, or the loss of the connection.
 
     Args:
-        told: called with it at once; the tasks run a turn later.
+        on_reply: called with it at once; the tasks run a turn later.
     """
 
     _value: Frame | Lost
 
-    def __init__(self, told: OnOutcome | None = None) -> None:
-        self._told = told
+    def __init__(self, on_reply: OnOutcome | None = None) -> None:
+        self._on_reply = on_reply
         self._settled = anyio.Event()
 
     def settle(self, outcome: Frame | Lost) -> None:
         """It is known now."""
-        if self._told is not None:
-            self._told(outcome)
+        if self._on_reply is not None:
+            self._on_reply(outcome)
         self._value = outcome
         self._settled.set()
 
@@ -36,3 +40,21 @@ class Outcome:
         """The outcome, as soon as it is known."""
         await self._settled.wait()
         return self._value
+
+
+def expected(kind: type[Reply], asked: type[Frame], outcome: Frame | Lost) -> Reply:
+    """Returns the outcome of a request of type `asked` if it is the reply wanted; everything else is raised."""
+    match outcome:
+        case reply if isinstance(reply, kind):
+            return reply
+        case Error():
+            raise BrokerError.of(outcome)
+        case Frame():
+            raise unexpected(asked, outcome)
+        case lost:
+            raise lost()
+
+
+def unexpected(asked: type[Frame], reply: Frame) -> ZaichikError:
+    """Returns the error for a reply of the wrong type."""
+    return ZaichikError(f"the broker answered {asked.__name__} with {type(reply).__name__}")

@@ -21,7 +21,7 @@ from zaichik.client.connection import Connection
 from zaichik.client.errors import BrokerError
 from zaichik.client.lanes import Lanes
 from zaichik.client.messages import Key, check_size, key_bytes, payload_bytes
-from zaichik.client.outcome import Lost
+from zaichik.client.outcome import Lost, unexpected
 from zaichik_protocol import Batch, Error, ErrorCode, Frame, Publish, Published
 
 WINDOW = 8  # batches on their way: enough that neither side waits for the other to be scheduled
@@ -177,7 +177,7 @@ class Producer:
             case Error():
                 self.close(partial(BrokerError.of, outcome))
             case Frame():
-                self.close(partial(self._connection.unexpected, Publish, outcome))
+                self.close(partial(unexpected, Publish, outcome))
             case lost:
                 self.close(lost)
         if self._may_leave() and self._failure is None:

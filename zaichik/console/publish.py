@@ -25,7 +25,8 @@ Send messages to a topic, which is created if it doesn't exist. Without MESSAGE,
 standard input is a message, without its line end; empty lines count, too. Messages may have a key: the same one for
 all, or one taken from each message. A topic with a compaction window keeps only the first message of each key in a
 window. A lost connection is made again, and messages that the broker hasn't confirmed are sent again; nothing is
-stored twice. A topic created with --overflow reject makes publishers wait for its readers.
+stored twice. After a restart of the broker its topics are gone: publishing goes on, and the exit code is 1. A topic
+created with --overflow reject makes publishers wait for its readers.
 
 A topic created by publishing keeps nothing for later readers, unless the broker was started with another default:
 subscribe first, or create the topic with --retention before you publish to it.
@@ -116,6 +117,8 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
         tally.show(as_json=arguments.json)
         if tally.producer.stored and await _is_lost(client, arguments.topic):
             screen.remark(LOST.format(shown(arguments.topic)), "yellow")
+        if client.lost_topics:
+            raise Failure(f"{client.lost_topics[-1]}. Publish again what is still wanted.")
     return 0
 
 

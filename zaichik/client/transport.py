@@ -28,10 +28,10 @@ FIRST_WAIT, LONGEST_WAIT = 0.05, 5.0  # seconds between attempts to open another
 
 
 class User(Protocol):
-    """Whom a link works for. None of these may fail."""
+    """The user of a transport. None of these may fail."""
 
     def hello(self) -> Hello:
-        """A greeting for a socket; whoever sees it accepted calls `Link.open`."""
+        """A greeting for a socket; whoever sees it accepted calls `Transport.open`."""
 
     def take(self, frame: Frame) -> None:
         """A frame has come."""
@@ -50,7 +50,7 @@ class User(Protocol):
         """It is lost for good."""
 
 
-class Link:
+class Transport:
     """The one socket of a connection, whichever it is at the moment.
 
     Args:

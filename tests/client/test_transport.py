@@ -10,7 +10,7 @@ from proxy import cutting_proxy
 from trio.testing import MockClock
 
 import zaichik
-from zaichik.client import link as link_module
+from zaichik.client import transport as transport_module
 from zaichik.client.backoff import backoff
 from zaichik_protocol import Close, Error, ErrorCode, GoAway, Hello, Ping, Pong, Welcome
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch):
-    monkeypatch.setattr(link_module, "FIRST_WAIT", 0.0)
+    monkeypatch.setattr(transport_module, "FIRST_WAIT", 0.0)
 
 
 def fatal(code):
@@ -129,7 +129,7 @@ async def test_giving_up_tells_everybody_why():
 @pytest.mark.parametrize("anyio_backend", [("trio", {"clock": MockClock(autojump_threshold=0.05)})], ids=["trio"])
 async def test_it_gives_up_after_the_time_it_was_given(monkeypatch):
     """By trio's clock for tests, which jumps when everybody waits."""
-    monkeypatch.setattr(link_module, "FIRST_WAIT", 0.05)
+    monkeypatch.setattr(transport_module, "FIRST_WAIT", 0.05)
     async with fake_client({Ping: lambda _: HANG_UP}, reconnect=7) as (broker, client):
         broker.answers[Hello] = lambda _: HANG_UP
         began = anyio.current_time()
@@ -143,7 +143,7 @@ async def test_it_gives_up_after_the_time_it_was_given(monkeypatch):
 @pytest.mark.parametrize("losses", [1, 4])
 async def test_waiting_gets_longer_until_a_broker_has_answered(monkeypatch, losses):
     """One that greets, and is lost again, each time, is not asked again as fast as can be."""
-    monkeypatch.setattr(link_module, "FIRST_WAIT", 0.05)
+    monkeypatch.setattr(transport_module, "FIRST_WAIT", 0.05)
     pings = count(1)
     seconds = []
     async with fake_client({Ping: lambda f: HANG_UP if next(pings) % (losses + 1) else Pong(f.id, f.value)}) as (_, me):
@@ -168,7 +168,7 @@ async def test_leaving_while_there_is_no_connection_does_not_wait_for_one():
         async with zaichik.connect(port=proxy.port) as client:
             proxy.target = 1
             proxy.cut()
-            while client._connection._link.is_open:
+            while client._connection._transport.is_open:
                 await anyio.lowlevel.checkpoint()
         with pytest.raises(zaichik.ConnectionLost, match="closed here"):
             await client.ping()

@@ -17,7 +17,7 @@ from functools import partial
 from zaichik.client.connection import Connection
 from zaichik.client.lanes import Lanes
 from zaichik.client.messages import PublishResult, publish_results
-from zaichik.client.outcome import Lost, Outcome
+from zaichik.client.outcome import Lost, Outcome, expected
 from zaichik_protocol import Batch, Error, ErrorCode, Frame, Publish, Published
 
 
@@ -54,7 +54,7 @@ class PublishCalls:
             index = gathered.add(key, payload)
             self._leave(gathered)
             outcome = await gathered.wait_as(index)
-        reply = self._connection.expected(Published, Publish, outcome)
+        reply = expected(Published, Publish, outcome)
         return gathered.result(reply, index)
 
     def _leave(self, gathered: "_Gathered") -> None:

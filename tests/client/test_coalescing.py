@@ -161,7 +161,7 @@ async def test_a_call_that_is_cancelled_before_its_batch_leaves_takes_its_messag
         client = await stack.enter_async_context(zaichik.connect(port=proxy.port, reconnect=GUARD))
         proxy.target = 1  # nobody listens there
         proxy.cut()
-        while client._connection._link.is_open:
+        while client._connection._transport.is_open:
             await anyio.lowlevel.checkpoint()
         found = {}
 

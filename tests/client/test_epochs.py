@@ -1,0 +1,383 @@
+"""A broker that comes back without its topics: TOP-5, and that nobody publishes into nothing without being told."""
+
+import logging
+from contextlib import asynccontextmanager
+from itertools import count
+
+import anyio
+import pytest
+from brokers import GUARD, fake_client
+from proxy import cutting_proxy
+
+import zaichik
+from zaichik.client import transport as transport_module
+from zaichik_protocol import (
+    FOREVER,
+    Commit,
+    CreateTopic,
+    Error,
+    ErrorCode,
+    Hello,
+    Overflow,
+    Publish,
+    Published,
+    Setting,
+    Subscribe,
+    Subscribed,
+    TopicCreated,
+    Unsubscribe,
+    Welcome,
+)
+
+pytestmark = pytest.mark.anyio
+
+OLD_US, NEW_US = 1_000_000_000, 2_000_000_000  # the clocks of a broker and of the next one
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch):
+    monkeypatch.setattr(transport_module, "FIRST_WAIT", 0.0)
+
+
+@asynccontextmanager
+async def broker_at(now_us, **settings):
+    clock = zaichik.ManualClock(now_us)
+    async with zaichik.running_broker(clock=clock, settings=zaichik.BrokerSettings(**settings)) as broker:
+        yield broker
+
+
+@asynccontextmanager
+async def restarted(new_us=NEW_US, *, settings=None, **options):
+    """A client of a broker, a function that puts another broker in its place, and a client of that one."""
+    settings = settings or {}
+    with anyio.fail_after(GUARD):
+        async with (
+            broker_at(OLD_US, **settings) as old,
+            broker_at(new_us, **settings) as new,
+            cutting_proxy(old.port) as proxy,
+            zaichik.connect(port=new.port) as other,
+            zaichik.connect(port=proxy.port, reconnect=GUARD, **options) as client,
+        ):
+
+            async def restart():
+                proxy.target = new.port
+                proxy.cut()
+                await client.ping()
+                await anyio.wait_all_tasks_blocked()
+
+            yield client, restart, other
+
+
+async def settings_of(client, topic):
+    (state,) = await client.topics(topic)
+    return state["settings"]
+
+
+# -- a broker that has lost its topics -----------------------------------------------------------------------
+
+
+async def test_a_topic_comes_back_with_the_settings_its_program_gave_it():
+    """RET-9: a lossless topic must not come back as one that loses."""
+    async with restarted() as (client, restart, other):
+        await client.create_topic("t", overflow="reject", retention_ttl="forever")
+        await client.create_topic("t", overflow="reject", capacity=10_000)
+        before = await settings_of(client, "t")
+        await client.publish("t", b"a")
+        await restart()
+        assert (await client.publish("t", b"b")).offset == 0
+        assert await settings_of(other, "t") == before
+        assert (before["overflow"], before["retention_ttl_ms"]) == (Overflow.REJECT, FOREVER)
+
+
+async def test_what_was_lost_is_reported_and_logged(caplog):
+    caplog.set_level(logging.WARNING)
+    async with restarted() as (client, restart, _):
+        await client.create_topic("made")
+        await client.publish("made", b"a")
+        await client.publish("used", b"a")
+        assert client.lost_topics == ()
+        await restart()
+        assert [(lost.topic, lost.old_epoch, lost.new_epoch, lost.refusal) for lost in client.lost_topics] == [
+            ("made", OLD_US, NEW_US, ""),
+            ("used", OLD_US, NEW_US, ""),
+        ]
+        await client.publish("used", b"b")
+        await restart()
+        assert len(client.lost_topics) == 2, "it is lost once"
+    warnings = [record.getMessage() for record in caplog.records if record.name == "zaichik.client.epochs"]
+    assert len(warnings) == 2
+    assert "'used'" in warnings[1]
+    assert "lost what was published before" in warnings[1]
+
+
+async def test_a_stream_goes_on_in_the_new_topic_unless_it_is_told_not_to():
+    async with restarted() as (client, restart, other):
+        async with client.producer("t") as producer:
+            for number in range(10):
+                await producer.send(b"%d" % number)
+            await producer.flush()
+            await restart()
+            await producer.send(b"more")
+        assert (await other.topics("t"))[0]["next_offset"] == 1
+        assert len(client.lost_topics) == 1
+
+
+async def stream(client, restart):
+    async with client.producer("t") as producer:
+        await producer.send(b"a")
+        await producer.flush()
+        await restart()
+        await producer.send(b"b")
+
+
+async def test_publishing_fails_if_that_is_wanted():
+    async with restarted(on_new_epoch="raise") as (client, restart, other):
+        await client.create_topic("t")
+        await client.publish("t", b"a")
+        with pytest.raises(zaichik.EpochChanged, match=r"lost what was published before.*Connect again"):
+            await stream(client, restart)
+        for _ in range(2):
+            with pytest.raises(zaichik.EpochChanged):
+                await client.publish("t", b"b")
+            with pytest.raises(zaichik.EpochChanged):
+                await client.publish_batch("t", [(None, b"b")])
+        assert (await other.topics("t"))[0]["next_offset"] == 0
+        assert (await client.publish("another", b"b")).offset == 0
+
+
+async def test_what_was_not_answered_fails_too_and_is_not_stored_in_the_new_topic():
+    async with fake_client({Publish: lambda _: None}, on_new_epoch="raise") as (broker, client):
+        errors = []
+
+        async def fail(publish):
+            with pytest.raises(zaichik.EpochChanged):
+                await publish
+            errors.append(publish)
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(3):
+                tasks.start_soon(fail, client.publish("t", b"a"))
+                tasks.start_soon(fail, client.publish_batch("t", [(None, b"b")]))
+            await broker.has_received(Publish, 3)
+            broker.answers[Subscribe] = lambda frame: Subscribed(frame.id, 2, 0, 0, 0)
+            sent = len(broker.of(Publish))
+            await broker.hang_up()
+        assert len(errors) == 6
+        assert len(broker.of(Publish)) == sent
+        await client.ping()
+        assert client._connection.is_quiet
+
+
+@pytest.mark.parametrize("mode", ["warn", "raise"])
+async def test_another_boot_with_the_same_epochs_has_lost_nothing(mode):
+    """A broker that keeps its topics on disk."""
+    async with restarted(OLD_US, on_new_epoch=mode) as (client, restart, other):
+        await other.create_topic("made", capacity=5)
+        await other.create_topic("used")
+        await client.create_topic("made", capacity=5)
+        boot = client.welcome.boot
+        await client.publish("made", b"a")
+        await client.publish("used", b"a")
+        await restart()
+        assert client.welcome.boot != boot
+        await client.publish("made", b"b")
+        await client.publish("used", b"b")
+        assert client.lost_topics == ()
+
+
+async def test_a_topic_that_is_refused_is_reported_and_not_swallowed():
+    """TOP-2."""
+    async with restarted() as (client, restart, other):
+        await client.create_topic("t", capacity=5)
+        await other.create_topic("t", capacity=7)
+        await restart()
+        (lost,) = client.lost_topics
+        assert (lost.topic, lost.old_epoch, lost.new_epoch) == ("t", OLD_US, NEW_US)
+        assert "exists with other settings" in lost.refusal
+        assert "exists with other settings" in str(lost)
+
+
+async def test_a_refusal_for_want_of_room_is_reported_and_does_not_make_a_topic():
+    """RET-9: a lossless topic that cannot have its bytes."""
+    async with restarted(settings={"max_bytes": 2**20}) as (client, restart, other):
+        await client.create_topic("t", overflow="reject", max_bytes=2**18)
+        await other.create_topic("taken", overflow="reject", max_bytes=2**19)
+        await restart()
+        (lost,) = client.lost_topics
+        assert (lost.old_epoch, lost.new_epoch) == (OLD_US, 0)
+        assert lost.refusal
+        assert [state["name"] for state in await other.topics()] == ["taken"]
+
+
+# -- a broker that creates nothing by itself -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["warn", "raise"])
+async def test_asking_for_epochs_makes_no_topic(mode):
+    """TOP-3."""
+    async with restarted(settings={"auto_create": False}, on_new_epoch=mode) as (client, restart, other):
+        for _ in range(2):
+            with pytest.raises(zaichik.NoSuchTopic):
+                await client.publish("t", b"a")
+        assert await client.topics() == []
+        async with broker_client(client) as creator:
+            await creator.create_topic("t")
+        await client.publish("t", b"a")
+        assert client.lost_topics == ()
+        await restart()
+        with pytest.raises(zaichik.NoSuchTopic if mode == "warn" else zaichik.EpochChanged):
+            await client.publish("t", b"a")
+        (lost,) = client.lost_topics
+        assert (lost.topic, lost.old_epoch, lost.new_epoch) == ("t", OLD_US, 0)
+        assert await other.topics() == []
+
+
+def broker_client(client):
+    """Another client of the same broker, which is to be forgotten."""
+    host, port = client._connection._address
+    return zaichik.connect(host, port)
+
+
+# -- on the wire ---------------------------------------------------------------------------------------------
+
+
+def topic_frames(broker):
+    kinds = CreateTopic, Subscribe, Publish
+    return [(type(frame), frame.topic) for frame in broker.received if isinstance(frame, kinds)]
+
+
+async def test_the_epoch_is_asked_for_once_and_no_publish_waits_for_it():
+    async with fake_client({Subscribe: lambda _: None}) as (broker, client):
+        for _ in range(3):
+            await client.publish("t", b"a")
+        async with client.producer("t") as producer:
+            await producer.send(b"b")
+        assert topic_frames(broker) == [(Subscribe, "t"), *[(Publish, "t")] * 4]
+        (probe,) = broker.of(Subscribe)
+        assert (probe.until, probe.epoch) == (0, 0)
+        assert [frame.subscription for frame in broker.of(Unsubscribe)] == [probe.id]
+
+
+async def test_a_topic_that_was_created_here_is_not_asked_for():
+    async with fake_client({CreateTopic: lambda f: TopicCreated(f.id, 1, 9, ())}) as (broker, client):
+        await client.create_topic("t")
+        await client.publish("t", b"a")
+        assert broker.of(Subscribe) == []
+
+
+async def test_a_client_that_does_not_reconnect_does_not_ask():
+    async with fake_client(reconnect=0) as (broker, client):
+        await client.publish("t", b"a")
+        assert broker.of(Subscribe) == []
+
+
+async def test_a_broker_that_does_not_tell_is_published_to_all_the_same():
+    unsupported = lambda f: Error(f.id, ErrorCode.UNSUPPORTED, f.TYPE, "type", 0, "what?")  # noqa: E731
+    async with fake_client({Subscribe: unsupported, Unsubscribe: unsupported}) as (broker, client):
+        await client.publish("t", b"a")
+        await broker.hang_up()
+        await client.publish("t", b"b")
+        assert client.lost_topics == ()
+
+
+class Keeper:
+    """Answers CreateTopic, as a broker whose topics have this epoch."""
+
+    def __init__(self):
+        self.epoch = 9
+
+    def __call__(self, frame):
+        return TopicCreated(frame.id, 1, self.epoch, ())
+
+
+async def test_topics_come_first_then_subscriptions_then_questions_and_then_the_rest():
+    answers = {CreateTopic: Keeper(), Subscribe: lambda f: Subscribed(f.id, 9, 0, 0, 0)}
+    async with fake_client(answers) as (broker, client):
+        for name in ("a", "b"):
+            await client.create_topic(name, capacity=5)
+        await client.create_topic("a", max_keys=7)
+        await client.publish("used", b"")
+        async with client.subscribe("read"), anyio.create_task_group() as tasks:
+            broker.answers[Publish] = lambda _: None
+            tasks.start_soon(client.publish, "a", b"1")
+            await broker.has_received(Publish, 2)
+            tasks.start_soon(client.publish, "b", b"2")
+            await broker.has_received(Publish, 3)
+            broker.answers[Publish] = lambda f: Published(f.id, 0, 1, 0, 0)
+            broker.received.clear()
+            await broker.hang_up()
+        assert topic_frames(broker) == [
+            (CreateTopic, "a"), (CreateTopic, "b"), (Subscribe, "read"), (Subscribe, "used"),
+            (Publish, "a"), (Publish, "b"),
+        ]  # fmt: skip
+        assert broker.of(CreateTopic)[0].settings == ((Setting.CAPACITY, 5), (Setting.MAX_KEYS, 7))
+        ids = [frame.id for frame in broker.of(Subscribe)]
+        assert ids == sorted(ids), "or the broker would refuse them"
+
+
+async def test_nothing_is_published_before_the_topics_are_known_but_commits_are_made():
+    answers = {CreateTopic: Keeper(), Subscribe: lambda f: Subscribed(f.id, 9, f.value, 9, f.value)}
+    async with fake_client(answers) as (broker, client):
+        await client.create_topic("t")
+        async with client.subscribe("t", credit=2, start=0) as subscription, anyio.create_task_group() as tasks:
+            broker.answers[CreateTopic] = lambda _: None
+            broker.received.clear()
+            await broker.hang_up()
+            question = await broker.has_received(CreateTopic)
+            tasks.start_soon(client.publish, "t", b"a")
+            tasks.start_soon(client.publish, "new", b"a")
+            await broker.has_received(Subscribe)
+            await broker.messages(0, b"0", b"1")
+            assert [(await anext(subscription)).offset for _ in range(2)] == [0, 1]
+            subscription.commit_settled()
+            await broker.has_received(Commit)
+            with anyio.CancelScope() as scope:
+                scope.cancel()
+                async with client.subscribe("given up"):
+                    pass
+            await anyio.wait_all_tasks_blocked()
+            assert broker.of(Publish) == []
+            await broker.send(TopicCreated(question.id, 1, 9, ()))
+            await broker.has_received(Publish, 2)
+        assert [frame.topic for frame in broker.of(Subscribe)] == ["t", "new"]
+
+
+@pytest.mark.parametrize("losses", [1, 3])
+async def test_a_loss_while_topics_are_asked_for_is_followed_by_asking_again(losses):
+    """And another run of the broker is not forgotten: PUB-4."""
+    boots = count(7)
+    hello = lambda f: Welcome(f.id, 1, 0, min(next(boots), 8), 2**21, 8192, 2**20, 10**6, 0, "fake")  # noqa: E731
+    keeper = Keeper()
+    async with fake_client({CreateTopic: keeper, Hello: hello, Publish: lambda _: None}) as (broker, client):
+        await client.create_topic("t")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(client.publish, "t", b"a")
+            first = await broker.has_received(Publish)
+            broker.answers[CreateTopic] = lambda _: None
+            await broker.hang_up()
+            for number in range(losses):
+                await broker.has_received(CreateTopic, number + 2)
+                await broker.hang_up()
+            broker.answers[Publish] = lambda f: Published(f.id, 0, 1, 0, 0)
+            keeper.epoch = 10
+            question = await broker.has_received(CreateTopic, losses + 2)
+            assert len(broker.of(Publish)) == 1
+            await broker.send(keeper(question))
+        _, again = broker.of(Publish)
+        assert (again.sequence, again.batch) == (0, first.batch)
+        assert again.producer != first.producer
+        assert [lost.new_epoch for lost in client.lost_topics] == [10]
+
+
+async def test_leaving_while_topics_are_asked_for():
+    async with fake_client({CreateTopic: Keeper()}) as (broker, client):
+        await client.create_topic("t")
+        broker.answers[CreateTopic] = lambda _: None
+        await broker.hang_up()
+        await broker.has_received(CreateTopic, 2)
+
+
+async def test_what_is_done_with_a_new_epoch_is_one_of_two_words():
+    with pytest.raises(ValueError, match="on_new_epoch"):
+        async with zaichik.connect(port=1, on_new_epoch="ignore"):
+            pass

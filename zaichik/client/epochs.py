@@ -1,0 +1,180 @@
+"""Topic epochs: whether the topics this client publishes to are still those it began with.
+
+Topics live in the broker's memory. If the broker was started anew, a topic of the same name is another topic with
+another epoch, and everything published before is gone. The epoch decides, not the broker's boot number: a broker that
+keeps its topics on disk comes back with another boot and the same epochs, and then nothing was lost.
+
+After every reconnection, before anything else is sent again:
+
+* Each CreateTopic of the program is repeated with all the settings it named, so that a topic does not come back by its
+  first use, with default settings.
+* Each other topic it has published to is probed. So it is with the first batch, ahead of which the probe travels.
+
+A probe is a subscription that ends where it begins (`until=0`), with an Unsubscribe right behind it. `Subscribed` tells
+the epoch, and the broker treats a topic that is not there as it would for a Publish: it makes the topic, or answers
+`NO_SUCH_TOPIC` if it was told to make none. A CreateTopic without settings would make it in any case.
+"""
+
+import logging
+from dataclasses import dataclass
+from functools import partial
+
+from zaichik.client.connection import Connection, Question
+from zaichik_protocol import (
+    CreateTopic,
+    Error,
+    ErrorCode,
+    Frame,
+    Publish,
+    Start,
+    Subscribe,
+    Subscribed,
+    TopicCreated,
+    Unencodable,
+    Unsubscribe,
+    encode,
+)
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class LostTopic:
+    """A topic that was published to, or created, and is another one since the connection was lost.
+
+    Attributes:
+        topic: its name.
+        old_epoch: the epoch it had.
+        new_epoch: the epoch of the topic that has its name now; 0: there is none, or the broker did not say.
+        refusal: why the broker did not create it again with the settings it had; "" if it did, or was not asked to.
+    """
+
+    topic: str
+    old_epoch: int
+    new_epoch: int
+    refusal: str = ""
+
+    def __str__(self) -> str:
+        """A sentence for the log."""
+        now = f"epoch {self.new_epoch}" if self.new_epoch else "none"
+        text = f"topic {self.topic!r} is not the one it was (epoch {self.old_epoch}, now {now})"
+        if self.new_epoch != self.old_epoch:
+            text += ": the broker has lost what was published before"
+        return text + (f"; it was not created again with its settings: {self.refusal}" if self.refusal else "")
+
+
+class Epochs:
+    """The epochs of the topics that a client creates and publishes to.
+
+    Args:
+        connection: over which.
+        is_strict: whether publishing to a topic fails once it is another one.
+
+    Attributes:
+        lost: every change, in the order of their discovery.
+    """
+
+    def __init__(self, connection: Connection, *, is_strict: bool = False) -> None:
+        self.lost: list[LostTopic] = []
+        self._connection = connection
+        self._is_strict = is_strict
+        self._settings: dict[str, dict[int, int]] = {}  # of topics that the program has created
+        self._published: set[str] = set()  # other topics
+        self._epochs: dict[str, int] = {}  # as far as they are known
+        self._failures: dict[str, Error] = {}
+        connection.on_reconnect = self._questions
+
+    def created(self, topic: str, settings: tuple[tuple[int, int], ...], reply: object) -> None:
+        """The program's CreateTopic was answered."""
+        if isinstance(reply, TopicCreated):
+            self._settings.setdefault(topic, {}).update(settings)
+            self._observe(topic, reply.epoch)
+
+    def publishes(self, topic: str) -> None:
+        """A batch for that topic is about to be sent: find out the epoch if it is not known, without waiting for it."""
+        if topic in self._epochs or topic in self._published or not self._connection.reconnects:
+            return
+        questions = self._probe(topic)
+        try:
+            encode(questions[0][0])
+        except Unencodable:
+            return  # so is the Publish, where it is raised
+        self._published.add(topic)
+        if self._connection.is_open:  # else it is asked after reconnecting
+            for question in questions:
+                self._connection.ask(question)
+
+    def failure(self, topic: str) -> Error | None:
+        """Returns why nothing can be published to that topic any more; None in most cases."""
+        return self._failures.get(topic)
+
+    # -- questions -------------------------------------------------------------------------------------------
+
+    def _questions(self) -> tuple[list[Question], list[Question]]:
+        """What a new socket is asked: what comes before the subscriptions, and after them."""
+        probed = sorted(self._published.difference(self._settings))
+        return (
+            [self._creation(topic, settings) for topic, settings in self._settings.items()],
+            [question for topic in probed for question in self._probe(topic)],
+        )
+
+    def _creation(self, topic: str, settings: dict[int, int]) -> Question:
+        request = CreateTopic(self._connection.next_id(), topic, tuple(settings.items()))
+        return request, partial(self._created_again, topic)
+
+    def _probe(self, topic: str) -> list[Question]:
+        connection = self._connection
+        probe = Subscribe(connection.next_subscription_id(), topic, "", Start.LATEST, 0, 0, 0, 1, 1)
+        return [
+            (probe, partial(self._probed, topic)),
+            (Unsubscribe(connection.next_id(), probe.id), _ignore),
+        ]
+
+    def _probed(self, topic: str, reply: Frame) -> None:
+        match reply:
+            case Subscribed():
+                self._observe(topic, reply.epoch)
+            case Error(code=ErrorCode.NO_SUCH_TOPIC):
+                self._report(topic, 0)
+            case _:
+                self._published.discard(topic)  # asked again with the next batch
+                logger.debug("the epoch of %s is not known: %s", topic, reply)
+
+    def _created_again(self, topic: str, reply: Frame) -> None:
+        match reply:
+            case TopicCreated():
+                self._observe(topic, reply.epoch)
+            case Error(code=ErrorCode.TOPIC_EXISTS):  # so to ask for its epoch does not make it
+                request = CreateTopic(self._connection.next_id(), topic, ())
+                self._connection.ask((request, partial(self._exists, topic, reply.message)))
+            case Error():
+                self._report(topic, 0, reply.message)
+
+    def _exists(self, topic: str, refusal: str, reply: Frame) -> None:
+        self._report(topic, reply.epoch if isinstance(reply, TopicCreated) else 0, refusal)
+
+    # -- answers ---------------------------------------------------------------------------------------------
+
+    def _observe(self, topic: str, epoch: int) -> None:
+        if self._epochs.get(topic, epoch) != epoch:
+            self._report(topic, epoch)
+        self._epochs[topic] = epoch
+
+    def _report(self, topic: str, epoch: int, refusal: str = "") -> None:
+        old = self._epochs.pop(topic, 0)
+        if epoch:
+            self._epochs[topic] = epoch
+        else:
+            self._published.discard(topic)  # asked again with the next batch
+        if not old:
+            return
+        lost = LostTopic(topic, old, epoch, refusal)
+        self.lost.append(lost)
+        logger.warning("%s", lost)
+        if self._is_strict:
+            text = f"{lost}. Connect again to go on in the new topic."
+            self._failures[topic] = Error(0, ErrorCode.EPOCH_CHANGED, Publish.TYPE, "topic", 0, text)
+
+
+def _ignore(_reply: Frame) -> None:
+    """To whether the probe could be taken back there is nothing to add."""
