@@ -306,4 +306,5 @@ class Connection:
     def _lose(self, error: Exception) -> None:
         """The peer hears nothing any more. What it sent before is still carried out (CLO-1)."""
         self._is_gone, self._is_full, self._unsent = True, False, []
+        self._manager.drop_replies()  # what they have kept from being read is read now
         self._cut_off = self._cut_off or f"GONE: {type(error).__name__}"
