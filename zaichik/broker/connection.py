@@ -188,8 +188,9 @@ class Connection:
                 f"{ErrorCode.SLOW_CONSUMER.name}: it read nothing for {self._broker.settings.write_timeout:g} s"
             )
             self._scope.cancel()
-        # While replies pile up nothing is read: then LAG-3 is the rule, and the time of the deadlines stands still.
-        elif self._manager.greeted and self._manager.hears and self._wants_input:
+        elif not self._wants_input or self._is_behind:  # LAG-3 is the rule, or the broker is busy with others
+            deadlines.excuse()
+        elif self._manager.greeted and self._manager.hears:
             heartbeat = self._manager.heartbeat
             if refusal := deadlines.check(self._frames, decoder.buffered, decoder.needed, heartbeat=heartbeat):
                 self.refuse(refusal)
@@ -213,7 +214,7 @@ class Connection:
             self._watch_again.set()
         if self._is_over or self._is_full:
             self._attention.set()
-        may_read = self._wants_input and (self._is_readable or not self._is_applied)
+        may_read = self._wants_input and self._is_behind
         return may_read or (not self._is_full and not self._is_gone and self._manager.has_output)
 
     @property
@@ -222,6 +223,11 @@ class Connection:
         # Closing a socket that holds unread bytes resets it, and a reset can take our last frames away from the peer.
         manager = self._manager
         return not self._is_at_end and (not manager.hears or manager.reply_bytes <= self._broker.settings.max_replies)
+
+    @property
+    def _is_behind(self) -> bool:
+        """Whether something may have come that was not applied yet."""
+        return self._is_readable or not self._is_applied
 
     @property
     def _is_over(self) -> bool:
