@@ -234,7 +234,7 @@ class Connection:
         """Whether everything is said; if nobody hears it, whether everything that came is applied (CLO-1)."""
         if self._is_gone:
             return self._is_at_end
-        return self._manager.closing and not self._unsent and not self._manager.has_output
+        return self._manager.is_finished and not self._unsent
 
     def _read(self) -> None:
         """Apply requests: those left over from the last turn, then what the socket holds."""
