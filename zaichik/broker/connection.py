@@ -264,7 +264,7 @@ class Connection:
         """Nothing more comes from the peer."""
         self._is_readable, self._is_at_end = False, True
         self._read_all.set()
-        if not isinstance(error, anyio.EndOfStream):
+        if not isinstance(error, anyio.EndOfStream) and not self._is_over:  # or else there is nothing more to lose
             self._lose(error)
         self._manager.close()
 
