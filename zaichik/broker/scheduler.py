@@ -21,8 +21,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from heapq import heappop, heappush
 from itertools import count
-from time import perf_counter_ns
 from typing import Generic, TypeVar
+
+from zaichik.broker.clock import stopwatch_us
 
 SLICE_US = 200.0  # of turns in one go; then the event loop sees to its sockets, and who has had less comes first
 # Paid in advance for each connection, because these things happen outside of turns: to accept it, greet it, start its
@@ -31,11 +32,6 @@ CONNECTION_US = 400.0
 # What one turn is charged at most. Costs are measured in real time, because to read the processor time of a thread
 # costs as much as half a turn on some systems; so a turn in which the process was interrupted, or stopped, looks dear.
 DEAREST_US = 5_000.0
-
-
-def real_us() -> float:
-    """Returns the time that has passed since some moment, in µs."""
-    return perf_counter_ns() / 1000
 
 
 class Flow:
@@ -140,7 +136,7 @@ class Scheduler:
         on_waiting: called when `run` should be called soon, after the event loop has looked at all sockets.
     """
 
-    def __init__(self, time_us: Callable[[], float] = real_us) -> None:
+    def __init__(self, time_us: Callable[[], float] = stopwatch_us) -> None:
         self._time_us = time_us
         self._clients: dict[str, Client] = {}
         self._queue: FairQueue[Client] = FairQueue()
