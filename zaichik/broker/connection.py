@@ -191,9 +191,11 @@ class Connection:
                 f"{ErrorCode.SLOW_CONSUMER.name}: it read nothing for {self._broker.settings.write_timeout:g} s"
             )
             self._scope.cancel()
-        # While replies pile up nothing is read: then LAG-3 is the rule, and the time of the deadlines stands still.
-        # A client that holds too much is not read either, but its frames have to end, or they would be held for good.
-        elif self._manager.greeted and self._manager.hears and (self._wants_input or self._is_over_quota):
+        # LAG-3 is the rule, or the broker is busy with others. But a client that holds too much is not read for that, and
+        # its frames have to end, or they would be held for good.
+        elif not self._is_over_quota and (not self._wants_input or self._is_behind):
+            deadlines.excuse()
+        elif self._manager.greeted and self._manager.hears:
             heartbeat = self._manager.heartbeat
             if refusal := deadlines.check(self._frames, decoder.buffered, decoder.needed, heartbeat=heartbeat):
                 self.refuse(refusal)
@@ -221,7 +223,7 @@ class Connection:
             self._watch_again.set()
         if self._is_over or self._is_full:
             self._attention.set()
-        may_read = self._wants_input and (self._is_readable or not self._is_applied)
+        may_read = self._wants_input and self._is_behind
         return may_read or (not self._is_full and not self._is_gone and self._manager.has_output)
 
     @property
@@ -234,11 +236,16 @@ class Connection:
         )
 
     @property
+    def _is_behind(self) -> bool:
+        """Whether something may have come that was not applied yet."""
+        return self._is_readable or not self._is_applied
+
+    @property
     def _is_over(self) -> bool:
         """Whether everything is said; if nobody hears it, whether everything that came is applied (CLO-1)."""
         if self._is_gone:
             return self._is_at_end
-        return self._manager.closing and not self._unsent and not self._manager.has_output
+        return self._manager.is_finished and not self._unsent
 
     def _read(self) -> None:
         """Apply requests: those left over from the last turn, then what the socket holds."""
@@ -279,7 +286,7 @@ class Connection:
         """Nothing more comes from the peer."""
         self._is_readable, self._is_at_end = False, True
         self._read_all.set()
-        if not isinstance(error, anyio.EndOfStream):
+        if not isinstance(error, anyio.EndOfStream) and not self._is_over:  # or else there is nothing more to lose
             self._lose(error)
         self._manager.close()
 
@@ -327,4 +334,5 @@ class Connection:
     def _lose(self, error: Exception) -> None:
         """The peer hears nothing any more. What it sent before is still carried out (CLO-1)."""
         self._is_gone, self._is_full, self._unsent = True, False, []
+        self._manager.drop_replies()  # what they have kept from being read is read now
         self._cut_off = self._cut_off or f"GONE: {type(error).__name__}"

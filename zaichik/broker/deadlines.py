@@ -27,15 +27,17 @@ class Deadlines:
         self._settings = settings
         self._checked_us = now_us
         self._time_us = 0  # since it was accepted, by its own time
+        self._step_us = 0  # of it, since the last check
         self._frames = self._buffered = self._sends = 0  # seen at the last check
         self._heard_us = 0  # when something had come last
         self._begun_us = 0  # the last check before the frame that is not all here; waiting for another makes up for it
-        self._moved_us = 0  # when the socket had last taken something, or had nothing to take
-        self._was_overdue = False
+        self._moved_us = 0  # the first check after the socket had last taken something, or had nothing to take
+        self._was_full = self._was_overdue = False
 
     def advance(self, now_us: int) -> None:
         """Move the connection's own time on. Each check begins with this."""
-        self._time_us += min(now_us - self._checked_us, _LONGEST_STEP_US)
+        self._step_us = min(now_us - self._checked_us, _LONGEST_STEP_US)
+        self._time_us += self._step_us
         self._checked_us = now_us
 
     def is_stuck(self, sends: int, *, is_full: bool) -> bool:
@@ -45,9 +47,16 @@ class Deadlines:
             sends: how often the socket has taken something so far.
             is_full: whether it takes nothing now.
         """
-        if sends != self._sends or not is_full:
-            self._sends, self._moved_us = sends, self._time_us
+        if sends != self._sends or not (is_full and self._was_full):
+            self._moved_us = self._time_us
+        self._sends, self._was_full = sends, is_full
         return self._time_us - self._moved_us >= self._settings.write_timeout * _SECOND
+
+    def excuse(self) -> None:
+        """Instead of `check`, where not all that came was read: the time since the last check does not count."""
+        self._begun_us += self._step_us
+        self._heard_us += self._step_us
+        self._was_overdue = False
 
     def check(self, frames: int, buffered: int, needed: int, *, heartbeat: bool) -> Refused | None:
         """Returns why to disconnect the peer, None if there is no reason to (TIM-2, TIM-3).

@@ -17,11 +17,13 @@ There are two levels, clients and the connections of each, so thirty connections
 Costs and times are arguments, or come from functions that are passed in; nothing here knows a task or a socket.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from heapq import heappop, heappush
 from itertools import count
-from time import perf_counter_ns
 from typing import Generic, TypeVar
+
+from zaichik.broker.clock import stopwatch_us
 
 SLICE_US = 100.0  # of turns in one go; then the event loop sees to its sockets, and who has had less comes first
 # Paid in advance for each connection, because these things happen outside of turns: to accept it, greet it, start its
@@ -30,11 +32,6 @@ CONNECTION_US = 400.0
 # What one turn is charged at most. Costs are measured in real time, because to read the processor time of a thread
 # costs as much as half a turn on some systems; so a turn in which the process was interrupted, or stopped, looks dear.
 DEAREST_US = 5_000.0
-
-
-def real_us() -> float:
-    """Returns the time that has passed since some moment, in µs."""
-    return perf_counter_ns() / 1000
 
 
 class Flow:
@@ -74,10 +71,14 @@ class FairQueue(Generic[FlowType]):
 
     def take(self) -> FlowType:
         """Returns the flow that is next. It waits no more."""
-        start, _, flow = heappop(self.waiting)
+        self.virtual, _, flow = heappop(self.waiting)
         flow.is_waiting = False
-        self.virtual = flow.finish = start
         return flow
+
+    def pass_by(self, flow: FlowType) -> None:
+        """A flow is next without having waited."""
+        if not self.waiting:  # or else it is those that wait who tell what the time is
+            self.virtual = max(self.virtual, flow.finish)
 
     def charge(self, flow: FlowType, cost_us: float) -> None:
         """Move a flow's virtual time on by what it has had. It had it now, so it began at the queue's at the least."""
@@ -135,11 +136,12 @@ class Scheduler:
         on_waiting: called when `run` should be called soon, after the event loop has looked at all sockets.
     """
 
-    def __init__(self, time_us: Callable[[], float] = real_us) -> None:
+    def __init__(self, time_us: Callable[[], float] = stopwatch_us) -> None:
         self._time_us = time_us
         self._clients: dict[str, Client] = {}
         self._queue: FairQueue[Client] = FairQueue()
         self._current: Turns | None = None
+        self._nobody = Turns(Client("", 0.0), _nothing)
         self._idle_since_us = time_us()
         self._may_hurry = True
         self.on_waiting: Callable[[], None] = lambda: None
@@ -173,12 +175,11 @@ class Scheduler:
             return
         is_alone = not queue.waiting
         if is_alone:
-            now_us = self._time_us()
-            queue.idle(now_us - self._idle_since_us)
-            self._idle_since_us = now_us
+            self._idle()
         is_due = client.finish <= queue.virtual
         if is_due or (is_alone and self._may_hurry):
             self._may_hurry = is_due and self._may_hurry
+            client.queue.pass_by(turns)
             self._serve(turns, self._idle_since_us if is_alone else self._time_us())
             if is_alone and queue.waiting:  # for what this turn has brought about
                 self.run()
@@ -186,6 +187,17 @@ class Scheduler:
             self._wait(turns)
         if queue.waiting or not is_due:
             self.on_waiting()
+
+    @contextmanager
+    def between_turns(self) -> Iterator[None]:
+        """What is done in the block is no turn, and the turns that it brings about come after it."""
+        self._current = self._nobody
+        try:
+            yield
+        finally:
+            self._current = None
+            if self._queue.waiting:
+                self.on_waiting()
 
     @property
     def is_waited_for(self) -> bool:
@@ -205,8 +217,6 @@ class Scheduler:
             client = queue.take()
             turns = client.queue.take()
             before_us = self._serve(turns, before_us)
-            if client.queue.waiting and not client.is_waiting:
-                queue.put(client)
         return bool(queue.waiting)
 
     def _serve(self, turns: Turns, before_us: float) -> float:
@@ -220,19 +230,31 @@ class Scheduler:
         client.queue.charge(turns, cost_us)
         self._queue.charge(client, cost_us)
         if is_more:
-            self._wait(turns)
+            client.queue.put(turns)
+        if client.queue.waiting and not client.is_waiting:
+            self._queue.put(client)
         return after_us
 
     def sweep(self) -> None:
         """Forget clients that have no connection and have used nothing lately. Called once a second."""
+        if not self._queue.waiting:
+            self._idle()
         for key, client in list(self._clients.items()):
             if not client.connections and not client.is_waiting and client.finish <= self._queue.virtual:
                 del self._clients[key]
 
+    def _idle(self) -> None:
+        """Nobody has waited since the last turn, or since this was called last."""
+        now_us = self._time_us()
+        self._queue.idle(now_us - self._idle_since_us)
+        self._idle_since_us = now_us
+
     def _wait(self, turns: Turns) -> None:
-        turns.client.queue.put(turns)
-        if not turns.client.is_waiting:
-            self._queue.put(turns.client)
+        client, current = turns.client, self._current
+        client.queue.put(turns)
+        # One that is having a turn just now waits when that is paid for; or else it would be next again and again.
+        if not client.is_waiting and (current is None or current.client is not client):
+            self._queue.put(client)
 
 
 def _nothing() -> bool:

@@ -74,12 +74,13 @@ class Server:
 
         A bug in one part is logged and counted, and the others are swept all the same.
         """
-        with self.bugs.contained("a sweep of the topics"):
-            self.broker.sweep()
-        now_us = self.clock.now_us()
-        for connection in self._connections:  # synchronous: none of them comes or goes meanwhile
-            with self.bugs.contained("the deadlines of a connection"):
-                connection.check_deadlines(now_us)
+        with self.broker.scheduler.between_turns():  # synchronous: no connection comes or goes meanwhile
+            with self.bugs.contained("a sweep of the topics"):
+                self.broker.sweep()
+            now_us = self.clock.now_us()
+            for connection in self._connections:
+                with self.bugs.contained("the deadlines of a connection"):
+                    connection.check_deadlines(now_us)
 
     def stop(self) -> None:
         """Begin the orderly end (CLO-2); `run` returns when it is done."""
@@ -107,11 +108,12 @@ class Server:
         async with self._listener, BackgroundTasks() as accepting:
             accepting.group.start_soon(self._listener.serve, self._serve_one, connections)
             await self._stopping.wait()
-        until_us = self.clock.now_us() + LAST_ANSWERS_US
-        for connection in self._connections:
-            connection.finish_requests(until_us)
-        for connection in self._connections:  # not before: what was published is delivered first
-            connection.go_away()
+        with self.broker.scheduler.between_turns():  # no request is interrupted by a turn
+            until_us = self.clock.now_us() + LAST_ANSWERS_US
+            for connection in self._connections:
+                connection.finish_requests(until_us)
+            for connection in self._connections:  # not before: what was published is delivered first
+                connection.go_away()
         connections.cancel_scope.deadline = anyio.current_time() + self.broker.settings.drain_timeout
 
     async def _serve_one(self, stream: SocketStream, peer: str) -> None:
@@ -127,6 +129,8 @@ class Server:
         else:  # it is not counted, however long it takes to go: others would be turned away for its sake
             problem = f"the broker has {most} connections, and that is as many as it may; try again later"
             connection.refuse(Refused(ErrorCode.TOO_MANY_CONNECTIONS, problem))
+        if self._stopping.is_set():  # it was accepted at the last moment, and the others were told already
+            connection.go_away()
         try:
             await connection.run()
         except Exception:

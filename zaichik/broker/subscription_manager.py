@@ -111,7 +111,7 @@ class SubscriptionManager:
         greeted: whether the Hello was accepted.
         heartbeat: whether the client promised one (TIM-3).
         hears: whether requests are still carried out.
-        closing: the conversation ends; once `next_output` returns nothing more, the connection is done.
+        closing: the conversation ends; once `is_finished`, the connection is done.
         reason: why it ends, for the log.
         subscriptions: by their id.
         reply_bytes: bytes of replies waiting to be sent.
@@ -398,6 +398,11 @@ class SubscriptionManager:
         if self._out:
             return not isinstance(self._out[0], Slot)
         return bool(self._ready) or (self._is_stopping and not self.closing)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the conversation has ended and everything was taken from the output, what was reserved included."""
+        return self.closing and not self._out
 
     def reserve_reply(self) -> "Slot":
         """Returns a place in the output for a reply that is not known yet. What comes after it waits for it."""

@@ -74,8 +74,9 @@ class Repeating:
 
     async def _run_in_task(self) -> None:
         while True:
-            await self._woken.wait()
-            self._woken = anyio.Event()
+            while not self._is_awake:
+                self._woken = anyio.Event()
+                await self._woken.wait()
             await checkpoint()
             await checkpoint()
             while self._is_needed() and self._function():
