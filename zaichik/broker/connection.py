@@ -191,8 +191,8 @@ class Connection:
                 f"{ErrorCode.SLOW_CONSUMER.name}: it read nothing for {self._broker.settings.write_timeout:g} s"
             )
             self._scope.cancel()
-        # LAG-3 is the rule, or the broker is busy with others. But a client that holds too much is not read for that, and
-        # its frames have to end, or they would be held for good.
+        # LAG-3 is the rule, or the broker is busy with others. But a client that holds too much is not read for that,
+        # and its frames have to end, or they would be held for good.
         elif not self._is_over_quota and (not self._wants_input or self._is_behind):
             deadlines.excuse()
         elif self._manager.greeted and self._manager.hears:
