@@ -8,7 +8,7 @@ from brokers import GUARD, HANG_UP, fake_client, real_broker
 from proxy import DOWN, UP, cutting_proxy
 
 import zaichik
-from zaichik.client import lanes as lanes_module
+from zaichik.client import sequencer as sequencer_module
 from zaichik.client import transport as transport_module
 from zaichik_protocol import (
     CreateTopic,
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch):
     monkeypatch.setattr(transport_module, "FIRST_WAIT", 0.0)
-    monkeypatch.setattr(lanes_module, "FIRST_WAIT", 0.001)
+    monkeypatch.setattr(sequencer_module, "FIRST_WAIT", 0.001)
 
 
 def silent(_frame):

@@ -16,7 +16,7 @@ import anyio
 import trio
 
 import zaichik.client.client
-from zaichik.client import lanes, transport
+from zaichik.client import sequencer, transport
 from zaichik.net.socket_stream import SocketStream
 from zaichik_protocol import NEED_DATA, Commit, ErrorCode, FrameDecoder, Hello, ProtocolError, Publish
 
@@ -125,9 +125,9 @@ def clients_live_in(world, tasks):
         for place, name, instead in (
             (SocketStream, "connect", connect),
             (transport, "backoff", backoff),
-            (lanes, "backoff", backoff),
-            (lanes.secrets, "randbelow", random.randrange),
-            (zaichik.client.client, "Lanes", partial(lanes.Lanes, clock=trio.current_time)),
+            (sequencer, "backoff", backoff),
+            (sequencer.secrets, "randbelow", random.randrange),
+            (zaichik.client.client, "Sequencers", partial(sequencer.Sequencers, clock=trio.current_time)),
             (zaichik.client.client, "COMMIT_SECONDS", COMMIT_SECONDS),
         ):
             patches.enter_context(patch.object(place, name, instead))

@@ -8,7 +8,7 @@ from functools import partial
 
 from zaichik.client.connection import Connection
 from zaichik.client.inbox import Inbox
-from zaichik.client.lanes import Lane
+from zaichik.client.sequencer import Sequencer
 from zaichik.client.subscription import Subscription
 from zaichik.client.transport import Transport
 from zaichik_protocol import ErrorCode, Start
@@ -50,7 +50,7 @@ def who_publishes_is_told_of_gaps(monkeypatch):
 
         return comes_back
 
-    around(monkeypatch, Lane, "_comes_back", make)
+    around(monkeypatch, Sequencer, "_comes_back", make)
 
 
 @bug("P2", "P3", "P5", "ERR")  # P3: the end of one frame as the end of another is a message that nobody published

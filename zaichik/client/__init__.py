@@ -5,8 +5,8 @@ A call of the program becomes a request, and a batch of messages becomes a strea
 | file | idea |
 | --- | --- |
 | `client` | what a program calls |
-| `coalescing`, `producer` | messages gather into batches: those of many tasks, those of a stream |
-| `lanes` | batches have numbers, so that they can be sent again; a full topic makes them wait |
+| `coalescing`, `producer` | messages are coalesced into batches: those of many tasks, those of a stream |
+| `sequencer` | batches have numbers, so that they can be sent again; back-pressure of a full topic |
 | `subscription`, `inbox` | reading, committing at the right moments, and going on after a loss |
 | `epochs` | whether topics are still those they were, and creating them again |
 | `opening`, `connection` | requests and their replies, and what to send again over a new socket |
@@ -15,8 +15,8 @@ A call of the program becomes a request, and a batch of messages becomes a strea
 Beside them `messages` (what is returned), `errors` (what is raised), `outcome` and `backoff`.
 
 A connection that is lost is replaced behind all of this, by `transport`. What had no reply is sent again, in order, by
-`connection`: nothing is stored twice, because the broker knows the numbers that `lanes` has given. Subscriptions are
-made again by `inbox`, where they were. If there is no connection for a while (`reconnect`), or the broker refuses
+`connection`: nothing is stored twice, because `sequencer` has numbered the batches. Subscriptions are made again by
+`inbox`, where they were. If there is no connection for a while (`reconnect`), or the broker refuses
 another one, everything that waits fails with `ConnectionLost`.
 
 Two things a program may notice. Topics live in the broker's memory: if it was started anew, they are created again with

@@ -11,7 +11,6 @@ import anyio
 from zaichik.client.coalescing import PublishCalls
 from zaichik.client.connection import CLOSE_SECONDS, Connection
 from zaichik.client.epochs import Epochs, LostTopic
-from zaichik.client.lanes import Lanes
 from zaichik.client.messages import (
     BatchResult,
     Duration,
@@ -32,6 +31,7 @@ from zaichik.client.messages import (
 from zaichik.client.opening import opened
 from zaichik.client.outcome import Outcome, expected
 from zaichik.client.producer import Producer
+from zaichik.client.sequencer import Sequencers
 from zaichik.client.subscription import Subscription
 from zaichik.net.background import BackgroundTasks
 from zaichik_protocol import (
@@ -115,13 +115,13 @@ async def connect(
     opening = opened(host, port, name, timeout, reconnect, silence_timeout)
     async with opening as connection, BackgroundTasks() as tasks:
         epochs = Epochs(connection, is_strict=on_new_epoch == "raise")
-        lanes = Lanes(connection, tasks.group, epochs)
-        client = Client(connection, lanes, epochs)
+        sequencers = Sequencers(connection, tasks.group, epochs)
+        client = Client(connection, sequencers, epochs)
         tasks.group.start_soon(client.commit_regularly)
         try:
             yield client
         finally:
-            lanes.close()
+            sequencers.close()
 
 
 class Client:
@@ -130,11 +130,11 @@ class Client:
     Besides the errors named, each raises `ConnectionLost` when the connection is gone for good.
     """
 
-    def __init__(self, connection: Connection, lanes: Lanes, epochs: Epochs) -> None:
+    def __init__(self, connection: Connection, sequencers: Sequencers, epochs: Epochs) -> None:
         self._connection = connection
-        self._lanes = lanes
+        self._sequencers = sequencers
         self._epochs = epochs
-        self._calls = PublishCalls(connection, lanes)
+        self._calls = PublishCalls(connection, sequencers)
         self._subscriptions: set[Subscription[Any]] = set()
 
     @property
@@ -295,7 +295,7 @@ class Client:
             batch = Batch.of((key_bytes(key), payload_bytes(payload)) for key, payload in batch)
         check_size(batch.count, batch.size, self.welcome)
         outcome = Outcome()
-        withdraw = self._lanes.post(topic, batch, outcome.settle)
+        withdraw = self._sequencers.post(topic, batch, outcome.settle)
         try:
             reply = expected(Published, Publish, await outcome.wait())
         except anyio.get_cancelled_exc_class():
@@ -316,7 +316,11 @@ class Client:
         """
         limits = self.welcome
         producer = Producer(
-            self._connection, self._lanes, topic, min(max_batch, limits.max_batch), min(max_bytes, limits.max_message)
+            self._connection,
+            self._sequencers,
+            topic,
+            min(max_batch, limits.max_batch),
+            min(max_bytes, limits.max_message),
         )
         try:
             yield producer

@@ -15,18 +15,18 @@ from copy import copy
 from functools import partial
 
 from zaichik.client.connection import Connection
-from zaichik.client.lanes import Lanes
 from zaichik.client.messages import PublishResult, publish_results
 from zaichik.client.outcome import Lost, Outcome, expected
+from zaichik.client.sequencer import Sequencers
 from zaichik_protocol import Batch, Error, ErrorCode, Frame, Publish, Published
 
 
 class PublishCalls:
     """The calls of `Client.publish` over one connection."""
 
-    def __init__(self, connection: Connection, lanes: Lanes) -> None:
+    def __init__(self, connection: Connection, sequencers: Sequencers) -> None:
         self._connection = connection
-        self._lanes = lanes
+        self._sequencers = sequencers
         self._open: dict[str, _Gathered] = {}  # by topic: those that more messages may join
 
     async def publish(self, topic: str, key: bytes, payload: bytes) -> PublishResult:
@@ -63,13 +63,13 @@ class PublishCalls:
         if not gathered.count:  # all were cancelled
             return
         try:
-            gathered.withdraw = self._lanes.post(gathered.topic, gathered.batch(), gathered.settle)
+            gathered.withdraw = self._sequencers.post(gathered.topic, gathered.batch(), gathered.settle)
         except Exception as error:  # raised again by each of the callers
             gathered.settle(partial(copy, error))
 
 
 def _was_not_stored(error: Error) -> bool:
-    """Whether to send again does no harm: of a batch whose producer is unknown nobody can tell (see `lanes`)."""
+    """Whether to send again does no harm: of a batch whose producer is unknown nobody can tell (see `sequencer`)."""
     return not error.fatal and error.code != ErrorCode.PRODUCER_UNKNOWN
 
 

@@ -6,10 +6,10 @@ their epochs (see `epochs`), and the subscriptions are made again with the numbe
 anew. All other requests are held until the topics are known. So a program waits a little longer for a reply, or for
 messages, and does not notice more.
 
-Sending again must do no harm if the first time did arrive. Most requests are of that kind: to create a topic that is
-there, to settle what is settled. To delete a topic that is gone counts as done. Publishing is made to be so, by numbers
-(see `lanes`). A publish without number is not sent again, and whoever waits for its reply is told that the connection
-was lost.
+Requests that are sent again must be idempotent, for they may have arrived the first time. Most of them are: to create
+a topic that exists, to commit what is committed, to
+delete one that is gone. Publishing becomes so by sequence numbers (see `sequencer`). A publish
+without one is not sent again; its outcome is that the connection was lost.
 """
 
 import logging
@@ -107,12 +107,12 @@ class Connection:
     # -- requests --------------------------------------------------------------------------------------------
 
     def next_id(self) -> int:
-        """A number for a request: from the upper half of all numbers, around and around."""
+        """Returns an id for a request: from the upper half of all ids, around and around."""
         self._requests += 1
         return _FIRST_REQUEST + self._requests % _FIRST_REQUEST
 
     def next_subscription_id(self) -> int:
-        """A number for a Subscribe: these must rise for as long as the connection lasts."""
+        """Returns an id for a Subscribe: these must rise for as long as the connection lasts."""
         self._last_subscription += 1
         return self._last_subscription
 
@@ -129,7 +129,7 @@ class Connection:
         self._transport.send_now(frame)
 
     def post(self, request: Frame, on_outcome: OnOutcome) -> None:
-        """Send a request now, and have its outcome told, once, by a call that must not fail.
+        """Send a request now; `on_outcome`, which must not fail, is called once.
 
         Raises:
             ConnectionLost: it was not sent.

@@ -1,4 +1,4 @@
-"""What became of a request, for those who wait for it."""
+"""The outcome of a request: its reply, or the loss of the connection."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -10,14 +10,14 @@ from zaichik_protocol import Error, Frame
 
 Reply = TypeVar("Reply", bound=Frame)
 
-# Makes the error that tells why the connection is gone: a new one for each who asks, because an exception
-# that is raised in several tasks would gather all their tracebacks.
+# Makes the error that says why the connection is gone: a new one for each task, because an exception that is
+# raised in several tasks would gather all their tracebacks.
 Lost = Callable[[], Exception]
 OnOutcome = Callable[[Frame | Lost], None]
 
 
 class Outcome:
-    """What became of a request, for any number of tasks to wait for: the reply, or the loss of the connection.
+    """The outcome of a request, for any number of tasks to wait for.
 
     Args:
         on_reply: called with it at once; the tasks run a turn later.
@@ -30,14 +30,14 @@ class Outcome:
         self._settled = anyio.Event()
 
     def settle(self, outcome: Frame | Lost) -> None:
-        """It is known now."""
+        """Set the outcome and wake the tasks that wait for it."""
         if self._on_reply is not None:
             self._on_reply(outcome)
         self._value = outcome
         self._settled.set()
 
     async def wait(self) -> Frame | Lost:
-        """The outcome, as soon as it is known."""
+        """Returns the outcome, as soon as it is known."""
         await self._settled.wait()
         return self._value
 

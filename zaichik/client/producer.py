@@ -19,9 +19,9 @@ import anyio
 
 from zaichik.client.connection import Connection
 from zaichik.client.errors import BrokerError
-from zaichik.client.lanes import Lanes
 from zaichik.client.messages import Key, check_size, key_bytes, payload_bytes
 from zaichik.client.outcome import Lost, unexpected
+from zaichik.client.sequencer import Sequencers
 from zaichik_protocol import Batch, Error, ErrorCode, Frame, Publish, Published
 
 WINDOW = 8  # batches on their way: enough that neither side waits for the other to be scheduled
@@ -35,12 +35,14 @@ class Producer:
         stored, compacted: messages the broker has kept, and dropped by compaction, so far.
     """
 
-    def __init__(self, connection: Connection, lanes: Lanes, topic: str, max_batch: int, max_bytes: int) -> None:
+    def __init__(
+        self, connection: Connection, sequencers: Sequencers, topic: str, max_batch: int, max_bytes: int
+    ) -> None:
         self.topic = topic
         self.stored = 0
         self.compacted = 0
         self._connection = connection
-        self._lanes = lanes
+        self._sequencers = sequencers
         self._max_batch = max_batch
         self._max_bytes = max_bytes
         self._keys: list[bytes] = []  # these three are the batch that gathers
@@ -152,7 +154,7 @@ class Producer:
         else:
             return
         try:
-            self._withdrawals.append(self._lanes.post(self.topic, batch, partial(self._settle, batch)))
+            self._withdrawals.append(self._sequencers.post(self.topic, batch, partial(self._settle, batch)))
         except Exception as error:  # raised where somebody waits for the outcome
             self.close(partial(copy, error))
         else:

@@ -11,9 +11,9 @@ from trio.testing import MockClock
 
 import zaichik
 from zaichik.client import client as client_module
-from zaichik.client import lanes as lanes_module
+from zaichik.client import sequencer as sequencer_module
 from zaichik.client import transport as transport_module
-from zaichik.client.lanes import IDLE_SECONDS, WINDOW
+from zaichik.client.sequencer import IDLE_SECONDS, WINDOW
 from zaichik_protocol import Close, Closed, Error, ErrorCode, Hello, Publish, Published, Welcome
 
 pytestmark = pytest.mark.anyio
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch):
     monkeypatch.setattr(transport_module, "FIRST_WAIT", 0.0)
-    monkeypatch.setattr(lanes_module, "FIRST_WAIT", 0.0)
+    monkeypatch.setattr(sequencer_module, "FIRST_WAIT", 0.0)
 
 
 def by_a_clock_for_tests(test):
@@ -206,7 +206,7 @@ async def test_publishing_to_a_full_topic_waits_and_keeps_its_order(code, retry_
     assert [int(payload) for payload in full.taken] == sorted(offsets, key=offsets.__getitem__)
 
 
-async def test_a_lane_that_waits_tries_with_one_batch_alone():
+async def test_a_sequencer_that_waits_tries_with_one_batch_alone():
     full = Full()
     async with fake_client({Publish: full}) as (broker, client), anyio.create_task_group() as tasks:
         for number in range(20):
@@ -454,11 +454,11 @@ async def test_a_gap_with_nothing_before_it_is_told():
             await batch(client, b"")
 
 
-async def test_a_lane_that_was_idle_takes_another_id_and_goes_if_it_is_not_used():
+async def test_a_sequencer_that_was_idle_takes_another_id_and_goes_if_it_is_not_used():
     now = 0.0
     async with fake_client() as (broker, client):
-        lanes = client._lanes
-        lanes._clock = lambda: now
+        sequencers = client._sequencers
+        sequencers._clock = lambda: now
         await batch(client, b"")
         now += IDLE_SECONDS
         await batch(client, b"")
@@ -468,7 +468,7 @@ async def test_a_lane_that_was_idle_takes_another_id_and_goes_if_it_is_not_used(
         for number in range(20):
             now += IDLE_SECONDS / 4
             await batch(client, b"", f"t{number}")
-            assert len(lanes._lanes) <= 6
+            assert len(sequencers._sequencers) <= 6
 
 
 async def test_a_broker_without_numbers_is_sent_batches_without_in_order():

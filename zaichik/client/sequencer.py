@@ -4,18 +4,19 @@
     ────────────────┬──────────────────────────────┬───────────────────▶ batches of one topic
      … 4   5   6    │  7   8   9   10   11   …     │ no number yet
 
-Each topic has a *lane*: a producer id, drawn at random, and a counter. The broker remembers the results of a producer's
-last 64 batches. So a batch that was sent before its connection was lost is sent again with the number it has, and
-answered again if it had arrived. For that, a number belongs to its batch until the answer has come, whatever became of
-the task that waited for it. It is never given to another one: what an old connection still carries may arrive later
-than what the new one does.
+Each topic has a *sequencer*: a producer id, drawn at random, and a counter. The broker remembers the results of a
+producer's last 64 batches, so a batch that is sent again under its number, after a lost connection, is stored once and
+answered again. A number belongs to its batch until the reply has come, even if the task that published it was
+cancelled. It is never given to another batch: what an old connection still carries may arrive later than what the new
+one does.
 
-A broker refuses a batch for good, which uses up its number, or for now: `TOPIC_FULL`, `NO_MEMORY`. Then those behind it
-are refused, too, as a gap, and all of them come back to the lane, which waits and tries again: with one batch first,
-and with one more each time that works. It waits longer each time it is refused again, up to a second. So whoever
-publishes to a topic that must not lose anything waits for its readers.
+A broker refuses a batch for good, which uses up its number, or for now: `TOPIC_FULL`, `NO_MEMORY`. After a refusal for
+now the batches behind it are refused as well, as a gap, and all of them come back to the sequencer. It retries with one
+batch, and with one more after each success; the wait between retries grows exponentially, up to a second. This is
+back-pressure: publishers of a topic that must not lose anything are as fast as its slowest reader.
 
-A broker that does not know numbers refuses them. It is sent batches without, which are lost with their connection.
+A broker without numbered producers refuses them. It is sent batches without numbers, which are lost with their
+connection.
 """
 
 import logging
@@ -41,7 +42,7 @@ from zaichik_protocol import Batch, Error, ErrorCode, Frame, Publish, Published
 
 logger = logging.getLogger(__name__)
 
-WINDOW = 32  # batches of a lane on their way: half as many as the broker remembers, which is enough by far
+WINDOW = 32  # batches of a sequencer on their way: half as many as the broker remembers, which is enough by far
 IDLE_SECONDS = 300.0  # an id that was unused for so long is given up; the broker forgets it after twice as long
 FIRST_WAIT = 0.01  # seconds until a refused batch is tried again, at most, if the broker does not say
 LONGEST_WAIT = 1.0  # where the doubling ends: a topic that stays full costs a batch a second, and no more
@@ -50,18 +51,18 @@ _Sent = tuple[Publish, OnOutcome]
 _Unsent = tuple[Batch, OnOutcome]
 
 
-class Lanes:
+class Sequencers:
     """All publishing of one client.
 
     Args:
         connection: over which.
-        tasks: where a lane that waits does so, until `close`.
+        tasks: where a sequencer that waits does so, until `close`.
         epochs: of the topics.
-        clock: seconds; it tells for how long a lane was not used.
+        clock: seconds; it tells for how long a sequencer was not used.
 
     Attributes:
-        is_numbered: whether the broker is taken to know numbers, by lanes that are new.
-        tasks: None when no lane waits any more.
+        is_numbered: whether the broker is taken to know numbers, by sequencers that are new.
+        tasks: None when no sequencer waits any more.
     """
 
     def __init__(
@@ -72,15 +73,15 @@ class Lanes:
         self.is_numbered = True
         self.tasks: TaskGroup | None = tasks
         self._clock = clock
-        self._lanes: OrderedDict[str, Lane] = OrderedDict()  # by topic, in the order of their last use
+        self._sequencers: OrderedDict[str, Sequencer] = OrderedDict()  # by topic, in the order of their last use
         connection.on_resend = self._begin_again
         connection.on_lost = self._lose
 
     def post(self, topic: str, batch: Batch, on_outcome: OnOutcome) -> Callable[[], None]:
-        """Send a batch as soon as its lane has room, and have its outcome told, once, by a call that must not fail.
+        """Send a batch as soon as its sequencer has room; `on_outcome`, which must not fail, is called once.
 
         Returns:
-            To be called if nobody waits for the outcome any more: a batch that was not sent yet never will be.
+            A function that withdraws the batch: if it was not sent yet, it never will be.
 
         Raises:
             ConnectionLost: it was not sent.
@@ -90,55 +91,57 @@ class Lanes:
             raise BrokerError.of(error)
         self._epochs.publishes(topic)
         now = self._clock()
-        lane = self._lanes.get(topic)
-        if lane is None or (now - lane.used > IDLE_SECONDS and lane.is_empty):
-            for name, old in list(islice(self._lanes.items(), 2)):  # more go than come
+        sequencer = self._sequencers.get(topic)
+        if sequencer is None or (now - sequencer.used > IDLE_SECONDS and sequencer.is_empty):
+            for name, old in list(islice(self._sequencers.items(), 2)):  # more go than come
                 if now - old.used > IDLE_SECONDS and old.is_empty:
-                    del self._lanes[name]
-            lane = self._lanes[topic] = Lane(self, topic)
-        lane.used = now
-        self._lanes.move_to_end(topic)
-        return lane.post(batch, on_outcome)
+                    del self._sequencers[name]
+            sequencer = self._sequencers[topic] = Sequencer(self, topic)
+        sequencer.used = now
+        self._sequencers.move_to_end(topic)
+        return sequencer.post(batch, on_outcome)
 
     def close(self) -> None:
-        """From now on a refusal that may pass is told to who waits, like any other."""
+        """Retry no more: from now on a refusal for now is an outcome like any other."""
         self.tasks = None
 
     def _begin_again(self, requests: list[Frame], is_new: bool) -> list[Frame | None]:  # noqa: FBT001 (see Connection)
         """What is to be sent, of the requests that wait, over another socket, or to another run of the broker."""
-        for topic, lane in self._lanes.items():
+        for topic, sequencer in self._sequencers.items():
             if error := self._epochs.failure(topic):
-                lane.end(error)
+                sequencer.end(error)
             else:
-                lane.begin_again(is_new=is_new)
+                sequencer.begin_again(is_new=is_new)
         if is_new:
             self.is_numbered = True
         return [
-            self._lanes[request.topic].current(request) if isinstance(request, Publish) else request
+            self._sequencers[request.topic].current(request) if isinstance(request, Publish) else request
             for request in requests
         ]
 
     def _lose(self, lost: Lost) -> None:
-        for lane in self._lanes.values():
-            lane.end(lost)
+        for sequencer in self._sequencers.values():
+            sequencer.end(lost)
 
 
-class Lane:
+class Sequencer:
     """The batches of one topic that have no answer yet.
 
     Args:
-        lanes: the client's.
+        sequencers: the client's.
         topic: where to.
 
     Attributes:
         used: when the last batch was posted.
     """
 
-    def __init__(self, lanes: Lanes, topic: str) -> None:
+    def __init__(self, sequencers: Sequencers, topic: str) -> None:
         self.used = 0.0
-        self._lanes = lanes
-        self._is_numbered = lanes.is_numbered  # each lane finds out for itself, or it would overtake what comes back
-        self._connection = lanes.connection
+        self._sequencers = sequencers
+        self._is_numbered = (
+            sequencers.is_numbered
+        )  # each sequencer finds out for itself, or it would overtake what comes back
+        self._connection = sequencers.connection
         self._topic = topic
         self._take_producer()
         self._window = WINDOW
@@ -155,7 +158,7 @@ class Lane:
         return not self._sent and not self._returned and not self._unsent
 
     def post(self, batch: Batch, on_outcome: OnOutcome) -> Callable[[], None]:
-        """See `Lanes.post`."""
+        """See `Sequencers.post`."""
         if self._returned or self._unsent or self._is_waiting or len(self._sent) >= self._window:
             entry = batch, on_outcome
             self._unsent.append(entry)
@@ -198,7 +201,7 @@ class Lane:
                 return
 
     def _settle(self, outcome: Frame | Lost) -> None:
-        """Take in what became of a batch, or of all of them if there is no connection any more."""
+        """Handle the outcome of a batch, or of all of them if the connection is lost for good."""
         if not isinstance(outcome, Frame):
             sent, self._sent = self._sent, {}
             for _, on_outcome in sent.values():
@@ -216,19 +219,19 @@ class Lane:
             self._send_more()
 
     def _comes_back(self, request: Publish, error: Error) -> bool:
-        """Whether a batch that was refused is sent once more, rather than have somebody told."""
+        """Returns whether a batch that was refused is sent again; if not, the refusal is its outcome."""
         if error.fatal or not request.producer:
             return False
         match error:
             case Error(code=ErrorCode.UNSUPPORTED, field="producer"):
-                self._is_numbered = self._lanes.is_numbered = False
+                self._is_numbered = self._sequencers.is_numbered = False
                 self._window = 1  # those behind it come back first, or it would be overtaken
                 return True
-            case Error(retryable=True) if self._lanes.tasks is not None:
+            case Error(retryable=True) if self._sequencers.tasks is not None:
                 if not self._is_waiting:
                     self._is_waiting = True
                     self._waits = self._waits or _waits(error.retry_after_ms / 1000)
-                    self._lanes.tasks.start_soon(self._send_later, next(self._waits))
+                    self._sequencers.tasks.start_soon(self._send_later, next(self._waits))
                 if self._window == WINDOW:
                     logger.info("%s: publishing waits: %s", self._topic, error.message)
                 self._window = 1
@@ -289,12 +292,12 @@ class Lane:
 
 
 def _new_producer() -> int:
-    """A producer id that nobody else has: one of 2**64 - 1, for 0 means none."""
+    """Returns a random producer id, one of 2**64 - 1; 0 means none."""
     return secrets.randbelow(2**64 - 1) + 1
 
 
 def _waits(retry_after: float) -> Iterator[float]:
-    """Seconds between tries: at first those the broker asks for, up to twice as many; then longer and longer."""
+    """Seconds between retries: at first what the broker asks for, up to twice as much, then exponentially longer."""
     first = 2 * retry_after or FIRST_WAIT
     return backoff(first, max(first, LONGEST_WAIT))
 
@@ -304,4 +307,4 @@ def _sequence(sent: _Sent) -> int:
 
 
 def _nothing() -> None:
-    """What there is to withdraw of a batch that was sent."""
+    """Withdraws a batch that was sent: it cannot be."""
