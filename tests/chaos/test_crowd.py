@@ -10,7 +10,7 @@ from served import GUARD, served
 
 pytestmark = pytest.mark.anyio
 
-FULL = 10_000  # connections, as many as a broker has by default where descriptors allow it
+FULL = 9_800  # connections: a broker has 10,000 by default, of which the last are for clients that have none yet
 
 
 async def counted(broker, connections):
@@ -20,7 +20,7 @@ async def counted(broker, connections):
             pass
 
 
-@pytest.mark.parametrize(("connections", "processes"), [(300, 1), pytest.param(FULL - 10, 3, marks=pytest.mark.soak)])
+@pytest.mark.parametrize(("connections", "processes"), [(300, 1), pytest.param(FULL, 3, marks=pytest.mark.soak)])
 async def test_a_full_house_is_served_and_may_come_back_at_once(connections, processes):
     """Nobody is lost, and a healthy pair beside them misses nothing."""
     some = [min(connections, LIMIT - 64 - 10) // processes] * processes

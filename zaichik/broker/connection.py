@@ -175,6 +175,10 @@ class Connection:
         self._manager.stop()
         self._greeting.cancel()
 
+    def restrict_to_operators(self) -> None:
+        """Let it do only what an operator needs to make room (CLO-5)."""
+        self._manager.is_restricted = True
+
     def refuse(self, refusal: Refused) -> None:
         """End the conversation for a reason that is no request's."""
         self._manager.refuse(refusal, 0, 0)

@@ -8,7 +8,7 @@ still there is cut off.
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from ipaddress import IPv6Address
+from ipaddress import IPv6Address, ip_address
 
 import anyio
 from anyio.abc import TaskGroup
@@ -16,6 +16,7 @@ from anyio.abc import TaskGroup
 from zaichik.broker.broker import Broker
 from zaichik.broker.clock import Clock
 from zaichik.broker.connection import Connection
+from zaichik.broker.quota import Quota
 from zaichik.broker.settings import BrokerSettings
 from zaichik.bugs import Bugs
 from zaichik.net.background import BackgroundTasks, every
@@ -51,7 +52,9 @@ class Server:
         scheduler = broker.scheduler
         self._turns = Repeating(scheduler.run, lambda: scheduler.is_waited_for, scheduler.rest)
         scheduler.on_waiting = self._turns.wake
-        self._connections: dict[Connection, None] = {}  # a set that keeps order, so that everything is repeatable
+        self._quota = Quota(broker.settings.max_connections)
+        self._operator: Connection | None = None  # looks after a broker that is full (CLO-5)
+        self._connections: dict[Connection, str | None] = {}  # with the client whose quota counts it
 
     @classmethod
     async def listening(
@@ -122,12 +125,19 @@ class Server:
             self.broker.ends["RESET"] += 1
             logger.info("%s disconnected: RESET before it was served", peer)
             return await stream.aclose()
-        connection = Connection(stream, self.broker, peer, _client_of(peer))
-        most = self.broker.settings.max_connections
-        if len(self._connections) < most:
+        connection = Connection(stream, self.broker, peer, client := _client_of(peer))
+        if self._quota.has_room(client):
+            self._quota.take(client)
+            self._connections[connection] = client
+        elif self._operator is None and _is_loopback(peer):
+            self._operator = connection
             self._connections[connection] = None
+            connection.restrict_to_operators()
         else:  # it is not counted, however long it takes to go: others would be turned away for its sake
-            problem = f"the broker has {most} connections, and that is as many as it may; try again later"
+            problem = (
+                f"the broker has {self._quota.used} connections; its limit (max_connections) is {self._quota.limit}, "
+                "of which no client may use up the rest. Try again later."
+            )
             connection.refuse(Refused(ErrorCode.TOO_MANY_CONNECTIONS, problem))
         if self._stopping.is_set():  # it was accepted at the last moment, and the others were told already
             connection.go_away()
@@ -136,13 +146,23 @@ class Server:
         except Exception:
             logger.exception("%s: a bug ended this connection", peer)
         finally:
-            self._connections.pop(connection, None)
+            if connection is self._operator:
+                self._operator = None
+            if counted := self._connections.pop(connection, None):
+                self._quota.take(counted, -1)
 
 
 def _client_of(peer: str) -> str:
     """Returns whose connection it is: an address, or the 64 bits of one that tell networks apart (IPv6)."""
     host = peer.rpartition(":")[0]
     return str(IPv6Address(host.partition("%")[0]).exploded)[:19] if ":" in host else host
+
+
+def _is_loopback(peer: str) -> bool:
+    try:
+        return ip_address(peer.rpartition(":")[0]).is_loopback
+    except ValueError:  # the system did not tell the address
+        return False
 
 
 async def serve(

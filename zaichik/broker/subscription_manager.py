@@ -61,6 +61,7 @@ from zaichik_protocol import (
 )
 
 MESSAGES_A_TURN = 16  # frames of messages; each costs some 10 µs to cut and encode
+OPERATORS_REQUESTS = (Hello, Describe, Disconnect, Delete, Close)
 MAX_CLIENT_NAME = 100  # letters of it that are kept, for the log and `describe`
 # How soon to try again: readers read on at any time, what is remembered is forgotten by a sweep, once a second.
 RETRY_AFTER_MS = {ErrorCode.TOPIC_FULL: 50, ErrorCode.NO_MEMORY: 1000}
@@ -110,6 +111,7 @@ class SubscriptionManager:
         client: the name the client gave in its Hello, "" before.
         greeted: whether the Hello was accepted.
         heartbeat: whether the client promised one (TIM-3).
+        is_restricted: whether only an operator's requests are carried out (CLO-5).
         hears: whether requests are still carried out.
         closing: the conversation ends; once `is_finished`, the connection is done.
         reason: why it ends, for the log.
@@ -127,6 +129,7 @@ class SubscriptionManager:
         self.client = ""
         self.greeted = False
         self.heartbeat = False
+        self.is_restricted = False
         self.hears = True
         self.closing = False
         self.reason = "CLOSED"
@@ -176,6 +179,11 @@ class SubscriptionManager:
             self.end(f"{code.name}: {refusal.message}")
 
     def _carry_out(self, request: Frame, now_us: int) -> Frame:
+        if self.is_restricted and not isinstance(request, OPERATORS_REQUESTS):
+            problem = (
+                "the broker is full: this connection is for Describe, Disconnect and Delete only. Try again later."
+            )
+            raise Refused(ErrorCode.TOO_MANY_CONNECTIONS, problem)
         match request:
             case Hello():
                 return self._hello(request)

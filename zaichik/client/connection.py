@@ -7,9 +7,8 @@ anew. All other requests are held until the topics are known. So a program waits
 messages, and does not notice more.
 
 Requests that are sent again must be idempotent, for they may have arrived the first time. Most of them are: to create
-a topic that exists, to commit what is committed, to
-delete one that is gone. Publishing becomes so by sequence numbers (see `sequencer`). A publish
-without one is not sent again; its outcome is that the connection was lost.
+a topic that exists, to delete one that is gone, to commit what is committed. Publishing becomes so by sequence numbers
+(see `sequencer`). A publish without one is not sent again; its outcome is that the connection was lost.
 """
 
 import logging
