@@ -18,7 +18,8 @@ ROOT = Path(__file__).parent.parent
 PROTOCOL = ROOT / "protocol" / "zaichik_protocol"
 BROKER = ROOT / "zaichik" / "broker"
 SYNC_CORE = ["ring", "compaction", "topic_controller", "topic_registry", "subscription", "subscription_manager",
-             "broker", "describe", "settings", "clock", "producers", "session", "budget", "journal"]  # fmt: skip
+             "broker", "describe", "settings", "clock", "producers", "session", "budget", "journal",
+             "scheduler"]  # fmt: skip
 
 
 def files(folder: Path) -> list[Path]:

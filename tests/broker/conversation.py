@@ -11,8 +11,8 @@ def batch(*messages):
     return Batch.of([message if isinstance(message, tuple) else (b"", message) for message in messages])
 
 
-def broker_with(**settings):
-    return Broker(BrokerSettings(**settings), ManualClock(1_000))
+def broker_with(scheduler=None, **settings):
+    return Broker(BrokerSettings(**settings), ManualClock(1_000), scheduler)
 
 
 def frames_of(pieces):

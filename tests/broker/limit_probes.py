@@ -6,13 +6,10 @@ for what really waits.
 
 import anyio
 from conversation import Conversation, batch, broker_with, frames_of
-from peer import Peer
+from peer import Peer, connected_to, settled
 from trio.testing import MockClock
 
-from zaichik.broker.broker import Broker
-from zaichik.broker.connection import Connection
 from zaichik.broker.server import Server
-from zaichik.broker.settings import BrokerSettings
 from zaichik_protocol import (
     HEARTBEAT,
     CreateTopic,
@@ -34,6 +31,7 @@ from zaichik_protocol import (
 FITS = "it fits"
 GONE = "it is gone"
 WAITS = "it waits"
+MOMENT = 1e-7  # seconds: less than any step between two amounts
 
 
 def outcome(frame):
@@ -129,36 +127,50 @@ def the_first_of_so_many_batches_again(_, __, count):
 # -- bytes of a connection -------------------------------------------------------------------------------------
 
 
-def quiet_connection(**settings):
-    """A connection that nobody runs, and its manager: what comes is applied, what is said stays there."""
-    broker = broker_with(**settings)
-    connection = Connection(None, broker, "somebody")
-    (manager,) = broker.managers.values()
-    return connection, manager, broker.clock
+def simulated(story, **others):
+    """A probe: a story told to a broker, on a clock that jumps to the next event whenever everybody waits."""
+
+    def probe(name, limit, amount):
+        async def tell():
+            settings = {} if name.isupper() else {name: limit}  # what is upper case is a constant of the protocol
+            return await story(broker_with(**settings, **others), amount)
+
+        return anyio.run(tell, backend="trio", backend_options={"clock": MockClock(autojump_threshold=0)})
+
+    return probe
 
 
-def answers(manager):
-    return frames_of(manager.next_output(0))
+async def length_field(broker, amount):
+    peer = Peer()
+    async with connected_to(broker, peer):
+        peer.send_bytes(amount.to_bytes(4, "little"))
+        await settled()
+    return outcome(frames_of([bytes(peer.stream.sent)])[-1])
 
 
-def length_field(name, limit, amount, *, greeted=True):
-    connection, manager, _ = quiet_connection(**({name: limit} if greeted else {}))
-    if greeted:
-        connection._take(encode(Hello(1)))
-    connection._take(amount.to_bytes(4, "little"))
-    last = answers(manager)[-1:]
-    return outcome(last[0]) if last else FITS
+async def length_field_of_a_hello(broker, amount):
+    peer = Peer(greeting=False)
+    async with connected_to(broker, peer):
+        peer.send_bytes(amount.to_bytes(4, "little"))
+        await settled()
+    said = frames_of([bytes(peer.stream.sent)])
+    return outcome(said[-1]) if said else FITS
 
 
-def replies_before_the_next_request(name, limit, amount):
-    connection, manager, _ = quiet_connection(**{name: limit})
-    connection._take(encode(Hello(1)))
-    manager.next_output(0)
-    empty = len(encode(Error(0, 65, 0, "", 0, "")))
-    manager.refuse(Refused(ErrorCode.UNSUPPORTED, "m" * (amount - empty)), 0, 0)
-    assert manager.reply_bytes == amount
-    is_all = connection._take(encode(CreateTopic(0, "t")))
-    return FITS if is_all and len(connection._broker.registry) else WAITS
+async def replies_before_the_next_request(broker, amount):
+    """LAG-3: the socket is full, one reply waits, and then comes a request."""
+    peer = Peer()
+    async with connected_to(broker, peer) as (connection,):
+        await settled()
+        peer.stream.room = 0
+        peer.send(Ping(2))
+        await settled()
+        empty = len(encode(Error(0, 65, 0, "", 0, "")))
+        connection._manager.refuse(Refused(ErrorCode.UNSUPPORTED, "m" * (amount - empty)), 0, 0)
+        assert connection._manager.reply_bytes == amount
+        peer.send(CreateTopic(0, "t"))
+        await settled()
+        return FITS if len(broker.registry) else WAITS
 
 
 def bytes_before_the_next_message(name, limit, amount):
@@ -172,40 +184,47 @@ def bytes_before_the_next_message(name, limit, amount):
 # -- time on the broker's clock --------------------------------------------------------------------------------
 
 
-def seconds_until(begin, name, limit, amount, **settings):
-    """Look once a second, and twice at the end: only who is overdue at two looks is cut off."""
-    connection, manager, clock = quiet_connection(**{name: limit}, **settings)
-    start = clock.now_us()
-    begin(connection)
-    manager.next_output(0)
+async def checked(broker, connection, amount):
+    """Check once a second, and twice at the end: only a peer that is overdue at two checks is disconnected."""
+    start = broker.clock.now_us()
     end = start + round(amount * 1_000_000)
     for moment in (*range(start, end, 1_000_000), end, end):
-        connection.look(moment)
-    said = answers(manager)
-    return outcome(said[-1]) if said else FITS
+        connection.check_deadlines(moment)
+    await settled()
 
 
-def no_hello(connection):
-    connection._take(b"")
+def seconds_after(sent, **settings):
+    """A probe: these bytes come, and so many seconds later it is checked what the peer is told."""
+
+    async def story(broker, amount):
+        peer = Peer(greeting=False)
+        async with connected_to(broker, peer) as (connection,):
+            peer.send_bytes(sent)
+            await settled()
+            await checked(broker, connection, amount)
+        last = frames_of([bytes(peer.stream.sent)])[-1]
+        return outcome(last)
+
+    return simulated(story, **settings)
 
 
-def half_a_frame(connection):
-    connection._take(encode(Hello(1)))
-    connection._take(encode(Ping(2))[:-1])
-
-
-def silence(connection):
-    connection._take(encode(Hello(1, features=HEARTBEAT)))
+HALF_A_FRAME = encode(Hello(1)) + encode(Ping(2))[:-1]
+SILENCE = encode(Hello(1, features=HEARTBEAT))
 
 
 def a_frame_at_that_rate(name, limit, amount):
     """Two seconds are allowed for anything; then a frame of 3 000 bytes comes at `amount` bytes a second."""
+    begun = encode(Hello(1)) + (3_000 - 4).to_bytes(4, "little")
+    return seconds_after(begun, frame_timeout=2.0)(name, limit, 2 + 3_000 / amount)
 
-    def begin(connection):
-        connection._take(encode(Hello(1)))
-        connection._take((3_000 - 4).to_bytes(4, "little"))
 
-    return seconds_until(begin, name, limit, 2 + 3_000 / amount, frame_timeout=2.0)
+async def nothing_is_read(broker, amount):
+    """LAG-3: nothing of the Welcome is taken."""
+    peer = Peer(room=0)
+    async with connected_to(broker, peer) as (connection,):
+        await settled()
+        await checked(broker, connection, amount)
+    return GONE if peer.stream.is_reset else FITS
 
 
 def read_after(name, limit, amount):
@@ -315,18 +334,6 @@ class MemoryListener:
         pass
 
 
-def simulated(story):
-    """A probe: a story told to a server whose clock jumps to the next event whenever everybody waits."""
-
-    def probe(name, limit, amount):
-        async def tell():
-            return await story(Broker(BrokerSettings(**{name: limit})), amount)
-
-        return anyio.run(tell, backend="trio", backend_options={"clock": MockClock(autojump_threshold=0)})
-
-    return probe
-
-
 async def connections(broker, count):
     peers = [Peer() for _ in range(count)]
     server = Server(broker, MemoryListener(peers))
@@ -339,17 +346,19 @@ async def connections(broker, count):
     return outcome(first[-1])
 
 
-async def peer_that_reads_after(broker, seconds):
-    """LAG-3: nothing of the Welcome is taken for so long."""
-    peer = Peer(room=0)
+async def hello_after(broker, seconds):
+    """TIM-1: the last byte of a Hello comes then, or a moment later, because at the same time could be before."""
+    peer = Peer(greeting=False)
     server = Server(broker, MemoryListener([peer]))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(server.run)
-        await anyio.sleep(seconds)
-        peer.read_on()
-        peer.send_bytes(b"")
+        peer.send_bytes(encode(Hello(1))[:-1])
+        await anyio.sleep(seconds + MOMENT)
+        peer.send_bytes(encode(Hello(1))[-1:])
+        first = await peer.receive()
         server.stop()
-    return FITS if broker.ends == {"CLOSED": 1} else GONE
+        peer.end()
+    return outcome(first)
 
 
 async def peer_that_reads_after_the_stop(broker, seconds):
@@ -362,6 +371,6 @@ async def peer_that_reads_after_the_stop(broker, seconds):
         server.stop()
         await anyio.sleep(seconds)
         peer.read_on()
+        said = await peer.rest()
         peer.end()
-    said = frames_of([bytes(peer.stream.sent)])
     return FITS if [type(frame) for frame in said] == [Welcome, GoAway] else GONE

@@ -1,10 +1,14 @@
 """The other end of a connection: a stream in memory whose reader may be slow, and a client on it."""
 
 from collections import deque
+from contextlib import asynccontextmanager
 
 import anyio
 from anyio.abc import ByteStream
 
+from zaichik.broker.connection import Connection
+from zaichik.net.background import BackgroundTasks
+from zaichik.net.repeating import Repeating
 from zaichik.net.socket_stream import without_first
 from zaichik_protocol import FrameDecoder, Hello, NeedData, encode
 
@@ -63,6 +67,9 @@ class MemoryStream(ByteStream):
         while callback():
             await self.wait_readable()
 
+    async def receive_each(self, take):
+        await self.each_readable(lambda: take(data) if (data := self.receive_nowait()) else True)
+
     def reset(self):
         self.is_reset = True
 
@@ -100,6 +107,31 @@ class MemoryStream(ByteStream):
         self.is_closed = True
         self.change()
         await anyio.lowlevel.checkpoint()
+
+
+@asynccontextmanager
+async def connected_to(broker, *peers):
+    """The broker serves these peers, each of a client of its own, as a server would; what comes out is the connections.
+
+    Those that still run at the end of the block are cancelled.
+    """
+    connections = [Connection(peer.stream, broker, f"peer {at}", f"client {at}") for at, peer in enumerate(peers)]
+    scheduler = broker.scheduler
+    turns = Repeating(scheduler.run, lambda: scheduler.is_waited_for, scheduler.rest)
+    scheduler.on_waiting = turns.wake
+    with anyio.fail_after(GUARD):
+        async with BackgroundTasks() as tasks:
+            tasks.group.start_soon(turns.run)
+            for connection in connections:
+                tasks.group.start_soon(connection.run)
+            yield connections
+
+
+async def settled():
+    """Wait until nothing is going on. A turn that waits for the event loop is no task, and takes two rounds of it."""
+    for _ in range(8):
+        await anyio.lowlevel.checkpoint()
+    await anyio.wait_all_tasks_blocked()
 
 
 class Peer:

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from zaichik.broker.clock import ManualClock, SystemClock
+from zaichik.broker.clock import ManualClock, SystemClock, stopwatch_us
 
 
 def test_system_clock_tells_microseconds_since_1970():
@@ -59,3 +59,10 @@ def test_manual_clock_does_not_go_back():
     with pytest.raises(ValueError, match="cannot go back"):
         clock.advance(-1)
     assert clock.now_us() == 10
+
+
+def test_the_stopwatch_goes_on_in_microseconds():
+    before_us, before_ns = stopwatch_us(), time.perf_counter_ns()
+    while time.perf_counter_ns() - before_ns < 1_000_000:
+        pass
+    assert 1_000 <= stopwatch_us() - before_us < 60_000_000

@@ -1,25 +1,25 @@
-"""One client's socket: what is read, what is written, and how it ends. The sockets are in memory."""
+"""One peer's socket: what is read, what is written, and how it ends. The sockets are in memory."""
 
 import logging
 from contextlib import asynccontextmanager
+from itertools import count
 
 import anyio
 import pytest
-from conversation import batch, broker_with
+from conversation import batch, broker_with, frames_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from peer import GUARD, Peer
+from peer import Peer, connected_to, settled
 
 from zaichik.broker import connection as connection_module
-from zaichik.broker.connection import FRAMES_AT_ONCE, TURN_US, Connection
+from zaichik.broker.connection import REQUESTS_A_TURN, TURN_US, Connection
 from zaichik.broker.foreign import HTTP_ANSWER
-from zaichik.broker.subscription_manager import SubscriptionManager
-from zaichik.net.background import BackgroundTasks
+from zaichik.broker.scheduler import SLICE_US, Scheduler
+from zaichik.broker.subscription_manager import MESSAGES_A_TURN, SubscriptionManager
 from zaichik_protocol import (
     HEARTBEAT,
     Close,
     Closed,
-    Commit,
     CreateTopic,
     Disconnect,
     Disconnected,
@@ -34,6 +34,7 @@ from zaichik_protocol import (
     Published,
     Subscribe,
     Subscribed,
+    TopicCreated,
     Welcome,
     encode,
 )
@@ -45,12 +46,8 @@ pytestmark = pytest.mark.anyio
 async def connected(*peers, **settings):
     """A broker serving these peers; what comes out is the broker and the connections."""
     broker = broker_with(**settings)
-    connections = [Connection(peer.stream, broker, f"peer {number}") for number, peer in enumerate(peers)]
-    with anyio.fail_after(GUARD):
-        async with BackgroundTasks() as tasks:
-            for connection in connections:
-                tasks.group.start_soon(connection.run)
-            yield broker, connections
+    async with connected_to(broker, *peers) as connections:
+        yield broker, connections
 
 
 def assert_nothing_is_left(broker):
@@ -78,7 +75,7 @@ async def test_a_conversation(caplog):
         assert not peer.stream.is_closed
         peer.end()
         await peer.stream.until(lambda: peer.stream.is_closed)
-        await anyio.wait_all_tasks_blocked()
+        await settled()
         assert_nothing_is_left(broker)
     assert reasons(caplog) == ["CLOSED"]
 
@@ -101,27 +98,27 @@ async def test_the_end_of_the_stream_is_a_close_without_a_reply():
         peer.end()
         assert [type(frame) for frame in await peer.rest()] == [Welcome, Published, Pong]
         await peer.stream.until(lambda: peer.stream.is_closed)
-        await anyio.wait_all_tasks_blocked()
+        await settled()
         assert_nothing_is_left(broker)
 
 
 @pytest.mark.parametrize("room", [2**60, 0])
 async def test_what_a_peer_sent_before_it_went_is_carried_out(room):
-    """CLO-1, though its socket takes no answers any more: found by a short cut, or by the writer, in mid-send."""
+    """CLO-1, though its socket takes no answers any more: found in its turn, or while it waits for room."""
     peer = Peer(room)
     async with connected(peer, max_replies=100) as (broker, _):
-        await anyio.wait_all_tasks_blocked()
+        await settled()
         if room:
             peer.stream.send_failure = anyio.BrokenResourceError()
         for number in range(1000):
             peer.send(Publish(2 + number, "t", batch(b"")))
         peer.end()
-        await anyio.wait_all_tasks_blocked()  # without room, the reader waits until replies have been sent
+        await settled()  # without room, requests wait until replies have been sent
         peer.stream.send_failure = anyio.BrokenResourceError()
         peer.stream.change()
         await peer.stream.until(lambda: peer.stream.is_closed)
         assert broker.registry.get_or_create("t", 0).ring.next_offset == 1000
-        await anyio.wait_all_tasks_blocked()
+        await settled()
         assert_nothing_is_left(broker)
 
 
@@ -133,7 +130,7 @@ async def test_after_a_close_the_peer_is_read_and_not_heard():
         assert [type(frame) for frame in await peer.rest()] == [Welcome, Closed]
         peer.send(Ping(3))
         peer.send_bytes(b"\xff" * 100)
-        await anyio.wait_all_tasks_blocked()
+        await settled()
         assert not peer.stream.incoming
         assert not peer.stream.sent
 
@@ -144,7 +141,7 @@ async def test_a_peer_that_never_ends_its_side_is_left(monkeypatch):
     async with connected(peer) as (broker, _):
         peer.send(Close(2))
         await peer.stream.until(lambda: peer.stream.is_closed)
-        await anyio.wait_all_tasks_blocked()
+        await settled()
         assert_nothing_is_left(broker)
 
 
@@ -235,142 +232,217 @@ async def test_a_bug_in_a_request_ends_that_connection_and_no_other(monkeypatch,
         assert await other.receive() == Pong(5, 5)
         victim.end()
         await victim.stream.until(lambda: victim.stream.is_closed)
-        await anyio.wait_all_tasks_blocked()
+        await settled()
         assert len(broker.managers) == 1
     assert [record.exc_info[0] for record in caplog.records if record.exc_info] == [ZeroDivisionError]
 
 
+# -- turns -----------------------------------------------------------------------------------------------------
+
+
+class Turns(list):
+    """What each turn of any connection has done: how many requests it applied, how many frames it said.
+
+    Attributes:
+        takes: seconds of the broker's clock that each request takes.
+        applied: the connections' numbers, for each request.
+    """
+
+    takes = 0.0
+
+    def __init__(self, monkeypatch):
+        super().__init__()
+        self.applied = []
+        self._around(monkeypatch, Connection, "_turn", self._turn)
+        self._around(monkeypatch, SubscriptionManager, "apply", self._apply)
+        self._around(monkeypatch, SubscriptionManager, "next_output", self._next_output)
+
+    def _around(self, monkeypatch, cls, name, wrapped):
+        real = getattr(cls, name)
+        monkeypatch.setattr(cls, name, lambda *arguments: wrapped(real, *arguments))
+
+    def _turn(self, real, connection):
+        self.append([0, 0])
+        return real(connection)
+
+    def _apply(self, real, manager, request, now_us):
+        self.applied.append(manager.number)
+        if self:
+            self[-1][0] += 1
+        manager._broker.clock.advance(self.takes)
+        real(manager, request, now_us)
+
+    def _next_output(self, real, manager, now_us):
+        pieces = real(manager, now_us)
+        self[-1][1] += len(frames_of(pieces))
+        return pieces
+
+
 @pytest.fixture
 def turns(monkeypatch):
-    """In which order connections have frames applied, once it is begun, and for how long they rest.
-
-    Each frame takes `turns.takes` of the broker's time, and each rest, of `turns.rests`, what it is to take.
-    """
-    real = SubscriptionManager.apply
-
-    class Turns(list):
-        takes = 0.0
-
-        def begin(self, broker):
-            self.rests = []
-
-            def apply(manager, request, now_us):
-                self.append(manager.number)
-                broker.clock.advance(self.takes)
-                real(manager, request, now_us)
-
-            async def sleep(seconds):
-                self.rests.append(seconds)
-                broker.clock.advance(seconds)
-                await anyio.lowlevel.checkpoint()
-
-            monkeypatch.setattr(SubscriptionManager, "apply", apply)
-            monkeypatch.setattr(anyio, "sleep", sleep)
-
-    return Turns()
+    return Turns(monkeypatch)
 
 
-@pytest.mark.parametrize(("takes", "frames"), [(0.0, FRAMES_AT_ONCE), (TURN_US / 1e6, 2)])
-async def test_a_client_that_has_sent_much_at_once_lets_others_have_their_turn(turns, takes, frames):
-    """LAG-5: by frames or by time."""
+def costly(turn_us):
+    """A scheduler by whose time each turn takes so long: the time goes on whenever it is read."""
+    times = count(step=turn_us)
+    return Scheduler(lambda: next(times))
+
+
+@pytest.mark.parametrize(("takes", "requests"), [(0.0, REQUESTS_A_TURN), (TURN_US / 1e6, 2)])
+async def test_a_client_that_has_sent_much_at_once_lets_others_have_their_turn(turns, takes, requests):
+    """LAG-5: a turn is so many requests or so much time. The event loop looks at the others after two at the latest."""
     busy, other = Peer(), Peer()
-    turns.takes = takes
-    async with connected(busy, other) as (broker, _):
+    async with connected(busy, other, scheduler=costly(SLICE_US)):
         for peer in (busy, other):
             assert isinstance(await peer.receive(), Welcome)
-        await anyio.wait_all_tasks_blocked()
-        turns.begin(broker)
-        busy.send(*[Publish(0, "t", batch(b""))] * (3 * FRAMES_AT_ONCE), Ping(2))
+        await settled()
+        turns.clear()
+        turns.applied.clear()
+        turns.takes = takes
+        busy.send(*[Publish(0, "t", batch(b""))] * (9 * REQUESTS_A_TURN), Ping(2))
         other.send(Ping(3))
         assert await busy.receive() == Pong(2, 0)
         assert await other.receive() == Pong(3, 0)
         busy.end()
         other.end()
-    (turn,) = (index for index, number in enumerate(turns) if turns.count(number) == 1)
-    assert turn <= frames
+    assert max(applied for applied, _ in turns) == requests
+    (alone,) = (at for at, number in enumerate(turns.applied) if turns.applied.count(number) == 1)
+    assert alone <= 2 * requests
 
 
-FRAMES, TAKES = 300, 0.004  # of one test, and seconds each of them takes
-MOVING, PING = Publish(0, "t", batch(b"")), Ping(0)
-REFUSED, SETTLES_NOTHING = Commit(0, 77, 1), Commit(0, 2, 0)
-AGAIN = Publish(0, "t", batch(b""), producer=5)
-AT_ONCE = 0.5  # seconds of the broker's time
+async def test_a_turn_of_deliveries_is_bounded(turns):
+    """LAG-5: batches of one small message are as dear as large ones. Nothing is lost between two turns."""
+    reader, writer = Peer(), Peer()
+    total = 10 * MESSAGES_A_TURN + 1
+    async with connected(reader, writer):
+        writer.send(CreateTopic(2, "t", ((1, 10_000),)), *[Publish(0, "t", batch(b""))] * total)
+        assert [type(await writer.receive()) for _ in range(2)] == [Welcome, TopicCreated]
+        reader.send(Subscribe(2, "t", credit=10 * total))
+        assert [type(await reader.receive()) for _ in range(2)] == [Welcome, Subscribed]
+        assert [(await reader.receive()).base for _ in range(total)] == list(range(total))
+    assert max(said for _, said in turns) <= 1 + MESSAGES_A_TURN  # with the reply to Subscribe
 
 
-@pytest.mark.parametrize(
-    ("frames", "idle"),
-    [
-        ([PING], FRAMES),
-        ([REFUSED], FRAMES),
-        ([SETTLES_NOTHING], FRAMES),
-        ([AGAIN], FRAMES - 1),
-        ([PING, MOVING], FRAMES / 2),
-        ([MOVING], 0),
-    ],
-    ids=["pings", "refused", "settles nothing", "answered before", "half of it moves", "all of it moves"],
-)
-async def test_frames_that_move_no_message_have_a_twentieth_of_the_time(turns, frames, idle):
-    """LAG-5: beyond half a second at once. Rests take time here, and everything else that is no frame takes none."""
-    peer = Peer()
-    turns.takes = TAKES
-    async with connected(peer) as (broker, _):
-        broker.clock.advance(20 * AT_ONCE)  # so much is saved up
-        peer.send(Subscribe(2, "u", credit=1), Ping(3))
-        await anyio.wait_all_tasks_blocked()
-        turns.begin(broker)
-        begin_us = broker.clock.now_us()
-        for _ in range(FRAMES // len(frames)):
-            peer.send(*frames)
-        peer.send(Ping(4))
-        while await peer.receive() != Pong(4, 0):
-            pass
-        took = (broker.clock.now_us() - begin_us) / 1e6
-        peer.end()
-    assert took == pytest.approx(max(FRAMES * TAKES, 20 * (idle * TAKES - AT_ONCE)), rel=0.05)
+async def test_a_reader_of_much_lets_others_have_their_turn(turns):
+    """LAG-5: also one that asks for nothing while it reads."""
+    reader, other = Peer(), Peer()
+    async with connected(reader, other, scheduler=costly(SLICE_US)) as (broker, _):
+        broker.registry.create("t", ((1, 10_000),), broker.clock.now_us())
+        for _ in range(20 * MESSAGES_A_TURN):
+            broker.registry.get_or_create("t", 0).publish(batch(b""), broker.clock.now_us())
+        for peer in (reader, other):
+            assert isinstance(await peer.receive(), Welcome)
+        await settled()
+        turns.clear()
+        reader.send(Subscribe(2, "t", credit=10**6))
+        other.send(Ping(2))
+        assert await other.receive() == Pong(2, 0)
+        await settled()
+    (alone,) = (at for at, (applied, said) in enumerate(turns) if applied and said == 1)
+    assert alone <= 2
 
 
-async def test_who_reads_answers_slowly_rests_like_others(turns):
-    """LAG-5: though he is waited for already, because answers have piled up."""
-    peer = Peer(room=0)
-    async with connected(peer, max_replies=1) as (broker, _):
-        await anyio.wait_all_tasks_blocked()
-        turns.begin(broker)
-        turns.takes = 1.0
-        peer.send(*[Ping(2)] * 5)
-        for peer.stream.room in [10] * 25:  # less than an answer, so that the writer always has a part of one left
-            peer.stream.change()
-            await anyio.wait_all_tasks_blocked()
-        peer.end()
-    assert len(turns) == 5
-    assert len([seconds for seconds in turns.rests if seconds]) == 5
+async def test_what_a_turn_brings_about_for_others_is_theirs(turns):
+    """A publish wakes its readers; each is sent the message in a turn of its own."""
+    readers, writer = [Peer() for _ in range(5)], Peer()
+    async with connected(*readers, writer):
+        for reader in readers:
+            reader.send(Subscribe(2, "t", credit=9))
+            assert [type(await reader.receive()) for _ in range(2)] == [Welcome, Subscribed]
+        await settled()
+        turns.clear()
+        writer.send(Publish(2, "t", batch(b"")))
+        for reader in readers:
+            assert (await reader.receive()).base == 0
+    assert sorted(turns)[-5:] == [[0, 1]] * 4 + [[1, 1]]
 
 
-async def test_nobody_rests_for_time_in_which_the_broker_stood_still(turns):
-    """LAG-5: not for longer than half a second, and once."""
-    peer = Peer()
-    async with connected(peer) as (broker, _):
-        await anyio.wait_all_tasks_blocked()
-        turns.begin(broker)
-        for turns.takes in (60, 0.000_01):
-            peer.send(Ping(2))
-            await anyio.wait_all_tasks_blocked()
-        peer.end()
-    assert turns.rests == [pytest.approx(0.5), pytest.approx(20 * 0.000_01, rel=0.1)]
+# -- ends ------------------------------------------------------------------------------------------------------
+
+
+def stop(broker, connections, seconds=1.0):
+    """What a server does when it is told to stop."""
+    with broker.scheduler.between_turns():
+        for connection in connections:
+            connection.finish_requests(broker.clock.now_us() + round(seconds * 1e6))
+        for connection in connections:
+            connection.go_away()
 
 
 async def test_a_stop_does_not_wait_for_all_that_was_read(turns):
     """CLO-2: what takes too long is not answered."""
     peer = Peer(room=0)
-    async with connected(peer, max_replies=30) as (broker, (connection,)):
+    async with connected(peer, max_replies=30) as (broker, connections):
         peer.send(*[Ping(2)] * 50)
-        await anyio.wait_all_tasks_blocked()
-        turns.begin(broker)
+        await settled()
+        turns.applied.clear()
         turns.takes = 0.1
-        connection.go_away(broker.clock.now_us() + 1_000_000)
+        stop(broker, connections)
         peer.read_on()
         frames = await peer.rest()
-    assert len(turns) == 10
+    assert len(turns.applied) == 10
     assert isinstance(frames[-1], GoAway)
+
+
+async def test_what_is_acknowledged_while_the_broker_stops_is_delivered(monkeypatch):
+    """CLO-2: to all that read and have credit for it, in whatever order they have connected. Then comes the GoAway."""
+    writer, readers = Peer(room=1), [Peer(), Peer()]
+    async with connected(readers[0], writer, readers[1], max_replies=100) as (broker, connections):
+        for reader in readers:
+            reader.send(Subscribe(2, "t", credit=1000))
+            assert [type(await reader.receive()) for _ in range(2)] == [Welcome, Subscribed]
+        writer.send(*[Publish(2 + number, "t", batch(b"")) for number in range(100)])
+        await settled()  # most of them wait until replies are read
+        assert broker.registry.get_or_create("t", 0).ring.next_offset < 20
+        stop(broker, connections)
+        writer.read_on()
+        assert [type(frame) for frame in await writer.rest()] == [Welcome, *[Published] * 100, GoAway]
+        for reader in readers:
+            *messages, last = await reader.rest()
+            assert [frame.base for frame in messages] == list(range(100))
+            assert isinstance(last, GoAway)
+
+
+async def test_more_than_a_turn_of_messages_is_delivered_before_the_goodbye():
+    """CLO-2."""
+    reader, total = Peer(room=1), 5 * MESSAGES_A_TURN
+    async with connected(reader) as (broker, connections):
+        reader.send(Subscribe(2, "t", credit=1000), *[Publish(0, "t", batch(b""))] * total)
+        await settled()
+        stop(broker, connections)
+        reader.read_on()
+        welcome, subscribed, *messages, last = await reader.rest()
+        assert (type(welcome), type(subscribed), type(last)) == (Welcome, Subscribed, GoAway)
+        assert [frame.base for frame in messages] == list(range(total))
+
+
+async def test_no_turn_begins_in_the_middle_of_a_request(monkeypatch):
+    """Also when the broker is stopped: what a request brings about for others comes after it."""
+    requests, turns = [], []
+
+    def apply(manager, request, now_us):
+        requests.append(request)
+        real_apply(manager, request, now_us)
+        requests.pop()
+
+    def turn(connection):
+        turns.append(len(requests))
+        return real_turn(connection)
+
+    real_apply, real_turn = SubscriptionManager.apply, Connection._turn
+    monkeypatch.setattr(Connection, "_turn", turn)
+    writer, reader = Peer(room=1), Peer()
+    async with connected(writer, reader, max_replies=100) as (broker, connections):
+        reader.send(Subscribe(2, "t", credit=1000))
+        assert [type(await reader.receive()) for _ in range(2)] == [Welcome, Subscribed]
+        await settled()  # the writer is greeted, too
+        monkeypatch.setattr(SubscriptionManager, "apply", apply)
+        writer.send(*[Publish(2 + number, "t", batch(b"")) for number in range(100)])
+        await settled()
+        stop(broker, connections)
+        assert [(await reader.receive()).base for _ in range(100)] == list(range(100))
+    assert set(turns) == {0}
 
 
 async def test_a_peer_that_resets_leaves_nothing(caplog):
@@ -384,53 +456,107 @@ async def test_a_peer_that_resets_leaves_nothing(caplog):
         assert [type(await other.receive()) for _ in range(2)] == [Welcome, Subscribed]
         peer.reset()
         await peer.stream.until(lambda: peer.stream.is_closed)
-        await anyio.wait_all_tasks_blocked()
+        await settled()
         assert len(broker.managers) == 1
         other.send(Publish(3, "t", batch(b"")))
         assert (await other.receive()).subscribers == 1
     assert "GONE: BrokenResourceError" in reasons(caplog)
 
 
+async def test_a_reset_after_the_last_word_does_not_change_the_reason(caplog):
+    """P7: everything was said and read; that the peer does not end its side in order is nobody's loss."""
+    caplog.set_level(logging.INFO)
+    peer = Peer()
+    async with connected(peer):
+        peer.send(Close(2))
+        assert [type(frame) for frame in await peer.rest()] == [Welcome, Closed]
+        await settled()
+        peer.reset()
+        await peer.stream.until(lambda: peer.stream.is_closed)
+        await settled()
+    assert reasons(caplog) == ["CLOSED"]
+
+
 async def test_a_send_that_fails_ends_the_connection():
     """CLO-3: also while messages are on their way."""
     peer = Peer(room=1)
-    async with connected(peer, write_timeout=GUARD) as (broker, _):
+    async with connected(peer, write_timeout=10) as (broker, _):
         peer.send(Subscribe(2, "t", credit=1000), *[Publish(0, "t", batch(b"p" * 1000))] * 100)
-        await anyio.wait_all_tasks_blocked()
+        await settled()
         assert len(broker.managers) == 1
         peer.reset()
         await peer.stream.until(lambda: peer.stream.is_closed)
-        await anyio.wait_all_tasks_blocked()
+        await settled()
         assert_nothing_is_left(broker)
 
 
 # -- peers that do not read ------------------------------------------------------------------------------------
 
 
-async def test_a_peer_that_reads_nothing_is_cut_off(caplog):
+async def checked(broker, connections, seconds):
+    """So much time passes; the connections are checked once a second, as by a server."""
+    for _ in range(seconds):
+        broker.clock.advance(1)
+        for connection in connections:
+            connection.check_deadlines(broker.clock.now_us())
+        await settled()
+
+
+async def test_a_peer_that_reads_nothing_is_reset(caplog):
     """LAG-3, P7: nothing moved for the write timeout, and the log has the reason."""
     caplog.set_level(logging.INFO)
     peer, other = Peer(room=0), Peer()
-    async with connected(peer, other, write_timeout=0.02) as (broker, _):
+    async with connected(peer, other, write_timeout=3) as (broker, connections):
         peer.send(Ping(2))
-        await peer.stream.until(lambda: peer.stream.is_closed)
-        await anyio.wait_all_tasks_blocked()
+        await settled()
+        await checked(broker, connections, 3)
+        assert not peer.stream.is_closed
+        await checked(broker, connections, 1)
+        assert peer.stream.is_closed
+        assert peer.stream.is_reset
         assert len(broker.managers) == 1
         other.send(Ping(3))
         assert isinstance(await other.receive(), Welcome)
         assert await other.receive() == Pong(3, 0)
-    assert reasons(caplog)[0] == "SLOW_CONSUMER: it read nothing for 0.02 s"
+        assert not other.stream.is_reset
+    assert reasons(caplog)[0] == "SLOW_CONSUMER: it read nothing for 3 s"
+
+
+async def test_a_peer_that_reads_a_little_now_and_then_stays():
+    """LAG-3: however little, and however much is left."""
+    peer = Peer(room=0)
+    async with connected(peer, write_timeout=3) as (broker, connections):
+        peer.send(*[Ping(2)] * 100)
+        await settled()
+        for _ in range(20):
+            await checked(broker, connections, 3)
+            peer.stream.room = 1
+            peer.stream.change()
+            await settled()
+        assert not peer.stream.is_closed
+
+
+async def test_a_peer_that_reads_nothing_does_not_hold_up_the_end_of_its_conversation():
+    """LAG-3, CLO-1: also when the last word is said."""
+    peer = Peer(room=1)
+    async with connected(peer, write_timeout=3) as (broker, connections):
+        peer.send(Close(2))
+        await settled()
+        await checked(broker, connections, 5)
+        assert peer.stream.is_reset
+        assert peer.stream.is_closed
+        assert_nothing_is_left(broker)
 
 
 async def test_requests_are_not_read_while_replies_pile_up():
     """LAG-3: and are, one after the other and none forgotten, when the peer reads."""
     peer = Peer(room=1)
     async with connected(peer, max_replies=100) as (broker, _):
-        await anyio.wait_all_tasks_blocked()  # the Welcome took the room there was
+        await settled()  # the Welcome took the room there was
         peer.send(*[Ping(2 + number, number) for number in range(50)])
-        await anyio.wait_all_tasks_blocked()
+        await settled()
         peer.send(Publish(0, "t", batch(b"")))
-        await anyio.wait_all_tasks_blocked()
+        await settled()
         (manager,) = broker.managers.values()
         assert manager.reply_bytes <= 2 * 120
         assert len(peer.stream.incoming) == 1
@@ -438,7 +564,7 @@ async def test_requests_are_not_read_while_replies_pile_up():
         peer.read_on()
         assert isinstance(await peer.receive(), Welcome)
         assert [await peer.receive() for _ in range(50)] == [Pong(2 + number, number) for number in range(50)]
-        await anyio.wait_all_tasks_blocked()
+        await settled()
         assert len(broker.registry) == 1
 
 
@@ -446,10 +572,10 @@ async def test_the_end_comes_also_while_replies_pile_up():
     """CLO-1."""
     peer = Peer(room=1)
     async with connected(peer, max_replies=100):
-        await anyio.wait_all_tasks_blocked()
+        await settled()
         peer.send(*[Ping(2)] * 50, Close(3))
         peer.end()
-        await anyio.wait_all_tasks_blocked()
+        await settled()
         peer.read_on()
         frames = await peer.rest()
         assert len(frames) == 52
@@ -464,7 +590,7 @@ async def test_publishing_much_to_a_topic_one_subscribes_to_and_does_not_read():
         peer.send(Subscribe(2, "t", credit=1000, credit_bytes=2**30))
         for _ in range(400):
             peer.send(big)
-        await anyio.wait_all_tasks_blocked()
+        await settled()
         topic = broker.registry.get_or_create("t", 0)
         assert topic.ring.next_offset == 400
         (subscription,) = topic.readers
@@ -478,14 +604,6 @@ async def test_publishing_much_to_a_topic_one_subscribes_to_and_does_not_read():
 # -- who takes too long, and who is wrong here -----------------------------------------------------------------
 
 
-async def looked_at(broker, connections, seconds):
-    for _ in range(seconds):
-        broker.clock.advance(1)
-        for connection in connections:
-            connection.look(broker.clock.now_us())
-        await anyio.wait_all_tasks_blocked()
-
-
 @pytest.mark.parametrize(
     ("greeting", "first", "code"),
     [
@@ -495,37 +613,59 @@ async def looked_at(broker, connections, seconds):
         (False, encode(Hello(1, features=HEARTBEAT)), ErrorCode.IDLE_TIMEOUT),
     ],
 )
-async def test_a_client_that_takes_too_long_is_told_and_cut_off(greeting, first, code, caplog):
+async def test_a_client_that_takes_too_long_is_told_and_disconnected(greeting, first, code, caplog):
     """TIM-1, TIM-2, TIM-3; the others never notice."""
     caplog.set_level(logging.INFO)
     peer, other = Peer(greeting=greeting), Peer()
-    async with connected(peer, other, idle_timeout=20) as (broker, connections):
+    async with connected(peer, other, idle_timeout=20, handshake_timeout=0.01) as (broker, connections):
         if first:
             peer.send_bytes(first)
-        await anyio.wait_all_tasks_blocked()
-        await looked_at(broker, connections, 30)
+        await settled()
+        await checked(broker, connections, 30)
         error = (await peer.rest())[-1]
         assert (error.code, error.fatal, error.retryable) == (code, True, True)
         await peer.stream.until(lambda: peer.stream.is_closed)
-        await anyio.wait_all_tasks_blocked()
+        await settled()
         assert len(broker.managers) == 1
         assert broker.ends == {code.name: 1}
     assert reasons(caplog)[0].startswith(f"{code.name}: ")
 
 
-async def test_who_does_not_read_is_not_hurried():
-    """LAG-3 is the rule for him: his requests wait, and what is begun of the next one waits with them."""
+@pytest.mark.parametrize("seconds", [9, 14])
+async def test_time_in_which_requests_are_not_read_does_not_count(seconds):
+    """TIM-2, LAG-3: a frame that was begun waits with the requests, and has the ten seconds that it had before."""
     peer = Peer(room=1)
-    async with connected(peer, max_replies=100) as (broker, connections):
-        await anyio.wait_all_tasks_blocked()
-        peer.send(*[Ping(2 + number, number) for number in range(50)])
+    pings = [Ping(2 + number, number) for number in range(100 // len(encode(Pong(2, 0))) + 1)]
+    async with connected(peer, max_replies=100, write_timeout=10**6) as (broker, connections):
+        await settled()
+        peer.send(*pings)
         peer.send_bytes(encode(Ping(99))[:-1])
-        await anyio.wait_all_tasks_blocked()
-        await looked_at(broker, connections, 60)
+        await settled()
+        await checked(broker, connections, 60)
         peer.read_on()
+        await settled()
+        await checked(broker, connections, seconds)
         peer.send_bytes(encode(Ping(99))[-1:])
         peer.end()
-        assert (await peer.rest())[-1] == Pong(99, 0)
+        last = (await peer.rest())[-1]
+    assert last == Pong(99, 0) if seconds < 10 else last.code == ErrorCode.FRAME_TIMEOUT
+
+
+async def test_time_in_which_a_connection_waits_for_its_turn_does_not_count():
+    """TIM-3: what is in its socket was sent in time."""
+    peer = Peer(greeting=False)
+    peer.send(Hello(1, features=HEARTBEAT))
+    async with connected(peer, idle_timeout=5) as (broker, connections):
+        assert isinstance(await peer.receive(), Welcome)
+        await settled()
+        with broker.scheduler.between_turns():  # nobody has a turn
+            peer.send(Ping(2))
+            await settled()
+            await checked(broker, connections, 60)
+        await checked(broker, connections, 3)
+        assert await peer.receive() == Pong(2, 0)
+        await checked(broker, connections, 60)
+        assert (await peer.receive()).code == ErrorCode.IDLE_TIMEOUT
 
 
 @pytest.mark.parametrize("step", [1, 1000])
@@ -550,7 +690,7 @@ async def test_a_client_of_another_protocol_is_named_in_the_log_and_closed(first
             peer.send_bytes(first[at : at + step])
         peer.end()
         await peer.stream.until(lambda: peer.stream.is_closed)
-        await anyio.wait_all_tasks_blocked()
+        await settled()
         assert_nothing_is_left(broker)
     assert peer.stream.sent == answer
     assert reasons(caplog) == [f"NOT_ZAICHIK: it speaks {name}"]
@@ -566,41 +706,41 @@ async def test_a_frame_of_ours_is_not_taken_for_another_protocol():
         assert (await peer.receive()).code == ErrorCode.HELLO_REQUIRED
 
 
-# -- the short cut ---------------------------------------------------------------------------------------------
+# -- sending ---------------------------------------------------------------------------------------------------
 
 
-async def test_an_idle_connection_answers_without_its_writer():
+async def test_a_request_is_answered_without_waking_a_task():
     peer = Peer()
     async with connected(peer) as (_, (connection,)):
         assert isinstance(await peer.receive(), Welcome)
-        await anyio.wait_all_tasks_blocked()
-        output = connection._output
+        await settled()
+        attention = connection._attention
         for number in range(3):
             peer.send(Ping(2 + number))
             assert await peer.receive() == Pong(2 + number, 0)
-        await anyio.wait_all_tasks_blocked()
-        assert connection._output is output
-        assert not output.is_set()
+        await settled()
+        assert connection._attention is attention
+        assert not attention.is_set()
 
 
 async def test_nothing_to_say_is_not_sent(monkeypatch):
     peer = Peer()
     async with connected(peer):
         assert isinstance(await peer.receive(), Welcome)
-        await anyio.wait_all_tasks_blocked()
-        monkeypatch.setattr(peer.stream, "send_nowait", lambda _: pytest.fail("a system call for nothing"))
+        await settled()
+        monkeypatch.setattr(peer.stream, "send_pieces_nowait", lambda _: pytest.fail("a system call for nothing"))
         peer.send(Publish(0, "t", batch(b"")))
         peer.send_bytes(encode(Ping(3))[:-1])
-        await anyio.wait_all_tasks_blocked()
+        await settled()
 
 
 async def test_what_came_together_is_answered_in_one_piece():
     peer = Peer()
     async with connected(peer):
         assert isinstance(await peer.receive(), Welcome)
-        await anyio.wait_all_tasks_blocked()
+        await settled()
         peer.send(Ping(2), Ping(3))
-        await anyio.wait_all_tasks_blocked()
+        await settled()
         assert peer.stream.pieces[1:] == [encode(Pong(2, 0)) + encode(Pong(3, 0))]
 
 
@@ -639,38 +779,37 @@ async def test_however_little_is_taken_at_once_all_is_sent_once_and_in_order(ste
         assert len(broker.managers) == 2
 
 
-async def test_short_cuts_do_not_overtake_what_is_left_of_one():
-    """Also if the writer was not awake in between."""
+async def test_nothing_overtakes_what_is_left_of_a_send():
+    """Also if there is room again, and the task that waits for it was not awake in between."""
     peer = Peer()
     async with connected(peer) as (_, (connection,)):
         assert isinstance(await peer.receive(), Welcome)
-        await anyio.wait_all_tasks_blocked()
+        await settled()
         peer.stream.room = 5
         for number in range(2, 5):
             connection._manager.apply(Ping(number), 0)
-            connection._send_now()
             peer.stream.room = 2**60
         assert [await peer.receive() for _ in range(3)] == [Pong(number, 0) for number in range(2, 5)]
 
 
-async def test_what_is_more_than_one_short_cut_takes_is_the_writers():
-    """The soft mark is reached, and the socket has taken it all."""
+async def test_what_is_more_than_the_soft_mark_comes_in_the_next_turn():
+    """LAG-3: the socket has taken all of a turn's, and there is more."""
     peer = Peer()
     async with connected(peer, soft_output=1000):
         peer.send(CreateTopic(0, "t", ((1, 1000),)), *[Publish(0, "t", batch(b"p" * 600))] * 9)
         assert isinstance(await peer.receive(), Welcome)
-        await anyio.wait_all_tasks_blocked()
+        await settled()
         peer.send(Subscribe(2, "t", start=0, credit=1000))
         assert isinstance(await peer.receive(), Subscribed)
         assert [(await peer.receive()).base for _ in range(9)] == list(range(9))
 
 
 async def test_messages_of_others_come_also_while_replies_pile_up():
-    """The reader waits for room; what others publish meanwhile is the writer's to send."""
+    """Requests wait for room; what others publish meanwhile is sent all the same."""
     peer, other = Peer(room=1), Peer()
     async with connected(peer, other, max_replies=100):
         peer.send(Subscribe(2, "t", credit=1000), *[Ping(3)] * 50)
-        await anyio.wait_all_tasks_blocked()
+        await settled()
         other.send(Publish(2, "t", batch(b"")))
         assert isinstance(await other.receive(), Welcome)
         assert isinstance(await other.receive(), Published)
@@ -679,7 +818,7 @@ async def test_messages_of_others_come_also_while_replies_pile_up():
         assert kinds == {Welcome, Subscribed, Pong, Messages}
 
 
-async def test_a_short_cut_that_fails_ends_the_connection(monkeypatch, caplog):
+async def test_a_turn_that_cannot_send_ends_the_connection(monkeypatch, caplog):
     """CLO-3: the requests were read, and the peer was gone before they were answered."""
     caplog.set_level(logging.INFO)
     peer = Peer()
@@ -689,72 +828,187 @@ async def test_a_short_cut_that_fails_ends_the_connection(monkeypatch, caplog):
 
     async with connected(peer) as (broker, _):
         assert isinstance(await peer.receive(), Welcome)
-        await anyio.wait_all_tasks_blocked()
+        await settled()
         monkeypatch.setattr(peer.stream, "send_pieces_nowait", broken)
         monkeypatch.setattr(peer.stream, "send_eof", broken)
         peer.send(Subscribe(2, "t"))
-        await anyio.wait_all_tasks_blocked()
+        await settled()
         peer.end()
         await peer.stream.until(lambda: peer.stream.is_closed)
-        await anyio.wait_all_tasks_blocked()
+        await settled()
         assert_nothing_is_left(broker)
     assert reasons(caplog) == ["GONE: BrokenResourceError"]
 
 
-async def test_a_bug_in_the_short_cut_ends_the_connection_and_leaves_nothing(monkeypatch):
+async def test_a_bug_in_a_turn_ends_the_connection_and_leaves_nothing(monkeypatch):
     """P5: the server logs it."""
     peer = Peer()
     broker = broker_with()
-    connection = Connection(peer.stream, broker, "peer")
-    errors = []
 
-    async def run():
-        try:
-            await connection.run()
-        except ExceptionGroup as error:
-            errors.append(error)
-
-    with anyio.fail_after(GUARD):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(run)
+    async def serve():
+        async with connected_to(broker, peer):
             assert isinstance(await peer.receive(), Welcome)
-            await anyio.wait_all_tasks_blocked()
+            await settled()
             monkeypatch.setattr(SubscriptionManager, "next_output", lambda *_: 1 / 0)
             peer.send(Ping(2))
-    assert errors[0].subgroup(ZeroDivisionError)
+            await anyio.sleep_forever()
+
+    with pytest.raises(ExceptionGroup) as raised:
+        await serve()
+    assert raised.group_contains(ZeroDivisionError, depth=1)
     assert peer.stream.is_closed
+    assert broker.ends == {"INTERNAL": 1}
     assert_nothing_is_left(broker)
 
 
-async def test_go_away_after_a_partial_short_cut():
-    """CLO-2: the rest of the reply comes first."""
+@pytest.mark.parametrize("name", ["_read", "_send"])
+async def test_a_bug_in_a_turn_does_not_end_the_turns_of_others(name, monkeypatch):
+    """P5: what wakes a reader is another one's publish, and the reader's turn fails."""
+    reader, writer, other = Peer(), Peer(), Peer()
+    errors = []
+    real = Connection.run
+
+    async def run(connection):
+        try:
+            await real(connection)
+        except ZeroDivisionError as error:
+            errors.append(error)
+
+    monkeypatch.setattr(Connection, "run", run)
+    async with connected(reader, writer, other) as (_, connections):
+        reader.send(Subscribe(2, "t", credit=9))
+        other.send(Subscribe(2, "t", credit=9))
+        for peer in (reader, other):
+            assert [type(await peer.receive()) for _ in range(2)] == [Welcome, Subscribed]
+        assert isinstance(await writer.receive(), Welcome)
+        await settled()
+        monkeypatch.setattr(connections[0], name, lambda: 1 / 0)
+        writer.send(Publish(2, "t", batch(b"")))
+        assert (await writer.receive()).subscribers == 2
+        assert (await other.receive()).base == 0
+        await reader.stream.until(lambda: reader.stream.is_closed)
+        writer.send(Publish(3, "t", batch(b"")))
+        assert (await writer.receive()).subscribers == 1
+    assert len(errors) == 1
+
+
+# -- replies that are not known yet -------------------------------------------------------------------------------
+
+
+async def test_nothing_after_a_slot_is_sent_before_it_is_filled():
+    """A reply that waits for something keeps its place; what is before it goes out."""
     peer = Peer()
     async with connected(peer) as (_, (connection,)):
-        await anyio.wait_all_tasks_blocked()
-        peer.stream.room = 5
+        manager = connection._manager
+        assert isinstance(await peer.receive(), Welcome)
+        peer.send(Subscribe(2, "t", credit=9), Ping(3, 3))
+        assert [type(await peer.receive()) for _ in range(2)] == [Subscribed, Pong]
+        await settled()
+        first, second = manager.reserve_reply(), manager.reserve_reply()
+        peer.send(Ping(6, 6), Publish(7, "t", batch(b"")))
+        await settled()
+        assert not peer.stream.sent
+        second.fill(Pong(5, 5))
+        await settled()
+        assert not peer.stream.sent
+        first.fill(Pong(4, 4))
+        assert [(await peer.receive()).id for _ in range(4)] == [4, 5, 6, 7]
+        assert (await peer.receive()).base == 0
+        first.fill(Pong(4, 4))  # once is enough
+        peer.send(Ping(8, 8))
+        assert await peer.receive() == Pong(8, 8)
+
+
+async def test_what_is_before_a_slot_does_not_wait_for_it():
+    peer = Peer()
+    async with connected(peer) as (_, (connection,)):
         peer.send(Ping(2))
-        await anyio.wait_all_tasks_blocked()
-        connection.go_away(2**62)
-        peer.read_on()
-        assert [type(frame) for frame in await peer.rest()] == [Welcome, Pong, GoAway]
-        peer.end()
+        await settled()
+        slot = connection._manager.reserve_reply()
+        assert [type(await peer.receive()) for _ in range(2)] == [Welcome, Pong]
+        slot.fill(Pong(3, 0))
+        assert await peer.receive() == Pong(3, 0)
+
+
+async def test_a_close_waits_for_the_replies_before_it():
+    """CLO-1: they may wait for a disk."""
+    peer = Peer()
+    async with connected(peer) as (_, (connection,)):
+        assert isinstance(await peer.receive(), Welcome)
+        slot = connection._manager.reserve_reply()
+        peer.send(Close(3))
+        await settled()
+        assert not peer.stream.is_ended
+        slot.fill(Pong(2, 0))
+        assert await peer.rest() == [Pong(2, 0), Closed(3)]
+
+
+async def test_the_goodbye_waits_for_the_replies_before_it():
+    """CLO-2."""
+    peer = Peer()
+    async with connected(peer) as (broker, connections):
+        assert isinstance(await peer.receive(), Welcome)
+        slot = connections[0]._manager.reserve_reply()
+        stop(broker, connections)
+        await settled()
+        assert not peer.stream.sent
+        slot.fill(Pong(2, 0))
+        assert [type(frame) for frame in await peer.rest()] == [Pong, GoAway]
+
+
+@pytest.mark.parametrize("end", ["reset", "end"])
+async def test_a_slot_of_a_conversation_that_is_gone_is_harmless(end):
+    """CLO-3: its reply is known at last, and nobody is there to hear it."""
+    peer, other = Peer(), Peer()
+    async with connected(peer, other) as (broker, connections):
+        await settled()
+        slot = connections[0]._manager.reserve_reply()
+        peer.stream.room = 0
+        getattr(peer, end)()
+        await settled()
+        if end == "end":  # what was asked before it is still answered (CLO-1)
+            assert not peer.stream.is_closed
+            peer.read_on()
+            slot.fill(Pong(2, 0))
+        await peer.stream.until(lambda: peer.stream.is_closed)
+        await settled()
+        slot.fill(Pong(2, 0))
+        await settled()
+        other.send(Ping(3))
+        assert isinstance(await other.receive(), Welcome)
+        assert await other.receive() == Pong(3, 0)
+        assert len(broker.managers) == 1
 
 
 # -- GoAway ----------------------------------------------------------------------------------------------------
 
 
+async def test_go_away_comes_after_the_rest_of_a_reply():
+    """CLO-2: the rest of the reply comes first."""
+    peer = Peer()
+    async with connected(peer) as (broker, connections):
+        await settled()
+        peer.stream.room = 5
+        peer.send(Ping(2))
+        await settled()
+        stop(broker, connections)
+        peer.read_on()
+        assert [type(frame) for frame in await peer.rest()] == [Welcome, Pong, GoAway]
+        peer.end()
+
+
 async def test_go_away_is_sent_after_what_was_answered():
     """CLO-2."""
     peer = Peer()
-    async with connected(peer) as (broker, (connection,)):
+    async with connected(peer) as (broker, connections):
         peer.send(Ping(2))
-        await anyio.wait_all_tasks_blocked()
-        connection.go_away(2**62)
+        await settled()
+        stop(broker, connections)
         frames = await peer.rest()
         assert [type(frame) for frame in frames] == [Welcome, Pong, GoAway]
         peer.end()
         await peer.stream.until(lambda: peer.stream.is_closed)
-        await anyio.wait_all_tasks_blocked()
+        await settled()
         assert_nothing_is_left(broker)
 
 
@@ -785,12 +1039,24 @@ async def test_a_connection_that_another_one_ends_is_closed_in_order(caplog):
 async def test_go_away_answers_what_was_read_also_while_replies_pile_up():
     """CLO-2."""
     peer = Peer(room=1)
-    async with connected(peer, max_replies=100) as (_, (connection,)):
-        await anyio.wait_all_tasks_blocked()
+    async with connected(peer, max_replies=100) as (broker, connections):
+        await settled()
         peer.send(*[Ping(2)] * 50)
-        await anyio.wait_all_tasks_blocked()
-        connection.go_away(2**62)
+        await settled()
+        stop(broker, connections)
         peer.read_on()
         frames = await peer.rest()
         assert [type(frame) for frame in frames] == [Welcome, *[Pong] * 50, GoAway]
         peer.end()
+
+
+async def test_a_peer_that_has_not_said_hello_is_told_at_once():
+    """CLO-2: nobody waits for it."""
+    for first in (encode(Hello(1))[:1], encode(Hello(1))[:-1]):
+        peer = Peer(greeting=False)
+        async with connected(peer) as (broker, connections):
+            peer.send_bytes(first)
+            await settled()
+            stop(broker, connections)
+            assert [type(frame) for frame in await peer.rest()] == [GoAway]
+            peer.end()

@@ -8,12 +8,11 @@ by the tests of the parts that keep them.
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from functools import partial
 
 import limit_probes as probes
 import pytest
 from conversation import Conversation, broker_with
-from limit_probes import FITS, GONE, WAITS, of_requests, seconds_until, simulated
+from limit_probes import FITS, GONE, WAITS, of_requests, seconds_after, simulated
 
 from zaichik.broker.settings import BrokerSettings, TopicSettings
 from zaichik_protocol import Describe, ErrorCode, Kind
@@ -60,7 +59,7 @@ LIMITS = [
     Limit("BrokerSettings.max_message", 30, of_requests(probes.a_message), above(E.MESSAGE_TOO_LARGE)),
     Limit("BrokerSettings.max_message", 30, of_requests(probes.two_messages), above(E.BATCH_TOO_LARGE)),
     Limit("BrokerSettings.max_batch", 5, of_requests(probes.messages), above(E.BATCH_TOO_LARGE)),
-    Limit("BrokerSettings.max_frame", 5000, probes.length_field, above(E.FRAME_TOO_LARGE)),
+    Limit("BrokerSettings.max_frame", 5000, simulated(probes.length_field), above(E.FRAME_TOO_LARGE)),
     Limit("BrokerSettings.max_key", 4, of_requests(probes.a_key), above(E.INVALID_FIELD)),
     Limit("BrokerSettings.max_credit", 6, of_requests(probes.credit), above(E.INVALID_FIELD)),
     Limit("BrokerSettings.max_bytes", 500, of_requests(probes.a_batch_of_bytes), above(E.BATCH_TOO_LARGE)),
@@ -75,14 +74,14 @@ LIMITS = [
     Limit("BrokerSettings.max_sessions", 2, of_requests(probes.named_subscriptions), above(E.TOO_MANY_SUBSCRIPTIONS)),
     Limit("BrokerSettings.session_ttl", 5, probes.back_after, from_(GONE), MICROSECOND),
     Limit("BrokerSettings.soft_output", 100, probes.bytes_before_the_next_message, from_(WAITS)),
-    Limit("BrokerSettings.max_replies", 100, probes.replies_before_the_next_request, above(WAITS)),
-    Limit("BrokerSettings.handshake_timeout", 5, partial(seconds_until, probes.no_hello), from_(E.HANDSHAKE_TIMEOUT),
+    Limit("BrokerSettings.max_replies", 100, simulated(probes.replies_before_the_next_request), above(WAITS)),
+    Limit("BrokerSettings.handshake_timeout", 5, simulated(probes.hello_after), from_(E.HANDSHAKE_TIMEOUT),
           MICROSECOND),
-    Limit("BrokerSettings.frame_timeout", 5, partial(seconds_until, probes.half_a_frame, frame_rate=10**30),
+    Limit("BrokerSettings.frame_timeout", 5, seconds_after(probes.HALF_A_FRAME, frame_rate=10**30),
           from_(E.FRAME_TIMEOUT), MICROSECOND),
     Limit("BrokerSettings.frame_rate", 1000, probes.a_frame_at_that_rate, (E.FRAME_TIMEOUT, E.FRAME_TIMEOUT, FITS)),
-    Limit("BrokerSettings.idle_timeout", 5, partial(seconds_until, probes.silence), from_(E.IDLE_TIMEOUT), MICROSECOND),
-    Limit("BrokerSettings.write_timeout", 5, simulated(probes.peer_that_reads_after), from_(GONE), 0.001),
+    Limit("BrokerSettings.idle_timeout", 5, seconds_after(probes.SILENCE), from_(E.IDLE_TIMEOUT), MICROSECOND),
+    Limit("BrokerSettings.write_timeout", 5, simulated(probes.nothing_is_read), from_(GONE), MICROSECOND),
     Limit("BrokerSettings.drain_timeout", 5, simulated(probes.peer_that_reads_after_the_stop), from_(GONE), 0.001),
     Limit("TopicSettings.retention_ttl_ms", 5, probes.read_after, from_(GONE), 0.001),
     Limit("TopicSettings.compaction_window_ms", 5, probes.repeated_after, from_(GONE), 0.001),
@@ -93,7 +92,7 @@ LIMITS = [
     Limit("TopicSettings.max_keys", 5, probes.keys_remembered, above(GONE)),
     Limit("TopicSettings.journal_bytes", 100, probes.bytes_of_the_journal, above(GONE)),
     # Limits of the protocol, which are no settings.
-    Limit("HELLO_MAX_FRAME", 4096, partial(probes.length_field, greeted=False), above(E.FRAME_TOO_LARGE)),
+    Limit("HELLO_MAX_FRAME", 4096, simulated(probes.length_field_of_a_hello), above(E.FRAME_TOO_LARGE)),
     Limit("MAX_NAME", 200, probes.bytes_of_a_name, above(E.INVALID_FIELD)),
     Limit("MAX_NAME", 200, probes.bytes_of_a_subscriptions_name, above(E.INVALID_FIELD)),
     Limit("REMEMBERED", 64, probes.the_first_of_so_many_batches_again, above(E.INVALID_FIELD)),

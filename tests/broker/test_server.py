@@ -9,7 +9,7 @@ import anyio
 import pytest
 from anyio.abc import SocketAttribute
 from conversation import batch
-from peer import GUARD
+from peer import GUARD, Peer
 
 from zaichik.broker import connection as connection_module
 from zaichik.broker import server as server_module
@@ -20,6 +20,7 @@ from zaichik.broker.settings import BrokerSettings
 from zaichik.broker.subscription_manager import SubscriptionManager
 from zaichik.net.listener import Listener
 from zaichik_protocol import (
+    HEARTBEAT,
     CreateTopic,
     ErrorCode,
     FrameDecoder,
@@ -129,8 +130,8 @@ async def test_one_connection_more_than_may_be_is_told_so(watch):
         assert server.broker.ends["TOO_MANY_CONNECTIONS"] == 1
 
 
-async def test_who_is_turned_away_takes_nobodys_place(watch, monkeypatch):
-    """P6: though he does not go."""
+async def test_a_peer_that_is_turned_away_takes_nobodys_place(watch, monkeypatch):
+    """P6: though it does not go."""
     monkeypatch.setattr(connection_module, "LINGER_SECONDS", GUARD)
     async with running_broker(settings=BrokerSettings(max_connections=1)) as server:
         async with client_of(server) as first:
@@ -145,16 +146,50 @@ async def test_who_is_turned_away_takes_nobodys_place(watch, monkeypatch):
                 assert await again.ask(Ping(2, 5)) == Pong(2, 5)
 
 
-async def test_a_sweep_cuts_off_who_takes_too_long(watch):
-    """TIM-1."""
+async def test_a_client_that_says_no_hello_is_disconnected():
+    """TIM-1: as soon as its time is over."""
+    settings = BrokerSettings(handshake_timeout=0.01)
+    async with running_broker(settings=settings) as server, await anyio.connect_tcp(server.host, server.port) as stream:
+        assert (await Client(stream).receive()).code == ErrorCode.HANDSHAKE_TIMEOUT
+
+
+async def test_a_sweep_disconnects_a_client_that_takes_too_long():
+    """TIM-3."""
     clock = ManualClock()
     async with running_broker(clock=clock) as server, await anyio.connect_tcp(server.host, server.port) as stream:
-        await watch.until(lambda: server.broker.managers)
-        for _ in range(6):
+        client = Client(stream)
+        assert isinstance(await client.ask(Hello(1, features=HEARTBEAT)), Welcome)
+        for _ in range(92):
             clock.advance(1)
             server.sweep()
-        error = await Client(stream).receive()
-        assert error.code == ErrorCode.HANDSHAKE_TIMEOUT
+        assert (await client.receive()).code == ErrorCode.IDLE_TIMEOUT
+
+
+async def test_a_sweep_resets_a_connection_that_takes_nothing(watch):
+    """LAG-3: what waits in the system's buffers is dropped with it."""
+    clock = ManualClock()
+
+    async def read_all(stream):
+        with anyio.fail_after(GUARD):
+            while True:
+                await stream.receive()
+
+    async with (
+        running_broker(clock=clock, settings=BrokerSettings(write_timeout=5)) as server,
+        await anyio.connect_tcp(server.host, server.port) as stream,
+        client_of(server) as other,
+    ):
+        await stream.send(encode(Hello(1)) + encode(Subscribe(2, "t", credit=10_000, credit_bytes=2**30)))
+        for number in range(32):
+            await other.ask(Publish(2 + number, "t", batch(b"p" * 2**20)))
+        for _ in range(10):
+            clock.advance(1)
+            server.sweep()
+            await anyio.lowlevel.checkpoint()
+        await watch.until(lambda: len(server.broker.managers) == 1)
+        assert server.broker.ends == {"SLOW_CONSUMER": 1}
+        with pytest.raises(anyio.BrokenResourceError):
+            await read_all(stream)
 
 
 def test_descriptors_are_left_for_other_things(monkeypatch):
@@ -375,6 +410,51 @@ async def test_stop_tells_everybody_and_waits_for_what_is_on_its_way():
         assert isinstance(await two.receive(), GoAway)
         assert await two.receive() is None
     assert not server.broker.managers
+
+
+async def test_what_is_acknowledged_while_the_broker_stops_is_delivered():
+    """CLO-2: to subscribers that read and have credit, before the GoAway, whoever connected first."""
+    server = await Server.listening("127.0.0.1", 0, BrokerSettings(max_replies=100))
+    async with run(server), client_of(server) as early, client_of(server) as writer, client_of(server) as late:
+        for reader in (early, late):
+            assert (await reader.ask(Subscribe(2, "t", credit=10_000))).start == 0
+        await writer.send(*[Publish(2 + number, "t", batch(b"")) for number in range(1000)])
+        assert isinstance(await writer.receive(), Published)
+        server.stop()
+        acknowledged = 1
+        while isinstance(await writer.receive(), Published):
+            acknowledged += 1
+        for reader in (early, late):
+            frames = []
+            while (frame := await reader.receive()) is not None:
+                frames.append(frame)
+            assert isinstance(frames.pop(), GoAway)
+            assert [frame.base for frame in frames] == list(range(acknowledged))
+
+
+async def test_a_connection_that_is_accepted_as_the_broker_stops_is_told_too():
+    """CLO-2: its task begins when all others were told."""
+    peer = Peer()
+
+    class LastMoment:
+        host, port = "memory", 0
+
+        async def serve(self, handler, tasks):
+            self.accept = lambda: tasks.start_soon(handler, peer.stream)
+            await anyio.sleep_forever()
+
+        async def __aenter__(self):
+            return self
+
+        async def __aexit__(self, *_):
+            self.accept()
+
+    server = Server(Broker(BrokerSettings(drain_timeout=2 * GUARD)), LastMoment())
+    async with run(server):
+        await anyio.wait_all_tasks_blocked()
+        server.stop()
+        assert isinstance(await peer.receive(), GoAway)
+        peer.end()
 
 
 async def test_stopped_brokers_take_no_connections(monkeypatch):

@@ -488,7 +488,9 @@ class BrokenStream:
             raise anyio.BrokenResourceError
         self.takes_greeting = False
 
-    send_pieces_nowait = send_nowait
+    def send_pieces_nowait(self, pieces):
+        self.send_nowait(pieces)
+        return []
 
     async def send(self, data):
         self.send_nowait(data)

@@ -1,17 +1,26 @@
-"""A broker and three clients who send whatever they like: real connections, on no sockets.
+"""A broker and three clients who send whatever they like: real connections, on sockets that are a list of bytes.
 
-An entry of the log is a step: `0:HEX`, client 0 sends these bytes; `t0`, it is sent what is next; `x0`, it goes; `g0`,
-the broker tells it to; `+N`, so many microseconds pass. After each the broker must be as sound as before, and no other
-client must have noticed.
+An entry of the log is a step: `0:HEX`, client 0 sends these bytes, and its socket takes little of what is answered;
+`t0`, it takes all, and has a turn; `x0`, it goes; `g0`, the broker tells it to; `+N`, so many microseconds pass. After
+each the broker must be as sound as before, and no other client must have noticed.
+
+No event loop does anything. The greeting, which is a coroutine, is sent on by hand when bytes come, and turns are given
+where the log has them.
 """
 
+import asyncio
+import types
 from collections import deque
+from contextlib import nullcontext
+from unittest.mock import patch
 
+from zaichik.broker import greeting
 from zaichik.broker.broker import Broker
 from zaichik.broker.clock import ManualClock
 from zaichik.broker.connection import Connection
-from zaichik.broker.foreign import HTTP_ANSWER
+from zaichik.broker.scheduler import Scheduler
 from zaichik.broker.settings import BrokerSettings, TopicSettings
+from zaichik.net.socket_stream import without_first
 from zaichik_protocol import (
     EVENTS,
     NEED_DATA,
@@ -33,11 +42,76 @@ from . import invariants, mutation, requests
 SETTINGS = BrokerSettings(
     max_message=400, max_batch=16, max_frame=700, max_key=8, max_credit=20, max_bytes=2500, max_topics=6,
     max_subscriptions=3, max_producers=2, producer_ttl=4, max_sessions=3, session_ttl=3, soft_output=300,
-    max_replies=200, topic=TopicSettings(capacity=40, max_bytes=1000, max_keys=5),
+    max_replies=200, write_timeout=3, topic=TopicSettings(capacity=40, max_bytes=1000, max_keys=5),
 )  # fmt: skip
 CLIENTS = 3
 STEPS = 100
+SIP, ALL = 50, 2**60  # bytes that a socket takes in one turn
 KNOCKS = [b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x00\xf8\x01", b"SSH-2.0-x\r\n", b"*1\r\n$4\r\nPING\r\n"]
+
+
+class Wire:
+    """A socket.
+
+    Attributes:
+        incoming, sent: bytes that nobody has received.
+        room: how many more are taken.
+        is_reset: the connection is to be reset.
+    """
+
+    def __init__(self):
+        self.incoming = self.sent = b""
+        self.room = ALL
+        self.is_reset = False
+
+    async def receive(self):
+        while not self.incoming:
+            await _until_more_comes()
+        return self.receive_nowait()
+
+    def receive_nowait(self):
+        data, self.incoming = self.incoming, b""
+        return data
+
+    def send_pieces_nowait(self, pieces):
+        taken = b"".join(pieces)[: self.room]
+        self.room -= len(taken)
+        self.sent += taken
+        return without_first(pieces, len(taken))
+
+    def reset(self):
+        self.is_reset = True
+
+
+@types.coroutine
+def _until_more_comes():
+    yield Wire
+
+
+class _Cancelled(BaseException):
+    """What `Scope` ends a coroutine with."""
+
+
+class Scope:
+    """What a connection cancels, where no event loop does it."""
+
+    is_cancelled = False
+
+    def cancel(self):
+        self.is_cancelled = True
+
+    def __enter__(self):
+        pass
+
+    def __exit__(self, kind, error, traceback):
+        return kind is _Cancelled
+
+
+class NobodysTurn(Scheduler):
+    """Gives no turns."""
+
+    def ask(self, turns):
+        pass
 
 
 class Client:
@@ -45,33 +119,101 @@ class Client:
 
     def __init__(self, broker):
         self.broker = broker
-        self.connection = Connection(None, broker, "somebody")
+        self.wire = Wire()
+        self.connection = Connection(self.wire, broker, "somebody")
         self.manager = list(broker.managers.values())[-1]
         self.requests = 0
         self.half = b""  # of a frame: what is not sent yet
         self._heard = FrameDecoder.for_client()
-        self._frames = []  # heard, and not judged yet
+        self._frames = []  # said, and not judged yet
+        self._said = b""  # and not sent yet, as far as was noted
         self._owed = deque()  # (id, type) of the requests without an answer, in their order
         self._note_what_is_read(self.connection._decoder)
+        self._note_what_is_said()
         self._offsets = {}  # the next one of each subscription
         self._is_told = False  # the last word came
+        self.connection._greeting, self.connection._scope = Scope(), Scope()
+        self.connection._may_begin.set()
+        self._greeting = self.connection._greet()
+        self._greet()
+
+    def _greet(self, error=None):
+        """Go on with the greeting as far as there are bytes; then the conversation begins."""
+        try:
+            send, value = (self._greeting.throw, error) if error else (self._greeting.send, None)
+            while send(value) is not Wire:
+                send, value = self._greeting.send, None
+        except StopIteration:
+            self._greeting = None
+            self._said += b"".join(self.connection._unsent)  # an answer in another protocol
+            self.connection._is_conversing = True
 
     def send(self, data):
-        """Let these bytes come, as a socket brings them, and look at the answers."""
-        is_all = self.connection._take(data)
-        while not is_all:
-            self._take_turn()
-            is_all = self.connection._apply_some()
-        decoder = self.connection._decoder
-        assert self.manager.closing or decoder.buffered < decoder.needed, "all that is whole is read"
+        """Let these bytes come, and have turns until all is read; the socket takes a little in each."""
+        connection = self.connection
+        self.wire.incoming += data
+        if self._greeting and data:
+            self._greet()
+        if not self._greeting:
+            connection._is_readable = True  # as the event loop would note it
+            while connection._is_behind:
+                self._take_turn(SIP)
+        decoder = connection._decoder
+        assert not self.manager.hears or decoder.buffered < decoder.needed, "all that is whole is read"
         self._judge()
 
     def turn(self):
-        """Take what is next, and look whether it is right; False if there was nothing: then nothing is owed."""
-        is_something = self._take_turn()
+        """Send what is next, and look whether it is right; False if there was nothing: then nothing is owed."""
+        is_something = self._take_turn(ALL)
         self._judge()
         assert is_something or not any(request_id for request_id, _ in self._owed), "every request is answered"
+        assert is_something or not self.manager.closing or self.connection._is_over
         return is_something
+
+    def go_away(self):
+        """The broker stops: what was read is answered, and the client is told."""
+        self.connection.finish_requests(2**62)
+        self.connection.go_away()
+        if self._greeting:
+            assert self.connection._greeting.is_cancelled
+            self._greet(_Cancelled())
+
+    def leave(self, reason):
+        if self._greeting:
+            self._greeting.close()
+        self.broker.disconnect(self.manager, reason)
+
+    def _take_turn(self, room):
+        """Whether anything was sent, or may be in the next turn."""
+        connection, wire, before = self.connection, self.wire, len(self.wire.sent)
+        wire.room, connection._is_full = room, False
+        is_more = connection._turn()
+        assert connection._failure is None, connection._failure
+        is_something = is_more or len(wire.sent) > before
+        assert self._said.startswith(wire.sent), "what was said is sent, once and in its order"
+        if not connection._unsent:
+            assert wire.sent == self._said
+            wire.sent = self._said = b""
+        return is_something
+
+    def _note_what_is_said(self):
+        real = self.manager.next_output
+
+        def next_output(now_us):
+            known = set(self.manager.subscriptions)
+            pieces = real(now_us)
+            for piece in pieces:
+                self._said += piece
+                self._heard.receive_data(piece)
+            frames = list(iter(self._heard.next_frame, NEED_DATA))
+            assert self._heard.buffered == 0, "a turn ends with a whole frame"
+            for frame in frames:
+                is_event = isinstance(frame, EVENTS) and not isinstance(frame, GoAway)
+                assert not is_event or frame.id in known, "UNS-1"
+            self._frames += frames
+            return pieces
+
+        self.manager.next_output = next_output
 
     def known(self):
         """All that another client must not change."""
@@ -98,20 +240,7 @@ class Client:
 
         decoder.next_frame = next_frame
 
-    def _take_turn(self):
-        pieces = self.manager.next_output(self.broker.clock.now_us())
-        for piece in pieces:
-            self._heard.receive_data(piece)
-        frames = list(iter(self._heard.next_frame, NEED_DATA))
-        assert self._heard.buffered == 0, "a turn ends with a whole frame"
-        for frame in frames:
-            is_event = isinstance(frame, EVENTS) and not isinstance(frame, GoAway)
-            assert not is_event or frame.id in self.manager.subscriptions, "UNS-1"
-        self._frames += frames
-        return bool(pieces)
-
     def _judge(self):
-        assert self.connection._unsent in (b"", HTTP_ANSWER)
         if self.manager.reason.startswith("NOT_ZAICHIK"):
             self._owed.clear()
         frames, self._frames = self._frames, []
@@ -124,7 +253,7 @@ class Client:
             elif isinstance(frame, Error):
                 assert frame.code != ErrorCode.INTERNAL
                 self._is_told = frame.fatal
-                if frame.code not in (ErrorCode.HANDSHAKE_TIMEOUT, ErrorCode.FRAME_TIMEOUT, ErrorCode.IDLE_TIMEOUT):
+                if frame.code not in (ErrorCode.FRAME_TIMEOUT, ErrorCode.IDLE_TIMEOUT):
                     self._settle(frame.id, frame.request_type)
             else:
                 self._is_told = isinstance(frame, Closed)
@@ -156,7 +285,7 @@ class Story:
 
     def __init__(self):
         self.clock = ManualClock(1_000_000)
-        self.broker = Broker(SETTINGS, self.clock)
+        self.broker = Broker(SETTINGS, self.clock, NobodysTurn())
         self.clients = [Client(self.broker) for _ in range(CLIENTS)]
 
     def step(self, entry):
@@ -168,15 +297,17 @@ class Story:
             self.clock.move_to(self.clock.now_us() + int(entry))
             self.broker.sweep()
             for client in self.clients:
-                client.connection.look(self.clock.now_us())
+                client.connection.check_deadlines(self.clock.now_us())
         elif entry[0] == "t":
             self.clients[int(entry[1:])].turn()
         elif entry[0] == "g":
-            self.clients[int(entry[1:])].connection.go_away(2**62)
+            self.clients[int(entry[1:])].go_away()
         else:
             self._leave(int(entry[1:]), "GONE")
         for index, client in enumerate(self.clients):
-            if client.manager.closing:
+            if client.wire.is_reset:
+                self._leave(index, "SLOW_CONSUMER")
+            elif client.manager.closing:
                 while client.turn():
                     pass
                 self._leave(index, client.manager.reason)
@@ -191,7 +322,7 @@ class Story:
             assert is_sent_away or client.known() == known, "what one sends is no other's business"
 
     def _leave(self, index, reason):
-        self.broker.disconnect(self.clients[index].manager, reason)
+        self.clients[index].leave(reason)
         self.clients[index] = Client(self.broker)
 
 
@@ -214,6 +345,21 @@ def _bytes(rng, client):
     return data
 
 
+def in_a_loop(function):
+    """A connection has events and scopes, which are made in an event loop; it need not do anything."""
+
+    def in_loop(*arguments):
+        async def run():
+            with patch.object(greeting, "anyio", types.SimpleNamespace(move_on_after=nullcontext)):
+                function(*arguments)
+
+        asyncio.run(run())
+
+    in_loop.__doc__ = function.__doc__
+    return in_loop
+
+
+@in_a_loop
 def play(rng, log):
     """A story of some steps, made while it is told; each is noted in the log before."""
     story = Story()
@@ -233,6 +379,7 @@ def play(rng, log):
         story.step(entry)
 
 
+@in_a_loop
 def replay(log):
     """The steps of a log, with a new broker."""
     story = Story()

@@ -19,7 +19,7 @@ from anyio.abc import SocketAttribute
 from anyio.lowlevel import checkpoint
 from anyio.streams.tls import TLSStream
 
-from zaichik.net.socket_stream import DEAD_SECONDS, SocketStream
+from zaichik.net.socket_stream import DEAD_SECONDS, MAX_PIECES, SocketStream, without_first
 
 pytestmark = pytest.mark.anyio
 
@@ -280,6 +280,23 @@ async def test_closing_wakes_who_waits(sending):
         tasks.start_soon(raises, anyio.ClosedResourceError, *send)
         await anyio.wait_all_tasks_blocked()
         await stream.aclose()
+
+
+async def test_a_stream_that_was_told_to_reset_drops_what_the_peer_has_not_read():
+    """LAG-3: or else the system would hold it for as long as the peer likes."""
+    async with connected() as (stream, peer):
+        assert fill(stream)
+        stream.reset()
+        await stream.aclose()
+        peer.settimeout(GUARD)
+        with pytest.raises(ConnectionResetError):
+            b"".join(iter(lambda: peer.recv(MIB), b""))
+
+
+async def test_to_reset_what_is_closed_is_nothing():
+    async with connected() as (stream, _):
+        await stream.aclose()
+        stream.reset()
 
 
 async def test_a_cancelled_close_closes():
@@ -605,6 +622,70 @@ async def test_a_peer_that_resets_ends_a_receive_each():
             await stream.receive_each(lambda _: True)
 
 
+# -- a function for each time that something has come --------------------------------------------------------------
+
+
+async def test_each_readable_calls_back_as_long_as_something_is_there():
+    """It is for the function to receive it, now or later."""
+    received, calls = [], 0
+
+    async with connected() as (stream, peer):
+
+        def readable():
+            nonlocal calls
+            calls += 1
+            if calls % 2:  # left for the next time
+                received.append(stream.receive_nowait(2))
+            return len(received) < 3
+
+        peer.sendall(b"abcdef")
+        await stream.each_readable(readable)
+        assert received == [b"ab", b"cd", b"ef"]
+        assert stream.receive_nowait() == b""
+
+
+async def test_each_readable_calls_back_at_the_end_too():
+    ends = []
+
+    async with connected() as (stream, peer):
+
+        def readable():
+            try:
+                stream.receive_nowait()
+            except anyio.EndOfStream:
+                ends.append(True)
+            return not ends
+
+        peer.close()
+        await stream.each_readable(readable)
+    assert ends == [True]
+
+
+async def test_each_readable_that_was_ended_leaves_what_comes_in_the_socket():
+    calls = []
+    async with pair() as (one, other):
+        await other.send(b"first")
+        await one.each_readable(lambda: calls.append(True))
+        for _ in range(5):
+            await checkpoint()
+        assert calls == [True]
+        assert one.receive_nowait() == b"first"
+        await other.send(b"second")
+        await checkpoint()
+        assert calls == [True]
+
+
+async def test_to_receive_nowait_what_is_not_there_is_nothing():
+    async with connected() as (stream, peer):
+        assert stream.receive_nowait() == b""
+        peer.sendall(b"x")
+        await stream.wait_readable()
+        assert stream.receive_nowait() == b"x"
+        await stream.aclose()
+        with pytest.raises(anyio.ClosedResourceError):
+            stream.receive_nowait()
+
+
 # -- pieces ------------------------------------------------------------------------------------------------------
 
 
@@ -612,24 +693,37 @@ async def test_pieces_are_sent_as_if_they_were_one():
     pieces = [b"%d," % number for number in range(3000)]  # more than one system call takes
     async with connected() as (stream, peer):
         rest = stream.send_pieces_nowait(pieces)
-        await stream.send(rest)
+        assert rest == pieces[MAX_PIECES:]
+        while rest:
+            rest = stream.send_pieces_nowait(rest)
         await stream.send_eof()
         assert b"".join(iter(lambda: peer.recv(65536), b"")) == b"".join(pieces)
 
 
-async def test_what_is_not_taken_of_the_pieces_is_given_back():
+async def test_what_is_not_taken_of_the_pieces_is_given_back_without_a_copy():
     async with pair() as (one, other):
         pieces = [os.urandom(MIB) for _ in range(16)]
         rest = one.send_pieces_nowait(pieces)
-        while (still := one.send_pieces_nowait([rest])) != rest:  # the kernel moves it on, and takes a little more
+        while (still := one.send_pieces_nowait(rest)) != rest:  # the kernel moves it on, and takes a little more
             rest = still
         assert rest, "the peer must read first"
+        assert rest[0].obj is pieces[-len(rest)]
+        assert all(piece is same for piece, same in zip(rest[1:], pieces[1 - len(rest) :], strict=True))
         whole = bytearray()
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(one.send, rest)
+            tasks.start_soon(one.send, b"".join(rest))
             while len(whole) < 16 * MIB:
                 whole += await other.receive()
         assert whole == b"".join(pieces)
+
+
+@pytest.mark.parametrize("pieces", [[b"abc"], [b"a", b"bc"], [b"", b"ab", b"", b"c", b""], [memoryview(b"abc")], []])
+def test_of_pieces_the_first_bytes_are_left_out_wherever_they_end(pieces):
+    whole = b"".join(pieces)
+    for size in range(len(whole) + 1):
+        left = without_first(pieces, size)
+        assert b"".join(left) == whole[size:]
+        assert bool(left) == (size < len(whole)), "nothing is left of what is empty"
 
 
 async def test_pieces_for_a_peer_that_is_gone_are_an_error():

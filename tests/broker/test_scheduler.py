@@ -1,0 +1,578 @@
+"""Fair queueing: times and costs are made up, and a turn is a function that lets the time pass."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zaichik.broker.scheduler import CONNECTION_US, DEAREST_US, SLICE_US, FairQueue, Flow, Scheduler
+
+# -- one queue -------------------------------------------------------------------------------------------------
+
+
+def served(queue, cost_us, times):
+    """Who has the next turns, if each is put back at once."""
+    order = []
+    for _ in range(times):
+        flow = queue.take()
+        queue.charge(flow, cost_us)
+        queue.put(flow)
+        order.append(flow)
+    return order
+
+
+def test_the_one_that_has_had_least_is_next():
+    queue = FairQueue()
+    flows = [Flow(finish) for finish in (30, 10, 20)]
+    for flow in flows:
+        queue.put(flow)
+    assert [queue.take() for _ in flows] == [flows[1], flows[2], flows[0]]
+
+
+def test_of_those_that_have_had_the_same_the_first_to_wait_is_next():
+    queue = FairQueue()
+    flows = [Flow(0) for _ in range(5)]
+    for flow in flows:
+        queue.put(flow)
+    assert [queue.take() for _ in flows] == flows
+
+
+def test_dear_turns_are_fewer():
+    """What counts is the time that they have had, and not how often."""
+    queue = FairQueue()
+    cheap, dear = Flow(0), Flow(0)
+    queue.put(cheap)
+    queue.put(dear)
+    had = {cheap: 0, dear: 0}
+    for _ in range(110):
+        flow = queue.take()
+        cost = 100 if flow is dear else 10
+        had[flow] += cost
+        queue.charge(flow, cost)
+        queue.put(flow)
+    assert abs(had[cheap] - had[dear]) <= 110
+
+
+@pytest.mark.parametrize("finish", [0, 55], ids=["it was away for long", "it has just been away"])
+def test_a_flow_that_comes_back_has_saved_nothing(finish):
+    queue = FairQueue()
+    busy, returning = Flow(0), Flow(finish)
+    queue.put(busy)
+    served(queue, 10, 100)
+    queue.put(returning)
+    order = served(queue, 10, 20)
+    assert 9 <= order.count(returning) <= 11
+
+
+def test_a_flow_that_is_away_for_a_moment_has_not_got_rid_of_what_it_had():
+    queue = FairQueue()
+    one, other = Flow(0), Flow(0)
+    queue.put(one)
+    queue.charge(queue.take(), 100)
+    for flow in (one, other):  # `one` has been away
+        queue.put(flow)
+    assert served(queue, 10, 10) == [other] * 10
+
+
+def test_what_is_charged_to_a_flow_that_waits_is_not_forgotten_in_its_turn():
+    queue = FairQueue()
+    one, other = Flow(0), Flow(0)
+    queue.put(one)
+    queue.charge(one, 100)
+    queue.put(other)
+    assert served(queue, 10, 11).count(one) == 1
+
+
+def test_idle_time_forgives_as_fast_as_it_passes_and_not_faster():
+    queue = FairQueue()
+    flow = Flow(0)
+    queue.charge(flow, 1000)
+    queue.idle(400)
+    assert flow.finish - queue.virtual == 600
+    queue.idle(1_000_000)
+    assert flow.finish == queue.virtual  # nothing is given in advance
+    queue.charge(flow, 50)
+    assert flow.finish - queue.virtual == 50
+
+
+# -- clients and their connections ---------------------------------------------------------------------------------
+
+
+class Machine:
+    """A scheduler, its time, and an event loop that looks at its sockets when the test says so.
+
+    Attributes:
+        now_us: the time; turns let it pass.
+        log: the connections that had turns, in order.
+    """
+
+    def __init__(self):
+        self.now_us = 0.0
+        self.log = []
+        self.scheduler = Scheduler(lambda: self.now_us)
+        self.scheduler.on_waiting = self._wake
+        self.is_awake = False
+
+    def _wake(self):
+        self.is_awake = True
+
+    def look(self):
+        """The event loop has looked at all sockets."""
+        assert self.is_awake or not self.scheduler.is_waited_for, "it would never be called"
+        if not self.scheduler.is_waited_for or not self.scheduler.run():
+            self.is_awake = False
+            self.scheduler.rest()
+
+    def until(self, condition):
+        while not condition():
+            self.look()
+
+    def rest(self, elapsed_us=1e9):
+        """All that waits is done, and then nothing happens for so long."""
+        self.until(lambda: not self.scheduler.is_waited_for)
+        self.look()
+        self.now_us += elapsed_us
+
+    def had(self, *connections):
+        return sum(connection.had_us for connection in connections)
+
+
+class Connection:
+    """A connection that has turns of a certain cost, as many as it is asked to."""
+
+    def __init__(self, machine, client, cost_us=100.0):
+        self.machine = machine
+        self.cost_us = cost_us
+        self.had_us = 0.0
+        self.left = 0
+        self.brings_about = []  # connections that each of its turns wakes
+        self.turns = machine.scheduler.join(client, self._take)
+
+    def ask(self, turns=1):
+        self.left += turns
+        self.machine.scheduler.ask(self.turns)
+
+    def _take(self):
+        self.machine.now_us += self.cost_us
+        self.machine.log.append(self)
+        self.had_us += self.cost_us
+        self.left -= 1
+        for other in self.brings_about:
+            other.ask()
+        return self.left > 0
+
+    def leave(self):
+        self.machine.scheduler.leave(self.turns)
+
+
+@pytest.fixture
+def machine():
+    return Machine()
+
+
+ALWAYS = 10**9
+
+
+def test_a_client_that_is_alone_has_its_turn_at_once(machine):
+    one = Connection(machine, "a")
+    machine.rest()
+    one.ask()
+    assert machine.log == [one]
+
+
+def test_an_ask_while_it_waits_is_no_second_turn(machine):
+    one = Connection(machine, "a")
+    one.left = 1
+    with machine.scheduler.between_turns():
+        for _ in range(3):
+            machine.scheduler.ask(one.turns)
+    machine.rest()
+    assert machine.log == [one]
+
+
+def test_an_ask_in_the_middle_of_its_own_turn_is_left_to_its_end(machine):
+    one = Connection(machine, "a")
+    one.brings_about = [one]  # it says that there is more, too
+    one.left = -5
+    one.ask()
+    machine.rest()
+    assert machine.log == [one]
+
+
+@pytest.mark.parametrize("connections", [30, 1000])
+def test_many_connections_of_a_client_get_no_more_than_one(machine, connections):
+    """LAG-5."""
+    many, one = [Connection(machine, "many") for _ in range(connections)], Connection(machine, "one")
+    machine.rest()
+    for connection in (*many, one):
+        connection.ask(ALWAYS)
+    start, already = machine.now_us, machine.had(*many)
+    machine.until(lambda: machine.now_us > start + 100_000)
+    assert abs(machine.had(*many) - already - one.had_us) <= 2 * one.cost_us
+
+
+def test_the_connections_of_a_client_share_what_it_gets(machine):
+    connections = [Connection(machine, "a", cost_us=cost) for cost in (10, 70, 200)]
+    machine.rest()
+    for connection in connections:
+        connection.ask(ALWAYS)
+    machine.until(lambda: machine.now_us > 1e9 + 100_000)
+    had = [connection.had_us for connection in connections]
+    assert max(had) - min(had) <= 400
+
+
+def test_a_new_connection_of_a_client_has_nothing_saved_that_its_others_have_used(machine):
+    """Also if they had their turns at once, and never had to wait for them."""
+    old = Connection(machine, "a")
+    for _ in range(1000):
+        machine.rest(1e6)
+        old.ask()
+    assert machine.log.count(old) == 1000
+    new = Connection(machine, "a")
+    machine.rest()
+    machine.log.clear()
+    for connection in (new, old):
+        connection.ask(ALWAYS)
+    machine.until(lambda: len(machine.log) >= 100)
+    assert 45 <= machine.log.count(new) <= 55
+
+
+def test_a_newcomer_has_saved_nothing(machine):
+    busy, other = Connection(machine, "a"), Connection(machine, "b")
+    busy.ask(ALWAYS)
+    other.ask(ALWAYS)
+    machine.until(lambda: machine.now_us > 1e6)
+    before = machine.had(busy)
+    new = Connection(machine, "c")
+    new.ask(ALWAYS)
+    start = machine.now_us
+    machine.until(lambda: machine.now_us > start + 300_000)
+    assert new.had_us <= machine.had(busy) - before
+    assert new.had_us >= machine.had(busy) - before - CONNECTION_US - 2 * new.cost_us
+
+
+def test_a_client_that_comes_back_has_saved_nothing(machine):
+    busy, returning = Connection(machine, "a"), Connection(machine, "b")
+    returning.ask()
+    busy.ask(ALWAYS)
+    machine.until(lambda: machine.now_us > 1e6)
+    before = machine.had(busy)
+    already = returning.had_us
+    returning.ask(ALWAYS)
+    start = machine.now_us
+    machine.until(lambda: machine.now_us > start + 100_000)
+    assert abs((returning.had_us - already) - (machine.had(busy) - before)) <= 200
+
+
+def test_a_client_that_reconnects_is_not_rid_of_what_it_has_used(machine):
+    one, other = Connection(machine, "a", cost_us=4000), Connection(machine, "b")
+    machine.rest()
+    one.ask()
+    one.leave()
+    machine.scheduler.sweep()
+    again = Connection(machine, "a")
+    other.ask(ALWAYS)
+    again.ask(ALWAYS)
+    machine.until(lambda: again.had_us)
+    assert other.had_us == pytest.approx(4000 + CONNECTION_US, abs=200)
+
+
+def test_to_connect_again_and_again_costs_a_client_its_turns(machine):
+    """Also if another of its connections waits for one all the time."""
+    flood, one = Connection(machine, "a"), Connection(machine, "b")
+    machine.rest()
+    flood.ask(ALWAYS)
+    one.ask(ALWAYS)
+    ahead = machine.had(one) - machine.had(flood)
+    for _ in range(100):
+        for _ in range(10):
+            machine.look()
+        Connection(machine, "a").leave()
+    ahead = machine.had(one) - machine.had(flood) - ahead
+    assert ahead == pytest.approx(100 * CONNECTION_US, abs=2 * CONNECTION_US)
+
+
+def test_a_client_that_is_due_is_served_at_once_and_before_all_that_wait(machine):
+    """LAG-5."""
+    busy = [Connection(machine, f"busy {number}") for number in range(10)]
+    quiet = Connection(machine, "quiet")
+    machine.rest()
+    for connection in busy:
+        connection.ask(ALWAYS)
+    machine.until(lambda: machine.now_us > 1e9 + 100_000)
+    for _ in range(20):
+        quiet.ask()
+        assert machine.log[-1] is quiet
+        machine.until(lambda: machine.log[-50:].count(quiet) == 0)
+
+
+def test_a_client_that_is_not_due_waits_for_those_that_have_had_less(machine):
+    one, other = Connection(machine, "a", cost_us=1000), Connection(machine, "b")
+    machine.rest()
+    one.ask()  # it is due
+    other.ask(ALWAYS)
+    machine.log.clear()
+    one.ask()
+    assert machine.log == []
+    machine.look()
+    assert machine.log[0] is other
+
+
+def test_one_that_is_not_due_but_alone_hurries_once_until_the_loop_has_looked(machine):
+    """Another socket may hold the request of a client that has had less."""
+    one = Connection(machine, "a")
+    machine.rest()
+    one.ask()
+    one.ask()
+    assert len(machine.log) == 2
+    one.ask()
+    assert len(machine.log) == 2
+    machine.look()
+    assert len(machine.log) == 3
+    machine.look()
+    one.ask()
+    assert len(machine.log) == 4
+
+
+def test_nobody_has_to_wait_for_the_loop_when_it_has_rested(machine):
+    one = Connection(machine, "a", cost_us=10)
+    for times in range(1, 100):
+        machine.rest(elapsed_us=1)
+        one.ask()
+        assert len(machine.log) == times
+
+
+def test_what_a_turn_brings_about_comes_right_after_it(machine):
+    writer, readers = Connection(machine, "w"), [Connection(machine, f"r{number}", cost_us=10) for number in range(5)]
+    writer.brings_about = readers
+    machine.rest()
+    writer.ask()
+    assert machine.log == [writer, *readers]
+
+
+def test_what_a_turn_brings_about_for_its_own_client_comes_after_that_of_others(machine):
+    """What the turn has cost is counted before its client waits for another."""
+    writer, own, other = Connection(machine, "w"), Connection(machine, "w"), Connection(machine, "r")
+    writer.brings_about = [own, other]
+    machine.rest()
+    writer.ask()
+    assert machine.log == [writer, other, own]
+
+
+def test_clients_that_talk_to_themselves_pay_for_all_their_turns(machine):
+    """A turn of one connection wakes the other, so the client waits already when the turn is paid for."""
+    ping, pong, other = Connection(machine, "a"), Connection(machine, "a"), Connection(machine, "b")
+    ping.brings_about, pong.brings_about = [pong], [ping]
+    machine.rest()
+    other.ask(ALWAYS)
+    ping.ask()
+    start, already = machine.now_us, machine.had(other)
+    machine.until(lambda: machine.now_us > start + 100_000)
+    assert machine.had(ping, pong) <= machine.had(other) - already + 200
+
+
+def test_a_slice_ends(machine):
+    """Then the event loop looks at its sockets."""
+    busy = [Connection(machine, "a", cost_us=70), Connection(machine, "b", cost_us=70)]
+    machine.rest()
+    for connection in busy:
+        connection.ask(ALWAYS)
+    for _ in range(10):
+        before_us = machine.now_us
+        assert machine.scheduler.run()
+        assert SLICE_US <= machine.now_us - before_us < SLICE_US + 70
+
+
+def test_an_ask_takes_a_slice_at_most_for_what_it_brings_about(machine):
+    writer, readers = Connection(machine, "w"), [Connection(machine, f"r{number}") for number in range(500)]
+    writer.brings_about = readers
+    machine.rest()
+    before_us = machine.now_us
+    writer.ask()
+    assert machine.now_us - before_us <= writer.cost_us + SLICE_US + 100
+    machine.rest()
+    assert len(machine.log) == 501
+
+
+def test_a_turn_in_which_the_process_stood_still_is_not_charged_for_all_of_it(machine):
+    one, other = Connection(machine, "a", cost_us=60_000_000.0), Connection(machine, "b")
+    machine.rest()
+    one.ask()
+    one.cost_us = 100
+    other.ask(ALWAYS)
+    one.ask(ALWAYS)
+    machine.until(lambda: machine.log.count(one) == 2)
+    assert DEAREST_US <= other.had_us <= DEAREST_US + 1000
+
+
+def test_a_connection_that_leaves_while_it_waits_has_no_turn(machine):
+    busy, one = Connection(machine, "a"), Connection(machine, "b")
+    machine.rest()
+    busy.ask(ALWAYS)
+    one.ask(ALWAYS)
+    one.leave()
+    machine.log.clear()
+    for _ in range(10):
+        machine.look()
+    assert set(machine.log) == {busy}
+
+
+def test_all_may_leave_while_they_wait(machine):
+    connections = [Connection(machine, str(number % 3)) for number in range(10)]
+    for connection in connections:
+        connection.ask(ALWAYS)
+        connection.leave()
+    machine.log.clear()
+    machine.rest()
+    assert machine.log == []
+    assert not machine.is_awake
+
+
+def test_a_connection_that_asks_after_it_has_left_has_no_turn(machine):
+    one = Connection(machine, "a")
+    one.leave()
+    one.ask(3)
+    machine.rest()
+    assert machine.log == []
+
+
+def test_a_sweep_forgets_clients_that_have_gone_and_used_nothing_lately(machine):
+    scheduler = machine.scheduler
+    gone, there = Connection(machine, "gone", cost_us=1000), Connection(machine, "there")
+    machine.rest()
+    gone.ask()
+    gone.leave()
+    scheduler.sweep()
+    assert set(scheduler._clients) == {"gone", "there"}
+    machine.now_us += 999
+    scheduler.sweep()
+    assert "gone" in scheduler._clients
+    machine.now_us += 1
+    scheduler.sweep()  # though nobody has asked for anything since
+    assert set(scheduler._clients) == {"there"}
+    there.ask()
+    assert machine.log[-1] is there
+
+
+def test_a_sweep_keeps_a_client_that_waits(machine):
+    busy, one = Connection(machine, "busy"), Connection(machine, "one")
+    machine.rest()
+    busy.ask(ALWAYS)
+    one.ask(2)
+    one.leave()
+    machine.scheduler.sweep()
+    assert "one" in machine.scheduler._clients
+    machine.until(lambda: len(machine.log) > 20)
+    machine.scheduler.sweep()
+    assert "one" not in machine.scheduler._clients
+
+
+def test_between_turns_nobody_has_one_and_afterwards_all_do(machine):
+    connections = [Connection(machine, str(number)) for number in range(3)]
+    machine.rest()
+    with machine.scheduler.between_turns():
+        for connection in connections:
+            connection.ask()
+        assert machine.log == []
+    assert machine.is_awake
+    machine.rest()
+    assert machine.log == connections
+
+
+# -- whatever happens ----------------------------------------------------------------------------------------------
+
+COSTS = [1.0, 20.0, 150.0, 300.0]
+LONGEST = max(COSTS)
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("ask"), st.integers(0, 7), st.sampled_from([1, 1, 2, 10, 100])),
+        st.tuples(st.just("look"), st.integers(1, 5), st.none()),
+        st.tuples(st.just("wait"), st.sampled_from([1, 100, 10_000]), st.none()),
+    ),
+    max_size=60,
+)
+
+
+class Shares:
+    """How much clients have had while they were waiting together."""
+
+    def __init__(self, machine, connections):
+        self.machine = machine
+        self.clients = {}
+        for client, connection in connections:
+            self.clients.setdefault(client, []).append(connection)
+        self.least = {}  # of the difference between two that wait, since both do
+        self.most = {}
+
+    def look(self):
+        waiting = [client for client, own in self.clients.items() if any(one.left > 0 for one in own)]
+        had = {client: self.machine.had(*own) for client, own in self.clients.items()}
+        for pair in [(one, other) for one in self.clients for other in self.clients if one < other]:
+            if not set(pair) <= set(waiting):
+                self.least.pop(pair, None)
+                self.most.pop(pair, None)
+                continue
+            ahead = had[pair[0]] - had[pair[1]]
+            self.least[pair] = min(self.least.get(pair, ahead), ahead)
+            self.most[pair] = max(self.most.get(pair, ahead), ahead)
+            assert self.most[pair] - self.least[pair] <= 2 * LONGEST
+
+
+@given(
+    clients=st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(COSTS)), min_size=8, max_size=8),
+    wakes=st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), max_size=2),
+    steps=STEPS,
+)
+def test_of_two_clients_that_wait_none_gets_ahead_by_more_than_two_of_the_longest_turns(clients, wakes, steps):
+    """LAG-5: whatever they have had before, however many connections they have, whoever wakes whom."""
+    machine = Machine()
+    connections = [Connection(machine, client, cost) for client, cost in clients]
+    machine.rest()
+    for waker, woken in wakes:
+        if waker < woken:  # or it would never end
+            connections[waker].brings_about.append(connections[woken])
+    shares = Shares(machine, list(zip([client for client, _ in clients], connections, strict=True)))
+    for connection in connections:  # looked at after every turn
+        connection.turns.take = _and_then(connection.turns.take, shares.look)
+    for kind, amount, turns in steps:
+        if kind == "ask":
+            connections[amount].ask(turns)
+        elif kind == "wait":
+            machine.rest(amount)
+        else:
+            for _ in range(amount):
+                machine.look()
+        shares.look()
+    machine.rest()
+    assert all(connection.left == 0 for connection in connections), "all that was asked for was had"
+
+
+def _and_then(take, look):
+    def taken():
+        is_more = take()
+        look()
+        return is_more
+
+    return taken
+
+
+@given(costs=st.lists(st.sampled_from(COSTS), min_size=1, max_size=10), steps=STEPS)
+def test_a_client_with_a_request_now_and_then_waits_for_nobody(costs, steps):
+    """LAG-5: it is due again as soon as all that wait have had as much as it has, and a turn more."""
+    machine = Machine()
+    others = [Connection(machine, f"{number}", cost) for number, cost in enumerate(costs)]
+    quiet = Connection(machine, "quiet", 150.0)
+    machine.rest()
+    for other in others:
+        other.ask(ALWAYS)
+    quiet.ask()
+    for _, amount, _ in steps:
+        since = [other.had_us for other in others]
+        machine.until(
+            lambda since=since: all(
+                other.had_us - before >= quiet.cost_us + LONGEST for other, before in zip(others, since, strict=True)
+            )
+        )
+        for _ in range(amount % 3):
+            machine.look()
+        quiet.ask()
+        assert machine.log[-1] is quiet
