@@ -104,8 +104,16 @@ def test_no_more_winners_are_remembered_than_windows(client):
     for key in (b"a", b"b", b"c", b"a", b"c"):
         publish(client, (key, b""))
     assert [record[2:4] for record in records(client)] == [(0, -1), (1, -1), (2, -1), (3, -1), (-1, 2)]
-    journal = client.broker.registry.get_or_create("t", 0).journal
-    assert len(journal._winners) == 2
+    assert len(client.broker.registry._journals["t"]._winners) == 2
+
+
+def test_winners_of_an_idle_topic_are_forgotten_with_their_windows(client):
+    """RET-10: they are counted with the windows, so none may outlive its own."""
+    create(client, compaction_window_ms=1)
+    publish(client, (b"k", b""))
+    client.broker.clock.advance(1)
+    client.broker.sweep()
+    assert len(client.broker.registry._journals["t"]._winners) == 0
 
 
 def test_a_batch_has_a_batch_of_records_with_its_keys(client):
