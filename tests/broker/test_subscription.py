@@ -3,6 +3,7 @@
 import pytest
 from conversation import batch
 
+from zaichik.broker.session import Session
 from zaichik.broker.settings import TopicSettings
 from zaichik.broker.subscription import Subscription
 from zaichik.broker.topic_controller import TopicController
@@ -15,7 +16,8 @@ class Reading:
     def __init__(self, *, start=0, settings=None, **request):
         self.topic = TopicController("t", TopicSettings(**(settings or {})), 1, explicit=True)
         self.wakes = 0
-        self.subscription = Subscription(Subscribe(7, "t", **request), self.topic, start, self._ready, "a test")
+        request = Subscribe(7, "t", **request)
+        self.subscription = Subscription(request, self.topic, Session(start), self._ready, "a test")
 
     def _ready(self, subscription):
         assert subscription is self.subscription
@@ -259,7 +261,7 @@ def test_a_start_below_the_head_is_lag():
 def test_lag_of_one_reader_is_nothing_to_another():
     """LAG-2."""
     quick = Reading(credit=100, settings={"capacity": 1})
-    slow = Subscription(Subscribe(8, "t"), quick.topic, 0, lambda _: None, "a test")
+    slow = Subscription(Subscribe(8, "t"), quick.topic, Session(0), lambda _: None, "a test")
     for number in range(5):
         quick.publish(b"")
         assert quick.offsets() == [(number, 1)]
