@@ -7,6 +7,9 @@ from conversation import Conversation, batch, broker_with
 
 from zaichik.broker import prices
 from zaichik.broker.describe import describe
+from zaichik.broker.directory import Directory
+from zaichik.broker.subscription import Subscription
+from zaichik.broker.subscription_manager import SubscriptionManager
 from zaichik_protocol import (
     FOREVER,
     Commit,
@@ -254,6 +257,25 @@ def test_a_page_has_at_most_50_entries(client, topics, first):
     client.ask(*[CreateTopic(0, f"{number:04}") for number in range(topics)])
     more, state = described(client, Kind.TOPICS, limit=65_535)
     assert (len(state["topics"]), more) == (first, topics > first)
+
+
+def test_a_page_of_ten_thousand_subscriptions_touches_only_those_of_the_page(monkeypatch):
+    """P5: others wait while it is made."""
+    broker = broker_with()
+    for _ in range(10):
+        reader = Conversation(broker)
+        reader.ask(*[Subscribe(number, f"t{number % 7}") for number in range(2, 1_002)])
+    seen = []
+    monkeypatch.setattr(SubscriptionManager, "name_of", pytest.fail)  # names are known, and not made again
+    monkeypatch.setattr(Subscription, "ahead", property(lambda one: seen.append(one) or 0))
+    _, state = described(Conversation(broker), Kind.SUBSCRIPTIONS, limit=65_535, after="t3#00000004")
+    assert len(state["subscriptions"]) == 50
+    assert len(set(seen)) == 50
+    taken = []
+    after = Directory.after
+    monkeypatch.setattr(Directory, "after", lambda *where: (taken.append(one) or one for one in after(*where)))
+    described(Conversation(broker), Kind.SUBSCRIPTIONS, prefix="t3#")
+    assert len(taken) <= 52, "one more than the page, to know whether there is another"
 
 
 def test_a_prefix_finds_a_topics_readers(client):
