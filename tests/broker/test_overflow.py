@@ -264,6 +264,8 @@ def test_what_is_reserved_is_free_at_once():
     client = Conversation(broker_for(20))
     assert publish(client, 20, topic="other") == 20
     client.ask(lossless(capacity=8, max_bytes=8 * SIZE))
+    budget = client.broker.registry.budget
+    assert budget.used <= budget.limit
     assert publish(client, 8) == 8
     assert {topic.name: topic.ring.batches for topic in client.broker.registry} == {"other": 12, "t": 8}
 
