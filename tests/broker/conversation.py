@@ -24,10 +24,10 @@ def frames_of(pieces):
 
 
 class Conversation:
-    def __init__(self, broker, *, greeted=True):
+    def __init__(self, broker, *, greeted=True, share=""):
         self.broker = broker
         self.outputs = 0
-        self.manager = broker.connect(self._on_output)
+        self.manager = broker.connect(self._on_output, share=share)
         self._decoder = FrameDecoder.for_client()
         if greeted:
             self.ask(Hello(1, client="somebody"))

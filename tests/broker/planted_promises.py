@@ -1,7 +1,6 @@
 """Bugs for the model to find in safe retries (PUB-4), lossless topics (RET-9) and named subscriptions (CMT-3)."""
 
 from dataclasses import replace
-from unittest.mock import patch
 
 from planted_reading import BUGS, bug
 
@@ -29,8 +28,8 @@ def _instead_of_once(monkeypatch, do):
 
 @bug
 def a_retry_is_stored_twice(monkeypatch):
-    def once(real, self, request, now_us, publish):
-        answer = real(self, request, now_us, publish)
+    def once(real, self, request, now_us, publish, client):
+        answer = real(self, request, now_us, publish, client)
         return publish(request, now_us) if answer.duplicate else answer
 
     _instead_of_once(monkeypatch, once)
@@ -38,10 +37,10 @@ def a_retry_is_stored_twice(monkeypatch):
 
 @bug
 def a_refused_batch_is_not_remembered(monkeypatch):
-    def once(real, self, request, now_us, publish):
+    def once(real, self, request, now_us, publish, client):
         before = self._known[request.producer].next if request.producer in self._known else 0
         try:
-            return real(self, request, now_us, publish)
+            return real(self, request, now_us, publish, client)
         except Refused:
             known = self._known.get(request.producer)
             if known and known.next > before:
@@ -54,9 +53,9 @@ def a_refused_batch_is_not_remembered(monkeypatch):
 
 @bug
 def a_refusal_that_may_pass_uses_the_number_up(monkeypatch):
-    def once(real, self, request, now_us, publish):
+    def once(real, self, request, now_us, publish, client):
         try:
-            return real(self, request, now_us, publish)
+            return real(self, request, now_us, publish, client)
         except Refused as refusal:
             if refusal.code == ErrorCode.TOPIC_FULL:
                 self._known[request.producer].next += 1
@@ -68,20 +67,20 @@ def a_refusal_that_may_pass_uses_the_number_up(monkeypatch):
 
 @bug
 def a_batch_after_a_gap_is_stored(monkeypatch):
-    def once(real, self, request, now_us, publish):
+    def once(real, self, request, now_us, publish, client):
         known = self._known.get(request.producer)
         if known and request.sequence > known.next:
             request = replace(request, sequence=known.next)
-        return real(self, request, now_us, publish)
+        return real(self, request, now_us, publish, client)
 
     _instead_of_once(monkeypatch, once)
 
 
 @bug
 def an_unknown_producer_begins_anywhere(monkeypatch):
-    def once(real, self, request, now_us, publish):
+    def once(real, self, request, now_us, publish, client):
         first = request.producer not in self._known
-        return real(self, replace(request, sequence=0) if first else request, now_us, publish)
+        return real(self, replace(request, sequence=0) if first else request, now_us, publish, client)
 
     _instead_of_once(monkeypatch, once)
 
@@ -116,11 +115,11 @@ def a_producer_is_remembered_a_microsecond_too_long(monkeypatch):
 
 @bug
 def a_producer_that_goes_on_is_forgotten(monkeypatch):
-    def once(real, self, request, now_us, publish):
+    def once(real, self, request, now_us, publish, client):
         known = self._known.get(request.producer)
         used_us = now_us if known is None else known.used_us
         try:
-            return real(self, request, now_us, publish)
+            return real(self, request, now_us, publish, client)
         finally:
             if request.producer in self._known:
                 self._known[request.producer].used_us = used_us
@@ -152,18 +151,21 @@ def a_batch_that_just_fits_is_refused(monkeypatch):
 
 @bug
 def only_readers_that_are_there_are_waited_for(monkeypatch):
-    """The watermark ignores a session whose reader is away."""
+    """The watermark ignores a position whose reader is away."""
 
     def needed(self):
-        there = [place for place in self.places if getattr(place, "reader", place) is not None]
-        return min((place.needed for place in there), default=self.ring.next_offset)
+        there = [position for position in self._positions() if position.reader is not None]
+        return min((position.needed for position in there), default=self.end)
 
     monkeypatch.setattr(TopicController, "needed", needed)
 
 
 @bug
 def what_a_named_reader_was_sent_counts_as_settled(monkeypatch):
-    monkeypatch.setattr(Session, "needed", property(lambda self: max(self.committed, self.delivered)))
+    def needed(self):
+        return self.reader.cursor if self.reader and not self.name else max(self.committed, self.delivered)
+
+    monkeypatch.setattr(Session, "needed", property(needed))
 
 
 @bug
@@ -181,17 +183,6 @@ def a_refused_batch_opens_windows(monkeypatch):
     monkeypatch.setattr(TopicController, "_check_room", check_room)
 
 
-@bug
-def who_has_reached_its_end_is_waited_for(monkeypatch):
-    real = Subscription._end
-
-    def end(self, code, text):
-        with patch.object(self.topic, "keep_no_more", lambda place: None):
-            return real(self, code, text)
-
-    monkeypatch.setattr(Subscription, "_end", end)
-
-
 # -- named subscriptions ---------------------------------------------------------------------------------------
 
 
@@ -200,8 +191,11 @@ def a_commit_does_not_move_the_position(monkeypatch):
     real = Subscription.commit
 
     def commit(self, next_offset):
-        with patch.object(self, "session", None):
-            return real(self, next_offset)
+        position, before = self.position, self.position.committed
+        answer = real(self, next_offset)
+        if position.name:
+            position.committed = before
+        return answer
 
     monkeypatch.setattr(Subscription, "commit", commit)
 
@@ -216,9 +210,9 @@ def the_old_reader_still_moves_the_position(monkeypatch):
     real = Subscription.cut_off
 
     def cut_off(self, code):
-        session = self.session
+        position = self.position
         real(self, code)
-        self.session = session
+        self.position = position
 
     monkeypatch.setattr(Subscription, "cut_off", cut_off)
 
@@ -251,11 +245,11 @@ def what_is_new_is_marked_with_what_comes_again(monkeypatch):
     real = Subscription._deliver
 
     def deliver(self):
-        again = self.session is not None and self.session.delivered > self.cursor
-        with patch.object(self, "session", None):
-            frame = real(self)
-        if frame and self.session:
-            self.session.delivered = max(self.session.delivered, self.cursor)
+        position, self.position = self.position, Session(self.cursor)
+        again = position.delivered > self.cursor
+        frame = real(self)
+        self.position = position
+        position.delivered = max(position.delivered, self.cursor)
         return frame and replace(frame, redelivered=again)
 
     monkeypatch.setattr(Subscription, "_deliver", deliver)
@@ -263,15 +257,13 @@ def what_is_new_is_marked_with_what_comes_again(monkeypatch):
 
 @bug
 def who_comes_back_goes_on_after_what_was_sent(monkeypatch):
-    real = Sessions.find
+    real = Subscription.__init__
 
-    def find(self, topic, name):
-        found = real(self, topic, name)
-        if found is not None:
-            found.committed = max(found.committed, min(found.delivered, topic.ring.next_offset))
-        return found
+    def init(self, request, topic, position, on_ready, description):
+        position.committed = max(position.committed, position.delivered)
+        real(self, request, topic, position, on_ready, description)
 
-    monkeypatch.setattr(Sessions, "find", find)
+    monkeypatch.setattr(Subscription, "__init__", init)
 
 
 @bug
@@ -299,11 +291,12 @@ def a_position_outlives_its_time_by_a_microsecond(monkeypatch):
     real = Sessions.sweep
 
     def sweep(self, now_us):
-        for known in self._sessions.values():
+        there = [known for _, (_, known) in self.directory.after("", "")]
+        for known in there:
             if known.left_us is not None:
                 known.left_us += 1
         real(self, now_us)
-        for known in self._sessions.values():
+        for known in there:
             if known.left_us is not None and known.left_us != now_us:
                 known.left_us -= 1
 
@@ -314,18 +307,20 @@ def a_position_outlives_its_time_by_a_microsecond(monkeypatch):
 def who_was_away_twice_was_away_all_the_time(monkeypatch):
     real = Subscription.__init__
 
-    def init(self, request, topic, cursor, on_ready, who, session=None):
-        left_us = session and session.left_us
-        real(self, request, topic, cursor, on_ready, who, session)
-        if session is not None:
-            session.left_us = left_us
+    def init(self, request, topic, position, on_ready, description):
+        left_us = position.left_us
+        real(self, request, topic, position, on_ready, description)
+        position.left_us = left_us
 
     monkeypatch.setattr(Subscription, "__init__", init)
 
 
 @bug
 def one_name_means_one_position_in_all_topics(monkeypatch):
-    def find(self, topic, name):
-        return next((known for (_, own), known in self._sessions.items() if own == name), None)
+    real = TopicController.__init__
 
-    monkeypatch.setattr(Sessions, "find", find)
+    def init(self, *args, **options):
+        real(self, *args, **options)
+        self.names = vars(self.budget).setdefault("names", {})
+
+    monkeypatch.setattr(TopicController, "__init__", init)

@@ -57,7 +57,7 @@ def a_commit_moves_backwards(monkeypatch):
 
     def commit(self, next_offset):
         real(self, next_offset)
-        self.committed = next_offset
+        self.position.committed = next_offset
         return next_offset
 
     monkeypatch.setattr(Subscription, "commit", commit)
@@ -236,8 +236,8 @@ def an_error_with_id_0_is_silent(monkeypatch):
 @bug
 def events_overtake_replies(monkeypatch):
     def turn(self, now_us):
-        out, self._out = self._out, []
-        return real(self, now_us) + out
+        out, self._out = self._out, deque()
+        return [*real(self, now_us), *out]
 
     real = SubscriptionManager.next_output
     monkeypatch.setattr(SubscriptionManager, "next_output", turn)
@@ -269,7 +269,7 @@ def unsubscribe_leaves_a_frame_on_its_way(monkeypatch):
 @bug
 def close_forgets_the_subscriptions(monkeypatch):
     def close(self):
-        self.closing = True
+        self.hears, self.closing = False, True
         self._on_output()
 
     monkeypatch.setattr(SubscriptionManager, "close", close)

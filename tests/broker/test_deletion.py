@@ -5,6 +5,7 @@ import json
 import pytest
 from conversation import Conversation, batch, broker_with
 
+from zaichik.broker import prices
 from zaichik.broker.settings import TopicSettings
 from zaichik_protocol import (
     FOREVER,
@@ -182,26 +183,27 @@ def test_its_journal_goes_with_its_readers_and_positions(client):
 def test_the_bytes_set_aside_for_it_are_given_back(client):
     """TOP-6, RET-9."""
     rejecting = ((Setting.OVERFLOW, Overflow.REJECT),)
-    names = [f"t{number}" for number in range(4)]
+    names = [f"t{number}" for number in range(3)]
     client.ask(*[CreateTopic(0, name, rejecting) for name in names])
-    assert refusal(client, CreateTopic(2, "fifth", rejecting)) == (ErrorCode.NO_MEMORY, "settings")
+    assert refusal(client, CreateTopic(2, "next", rejecting)) == (ErrorCode.NO_MEMORY, "settings")
     client.ask(Publish(0, "t0", batch(b"x")), Delete(0, "t0"))
-    (created,) = client.ask(CreateTopic(3, "fifth", rejecting))
+    (created,) = client.ask(CreateTopic(3, "next", rejecting))
     assert created.created
-    client.ask(*[Delete(0, name) for name in [*names[1:], "fifth"]])
+    client.ask(*[Delete(0, name) for name in [*names[1:], "next"]])
     budget = client.broker.registry.budget
     assert (budget.limit, budget.used) == (client.broker.settings.max_bytes, 0)
 
 
 def test_a_deleted_topic_is_never_asked_to_make_room():
     """TOP-6, RET-10: not even if it was the one that others were taking bytes from."""
-    client = Conversation(broker_with(max_bytes=1000, topic=TopicSettings(retention_ttl_ms=FOREVER)))
-    client.ask(*[Publish(0, "large", batch(bytes(80))) for _ in range(9)])
+    limit = 3 * prices.TOPIC + 13 * (prices.ENTRY + len(batch(bytes(80)).data))
+    client = Conversation(broker_with(max_bytes=limit, topic=TopicSettings(retention_ttl_ms=FOREVER)))
+    client.ask(*[Publish(0, "large", batch(bytes(80))) for _ in range(14)])
     client.ask(*[Publish(0, f"t{number}", batch(bytes(80))) for number in range(2)])
     assert topics(client)["large"]["evicted"]
-    client.ask(Delete(0, "large"), *[Publish(0, "next", batch(bytes(80))) for _ in range(9)])
-    assert client.broker.registry.budget.used <= 1000
-    assert [topic["resident"] for topic in topics(client).values()] == [8, 1, 1]
+    client.ask(Delete(0, "large"), *[Publish(0, "next", batch(bytes(80))) for _ in range(14)])
+    assert client.broker.registry.budget.used <= limit
+    assert [topic["resident"] for topic in topics(client).values()] == [11, 1, 1]
 
 
 def test_a_numbered_batch_stored_in_a_deleted_topic_is_not_stored_in_the_next(client):

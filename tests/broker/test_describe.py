@@ -5,7 +5,11 @@ import json
 import pytest
 from conversation import Conversation, batch, broker_with
 
+from zaichik.broker import prices
 from zaichik.broker.describe import describe
+from zaichik.broker.directory import Directory
+from zaichik.broker.subscription import Subscription
+from zaichik.broker.subscription_manager import SubscriptionManager
 from zaichik_protocol import (
     FOREVER,
     Commit,
@@ -57,7 +61,8 @@ def test_a_topic_tells_where_every_message_is(client):
             "retention_ttl_ms": 1, "compaction_window_ms": 5, "capacity": 2, "max_bytes": 67_108_864, "max_keys": 1,
             "journal_bytes": 0, "overflow": 0,
         },
-        "head": 3, "next_offset": 4, "bytes": len(batch(b"p").data), "subscriptions": 1, "needed": 4,
+        "head": 3, "next_offset": 4, "bytes": len(batch(b"p").data),
+        "memory": prices.TOPIC + prices.ENTRY + len(batch(b"p").data) + prices.KEY + 1, "subscriptions": 1, "needed": 4,
         "published": 5, "stored": 4, "compacted": 1, "resident": 1, "expired": 2, "evicted": 1,
         "open_windows": 1, "forgotten_windows": 1,
         "left_over": {"published - stored - compacted": 0, "stored - resident - expired - evicted": 0},
@@ -139,7 +144,7 @@ def test_a_named_subscription_whose_reader_is_away_tells_where_the_next_one_begi
     assert subscription == {
         "name": "t#away.billing.1", "connection": 0, "client": "", "id": 0, "topic": "t", "session": "billing",
         "start": 2, "committed": 2, "cursor": 5, "until": None,
-        "waiting_for": "its reader: away; the name is forgotten if nobody comes within 60 s",
+        "waiting_for": "its reader: away; the name is forgotten if none comes within 60 s",
         "credit": 0, "credit_bytes": 0, "in_flight": 0, "in_flight_bytes": 0,
         "delivered": 3, "skipped": 0, "ahead": 2,
         "left_over": {},
@@ -206,7 +211,12 @@ def test_readers_that_are_there_and_those_that_are_away_are_paged_together(clien
 def test_a_connection_tells_whose_it_is_and_how_busy():
     broker = broker_with()
     first, second = Conversation(broker, greeted=False), Conversation(broker)
-    second.ask(Subscribe(2, "t"), Subscribe(3, "t", credit=0))
+    second.ask(
+        Subscribe(2, "t", credit=9),
+        Subscribe(3, "t", credit=0),
+        Publish(0, "t", batch(b"")),
+        Publish(0, "t", batch(b"")),
+    )
     first.manager.peer = "192.0.2.1:4000"
     first.tell(Hello(1, client="somebody else"))
     _, state = described(second, Kind.CONNECTIONS)
@@ -214,11 +224,11 @@ def test_a_connection_tells_whose_it_is_and_how_busy():
         "connections": [
             {
                 "name": "00000001", "connection": 1, "peer": "192.0.2.1:4000", "client": "somebody else",
-                "subscriptions": 0, "reply_bytes": sum(map(len, first.manager._out)), "requests": 1,
+                "subscriptions": 0, "in_flight": 0, "reply_bytes": sum(map(len, first.manager._out)), "requests": 1,
             },
             {
                 "name": "00000002", "connection": 2, "peer": "", "client": "somebody",
-                "subscriptions": 1, "reply_bytes": 0, "requests": 4,
+                "subscriptions": 1, "in_flight": 2, "reply_bytes": 0, "requests": 6,
             },
         ]
     }  # fmt: skip
@@ -242,11 +252,30 @@ def test_pages_are_in_order_and_complete(client):
     assert names(limit=5) == (["a", "b1", "b2", "b3", "c"], False)
 
 
-@pytest.mark.parametrize(("topics", "first"), [(499, 499), (500, 500), (501, 500)])
-def test_a_page_has_at_most_500_entries(client, topics, first):
+@pytest.mark.parametrize(("topics", "first"), [(49, 49), (50, 50), (51, 50)])
+def test_a_page_has_at_most_50_entries(client, topics, first):
     client.ask(*[CreateTopic(0, f"{number:04}") for number in range(topics)])
     more, state = described(client, Kind.TOPICS, limit=65_535)
     assert (len(state["topics"]), more) == (first, topics > first)
+
+
+def test_a_page_of_ten_thousand_subscriptions_touches_only_those_of_the_page(monkeypatch):
+    """P5: others wait while it is made."""
+    broker = broker_with()
+    for _ in range(10):
+        reader = Conversation(broker)
+        reader.ask(*[Subscribe(number, f"t{number % 7}") for number in range(2, 1_002)])
+    seen = []
+    monkeypatch.setattr(SubscriptionManager, "name_of", pytest.fail)  # names are known, and not made again
+    monkeypatch.setattr(Subscription, "ahead", property(lambda one: seen.append(one) or 0))
+    _, state = described(Conversation(broker), Kind.SUBSCRIPTIONS, limit=65_535, after="t3#00000004")
+    assert len(state["subscriptions"]) == 50
+    assert len(set(seen)) == 50
+    taken = []
+    after = Directory.after
+    monkeypatch.setattr(Directory, "after", lambda *where: (taken.append(one) or one for one in after(*where)))
+    described(Conversation(broker), Kind.SUBSCRIPTIONS, prefix="t3#")
+    assert len(taken) <= 52, "one more than the page, to know whether there is another"
 
 
 def test_a_prefix_finds_a_topics_readers(client):

@@ -6,9 +6,11 @@ from hashlib import blake2b
 import pytest
 from conversation import Conversation, batch, broker_with
 
+from zaichik.broker.settings import TopicSettings
 from zaichik_protocol import (
     FOREVER,
     CreateTopic,
+    EndCode,
     Error,
     ErrorCode,
     Lagged,
@@ -104,8 +106,16 @@ def test_no_more_winners_are_remembered_than_windows(client):
     for key in (b"a", b"b", b"c", b"a", b"c"):
         publish(client, (key, b""))
     assert [record[2:4] for record in records(client)] == [(0, -1), (1, -1), (2, -1), (3, -1), (-1, 2)]
-    journal = client.broker.registry.get_or_create("t", 0).journal
-    assert len(journal._winners) == 2
+    assert len(client.broker.registry._journals["t"]._winners) == 2
+
+
+def test_winners_of_an_idle_topic_are_forgotten_with_their_windows(client):
+    """RET-10: they are counted with the windows, so none may outlive its own."""
+    create(client, compaction_window_ms=1)
+    publish(client, (b"k", b""))
+    client.broker.clock.advance(1)
+    client.broker.sweep()
+    assert len(client.broker.registry._journals["t"]._winners) == 0
 
 
 def test_a_batch_has_a_batch_of_records_with_its_keys(client):
@@ -137,6 +147,47 @@ def test_a_topic_of_first_use_may_be_given_one_before_its_first_message(client):
     create(client)
     publish(client, b"a")
     assert len(records(client)) == 1
+
+
+@pytest.fixture
+def with_journals():
+    """A client of a broker whose topics have a journal if they do not say otherwise."""
+    return Conversation(broker_with(topic=TopicSettings(journal_bytes=100_000)))
+
+
+def test_an_explicit_create_of_a_topic_of_first_use_sets_its_journals_size(with_journals):
+    """TOP-3, JRN-1: and no other setting of it."""
+    client = with_journals
+    client.ask(Subscribe(2, "t"))
+    create(client, journal=150, compaction_window_ms=FOREVER)
+    for _ in range(5):
+        publish(client, (b"k", b""))
+    journal = client.broker.registry.get_or_create("$journal/t", 0)
+    assert (journal.settings.max_bytes, journal.settings.retention_ttl_ms) == (150, FOREVER)
+    assert (journal.ring.bytes <= 150, journal.ring.batches, journal.end) == (True, 2, 5)
+
+
+def test_winners_are_known_in_a_journal_that_was_there_before_compaction(with_journals):
+    """TOP-3, JRN-1: its topic of first use had no windows."""
+    client = with_journals
+    client.ask(Subscribe(2, "t"))
+    create(client, journal=MIB, compaction_window_ms=FOREVER)
+    publish(client, (b"a", b""), (b"b", b""))
+    publish(client, (b"b", b""), (b"a", b""))
+    assert [record[2:4] for record in records(client)] == [(0, -1), (1, -1), (-1, 1), (-1, 0)]
+
+
+def test_an_explicit_create_without_a_journal_removes_that_of_first_use(with_journals):
+    """TOP-3, JRN-1: its readers are told."""
+    client = with_journals
+    client.ask(Subscribe(2, "t"))
+    reader = Conversation(client.broker)
+    reader.ask(Subscribe(1, "$journal/t"))
+    create(client, journal=0)
+    assert [frame.code for frame in reader.heard()] == [EndCode.DELETED]
+    publish(client, b"a")
+    assert [topic.name for topic in client.broker.registry] == ["t"]
+    assert client.broker.registry.budget.used == client.broker.registry.get_or_create("t", 0).memory
 
 
 def test_making_the_topic_again_makes_no_second_journal(client):

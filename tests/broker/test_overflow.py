@@ -5,6 +5,7 @@ from conversation import Conversation, batch, broker_with
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from zaichik.broker.prices import ENTRY, TOPIC
 from zaichik.broker.settings import MIB, BrokerSettings, TopicSettings
 from zaichik_protocol import (
     FOREVER,
@@ -233,49 +234,56 @@ def test_live_readers_lose_nothing_whatever_the_order(steps):
     assert all(offsets == list(range(len(offsets))) for offsets in seen)
 
 
-# -- the bytes set aside for it ----------------------------------------------------------------------------------
+# -- the bytes reserved for it -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("size", "fits"), [(499, True), (500, True), (501, False)])
-def test_half_of_the_brokers_bytes_may_be_set_aside(size, fits):
+@pytest.mark.parametrize(("size", "fits"), [(9_999, True), (10_000, True), (10_001, False)])
+def test_half_of_the_brokers_bytes_may_be_reserved(size, fits):
     """RET-10: the other half stays with all the others."""
-    client = Conversation(broker_with(max_bytes=1_000))
-    (reply,) = client.ask(lossless(max_bytes=size))
+    client = Conversation(broker_with(max_bytes=20_000))
+    (reply,) = client.ask(lossless(max_bytes=size - 10 * ENTRY))
     if fits:
         assert isinstance(reply, TopicCreated)
-        assert client.broker.registry.budget.limit == 1_000 - size
+        assert client.broker.registry.budget.limit == 20_000 - size
     else:
         assert (reply.code, reply.field) == (ErrorCode.NO_MEMORY, "settings")
         assert len(client.broker.registry) == 0
-        assert client.broker.registry.budget.limit == 1_000
+        assert client.broker.registry.budget.limit == 20_000
 
 
-def test_what_is_set_aside_is_free_at_once():
+COST = ENTRY + SIZE
+
+
+def broker_for(messages):
+    """A broker for two topics and so many messages."""
+    return broker_with(max_bytes=2 * TOPIC + messages * COST)
+
+
+def test_what_is_reserved_is_free_at_once():
     """RET-10: if it was not, all topics together could hold more than the broker's bytes."""
-    client = Conversation(broker_with(max_bytes=20 * SIZE))
+    client = Conversation(broker_for(20))
     assert publish(client, 20, topic="other") == 20
-    client.ask(lossless(max_bytes=8 * SIZE))
+    client.ask(lossless(capacity=8, max_bytes=8 * SIZE))
+    budget = client.broker.registry.budget
+    assert budget.used <= budget.limit
     assert publish(client, 8) == 8
-    assert {topic.name: topic.ring.bytes // SIZE for topic in client.broker.registry} == {"other": 12, "t": 8}
+    assert {topic.name: topic.ring.batches for topic in client.broker.registry} == {"other": 12, "t": 8}
 
 
 def test_a_topic_that_could_not_be_made_leaves_nothing():
-    """P6: nor a ring that is asked for its size for ever."""
+    """P6: nor a topic that is asked for its size for ever."""
     client = Conversation(broker_with(max_bytes=1_000))
     client.ask(*[lossless(max_bytes=501)] * 100)
-    assert len(client.broker.registry.budget._holders) == 0
-    client.ask(lossless(max_bytes=500))
-    assert len(client.broker.registry.budget._holders) == 0, "nor does it belong to those that pay"
+    assert len(client.broker.registry.budget._holders) == client.broker.registry.budget.used == 0
 
 
-def test_it_does_not_pay_for_other_topics():
-    client = Conversation(broker_with(max_bytes=20 * SIZE))
-    client.ask(lossless(max_bytes=8 * SIZE))
+def test_it_does_not_lose_for_other_topics():
+    client = Conversation(broker_for(20))
+    client.ask(lossless(capacity=8, max_bytes=8 * SIZE))
     reader = reading(client, credit=100)
     assert publish(client, 8) == 8
     assert publish(client, 100, topic="other") == 100
-    sizes = {topic.name: topic.ring.bytes for topic in client.broker.registry}
-    assert sizes == {"t": 8 * SIZE, "other": 12 * SIZE}
+    assert {topic.name: topic.ring.batches for topic in client.broker.registry} == {"other": 12, "t": 8}
     assert [type(frame) for frame in reader.heard()] == [Messages] * 8
 
 
@@ -284,13 +292,13 @@ def test_a_topic_that_was_made_by_first_use_may_become_one():
     client = Conversation(broker_with(max_bytes=1_000_000))
     reader = reading(client)
     assert isinstance(client.ask(lossless())[0], TopicCreated)
-    assert client.broker.registry.budget.limit == 900_000
+    assert client.broker.registry.budget.limit == 900_000 - 10 * ENTRY
     assert publish(client, 20) == 10
     assert [type(frame) for frame in reader.heard()] == [Messages]
 
 
 def test_a_topic_that_cannot_become_one_stays_as_it_was():
-    client = Conversation(broker_with(max_bytes=1000))
+    client = Conversation(broker_for(3))
     reading(client)
     refused, *_ = client.ask(lossless())
     assert refused.code == ErrorCode.NO_MEMORY

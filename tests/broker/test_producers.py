@@ -7,6 +7,7 @@ from conversation import Conversation, batch, broker_with
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from zaichik.broker.prices import PRODUCER
 from zaichik.broker.producers import REMEMBERED
 from zaichik_protocol import Commit, CreateTopic, Error, ErrorCode, Publish, Published, Setting, Subscribe
 
@@ -186,3 +187,26 @@ def test_a_remembered_refusal_holds_no_batch(client):
     (known,) = client.broker.producers._known.values()
     (refusal,) = known.answers
     assert (refusal.__traceback__, refusal.__context__) == (None, None)
+
+
+# -- what they cost ------------------------------------------------------------------------------------------------
+
+
+def test_answers_are_counted_at_what_they_hold_and_given_back():
+    """LAG-6: one that tells of thousands of messages holds a KiB, and a refusal its text."""
+    broker = broker_with(max_producers=3, producer_ttl=600.0)
+    client = Conversation(broker)
+    client.ask(CreateTopic(2, "t", ((Setting.COMPACTION_WINDOW_MS, 1000),)))
+    without = broker.memory.used
+    large = [(b"k", b"")] * 8192
+    for sequence in range(10):
+        client.ask(numbered(sequence, *large))
+    assert broker.memory.used - without == PRODUCER + 10 * 1024
+    for sequence in range(10, 10 + REMEMBERED):
+        client.ask(numbered(sequence))
+    assert broker.memory.used - without == PRODUCER, "answers that are kept no more are not counted any more"
+    answer(client, numbered(10 + REMEMBERED, topic="\n"))
+    assert broker.memory.used - without > PRODUCER
+    broker.clock.advance(600)
+    broker.sweep()
+    assert broker.memory.used == without

@@ -136,7 +136,9 @@ def test_an_anonymous_one_leaves_nothing(broker):
     assert (answer.named, answer.resumed) == (False, False)
     leave(client)
     assert len(broker.sessions) == 0
-    assert not broker.registry.get_or_create("t", 0).places
+    topic = broker.registry.get_or_create("t", 0)
+    assert not topic.readers
+    assert not topic.names
 
 
 # -- one reader to a name --------------------------------------------------------------------------------------
@@ -336,7 +338,7 @@ def test_when_it_is_forgotten_nothing_is_kept_for_it():
     client.ask(Unsubscribe(3, 1, forget=True))
     broker.sweep()
     topic = broker.registry.get_or_create("t", 0)
-    assert (topic.ring.head, len(topic.places), len(broker.sessions)) == (5, 0, 0)
+    assert (topic.ring.head, len(topic.names), len(broker.sessions)) == (5, 0, 0)
 
 
 # -- owners ----------------------------------------------------------------------------------------------------

@@ -1,10 +1,16 @@
 """One reader's place: credit, lag, pieces, the end."""
 
+from itertools import pairwise
+
 import pytest
 from conversation import batch
+from hypothesis import given
+from hypothesis import strategies as st
 
+import zaichik_protocol.batch
+from zaichik.broker.session import Session
 from zaichik.broker.settings import TopicSettings
-from zaichik.broker.subscription import Subscription
+from zaichik.broker.subscription import FRAMES_TOLD_APART, MOST_FRAMES, Subscription
 from zaichik.broker.topic_controller import TopicController
 from zaichik_protocol import FOREVER, EndCode, ErrorCode, Lagged, Messages, Refused, Subscribe, SubscriptionEnded
 
@@ -15,7 +21,8 @@ class Reading:
     def __init__(self, *, start=0, settings=None, **request):
         self.topic = TopicController("t", TopicSettings(**(settings or {})), 1, explicit=True)
         self.wakes = 0
-        self.subscription = Subscription(Subscribe(7, "t", **request), self.topic, start, self._ready, "a test")
+        request = Subscribe(7, "t", **request)
+        self.subscription = Subscription(request, self.topic, Session(start), self._ready, "a test")
 
     def _ready(self, subscription):
         assert subscription is self.subscription
@@ -125,6 +132,123 @@ def test_bytes_are_in_flight_until_the_last_message_of_their_frame_is_settled():
     for settled, in_flight, in_flight_bytes in ((1, 2, 30), (2, 1, 30), (3, 0, 0)):
         reading.subscription.commit(settled)
         assert (reading.subscription.in_flight, reading.subscription.in_flight_bytes) == (in_flight, in_flight_bytes)
+
+
+class Decoding:
+    """Counts the integers that are decoded out of batches."""
+
+    def __init__(self, monkeypatch):
+        self.integers = 0
+        for name in ("_COUNT", "_OFFSET"):
+            monkeypatch.setattr(zaichik_protocol.batch, name, Counted(self, getattr(zaichik_protocol.batch, name)))
+        unpack_from = zaichik_protocol.batch.unpack_from
+        monkeypatch.setattr(zaichik_protocol.batch, "unpack_from", lambda *where: self.count(unpack_from(*where)))
+
+    def count(self, integers):
+        self.integers += len(integers)
+        return integers
+
+
+class Counted:
+    def __init__(self, decoding, struct):
+        self.size, self.pack = struct.size, struct.pack
+        self.unpack_from = lambda *where: decoding.count(struct.unpack_from(*where))
+
+
+@pytest.mark.parametrize("count", [64, 8192])
+def test_a_small_byte_credit_costs_the_same_for_a_piece_of_a_small_batch_and_of_a_large_one(monkeypatch, count):
+    """P5, CMT-1: or each reader could make the broker work for as many messages as there are in the batch."""
+    reading = Reading(credit=100_000, credit_bytes=30)
+    reading.publish(*[b"p" * 10] * count)
+    decoding = Decoding(monkeypatch)
+    for first in range(0, 60, 3):
+        assert reading.offsets() == [(first, 3)]
+        reading.subscription.commit(first + 3)
+    assert decoding.integers / 20 <= 40
+
+
+# -- many frames in flight ---------------------------------------------------------------------------------------
+
+
+def frames(reading):
+    """(first, end, bytes) of what is remembered of those in flight."""
+    return list(reading.subscription._frames)
+
+
+def test_of_many_frames_in_flight_neighbours_are_joined():
+    """CMT-1: what is remembered does not grow with what is in flight, and every message and byte is counted."""
+    reading = Reading(credit=100_000)
+    for _ in range(5_000):
+        reading.publish(b"pp")
+        reading.offsets()
+        assert len(frames(reading)) <= FRAMES_TOLD_APART
+    assert (reading.subscription.in_flight, reading.subscription.in_flight_bytes) == (5_000, 10_000)
+    assert all(one[1] == other[0] for one, other in pairwise(frames(reading)))
+
+
+def test_the_bytes_of_joined_frames_are_settled_with_the_last_of_them():
+    """CMT-1: never early, or more would be in flight than the client allows."""
+    reading = Reading(credit=100_000)
+    for _ in range(FRAMES_TOLD_APART + 1):
+        reading.publish(b"pp")
+    reading.offsets()
+    subscription, total = reading.subscription, 2 * (FRAMES_TOLD_APART + 1)
+    assert frames(reading)[0] == (0, 2, 4)
+    subscription.commit(1)
+    assert (subscription.in_flight, subscription.in_flight_bytes) == (FRAMES_TOLD_APART, total)
+    subscription.commit(2)
+    assert (subscription.in_flight, subscription.in_flight_bytes) == (FRAMES_TOLD_APART - 1, total - 4)
+
+
+def test_what_lies_around_a_gap_is_not_joined():
+    """CMT-1: skipped offsets are not in flight."""
+    reading = Reading(credit=100_000, settings={"capacity": 1})
+    for _ in range(FRAMES_TOLD_APART + 1):
+        reading.publish(b"x")
+        reading.publish(b"x")
+        reading.offsets()
+    assert reading.subscription.in_flight == len(frames(reading)) == FRAMES_TOLD_APART + 1
+
+
+def test_a_reader_with_lag_between_all_its_frames_waits_for_a_commit_at_256_of_them():
+    """CMT-1, P6."""
+    reading = Reading(credit=100_000, settings={"capacity": 1})
+    for _ in range(2 * MOST_FRAMES):
+        reading.publish(b"x")
+        reading.publish(b"x")
+        reading.offsets()
+    assert reading.subscription.in_flight == len(frames(reading)) == MOST_FRAMES
+    assert not reading.subscription.has_credit
+    reading.subscription.commit(2)
+    assert reading.offsets() == [f"lag {2 * MOST_FRAMES} to {4 * MOST_FRAMES - 1}", (4 * MOST_FRAMES - 1, 1)]
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 3), st.integers(0, 4), st.sampled_from([0, 0, 0, 0, 1, 7, 50])),
+        min_size=100,
+        max_size=400,
+    )
+)
+def test_whatever_a_client_does_no_bytes_are_settled_early(steps):
+    """CMT-1: beside frames that are all told apart, with lag and commits in between."""
+    reading = Reading(credit=100_000, settings={"capacity": 3})
+    subscription, delivered = reading.subscription, []
+    for publishes, size, back in steps:
+        for _ in range(publishes):
+            reading.publish(b"x" * size)
+        while (frame := reading.take()) is not None:
+            if isinstance(frame, Messages):
+                delivered.append((frame.base, frame.base + frame.batch.count, frame.batch.size))
+        if back:
+            subscription.commit(max(subscription.cursor - back, 0))
+        committed = subscription.committed
+        apart = [(max(first, committed), end, size) for first, end, size in delivered if end > committed]
+        assert subscription.in_flight == sum(end - first for first, end, _ in apart)
+        assert subscription.in_flight_bytes >= sum(size for *_, size in apart)
+        assert len(frames(reading)) <= MOST_FRAMES
+    subscription.commit(subscription.cursor)
+    assert (subscription.in_flight, subscription.in_flight_bytes) == (0, 0)
 
 
 # -- commit ----------------------------------------------------------------------------------------------------
@@ -259,7 +383,7 @@ def test_a_start_below_the_head_is_lag():
 def test_lag_of_one_reader_is_nothing_to_another():
     """LAG-2."""
     quick = Reading(credit=100, settings={"capacity": 1})
-    slow = Subscription(Subscribe(8, "t"), quick.topic, 0, lambda _: None, "a test")
+    slow = Subscription(Subscribe(8, "t"), quick.topic, Session(0), lambda _: None, "a test")
     for number in range(5):
         quick.publish(b"")
         assert quick.offsets() == [(number, 1)]

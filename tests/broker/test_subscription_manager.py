@@ -358,11 +358,12 @@ def test_close_ends_everything_and_closed_is_the_last_frame(client):
 def test_go_away_tells_the_client_once_and_closes(client):
     """CLO-2."""
     client.tell(Ping(2))
-    client.manager.go_away()
-    client.manager.go_away()
+    client.manager.go_away(GoAwayCode.STOPPING, "STOPPED")
+    client.manager.go_away(GoAwayCode.DISCONNECTED, "DISCONNECTED")
     client.tell(Ping(3))
     pong, go_away = client.heard()
-    assert (pong.id, type(go_away), go_away.id) == (2, GoAway, 0)
+    assert (pong.id, go_away) == (2, GoAway(0, GoAwayCode.STOPPING, GoAwayCode.STOPPING.meaning))
+    assert (client.manager.closing, client.manager.reason) == (True, "STOPPED")
 
 
 def test_another_connection_is_ended_and_told_why(client):

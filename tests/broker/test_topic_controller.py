@@ -1,18 +1,22 @@
 """One topic: retention, compaction, create again, where a reader begins."""
 
-from dataclasses import dataclass
-
 import pytest
 from conversation import batch
 
+from zaichik.broker.session import Session
 from zaichik.broker.settings import TopicSettings
 from zaichik.broker.topic_controller import TopicController
 from zaichik_protocol import FOREVER, ErrorCode, Published, Refused, Start
 
 
-@dataclass(eq=False)
 class Reader:
-    needed: int = 0
+    def __init__(self, cursor=0):
+        self.cursor = cursor
+        self.position = Session(0)
+        self.position.reader = self
+
+    def make_ready(self):
+        pytest.fail("woken")
 
 
 def topic_with(*, explicit=True, **settings):
@@ -143,13 +147,13 @@ def test_without_retention_the_sweep_frees_what_lies_below_every_cursor():
     readers = [Reader(3), Reader(1)]
     publish(topic, b"0", b"1", b"2", b"3")
     for reader in readers:
-        topic.attach(reader, reader)
+        topic.attach(reader)
     topic.sweep(0)
     assert readable(topic) == range(1, 4)
-    readers[1].needed = 4
+    readers[1].cursor = 4
     topic.sweep(0)
     assert readable(topic) == range(3, 4)
-    topic.keep_no_more(readers[0])
+    topic.detach(readers[0])
     topic.sweep(0)
     assert readable(topic) == range(4, 4)
     assert topic.ring.expired == 4
@@ -277,8 +281,8 @@ def test_an_unknown_start_is_refused():
 def test_a_reader_can_be_counted_out_twice():
     """CLO-3."""
     topic, reader = topic_with(), Reader()
-    topic.attach(reader, reader)
-    topic.ring.wait(reader, lambda: pytest.fail("woken"))
+    topic.attach(reader)
+    topic.wait(reader)
     topic.detach(reader)
     topic.detach(reader)
     publish(topic, b"")

@@ -5,17 +5,18 @@ The conservation laws of docs/semantics.md, each table and buffer within its lim
 
 from itertools import pairwise
 
+from zaichik.broker import prices
+from zaichik.broker.subscription import MOST_FRAMES
+
 
 def check(broker):
     """Raises what is not true."""
     settings, topics = broker.settings, list(broker.registry)
     assert len(topics) <= settings.max_topics
-    shared = broker.registry.budget
-    assert shared.used == sum(topic.ring.bytes for topic in topics if topic.ring.budget is shared)
-    assert sum(topic.ring.bytes for topic in topics) <= settings.max_bytes
+    _check_memory(broker, topics)
     readers = {id(topic): set() for topic in topics}
-    sessions = list(broker.sessions._sessions.values())
-    assert len(sessions) <= settings.max_sessions
+    sessions = [place for _, place in broker.sessions.directory.after("", "")]
+    assert len(sessions) == len(broker.sessions) <= settings.max_sessions
     assert len(broker.producers) <= settings.max_producers
     for manager in broker.managers.values():
         _check_manager(manager, settings)
@@ -26,17 +27,41 @@ def check(broker):
     for topic in topics:
         assert set(topic.readers) == readers[id(topic)], "a topic knows its readers and no others"
         _check_topic(topic)
-        named = [session for session in sessions if session.topic is topic]
-        anonymous = [reader for reader in topic.readers if reader.session is None]
-        assert set(topic.places) == {*anonymous, *named}, "for whom messages are kept"
-    for session in sessions:
-        assert session.committed <= session.topic.ring.next_offset
-        assert session.reader is None or session.reader.session is session
+        assert set(topic.names.values()) == {session for place, session in sessions if place is topic}
+    for journal in broker.registry._journals.values():
+        assert len(journal._winners) <= journal._of.settings.max_keys
+        assert journal.topic.published == journal._of.published, "the journal tells of every message"
+    for topic, session in sessions:
+        assert topic.names[session.name] is session
+        assert session.committed <= topic.end
+        assert session.reader is None or session.reader.position is session
+
+
+def _check_memory(broker, topics):
+    """RET-10, LAG-6: what is counted is what is there, and within the limits."""
+    settings, shared = broker.settings, broker.registry.budget
+    assert shared.used == sum(topic.unreserved for topic in topics)
+    assert shared.reserved == sum(topic._reserved for topic in topics) == settings.max_bytes - shared.limit
+    # What cannot be evicted may be beyond the limit: the topics themselves, and the batch published last.
+    stays = prices.TOPIC * len(topics) + prices.ENTRY + settings.max_frame
+    assert sum(topic.memory for topic in topics) <= settings.max_bytes + stays
+    memory = broker.memory
+    assert memory.used == sum(memory._held.values())
+    known = (
+        prices.CONNECTION * len(broker.managers)
+        + prices.SUBSCRIPTION * len(broker.readers)
+        + prices.NAME * len(broker.sessions)
+        + sum(producer.memory for producer in broker.producers._known.values())
+    )
+    assert memory.used >= known, "and what connections hold, and have not sent"
 
 
 def _check_topic(topic):
     ring, settings = topic.ring, topic.settings
-    assert ring.budget.used >= ring.bytes
+    keys = [] if topic.window is None else [prices.KEY + len(key) for key in topic.window._opened_us]
+    tables = 1 if topic.observer is None else 2
+    # Windows that are over are forgotten in passing, and no more counted when something is stored, or at a sweep.
+    assert topic.memory >= prices.TOPIC + ring.bytes + prices.ENTRY * ring.batches + tables * sum(keys)
     assert topic.published == ring.next_offset + topic.compacted
     assert ring.head == ring.expired + ring.evicted
     assert 0 <= ring.next_offset - ring.head <= settings.capacity
@@ -49,9 +74,6 @@ def _check_topic(topic):
     assert set(ring._waiting) <= set(topic.readers)
     if topic.window is not None:
         assert len(topic.window) <= settings.max_keys
-    if topic.journal is not None:
-        assert len(topic.journal._winners) <= settings.max_keys
-        assert topic.journal.topic.published == topic.published, "the journal tells of every message"
 
 
 def _check_subscription(subscription):
@@ -59,6 +81,7 @@ def _check_subscription(subscription):
     assert subscription.start + subscription.delivered + subscription.skipped == subscription.cursor
     assert subscription.start <= subscription.committed <= subscription.cursor <= ring.next_offset
     frames = list(subscription._frames)
+    assert len(frames) <= MOST_FRAMES
     assert subscription.in_flight == sum(end - first for first, end, _ in frames)
     assert subscription.in_flight_bytes == sum(size for _, _, size in frames)
     assert subscription.in_flight <= max(subscription.credit, 1), "no credit that was not given"
@@ -71,7 +94,7 @@ def _check_subscription(subscription):
 
 def _check_manager(manager, settings):
     assert len(manager.subscriptions) <= settings.max_subscriptions
-    assert manager.reply_bytes == sum(map(len, manager._out))
+    assert manager.reply_bytes == sum(len(reply) for reply in manager._out if isinstance(reply, bytes))
     ready = [one for one in manager._ready if one.id in manager.subscriptions]
     assert len(ready) == len(set(ready)), "one turn for each"
     assert set(ready) == {one for one in manager.subscriptions.values() if one.is_ready}

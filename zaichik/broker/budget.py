@@ -8,22 +8,24 @@ messages yet are told, as ever (LAG-1).
 To find that topic is to look at all of them. So it is looked for once and goes on losing until half of what it held is
 gone: a large batch that takes the place of a thousand small ones costs some looks and not a thousand.
 
-A topic that may lose nothing (RET-9) must not pay for others: what its ring may hold is reserved when it is made.
+A topic that may lose nothing (RET-9) must not pay for others: what its ring may cost is reserved when it is made. What
+else it holds (the windows of its keys) counts like that of all others.
 """
 
 from typing import Protocol
 
+from zaichik.broker import prices
 from zaichik_protocol import ErrorCode, Refused
 
 
 class Holder(Protocol):
-    """A topic that may lose messages, as the budget sees it.
+    """A topic, as the budget sees it.
 
     Attributes:
-        memory: bytes that it holds.
+        unreserved: bytes that it holds and that are not reserved for it.
     """
 
-    memory: int
+    unreserved: int
 
     def can_evict(self, *, leaving: int) -> bool:
         """Returns whether it has anything to lose besides so many batches."""
@@ -53,7 +55,7 @@ class Budget:
         self._loses_down_to = 0  # bytes
 
     def add(self, holder: Holder) -> None:
-        """From now on, this one may lose messages for others."""
+        """From now on, this one may have to lose something for others."""
         self._holders[holder] = None
 
     def remove(self, holder: Holder) -> None:
@@ -63,7 +65,7 @@ class Budget:
             self._largest = None
 
     def reserve(self, size: int) -> None:
-        """Reserve bytes, at the cost of what others hold.
+        """Reserve what the ring of a lossless topic may cost, at the cost of what others hold.
 
         Raises:
             Refused: `NO_MEMORY`: half of the whole stays with the others.
@@ -71,8 +73,9 @@ class Budget:
         if self.limit - size < self._half:
             raise Refused(
                 ErrorCode.NO_MEMORY,
-                f"a lossless topic reserves its max_bytes ({size} bytes); only {self.limit - self._half} bytes can "
-                "still be reserved. Ask for a smaller max_bytes.",
+                f"a lossless topic reserves what its ring may cost: {size} bytes, max_bytes and {prices.ENTRY} "
+                f"for each message of its capacity. Only {self.limit - self._half} bytes can still be reserved. "
+                "Ask for a smaller max_bytes or capacity.",
                 "settings",
             )
         self.limit -= size
@@ -92,10 +95,10 @@ class Budget:
     def _loser(self, publisher: Holder | None) -> Holder | None:
         """Returns the topic that holds most, or one that did a while ago, of those that have anything to lose."""
         largest = self._largest
-        if largest is None or largest.memory <= self._loses_down_to or not _can_evict(largest, publisher):
+        if largest is None or largest.unreserved <= self._loses_down_to or not _can_evict(largest, publisher):
             able = [holder for holder in self._holders if _can_evict(holder, publisher)]
-            largest = self._largest = max(able, key=lambda holder: holder.memory, default=None)
-            self._loses_down_to = 0 if largest is None else largest.memory // 2
+            largest = self._largest = max(able, key=lambda holder: holder.unreserved, default=None)
+            self._loses_down_to = 0 if largest is None else largest.unreserved // 2
         return largest
 
 

@@ -71,7 +71,12 @@ class Journal:
                 offset += 1
             else:
                 records.append(_RECORD.pack(now_us, NONE, winners.get(key, NONE), digest, len(payload), _COMPACTED))
+        self.forget_closed()
+        self.topic.store(Batch.of_columns(keys, records), now_us)
+
+    def forget_closed(self) -> None:
+        """Forget the winners whose windows are over; a sweep does it when nothing is published any more."""
         # Windows close in the order in which they were opened, which is that of the winners.
+        winners = self._winners
         while len(winners) > (0 if self._of.window is None else len(self._of.window)):
             winners.popitem(last=False)
-        self.topic.store(Batch.of_columns(keys, records), now_us)

@@ -19,6 +19,7 @@ like a new beginning.
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import replace
+from sys import getsizeof
 
 from zaichik.broker import prices
 from zaichik.broker.quota import Quota
@@ -36,6 +37,7 @@ class _Producer:
         self.next = 0
         self.answers: deque[Published | Refused] = deque(maxlen=REMEMBERED)
         self.used_us = 0
+        self.memory = prices.PRODUCER  # bytes
 
 
 class Producers:
@@ -82,11 +84,9 @@ class Producers:
             answer = publish(request, now_us)
         except Refused as refusal:
             if not refusal.code.retryable:
-                known.next += 1
-                known.answers.append(_again(refusal))
+                self._remember(known, _again(refusal))
             raise
-        known.next += 1
-        known.answers.append(answer)
+        self._remember(known, answer)
         return answer
 
     def sweep(self, now_us: int) -> None:
@@ -95,7 +95,15 @@ class Producers:
         while self._known and now_us - next(iter(self._known.values())).used_us >= ttl_us:
             _, known = self._known.popitem(last=False)
             self._quota.take(known.client, -1)
-            self._memory.take(known.client, -prices.PRODUCER)
+            self._memory.take(known.client, -known.memory)
+
+    def _remember(self, known: _Producer, answer: Published | Refused) -> None:
+        """Keep an answer; the oldest goes for it."""
+        grown = _size(answer) - (_size(known.answers[0]) if len(known.answers) == REMEMBERED else 0)
+        known.next += 1
+        known.answers.append(answer)
+        known.memory += grown
+        self._memory.take(known.client, grown)
 
     def _of(self, producer: int, sequence: int, client: str) -> _Producer:
         known = self._known.get(producer)
@@ -117,8 +125,8 @@ class Producers:
                 "producer",
             )
         self._quota.take(client)
-        self._memory.take(client, prices.PRODUCER)
         self._known[producer] = known = _Producer(client)
+        self._memory.take(client, known.memory)
         return known
 
 
@@ -134,6 +142,11 @@ def _answered(known: _Producer, sequence: int) -> Published:
     if isinstance(answer, Refused):
         raise _again(answer)
     return answer
+
+
+def _size(answer: Published | Refused) -> int:
+    """Returns the bytes of an answer that may be large: which messages were dropped, or a text with a topic's name."""
+    return len(answer.dropped) if isinstance(answer, Published) else getsizeof(answer.message)
 
 
 def _again(refusal: Refused) -> Refused:

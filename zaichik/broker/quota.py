@@ -4,7 +4,9 @@ A limit for all together is not enough: one client could use up the table, and o
 for each would waste most of it, since nobody knows how many clients will come. So a client may hold a multiple of what
 is *left*. Alone it gets nearly all; the next one still finds room, and so does the one after it.
 
-    room for one client = SHARE * (limit - used by all)
+    what one client may hold = SHARE * (limit - used by all + 1)
+
+The 1 lets a single client fill a table of a few entries.
 """
 
 from collections import Counter
@@ -30,8 +32,7 @@ class Quota:
 
     def has_room(self, client: str, amount: int = 1) -> bool:
         """Returns whether the client may have so much more."""
-        left = self.limit - self.used
-        return amount <= left and self._held[client] + amount <= SHARE * left
+        return self._held.get(client, 0) + amount <= self._share(self.limit - self.used - amount)
 
     def take(self, client: str, amount: int = 1) -> None:
         """Count it as that client's; a negative amount is given back."""
@@ -42,4 +43,9 @@ class Quota:
 
     def is_over(self, client: str) -> bool:
         """Returns whether the client holds more than it may: what cannot be refused must wait."""
-        return self._held.get(client, 0) > SHARE * max(self.limit - self.used, 0)
+        return self._held.get(client, 0) > self._share(self.limit - self.used)
+
+    @staticmethod
+    def _share(left: int) -> int:
+        """Returns what one client may hold if so much is left."""
+        return SHARE * max(left + 1, 0)

@@ -26,6 +26,9 @@ from typing import Generic, TypeVar
 from zaichik.broker.clock import stopwatch_us
 
 SLICE_US = 100.0  # of turns in one go; then the event loop sees to its sockets, and who has had less comes first
+# Between two calls that the event loop makes for sockets it has looked at together, less time passes than this; and more
+# if it has looked at them again in between.
+PAUSE_US = 30.0
 # Paid in advance for each connection, because these things happen outside of turns: to accept it, greet it, start its
 # tasks, and end it (measured: `python benchmarks/cpu.py`).
 CONNECTION_US = 400.0
@@ -164,8 +167,8 @@ class Scheduler:
     def ask(self, turns: Turns) -> None:
         """Ask for a turn. It is had at once, before this returns, by a client that has had no more than its share.
 
-        So it is by any other if nobody waits, but once only until the event loop has looked at all sockets: one of them
-        may be that of a client that has had less.
+        So it is by any other if nobody waits, but only once until the event loop has looked at all sockets: one of them
+        may be that of a client that has had less. After a pause it has looked at them for certain.
         """
         if turns.is_waiting or turns is self._current:  # a turn tells at its end whether there is more to do
             return
@@ -174,8 +177,8 @@ class Scheduler:
             self._wait(turns)
             return
         is_alone = not queue.waiting
-        if is_alone:
-            self._idle()
+        if is_alone and self._idle() > PAUSE_US:
+            self._may_hurry = True
         is_due = client.finish <= queue.virtual
         if is_due or (is_alone and self._may_hurry):
             self._may_hurry = is_due and self._may_hurry
@@ -185,7 +188,7 @@ class Scheduler:
                 self.run()
         else:
             self._wait(turns)
-        if queue.waiting or not is_due:
+        if queue.waiting:
             self.on_waiting()
 
     @contextmanager
@@ -243,11 +246,13 @@ class Scheduler:
             if not client.connections and not client.is_waiting and client.finish <= self._queue.virtual:
                 del self._clients[key]
 
-    def _idle(self) -> None:
-        """Nobody has waited since the last turn, or since this was called last."""
+    def _idle(self) -> float:
+        """Nobody has waited since the last turn, or since this was called last; returns for how long, in µs."""
         now_us = self._time_us()
-        self._queue.idle(now_us - self._idle_since_us)
+        elapsed_us = now_us - self._idle_since_us
+        self._queue.idle(elapsed_us)
         self._idle_since_us = now_us
+        return elapsed_us
 
     def _wait(self, turns: Turns) -> None:
         client, current = turns.client, self._current

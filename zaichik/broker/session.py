@@ -98,9 +98,11 @@ class Session:
 
     @property
     def description(self) -> str:
-        """Its name and its reader, in words."""
-        reader = "whose reader is away" if self.reader is None else self.reader.description
-        return f"the named subscription {self.name!r} ({reader})" if self.name else reader
+        """Whose it is, in words, for the middle of a sentence: its reader, or its name and its reader."""
+        if self.reader is None:
+            return f"the named subscription {self.name!r}, whose reader is away,"
+        reader = self.reader.description
+        return f"the named subscription {self.name!r}, read by {reader}," if self.name else reader
 
 
 class Place(Protocol):

@@ -92,8 +92,8 @@ class BrokerSettings:
         max_connections: at one time; 64 descriptors of those the process may open are left for other things.
         max_topics, max_subscriptions: of the broker, and of one connection.
         topic_ttl: seconds after which a topic goes that first use has made and nobody has used (TOP-7).
-        max_producers: numbered producers whose answers are remembered (PUB-4). With its 64 answers one takes 12 KiB; or
-            77 KiB, if each tells of messages of a batch of `max_batch` that were compacted.
+        max_producers: numbered producers whose answers are remembered (PUB-4). With its 64 answers one takes 20 KiB; or
+            84 KiB, if each tells of messages of a batch of `max_batch` that were compacted.
         producer_ttl: seconds after its last batch for which a producer is remembered (PUB-4).
         max_sessions: named subscriptions, those whose reader is away included (CMT-3).
         session_ttl: seconds for which a named subscription's position outlives its connection (CMT-3).

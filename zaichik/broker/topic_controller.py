@@ -16,6 +16,7 @@ from zaichik.broker.settings import TopicSettings, out_of_range
 from zaichik_protocol import FOREVER, Batch, EndCode, ErrorCode, Overflow, Published, Refused, Start
 
 MICROSECONDS_PER_MS = 1000
+SMALLEST_BATCH = len(Batch.of([(b"", b"")]).data)
 FORGOTTEN_AT_ONCE = 1000  # windows, when memory is short: each is small
 
 Observer = Callable[[Batch, Sequence[int], int, int], None]
@@ -38,6 +39,7 @@ class TopicController:
         readers: its live subscriptions.
         names: its named positions, whether or not their reader is there (CMT-3).
         memory: bytes it holds, as they really cost.
+        unreserved: those of them that are not reserved for it.
         observer: called with every batch that is published, the indices of the messages to be stored, the offset of the
             first of these, and the time; before they are stored.
         unused_us: when a sweep first found it unused; None if it was used since (TOP-7).
@@ -62,26 +64,27 @@ class TopicController:
         self.names: dict[str, Session] = {}
         self.observer: Observer | None = None
         self.unused_us: int | None = None
-        self.memory = 0
+        self.memory = self.unreserved = 0
         self.budget = budget or Budget()
         self.ring = BroadcastRing(settings.capacity, settings.max_bytes)
         self._reserved = 0
         self._apply(settings, explicit=explicit)
-        self._account()
 
     def _apply(self, settings: TopicSettings, *, explicit: bool) -> None:
         if settings.overflow == Overflow.REJECT:
-            self.budget.remove(self)
-            self.budget.reserve(settings.max_bytes)
-            self._reserved = settings.max_bytes
-        else:
-            self.budget.add(self)
+            # All that its ring may ever cost, however small its batches are.
+            batches = min(settings.capacity, settings.max_bytes // SMALLEST_BATCH)
+            size = settings.max_bytes + prices.ENTRY * batches
+            self.budget.reserve(size)
+            self._reserved = size
+        self.budget.add(self)
         self.settings = settings
         self.explicit = explicit
         self.ring.capacity = settings.capacity
         self.ring.max_bytes = settings.max_bytes
         window_us = settings.compaction_window_ms * MICROSECONDS_PER_MS
         self.window = CompactionWindow(window_us, settings.max_keys) if window_us else None
+        self._account()
 
     # -- reading -----------------------------------------------------------------------------------------------
 
@@ -235,21 +238,24 @@ class TopicController:
 
     def _account(self) -> None:
         """Work out anew what it holds, and tell the budget what of it is not reserved."""
-        before = self.memory
         memory = prices.TOPIC + self.ring.bytes + prices.ENTRY * self.ring.batches
         if self.window is not None:
             keys = prices.KEY * len(self.window) + self.window.key_bytes
             memory += keys if self.observer is None else 2 * keys  # a journal knows the winner of each
-        self.memory = memory
-        self.budget.used += max(memory - self._reserved, 0) - max(before - self._reserved, 0)
+        unreserved = max(memory - self._reserved, 0)
+        self.budget.used += unreserved - self.unreserved
+        self.memory, self.unreserved = memory, unreserved
 
     def can_evict(self, *, leaving: int) -> bool:
         """Returns whether there is anything to drop besides so many batches: messages, or windows (RET-10)."""
-        return self.ring.batches > leaving or bool(self.window)
+        return self._can_evict_batch(leaving) or bool(self.window)
+
+    def _can_evict_batch(self, leaving: int) -> bool:
+        return not self._reserved and self.ring.batches > leaving
 
     def evict_oldest(self, *, leaving: int) -> None:
         """Drop the oldest batch, or if it must stay, the oldest windows."""
-        if self.ring.batches > leaving:
+        if self._can_evict_batch(leaving):
             self.ring.evict_oldest()
         elif self.window is not None:
             self.window.forget(FORGOTTEN_AT_ONCE)
@@ -289,7 +295,7 @@ class TopicController:
         self.window = None
         self._account()
         self.budget.remove(self)
-        self.budget.used -= max(self.memory - self._reserved, 0)
+        self.budget.used -= self.unreserved
         self.budget.give_back(self._reserved)
 
     # -- readers -----------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from zaichik.broker.topic_controller import TopicController
 from zaichik_protocol import ErrorCode, Refused
 
 OWN_TOPICS = "$"  # what the names of the broker's own topics begin with
-MAX_NAME = 200  # bytes: room for a sentence, and a thousand names fit a page of `describe`
+MAX_NAME = 200  # bytes: room for a sentence
 
 
 class TopicRegistry:
@@ -102,7 +102,7 @@ class TopicRegistry:
             check_name(name, "topic")
             return self._add(name, pairs, now_us, client, explicit=True), True
         if name not in self._journals and topic.settings.merged(pairs).journal_bytes:
-            self._check_room(client, 1)
+            self._check_room(topic.client, 1)  # a journal is its topic's, and counts as its client's
         topic.create_again(pairs)
         self._give_journal(topic)
         return topic, False
@@ -130,6 +130,8 @@ class TopicRegistry:
             topic.sweep(now_us)
             if topic.is_unused(now_us, self._settings.topic_ttl * MICROSECONDS):
                 self._remove(topic)
+        for journal in self._journals.values():
+            journal.forget_closed()
 
     def _remove(self, topic: TopicController) -> None:
         if journal := self._journals.pop(topic.name, None):
