@@ -308,7 +308,8 @@ def keys_remembered(name, limit, amount):
 def bytes_of_the_journal(name, limit, amount):
     client, topic = with_topic(name, limit)
     client.ask(*a_key(amount - 20 - 40))
-    return GONE if topic.journal.topic.ring.evicted else FITS
+    journal = client.broker.registry.get("$journal/t", topic.epoch)
+    return GONE if journal.ring.evicted else FITS
 
 
 # -- time that really passes, on trio's clock ------------------------------------------------------------------

@@ -20,6 +20,7 @@ from zaichik_protocol import Describe, ErrorCode, Kind
 NO_LIMITS = {
     "BrokerSettings.auto_create": "a switch",
     "BrokerSettings.topic": "the rows of TopicSettings",
+    "BrokerSettings.max_client_bytes": "of which one client gets a part: test_quota.py",
     "TopicSettings.overflow": "a choice",
 }
 

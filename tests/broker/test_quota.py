@@ -121,7 +121,7 @@ LIMITED = [
 
 @pytest.mark.parametrize(("take", "limit", "code"), LIMITED, ids=lambda value: getattr(value, "__name__", None))
 def test_one_client_cannot_use_a_table_up(take, limit, code):
-    """P6: from however many connections; one from another address still gets some."""
+    """TOP-8, CMT-3, PUB-4: from however many connections; one from another address still gets some."""
     broker = broker_with(**{limit: 330})
     hogs = [Conversation(broker, share="hog") for _ in range(2)]
     assert take(hogs[0], 200) == (None, 200)

@@ -1,7 +1,7 @@
 """Fair queueing: times and costs are made up, and a turn is a function that lets the time pass."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zaichik.broker.scheduler import CONNECTION_US, DEAREST_US, SLICE_US, FairQueue, Flow, Scheduler
@@ -355,6 +355,7 @@ def test_what_a_turn_brings_about_for_its_own_client_comes_after_that_of_others(
     writer.brings_about = [own, other]
     machine.rest()
     writer.ask()
+    machine.until(lambda: len(machine.log) == 3)
     assert machine.log == [writer, other, own]
 
 
@@ -517,6 +518,7 @@ class Shares:
             assert self.most[pair] - self.least[pair] <= 2 * LONGEST
 
 
+@settings(deadline=None)
 @given(
     clients=st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(COSTS)), min_size=8, max_size=8),
     wakes=st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), max_size=2),
@@ -555,6 +557,7 @@ def _and_then(take, look):
     return taken
 
 
+@settings(deadline=None)
 @given(costs=st.lists(st.sampled_from(COSTS), min_size=1, max_size=10), steps=STEPS)
 def test_a_client_with_a_request_now_and_then_waits_for_nobody(costs, steps):
     """LAG-5: it is due again as soon as all that wait have had as much as it has, and a turn more."""

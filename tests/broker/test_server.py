@@ -113,6 +113,13 @@ def watch(monkeypatch):
 # -- limits ----------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def no_operators(monkeypatch):
+    """Nobody comes from the broker's own machine."""
+    monkeypatch.setattr(server_module, "_is_loopback", lambda _: False)
+
+
+@pytest.mark.usefixtures("no_operators")
 async def test_one_connection_more_than_may_be_is_told_so(watch):
     """P6: with two allowed, the third is turned away; when one has gone, there is room again."""
     async with running_broker(settings=BrokerSettings(max_connections=2)) as server:
@@ -130,6 +137,7 @@ async def test_one_connection_more_than_may_be_is_told_so(watch):
         assert server.broker.ends["TOO_MANY_CONNECTIONS"] == 1
 
 
+@pytest.mark.usefixtures("no_operators")
 async def test_a_peer_that_is_turned_away_takes_nobodys_place(watch, monkeypatch):
     """P6: though it does not go."""
     monkeypatch.setattr(connection_module, "LINGER_SECONDS", GUARD)
@@ -385,7 +393,7 @@ async def test_a_bug_in_a_sweep_of_topics_or_of_one_connection_keeps_no_other_fr
         await anyio.wait_all_tasks_blocked()
         monkeypatch.setattr(server.broker.registry, "sweep", lambda _: 1 / 0)
         first, _ = server._connections
-        monkeypatch.setattr(first, "look", lambda _: [][0])
+        monkeypatch.setattr(first, "check_deadlines", lambda _: [][0])
         for _ in range(6):
             clock.advance(1)
             server.sweep()
@@ -440,7 +448,7 @@ async def test_a_connection_that_is_accepted_as_the_broker_stops_is_told_too():
         host, port = "memory", 0
 
         async def serve(self, handler, tasks):
-            self.accept = lambda: tasks.start_soon(handler, peer.stream)
+            self.accept = lambda: tasks.start_soon(handler, peer.stream, "memory:0")
             await anyio.sleep_forever()
 
         async def __aenter__(self):

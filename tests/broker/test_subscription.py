@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 from conversation import batch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import zaichik_protocol.batch
@@ -223,6 +223,7 @@ def test_a_reader_with_lag_between_all_its_frames_waits_for_a_commit_at_256_of_t
     assert reading.offsets() == [f"lag {2 * MOST_FRAMES} to {4 * MOST_FRAMES - 1}", (4 * MOST_FRAMES - 1, 1)]
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(st.integers(0, 3), st.integers(0, 4), st.sampled_from([0, 0, 0, 0, 1, 7, 50])),

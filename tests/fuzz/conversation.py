@@ -165,6 +165,9 @@ class Client:
     def turn(self):
         """Send what is next, and look whether it is right; False if there was nothing: then nothing is owed."""
         is_something = self._take_turn(ALL)
+        if self._greeting and self.connection._greeting.is_cancelled:  # another client has ended this connection
+            self._greet(_Cancelled())
+            is_something = self._take_turn(ALL)
         self._judge()
         assert is_something or not any(request_id for request_id, _ in self._owed), "every request is answered"
         assert is_something or not self.manager.closing or self.connection._is_over

@@ -31,6 +31,7 @@ logger = logging.getLogger(__name__)
 
 # A turn reads no more requests after this many, or after so much time: then others have theirs.
 REQUESTS_A_TURN, TURN_US = 16, 100
+SIP_BYTES = 4096  # received at once of a client that holds too much: enough for commits
 LINGER_SECONDS = 1.0  # how long the peer may take to read the last frames before the socket is closed
 GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError)
 
@@ -154,7 +155,7 @@ class Connection:
     def _on_readable(self) -> bool:
         """Ask for a turn. If one was asked for before and has not come yet, returns False: leave it in the socket."""
         self._is_readable = True
-        self._is_watched = not self._turns.is_waiting and self._wants_input
+        self._is_watched = not self._turns.is_waiting and self._may_receive
         if self._is_watched:
             self._ask()
         return self._is_watched and not self._is_at_end
@@ -197,7 +198,7 @@ class Connection:
             self._scope.cancel()
         # LAG-3 is the rule, or the broker is busy with others. But a client that holds too much is not read for that,
         # and its frames have to end, or they would be held for good.
-        elif not self._is_over_quota and (not self._wants_input or self._is_behind):
+        elif not self._wants_input or (self._is_behind and self._may_receive):
             deadlines.excuse()
         elif self._manager.greeted and self._manager.hears:
             heartbeat = self._manager.heartbeat
@@ -213,6 +214,8 @@ class Connection:
         """Read, apply, send; returns whether there is more to do. It never raises: the turns of others follow."""
         if not self._is_conversing:
             self._may_begin.set()
+            if self._manager.closing:  # an operator does not wait for a Hello
+                self._greeting.cancel()
             return False
         try:
             self._read()
@@ -222,12 +225,12 @@ class Connection:
             self._scope.cancel()
             return False
         self._account()
-        if not self._is_watched and self._wants_input and not self._is_readable:
+        if not self._is_watched and self._may_receive and not self._is_readable:
             self._is_watched = True
             self._watch_again.set()
         if self._is_over or self._is_full:
             self._attention.set()
-        may_read = self._wants_input and self._is_behind
+        may_read = (self._wants_input and not self._is_applied) or (self._may_receive and self._is_readable)
         return may_read or (not self._is_full and not self._is_gone and self._manager.has_output)
 
     @property
@@ -235,9 +238,15 @@ class Connection:
         """Whether input is wanted: not while replies pile up (LAG-3). After the last word it is only dropped."""
         # Closing a socket that holds unread bytes resets it, and a reset can take our last frames away from the peer.
         manager = self._manager
-        return not self._is_at_end and (
-            not manager.hears or (manager.reply_bytes <= self._broker.settings.max_replies and not self._is_over_quota)
-        )
+        return not self._is_at_end and (not manager.hears or manager.reply_bytes <= self._broker.settings.max_replies)
+
+    @property
+    def _may_receive(self) -> bool:
+        """Whether bytes are taken from the socket: if the client holds too much, only by connections that hold nothing.
+
+        For what they bring may be commits, or the end, and make room (LAG-6).
+        """
+        return self._wants_input and not (self._is_over_quota and self._held)
 
     @property
     def _is_behind(self) -> bool:
@@ -258,14 +267,14 @@ class Connection:
         may_receive = self._is_readable
         while self._wants_input and self._frames < last and now_us() <= last_us:
             if self._is_applied:
-                if not may_receive or not self._receive():
+                if not (may_receive and self._may_receive and self._receive()):
                     break
                 may_receive = self._is_applied = False  # once: a turn has an end, however fast the peer sends
             else:
                 self._is_applied = not (self._apply_next() and self._decoder.buffered)
 
     def _account(self) -> None:
-        """Count what this connection makes the broker keep, and read no more if its client holds too much (LAG-6)."""
+        """Count what this connection makes the broker keep (LAG-6)."""
         held = self._decoder.buffered + self._manager.reply_bytes
         if self._unsent:
             held += sum(map(len, self._unsent))
@@ -278,11 +287,12 @@ class Connection:
     def _receive(self) -> bool:
         """Receive what is there, once; returns whether that was anything."""
         try:
-            data = self._stream.receive_nowait()
+            most = SIP_BYTES if self._is_over_quota else RECEIVE_BYTES
+            data = self._stream.receive_nowait(most)
         except (anyio.EndOfStream, *GONE) as error:
             self._end_input(error)
             return False
-        self._is_readable = len(data) >= RECEIVE_BYTES  # less is all there was
+        self._is_readable = len(data) >= most  # less is all there was
         self._decoder.receive_data(data if self._manager.hears else b"")
         return bool(data)
 

@@ -26,8 +26,8 @@ from typing import Generic, TypeVar
 from zaichik.broker.clock import stopwatch_us
 
 SLICE_US = 100.0  # of turns in one go; then the event loop sees to its sockets, and who has had less comes first
-# Between two calls that the event loop makes for sockets it has looked at together, less time passes than this; and more
-# if it has looked at them again in between.
+# Between two calls that the event loop makes for sockets it has looked at together, less time passes than this, and
+# more if it has looked at them again in between.
 PAUSE_US = 30.0
 # Paid in advance for each connection, because these things happen outside of turns: to accept it, greet it, start its
 # tasks, and end it (measured: `python benchmarks/cpu.py`).

@@ -107,7 +107,7 @@ class BrokerSettings:
         drain_timeout: seconds a stopping broker waits for its connections (CLO-2).
         auto_create: whether Publish and Subscribe create missing topics (TOP-3).
         topic: the settings of topics that do not name their own; only an explicit create may ask for `Overflow.REJECT`,
-            because bytes are set aside for it.
+            because bytes are reserved for it.
     """
 
     max_message: int = 1 * MIB

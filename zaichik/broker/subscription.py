@@ -27,8 +27,8 @@ from zaichik_protocol import (
     SubscriptionEnded,
 )
 
-FRAMES_TOLD_APART = 64  # in flight; of more, neighbours are joined
-MOST_FRAMES = 256  # in flight: where each follows a gap, none of them can be joined
+FRAMES_TOLD_APART = 16  # in flight; of more, neighbours are joined
+MOST_FRAMES = 24  # in flight: where each follows a gap, none of them can be joined
 
 
 class Subscription:
