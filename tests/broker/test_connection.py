@@ -317,7 +317,8 @@ async def test_a_turn_of_deliveries_is_bounded(turns):
     total = 10 * MESSAGES_A_TURN + 1
     async with connected(reader, writer):
         writer.send(CreateTopic(2, "t", ((1, 10_000),)), *[Publish(0, "t", batch(b""))] * total)
-        assert [type(await writer.receive()) for _ in range(2)] == [Welcome, TopicCreated]
+        writer.send(Ping(3))  # when it is answered, all are stored
+        assert [type(await writer.receive()) for _ in range(3)] == [Welcome, TopicCreated, Pong]
         reader.send(Subscribe(2, "t", credit=10 * total))
         assert [type(await reader.receive()) for _ in range(2)] == [Welcome, Subscribed]
         assert [(await reader.receive()).base for _ in range(total)] == list(range(total))

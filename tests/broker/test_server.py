@@ -9,7 +9,8 @@ import anyio
 import pytest
 from anyio.abc import SocketAttribute
 from conversation import batch
-from peer import GUARD, Peer
+from limit_probes import MemoryListener
+from peer import GUARD, Peer, settled
 
 from zaichik.broker import connection as connection_module
 from zaichik.broker import server as server_module
@@ -32,6 +33,7 @@ from zaichik_protocol import (
     Publish,
     Published,
     Subscribe,
+    Subscribed,
     TopicCreated,
     Welcome,
     encode,
@@ -422,22 +424,25 @@ async def test_stop_tells_everybody_and_waits_for_what_is_on_its_way():
 
 async def test_what_is_acknowledged_while_the_broker_stops_is_delivered():
     """CLO-2: to subscribers that read and have credit, before the GoAway, whoever connected first."""
-    server = await Server.listening("127.0.0.1", 0, BrokerSettings(max_replies=100))
-    async with run(server), client_of(server) as early, client_of(server) as writer, client_of(server) as late:
+    early, writer, late = Peer(), Peer(room=1), Peer()
+    server = Server(Broker(BrokerSettings(max_replies=100)), MemoryListener([early, writer, late]))
+    async with run(server):
         for reader in (early, late):
-            assert (await reader.ask(Subscribe(2, "t", credit=10_000))).start == 0
-        await writer.send(*[Publish(2 + number, "t", batch(b"")) for number in range(1000)])
-        assert isinstance(await writer.receive(), Published)
+            reader.send(Subscribe(2, "t", credit=1000))
+            assert [type(await reader.receive()) for _ in range(2)] == [Welcome, Subscribed]
+        writer.send(*[Publish(2 + number, "t", batch(b"")) for number in range(100)])
+        await settled()
+        assert server.broker.registry.get_or_create("t", 0).ring.next_offset < 20  # the others wait until it reads
         server.stop()
-        acknowledged = 1
-        while isinstance(await writer.receive(), Published):
-            acknowledged += 1
+        await settled()
+        writer.read_on()
+        assert [type(frame) for frame in await writer.rest()] == [Welcome, *[Published] * 100, GoAway]
         for reader in (early, late):
-            frames = []
-            while (frame := await reader.receive()) is not None:
-                frames.append(frame)
-            assert isinstance(frames.pop(), GoAway)
-            assert [frame.base for frame in frames] == list(range(acknowledged))
+            *messages, last = await reader.rest()
+            assert [frame.base for frame in messages] == list(range(100))
+            assert isinstance(last, GoAway)
+        for peer in (early, writer, late):
+            peer.end()
 
 
 async def test_a_connection_that_is_accepted_as_the_broker_stops_is_told_too():

@@ -69,8 +69,8 @@ class Wire:
             await _until_more_comes()
         return self.receive_nowait()
 
-    def receive_nowait(self):
-        data, self.incoming = self.incoming, b""
+    def receive_nowait(self, max_bytes=2**63):
+        data, self.incoming = self.incoming[:max_bytes], self.incoming[max_bytes:]
         return data
 
     def send_pieces_nowait(self, pieces):

@@ -10,7 +10,7 @@ own client lives, too, in the same way; all other clients speak raw frames.
 
 Reading order: `trace` (what happened), `network` (sockets in memory), `topic_ledger`, `session_ledger` and
 `subscription_ledger` (the promises, as a bookkeeper sees them), `connection_ledger` (what was asked, said and heard),
-`client`, `publisher`, `reader`, `guests` and `trouble` (the actors), `overheard` and `our_client` (our own client, and
-programs that use it), `inspection` (looks inside the broker), `world`, `scenario`. (The ledger of `tests/chaos` is a
-smaller one: of what clients alone can know.)
+`turn_ledger` (whose turn came when), `client`, `publisher`, `reader`, `guests` and `trouble` (the actors), `overheard`
+and `our_client` (our own client, and programs that use it), `inspection` (looks inside the broker), `world`,
+`scenario`. (The ledger of `tests/chaos` is a smaller one: of what clients alone can know.)
 """

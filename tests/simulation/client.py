@@ -59,6 +59,16 @@ class Client:
             await self.send_bytes(encode(request))
         return request.id
 
+    async def send_together(self, kind, arguments):
+        """Send requests of one kind in one piece; their numbers."""
+        async with self._sending:
+            requests = [kind(self._ids + at, *fields) for at, fields in enumerate(arguments, start=1)]
+            self._ids += len(requests)
+            for request in requests:
+                self.book.ask(request)
+            await self.send_bytes(b"".join(map(encode, requests)))
+        return [request.id for request in requests]
+
     async def send_bytes(self, data):
         try:
             await self.socket.send(data)
@@ -158,7 +168,7 @@ async def connected(world, name, random, weather=None, *, is_good=True):
     """
     book = ConnectionLedger(world, name, is_good=is_good)
     try:
-        socket = world.listener.connect(random, weather or Weather(), book.say)
+        socket = world.listener.connect(random, weather or Weather(), book.say, host=world.host(name))
     except ConnectionRefusedError:
         raise Lost("STOPPED") from None
     world.met(socket.number, book)

@@ -8,6 +8,7 @@ late and in whatever pieces, must be just those words, in their order.
 from collections import deque
 from dataclasses import dataclass
 
+from zaichik.broker.foreign import HTTP_ANSWER
 from zaichik_protocol import (
     NEED_DATA,
     Closed,
@@ -64,6 +65,7 @@ class ConnectionLedger:
     Attributes:
         subscriptions: their books, by id.
         told: the last thing the broker said of why it closes: an error's name, "STOPPED", "CLOSED", or nothing.
+        events: how many frames of subscriptions it was told.
     """
 
     def __init__(self, world, name, *, is_good=True):
@@ -72,6 +74,7 @@ class ConnectionLedger:
         self.is_good = is_good
         self.subscriptions = {}
         self.told = ""
+        self.events = 0
         self._asked = deque()
         self._ears = FrameDecoder.for_client()
         self._said = bytearray()  # and not heard yet
@@ -128,6 +131,8 @@ class ConnectionLedger:
     def say(self, pieces):
         """The broker says this, now."""
         world, data = self.world, b"".join(pieces)
+        if data == HTTP_ANSWER:  # to a client that speaks another protocol
+            return
         self._said += data
         self._bytes_said += len(data)
         self._ears.receive_data(data)
@@ -170,6 +175,7 @@ class ConnectionLedger:
                 self._answer(frame, now_us)
 
     def _subscription(self, frame):
+        self.events += 1
         if frame.id not in self.subscriptions:
             raise Anomaly(
                 "ERR", f"{self.name} has no subscription {frame.id}, and is told {type(frame).__name__} of it"

@@ -25,6 +25,8 @@ from .network import MS
 from .trace import Anomaly
 from .trouble import PAGE
 
+MUCH = ["ring", "bytes"]  # the topics that may hold most
+
 
 async def quiet(world, name, random):
     """Says nothing for minutes, which it may, having promised nothing; or keeps a promise."""
@@ -142,6 +144,33 @@ async def leaver(world, name, random):
             raise Anomaly("P7", f"{name} has left, and its connection is still open")
 
 
+async def hasty(world, name, random):
+    """Asks for much in one breath: more than a turn of it."""
+    async with connected(world, name, random, world.weather(random)) as client:
+        await client.hello()
+        for _ in range(random.randint(1, 5)):
+            for number in await client.send_together(Ping, [(value,) for value in range(random.choice([20, 100]))]):
+                await client.answer(number)
+            await trio.sleep(random.choice([0, 1, 10]))
+        await client.close()
+
+
+async def dozer(world, name, random):
+    """Asks for all there is, again and again, and begins to read it some seconds later: never too late (LAG-3)."""
+    async with connected(world, name, random, world.weather(random)) as client:
+        await client.hello()
+        while not world.is_published:
+            replies = [await client.ask(Subscribe, topic, "", Start.EARLIEST, credit=1000) for topic in MUCH * 3]
+            seconds = random.choice([1, 3, 8])
+            client.stop_reading(seconds)
+            await trio.sleep(seconds)
+            for reply in replies:
+                await client.ask(Unsubscribe, reply.id)
+            client.events.clear()
+            await trio.sleep(random.choice([0, 1]))
+        await client.close()
+
+
 async def crowd(world, name, random):
     """Comes in numbers: more than there may be are told to come back later."""
     async with trio.open_nursery() as tasks:
@@ -156,4 +185,4 @@ async def _one_of_crowd(world, name, random):
             await client.gone(random.choice([0, 1, 2]))
 
 
-GUESTS = [quiet, clumsy, echo, rival, absent, metronome, leaver, crowd]
+GUESTS = [quiet, clumsy, echo, rival, absent, metronome, leaver, hasty, dozer, crowd]

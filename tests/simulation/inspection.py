@@ -84,7 +84,8 @@ class Inspector:
         book = self._world.books[int(connection._peer.rpartition(":")[2])]
         if not self._world.is_stopping:
             _bounded(f"bytes of replies to {book.name}", manager.reply_bytes, settings.max_replies + LARGEST_REPLY)
-            _bounded(f"output of {book.name}", len(connection._unsent), settings.soft_output + settings.max_frame)
+            unsent = sum(map(len, connection._unsent))
+            _bounded(f"output of {book.name}", unsent, settings.soft_output + settings.max_frame)
         _bounded(f"input of {book.name}", connection._decoder.buffered, settings.max_frame + 4 + RECEIVE_BYTES)
         _bounded(f"subscriptions of {book.name}", len(manager.subscriptions), settings.max_subscriptions)
         for number, subscription in manager.subscriptions.items():

@@ -130,14 +130,18 @@ class SimulatedSocket(ByteStream):
     Args:
         incoming, outgoing: its two pipes.
         number: of the connection; its port, as far as anybody asks.
-        on_said: called with all pieces of a `send_pieces_nowait`, at the time of the call.
+        on_said: called with the pieces of a `send_pieces_nowait`, at the time of the call; not with those again that
+            an earlier one has left.
+        peer: the address of the other end.
     """
 
-    def __init__(self, incoming, outgoing, number, on_said=None):
+    def __init__(self, incoming, outgoing, number, on_said=None, peer="simulated"):
         self._incoming = incoming
         self._outgoing = outgoing
         self.number = number
         self._on_said = on_said
+        self.peer = peer
+        self._left = None  # what the last `send_pieces_nowait` has given back
         self._is_closed = False
 
     def _check(self, pipe):
@@ -181,9 +185,10 @@ class SimulatedSocket(ByteStream):
         return self._outgoing.send(data)
 
     def send_pieces_nowait(self, pieces):
-        if self._on_said:
+        if self._on_said and pieces is not self._left:
             self._on_said(pieces)
-        return without_first(pieces, self.send_nowait(b"".join(pieces)))
+        self._left = without_first(pieces, self.send_nowait(b"".join(pieces)))
+        return self._left
 
     async def send(self, item):
         await trio.lowlevel.checkpoint()
@@ -242,8 +247,8 @@ class SimulatedListener:
         self._is_open = True
         self.connections = 0
 
-    def connect(self, random, weather, on_said, kind=SimulatedSocket):
-        """The client's end of a new connection, of that kind.
+    def connect(self, random, weather, on_said, kind=SimulatedSocket, host="simulated"):
+        """The client's end of a new connection, of that kind, from that address.
 
         Raises:
             ConnectionRefusedError: nobody listens any more.
@@ -252,12 +257,12 @@ class SimulatedListener:
             raise ConnectionRefusedError
         self.connections += 1
         up, down = Pipe(random, weather), Pipe(random, weather)
-        self._give.send_nowait(SimulatedSocket(up, down, self.connections, on_said))
+        self._give.send_nowait(SimulatedSocket(up, down, self.connections, on_said, host))
         return kind(down, up, self.connections)
 
     async def serve(self, handler, tasks):
         async for socket in self._take:
-            tasks.start_soon(handler, socket, f"simulated:{socket.number}")
+            tasks.start_soon(handler, socket, f"{socket.peer}:{socket.number}")
 
     async def __aenter__(self):
         return self

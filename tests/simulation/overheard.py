@@ -115,7 +115,7 @@ def clients_live_in(world, tasks):
         await trio.lowlevel.checkpoint()
         book = ConnectionLedger(world, host)
         kind = partial(OverheardSocket, book=book, on_frame=cut_some)
-        socket = world.listener.connect(random, world.weather(random), book.say, kind)
+        socket = world.listener.connect(random, world.weather(random), book.say, kind, world.host(host))
         world.met(socket.number, book)
         tasks.start_soon(_cut, socket, world.cut_after(random))
         return socket

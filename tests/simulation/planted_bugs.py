@@ -6,16 +6,21 @@ differs from the real one has a comment.
 
 import math
 from dataclasses import replace
+from heapq import heapify
+from itertools import count
+from operator import itemgetter
 from unittest.mock import patch
 
 import anyio
 
+from zaichik.broker import connection as connection_module
 from zaichik.broker.broker import Broker
 from zaichik.broker.compaction import CompactionWindow
-from zaichik.broker.connection import Connection
+from zaichik.broker.connection import GONE, Connection
 from zaichik.broker.deadlines import Deadlines
 from zaichik.broker.producers import Producers
 from zaichik.broker.ring import BroadcastRing
+from zaichik.broker.scheduler import FairQueue, Scheduler
 from zaichik.broker.server import Server
 from zaichik.broker.session import Sessions
 from zaichik.broker.subscription import Subscription
@@ -256,73 +261,111 @@ def a_full_topic_evicts(monkeypatch):
 @bug("P2", "P5", "ERR")
 def what_the_socket_did_not_take_is_forgotten(monkeypatch):
     def make(real):
-        def take_turn(self):
-            is_something = real(self)
-            self._unsent = b""
-            return is_something
+        def send(self):
+            real(self)
+            self._unsent, self._is_full = [], False
 
-        return take_turn
+        return send
 
-    around(monkeypatch, Connection, "_take_turn", make)
+    around(monkeypatch, Connection, "_send", make)
 
 
-@bug("P2", "P5")
+@bug("P2", "P5", "ERR")
 def a_send_that_is_interrupted_starts_again(monkeypatch):
-    async def send_rest(self):
-        rest, self._unsent = self._unsent, b""
-        sent = 0
-        while sent < len(rest):
-            with anyio.fail_after(self._broker.settings.write_timeout):
-                await self._stream.wait_writable()
-            sent = self._stream.send_nowait(rest)  # not rest[sent:], nor added up
+    def send(self):
+        if not self._is_full and not self._is_gone:
+            self._unsent = self._unsent or [*self._manager.next_output(self._broker.clock.now_us())]
+            if self._unsent:
+                try:
+                    left = self._stream.send_pieces_nowait(self._unsent)
+                except GONE as error:
+                    self._lose(error)
+                    return
+                self._sends += 1
+                self._unsent, self._is_full = self._unsent if left else [], bool(left)  # not what is left
 
-    monkeypatch.setattr(Connection, "_send_rest", send_rest)
+    monkeypatch.setattr(Connection, "_send", send)
 
 
 @bug("P2")
 def the_last_words_are_not_waited_for(monkeypatch):
-    def make(real):
-        async def send_rest(self):
-            if not self._manager.closing:
-                await real(self)
-            self._unsent = b""
+    def is_over(self):
+        return self._is_at_end if self._is_gone else self._manager.is_finished  # and not self._unsent
 
-        return send_rest
-
-    around(monkeypatch, Connection, "_send_rest", make)
+    monkeypatch.setattr(Connection, "_is_over", property(is_over))
 
 
 @bug("P5", "CLO-3")
-def who_waits_for_room_is_never_told(monkeypatch):
-    async def pause(self):
-        if self._manager.reply_bytes > self._broker.settings.max_replies:
-            await anyio.Event().wait()  # not self._room
-        else:
-            await anyio.lowlevel.checkpoint()
+def input_that_waited_for_room_is_not_watched_again(monkeypatch):
+    def make(real):
+        def turn(self):
+            self._watch_again = anyio.Event()  # nobody waits for this one
+            return real(self)
 
-    monkeypatch.setattr(Connection, "_pause", pause)
+        return turn
+
+    around(monkeypatch, Connection, "_turn", make)
+
+
+@bug("P5", "CLO-3")
+def a_peer_that_has_gone_keeps_its_replies(monkeypatch):
+    def make(real):
+        def lose(self, error):
+            with patch.object(self._manager, "drop_replies", lambda: None):
+                real(self, error)
+
+        return lose
+
+    around(monkeypatch, Connection, "_lose", make)
 
 
 @bug("P6")
 def requests_are_read_however_many_replies_wait(monkeypatch):
-    none = -(2**40)
+    monkeypatch.setattr(Connection, "_wants_input", property(lambda self: not self._is_at_end))
 
-    def make(real):
-        def apply_some(self):
-            manager = self._manager
-            manager.reply_bytes += none
-            is_all = real(self)
-            manager.reply_bytes -= none if manager.reply_bytes < 0 else 0  # else a turn has sent them
-            return is_all
 
-        return apply_some
-
-    around(monkeypatch, Connection, "_apply_some", make)
+@bug("P5")
+def a_turn_ends_when_all_is_applied(monkeypatch):
+    monkeypatch.setattr(connection_module, "REQUESTS_A_TURN", 2**60)
 
 
 @bug("P6")
 def nobody_looks_at_the_clock(monkeypatch):
-    monkeypatch.setattr(Deadlines, "look", lambda self, *_, **__: None)
+    monkeypatch.setattr(Deadlines, "check", lambda self, *_, **__: None)
+
+
+@bug("P6")
+def nobody_notices_that_nothing_is_read(monkeypatch):
+    monkeypatch.setattr(Deadlines, "is_stuck", lambda self, *_, **__: False)
+
+
+@bug("P5")
+def a_full_socket_is_stuck_at_once(monkeypatch):
+    monkeypatch.setattr(Deadlines, "is_stuck", lambda self, sends, *, is_full: is_full)
+
+
+# -- turns -----------------------------------------------------------------------------------------------------
+
+
+@bug("P5")
+def the_last_to_wait_is_the_first_to_be_served(monkeypatch):
+    def take(self):
+        last = max(self.waiting, key=itemgetter(1))
+        self.waiting.remove(last)
+        heapify(self.waiting)
+        self.virtual, _, flow = last
+        flow.is_waiting = False
+        return flow
+
+    monkeypatch.setattr(FairQueue, "take", take)
+
+
+@bug("P5")
+def a_connection_pays_for_itself_and_not_for_its_client(monkeypatch):
+    numbers = count()
+    around(
+        monkeypatch, Scheduler, "join", lambda real: lambda self, key, take: real(self, f"{key} {next(numbers)}", take)
+    )
 
 
 @bug("P7")
@@ -347,3 +390,16 @@ def a_stopping_broker_waits_for_its_clients(monkeypatch):
         return serve_connections
 
     around(monkeypatch, Server, "_serve_connections", make)
+
+
+@bug("P3")
+def a_stop_says_goodbye_before_what_was_acknowledged_is_delivered(monkeypatch):
+    def make(real):
+        def next_output(self, now_us):
+            if self._is_leaving:
+                self._ready.clear()
+            return real(self, now_us)
+
+        return next_output
+
+    around(monkeypatch, SubscriptionManager, "next_output", make)

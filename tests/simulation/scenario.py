@@ -12,7 +12,7 @@ from zaichik.net.background import BackgroundTasks
 from zaichik_protocol import FOREVER, CreateTopic, Overflow
 
 from .client import Lost, connected
-from .guests import GUESTS
+from .guests import GUESTS, dozer
 from .inspection import Inspector, check_nothing_left, check_reasons
 from .our_client import OurPublisher, OurReader
 from .overheard import clients_live_in
@@ -128,6 +128,7 @@ class _Cast:
             if self.random.random() < 0.3:
                 background.group.start_soon(self._stop_after, self.random.choice([3, 30, 100]))
                 guests.append(sipper)  # who would keep the broker from stopping
+                guests.append(dozer)  # for whom much is left to be sent
             with clients_live_in(world, background.group):
                 await self._all_come_and_go(guests)
             if not world.is_stopping:

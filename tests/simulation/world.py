@@ -3,19 +3,23 @@
 import logging
 from contextlib import contextmanager
 from random import Random
+from zlib import crc32
 
 import trio
 
 from zaichik.broker.broker import Broker
+from zaichik.broker.scheduler import Scheduler
 from zaichik.broker.server import Server
 
 from .network import SimulatedListener, Weather
 from .session_ledger import SessionLedger
 from .trace import ANOMALY, Anomaly, Trace
+from .turn_ledger import TurnLedger
 
 MICROSECONDS = 1_000_000
 # What our client warns of is what becomes of it here: a connection was lost, messages were gone. It is no bug.
 WARNS_OF_THE_WORLD = {"zaichik.client.transport", "zaichik.client.subscription"}
+READING_US = 70  # so that a slice is a few turns
 BEGINNING_US = 1_000_000_000 * MICROSECONDS  # 2001, for no reason but to be a round number
 
 WEATHERS = [
@@ -38,6 +42,17 @@ class VirtualClock:
         return (time_us - BEGINNING_US) / MICROSECONDS
 
 
+class Stopwatch:
+    """The scheduler's time: trio's, and a little more whenever it is read, so that turns cost something."""
+
+    def __init__(self):
+        self._read = 0
+
+    def __call__(self):
+        self._read += 1
+        return trio.current_time() * MICROSECONDS + self._read * READING_US
+
+
 class World:
     """What all actors share.
 
@@ -53,6 +68,7 @@ class World:
         sessions: the books of names, by topic and name.
         books: of all connections, by their number.
         reasons: why they ended, by their number.
+        turns: the book of turns.
     """
 
     def __init__(self, seed, settings, topics):
@@ -62,9 +78,10 @@ class World:
         self.trace = Trace()
         self.clock = VirtualClock()
         self.listener = SimulatedListener()
-        self.broker = Broker(settings, self.clock)
+        self.broker = Broker(settings, self.clock, Scheduler(Stopwatch()))
         self.broker.boot, self.broker.name = 1, "simulated"  # what differs from run to run and from version to version
         self.server = Server(self.broker, self.listener)
+        self.turns = TurnLedger(self)
         self.anomaly = None
         self.is_published = self.is_stopping = False
         self.books = {}
@@ -72,6 +89,7 @@ class World:
         self.reasons = {}
         self.run = trio.CancelScope()
         self._weathers = self.random("weather").sample(WEATHERS, 2)
+        self._hosts = self.random("hosts").choice([1, 3, 1000])
 
     def random(self, name):
         """A source of random numbers of its own, so that nobody's choices depend on what others do."""
@@ -79,6 +97,10 @@ class World:
 
     def weather(self, random):
         return random.choice(self._weathers)
+
+    def host(self, name):
+        """The address of who has that name; in some worlds many share one."""
+        return f"host-{crc32(name.encode()) % self._hosts}"
 
     def cut_after(self, random):
         """Seconds until a connection is cut, for no reason."""
