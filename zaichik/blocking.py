@@ -1,20 +1,20 @@
-"""A client for programs without an event loop: one socket, one thread, and the wire's batches as they lie.
+"""A blocking client, for programs without an event loop: one socket, one thread, and the wire's batches as they are.
 
-Spark's workers read topics with it, and `zaichik record`. It shares the codec, the errors and the results with
-the asynchronous client and has one more thing to take care of. That one has a task that reads the socket at all
-times; here nobody reads while the caller works on what it was given. A broker whose output stands still cuts the
-connection after ten seconds (LAG-3). So:
+Spark's workers and `zaichik record` read topics with it. It shares the codec, the errors and the results with the
+asynchronous client, and has one more problem to solve. The asynchronous client has a task that reads the socket at all
+times; here nothing reads while the caller works on what it was given, and a broker whose output stands still for ten
+seconds closes the connection (LAG-3). So:
 
 * **Everything that credit allows is read before any of it is given out.** Whether more is on its way need not be
-  guessed: as long as a message of the largest size would still fit into the free credit, and the topic goes on,
-  the broker is bound to send one (CMT-1).
+  guessed: as long as a message of the largest size would still fit into the free credit, and the topic is known to
+  have more, the broker is bound to send one (CMT-1).
 * **Credit is given back when all of it is used up**, in one commit. Until then the broker owes nothing.
 
 Reading and working therefore take turns, and never overlap. In exchange, how long the work takes does not matter.
 
-Unlike the asynchronous client this one does not reconnect, and its publishes have no numbers: a connection that is lost
-is `ConnectionLost`, at once, and whether the last batch was stored is not known. Who uses it begins again where it was:
-offsets and epochs are all one needs.
+Unlike the asynchronous client, this one does not reconnect, and its publishes have no numbers: a lost connection raises
+`ConnectionLost` at once, and whether the last batch was stored is not known. The program resumes where it was: offsets
+and epochs are all it needs.
 
     with blocking.connect() as client, client.subscribe("orders", start=0, until=1000) as orders:
         for message in orders:
@@ -82,7 +82,7 @@ DEFAULT_CREDIT = 100_000  # messages read before any is given out; bytes are the
 DEFAULT_CREDIT_BYTES = 8 * 1024 * 1024
 RECEIVE_BYTES = 1024 * 1024
 DESCRIBE_PAGE = 500
-CLOSE_SECONDS = 1.0  # how long leaving in order may take before we just leave
+CLOSE_SECONDS = 1.0  # how long an orderly close may take before the socket is just closed
 
 _FIRST_REQUEST = 2**31  # requests are numbered from here, subscriptions from 1
 
@@ -94,18 +94,18 @@ Reply = TypeVar("Reply", bound=Frame)
 def connect(
     host: str = "127.0.0.1", port: int = DEFAULT_PORT, *, name: str = "", timeout: float = 10.0
 ) -> Iterator["Client"]:
-    """A client that is connected as long as the block lasts. It belongs to one thread.
+    """A client that stays connected for as long as the block lasts. It belongs to one thread.
 
     Args:
         host: the broker's address.
-        port: likewise.
-        name: what the broker's log and `describe` call this client.
-        timeout: seconds the broker may be silent while it owes an answer or messages; then the connection counts as
-            lost. A reader that waits for messages which nobody publishes asks it, as often, whether it is there.
+        port: the broker's port.
+        name: the client's name in the broker's log and in `describe`.
+        timeout: seconds the broker may be silent while it owes a reply or messages; then the connection counts as lost.
+            A reader that waits for messages which nobody publishes sends a Ping after every such interval.
 
     Raises:
-        ConnectFailed: no broker there, or none that answered in time.
-        BrokerError: the broker answered that it does not serve this client, `TooManyConnections` for example.
+        ConnectFailed: no broker is there, or none answered in time.
+        BrokerError: the broker refused to serve this client, with `TooManyConnections` for example.
     """
     peer = f"{host}:{port}"
     try:
@@ -131,7 +131,7 @@ def connect(
 class Client:
     """A connection to a broker; `connect` makes one.
 
-    Besides the errors named, each method raises `ConnectionLost` when the connection is gone.
+    Besides the errors it names, each method raises `ConnectionLost` when the connection is lost.
 
     Attributes:
         welcome: the broker's greeting: its limits, name and boot number.
@@ -147,20 +147,20 @@ class Client:
         self._events: dict[int, deque[Event]] = {}
         self._goodbye = ""  # why the broker is about to close, if it said so
         self._is_greeted = False
-        self._heard = time.monotonic()  # when something came last
+        self._heard = time.monotonic()  # when something last came
         self.welcome = self._request(Hello(self._next_id(), client=name), Welcome)
         self._is_greeted = True
 
     # -- topics and publishing -------------------------------------------------------------------------------
 
     def topic(self, name: str) -> dict[str, Any] | None:
-        """The state of one topic, as `docs/describe.md` tells it; None if there is no such topic."""
-        # Names that begin so, in their order: if the name itself is there, it is the first.
+        """Returns the state of one topic, see `docs/describe.md`; None if there is no topic of that name."""
+        # These are the names that begin with it, sorted: if the name itself is there, it is the first.
         page, _ = self._describe(name, "", 1)
         return page[0] if page and page[0]["name"] == name else None
 
     def topics(self, prefix: str = "") -> list[dict[str, Any]]:
-        """The state of every topic whose name begins so, in the order of names."""
+        """Returns the state of every topic whose name begins with `prefix`, sorted by name."""
         topics, more = self._describe(prefix, "", DESCRIBE_PAGE)
         while more:
             page, more = self._describe(prefix, topics[-1]["name"], DESCRIBE_PAGE)
@@ -178,19 +178,19 @@ class Client:
         Args:
             topic: its name.
             if_empty: only if it holds no message and has no reader and no named position.
-            epoch: only the topic of this epoch; 0: any.
+            epoch: only the topic with this epoch; 0: any.
 
         Raises:
-            NoSuchTopic, NotEmpty, EpochChanged, InvalidField; Unsupported: the broker is older than this.
+            NoSuchTopic, NotEmpty, EpochChanged, InvalidField; Unsupported: the broker is too old to know this request.
         """
         self._request(Delete(self._next_id(), topic, epoch, if_empty=if_empty), Deleted)
 
     def publish_batch(self, topic: str, batch: Batch) -> BatchResult:
-        """Store several messages, all at once and at one time (PUB-2).
+        """Store several messages: all or none, with one timestamp (PUB-2).
 
         Raises:
-            BatchTooLarge: more than `welcome.max_batch` messages, `welcome.max_message` bytes, or than the
-                topic's ring holds. Nothing of it was stored.
+            BatchTooLarge: more messages than `welcome.max_batch`, more bytes than `welcome.max_message`, or more than
+                the topic's ring holds. Nothing was stored.
         """
         check_size(batch.count, batch.size, self.welcome)
         reply = self._request(Publish(self._next_id(), topic, batch), Published)
@@ -212,13 +212,13 @@ class Client:
         """A subscription that lives as long as the block. Iterate over it, or over its `batches`.
 
         Args:
-            topic: what to read; made if it is not there.
-            start: "earliest" (what retention has kept), "latest" (only what is new), an offset, or the
-                datetime since which messages were accepted (RET-4).
+            topic: the topic to read; created if it does not exist.
+            start: "earliest" (what retention has kept), "latest" (only what is new), an offset, or a datetime:
+                messages accepted since then (RET-4).
             until: stop before this offset; None: never.
-            epoch: fail with `EpochChanged` if the topic is not this one any more (TOP-5).
-            credit: messages held here at most.
-            credit_bytes: likewise in bytes.
+            epoch: fail with `EpochChanged` unless the topic still has this epoch (TOP-5).
+            credit: most messages held here.
+            credit_bytes: most bytes of them.
 
         Raises:
             OffsetAhead, EpochChanged, NoSuchTopic, InvalidField.
@@ -245,7 +245,7 @@ class Client:
         return _FIRST_REQUEST + self._ids
 
     def send(self, frame: Frame) -> None:
-        """Send a frame whose reply, if it has one, nobody waits for."""
+        """Send a frame without waiting for its reply, if it has one."""
         try:
             self._raw.settimeout(self._timeout)
             self._raw.sendall(encode(frame))
@@ -267,11 +267,14 @@ class Client:
                 raise ZaichikError(f"{self._peer} answered {type(frame).__name__} with {type(reply).__name__}")
 
     def events(self, subscription: int) -> deque[Event]:
-        """What came for a subscription and was not looked at yet."""
+        """Returns the events of a subscription that were not read yet."""
         return self._events[subscription]
 
     def receive(self, timeout: float | None) -> bool:
-        """Take in what the socket has, or gets within that many seconds (None: for ever); whether anything came.
+        """Take in what the socket has, or gets within `timeout` seconds (None: no limit).
+
+        Returns:
+            Whether anything came.
 
         Raises:
             ConnectionLost: nothing more will come.
@@ -291,16 +294,16 @@ class Client:
             while (frame := self._decoder.next_frame()) is not NEED_DATA:
                 self._dispatch(frame)
         except ProtocolError as error:
-            raise self._lost(f"what came is not zaichik's protocol: {error}") from error
+            raise self._lost(f"the bytes received are not zaichik's protocol: {error}") from error
         return True
 
     def wait(self, timeout: float | None) -> bool:
-        """Returns whether anything came within that many seconds (None: for ever), of a broker that is alive.
+        """Returns whether anything came within `timeout` seconds (None: no limit) from a broker that is alive.
 
-        One that says nothing for as long as `connect` allows is sent a Ping: if it is frozen, TCP would not tell.
+        One that is silent for as long as `connect` allows is sent a Ping: if it is frozen, TCP would not tell.
 
         Raises:
-            ConnectionLost: nothing more will come, or it does not answer.
+            ConnectionLost: nothing more will come, or the broker does not answer.
         """
         if self.receive(self._timeout if timeout is None else timeout):
             return True
@@ -313,7 +316,7 @@ class Client:
         """Take in something that the broker is bound to send.
 
         Raises:
-            ConnectionLost: it does not.
+            ConnectionLost: nothing came in time.
         """
         if not self.receive(self._timeout):
             raise self._lost(f"the broker was silent for {self._timeout:g} s")
@@ -321,7 +324,7 @@ class Client:
     def _dispatch(self, frame: Frame) -> None:
         match frame:
             case Messages() | LaggedFrame() | SubscriptionEnded():
-                if (events := self._events.get(frame.id)) is not None:  # else from before an Unsubscribe
+                if (events := self._events.get(frame.id)) is not None:  # else it was sent before an Unsubscribe arrived
                     events.append(frame)
             case GoAway():  # what was sent before is still answered, then the broker closes
                 self._goodbye = frame.text
@@ -331,7 +334,7 @@ class Client:
                 self._goodbye = frame.message
                 raise self._lost("")
             case Error(id=0):
-                logger.warning("%s refused a request that wanted no answer: %s", self._peer, frame.message)
+                logger.warning("%s refused a request that asked for no reply: %s", self._peer, frame.message)
             case _ if frame.id:
                 self._replies[frame.id] = frame
 
@@ -351,10 +354,10 @@ class Subscription:
     Attributes:
         topic: the topic's name.
         epoch: the topic's identity, for subscribing again later.
-        start: the first offset that could come.
+        start: the first offset that may be delivered.
         live: the topic's next offset when the subscription began: what lies below is history (RET-3).
-        next: the offset after what was given out.
-        lagged: messages that were gone before they could be delivered, in all.
+        next: the offset after the last message given out.
+        lagged: total of messages that were gone before they could be delivered.
         ended: whether `until` was reached.
     """
 
@@ -370,20 +373,20 @@ class Subscription:
         self._in_flight = self._in_flight_bytes = 0
 
     def __iter__(self) -> Iterator[Message]:
-        """The messages, one by one, until `until`. Lag is counted and logged."""
+        """Returns the messages, one by one, up to `until`. Lag is counted and logged."""
         for frame in self.batches():
             yield from messages_of(frame, self.topic)
 
     def batches(self) -> Iterator[Messages]:
-        """The same in the wire's own batches: `base` and `accepted_us`, and the columns in `batch`."""
+        """Returns the same in the wire's own batches: `base`, `accepted_us`, and the columns in `batch`."""
         while not self.ended:
             yield from (item for item in self.fetch() if isinstance(item, Messages))
 
     def fetch(self, timeout: float | None = None) -> list[Messages | Lagged]:
-        """All that credit allows, at least one thing if `until` is not reached; what was fetched before is settled.
+        """Returns all that credit allows, at least one item unless `until` is reached; settles what was fetched before.
 
         Args:
-            timeout: seconds after which to come back with nothing, if nothing is there; None: never.
+            timeout: seconds after which to return nothing if nothing came; None: never.
 
         Raises:
             SubscriptionLost: the broker ended the subscription.
@@ -403,16 +406,16 @@ class Subscription:
 
     @property
     def _is_owed_more(self) -> bool:
-        """Whether the broker is bound to send more than came so far: see the module's text."""
+        """Whether the broker is bound to send more than came so far: see the module's docstring."""
         request, limits = self._request, self._client.welcome
         has_credit = self._in_flight == 0 or (
             self._in_flight < request.credit and self._in_flight_bytes + limits.max_message <= request.credit_bytes
         )
-        # Of the end the reader is told whatever its credit (RET-4).
+        # The end needs no credit (RET-4).
         return self.next >= request.until or (has_credit and self.next < self.live)
 
     def _taken(self) -> Iterator[Messages | Lagged]:
-        """What has come, with the books kept."""
+        """Returns what has come, and counts it as in flight."""
         events = self._client.events(self._request.id)
         while events:
             match events.popleft():

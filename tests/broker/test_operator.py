@@ -14,9 +14,9 @@ GUARD = 10
 @pytest.fixture
 async def full():
     """A broker with all the connections it may have: one."""
-    async with running_broker(settings=BrokerSettings(max_connections=1)) as server:
-        async with zaichik.connect(port=server.port, name="hog") as hog:
-            yield server, hog
+    settings = BrokerSettings(max_connections=1)
+    async with running_broker(settings=settings) as server, zaichik.connect(port=server.port, name="hog") as hog:
+        yield server, hog
 
 
 async def test_an_operator_gets_in_and_makes_room(full):

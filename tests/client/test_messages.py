@@ -62,7 +62,7 @@ def test_a_duration_is_milliseconds_on_the_wire(duration, wire):
 
 @pytest.mark.parametrize("duration", [-1, -0.001, timedelta(seconds=-1), "always", None, float("nan")])
 def test_what_is_no_duration_is_refused(duration):
-    with pytest.raises(ValueError, match="a duration is"):
+    with pytest.raises(ValueError, match="a duration must be"):
         milliseconds(duration)
 
 
@@ -105,5 +105,5 @@ def test_what_is_no_start_in_words_is_refused(text):
 
 @pytest.mark.parametrize("start", [-1, "first", None, 1.5])
 def test_what_is_no_start_is_refused(start):
-    with pytest.raises(ValueError, match="a start is"):
+    with pytest.raises(ValueError, match="a start must be"):
         start_at(start)

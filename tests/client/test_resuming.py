@@ -418,7 +418,7 @@ async def test_a_commit_that_waits_ends_with_the_block_of_its_subscription():
             failed = []
 
             async def fail(call):
-                with pytest.raises(RuntimeError, match="this one has"):
+                with pytest.raises(RuntimeError, match="has ended"):
                     await call()
                 failed.append(call)
 

@@ -110,7 +110,7 @@ async def test_a_start_beyond_the_end_is_ahead():
 
 async def test_a_start_that_is_none_is_refused_before_it_is_sent():
     async with fake_client() as (broker, client):
-        with pytest.raises(ValueError, match="a start is"):
+        with pytest.raises(ValueError, match="a start must be"):
             async with client.subscribe("t", start="newest"):
                 pass
         await client.ping()

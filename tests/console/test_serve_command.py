@@ -107,7 +107,7 @@ def test_a_reader_goes_on_when_the_broker_is_back_and_says_so(start):
     assert process.wait() == 0
     assert "was lost (the broker is stopping" in reader.stderr.readline()
     ready(start("serve", "--port", port, "--json"))
-    assert reader.stderr.readline() == f"zaichik: connected to 127.0.0.1:{port} again, where another broker runs now\n"
+    assert reader.stderr.readline() == f"zaichik: reconnected to 127.0.0.1:{port}; the broker was restarted\n"
     assert reader.wait() == 1
     assert "old offsets mean nothing" in reader.stderr.read(), "its topics were in memory (TOP-5)"
 

@@ -58,13 +58,13 @@ from zaichik_protocol import (
     Welcome,
 )
 
-DEFAULT_CREDIT = 1000  # messages on their way or waiting here: enough to keep a fast reader busy
+DEFAULT_CREDIT = 1000  # messages in flight or waiting here: enough to keep a fast reader busy
 DEFAULT_CREDIT_BYTES = 8 * 1024 * 1024
 DESCRIBE_PAGE = 500
-COMMIT_SECONDS = 0.1  # so that the broker soon knows what a slow program has done, whatever its credit
-SILENCE_SECONDS = 30.0  # a broker answers within milliseconds; what takes longer by far is frozen, or the network is
-RECONNECT_SECONDS = 60.0  # a broker that is started anew is there by then
-MOST_RECONNECT_SECONDS = 300.0  # half of what a broker remembers numbered batches for
+COMMIT_SECONDS = 0.1  # so that the broker soon knows what a slow program has settled, whatever its credit
+SILENCE_SECONDS = 30.0  # a broker answers within milliseconds; if this takes longer, it is frozen, or the network is
+RECONNECT_SECONDS = 60.0  # a broker that was restarted is back by then
+MOST_RECONNECT_SECONDS = 300.0  # half as long as a broker remembers numbered batches
 
 
 @asynccontextmanager
@@ -78,40 +78,39 @@ async def connect(
     silence_timeout: float = SILENCE_SECONDS,
     on_new_epoch: Literal["warn", "raise"] = "warn",
 ) -> AsyncIterator["Client"]:
-    """A client that is connected as long as the block lasts.
+    """A client that stays connected for as long as the block lasts.
 
-    If the connection is lost, it is made again behind the scenes, and nothing is lost or done twice: whoever waits for
-    an answer, or for messages, waits a little longer. See `zaichik.client` for how.
+    A lost connection is replaced behind the scenes, and nothing is lost or done twice: tasks that wait for a reply, or
+    for messages, wait a little longer. See `zaichik.client` for how.
 
     Args:
         host: the broker's address.
-        port: likewise.
-        name: what the broker's log and `describe` call this client.
-        timeout: seconds the broker may take to accept a connection and to greet.
-        reconnect: seconds to go on trying when the connection was lost, before everything raises `ConnectionLost`;
-            0: not at all. The first connection is tried once.
-        silence_timeout: seconds after which a broker that owes an answer, and from which nothing at all is heard, is
-            taken to be frozen: the connection counts as lost, then. It must be longer than one batch takes over a slow
-            network; `math.inf`: never.
-        on_new_epoch: what is done when the broker comes back without a topic that this client has created or published
-            to, so that a topic of that name is another one (TOP-5): "warn", in the log, see `Client.lost_topics`; or
-            "raise" `EpochChanged` also wherever the program publishes to that topic from then on.
+        port: the broker's port.
+        name: the client's name in the broker's log and in `describe`.
+        timeout: seconds the broker may take to accept a connection and answer its Hello.
+        reconnect: seconds to keep trying after the connection was lost, before everything raises `ConnectionLost`;
+            0: do not try. The first connection is attempted once.
+        silence_timeout: seconds after which a broker that owes a reply and sends nothing at all is considered frozen,
+            and the connection lost. It must be longer than one batch takes over a slow network; `math.inf`: never.
+        on_new_epoch: what to do when the broker comes back without a topic that this client created or published to,
+            so that a topic of that name is a different one (TOP-5). "warn" logs a warning and adds the topic to
+            `Client.lost_topics`; "raise" also makes every later publish to that topic raise `EpochChanged`.
 
     Raises:
-        ConnectFailed: no broker there, or none that answered in time.
-        BrokerError: the broker answered that it does not serve this client, `TooManyConnections` for example.
-        ValueError: `reconnect` is not from 0 to 300, `silence_timeout` is not above 0, `on_new_epoch` is another
-            word, or `name` is longer than 65,535 bytes.
+        ConnectFailed: no broker is there, or none answered in time.
+        BrokerError: the broker refused to serve this client, with `TooManyConnections` for example.
+        ValueError: `reconnect` is not from 0 to 300, `silence_timeout` is not above 0, `on_new_epoch` is neither word,
+            or `name` is longer than 65,535 bytes.
     """
     if not 0 <= reconnect <= MOST_RECONNECT_SECONDS:
         raise ValueError(
-            f"reconnect is 0 to {MOST_RECONNECT_SECONDS:g} seconds, not {reconnect!r}: after 600 a broker has "
-            "forgotten which batches it has stored, and to send one again could store it twice"
+            f"reconnect must be 0 to {MOST_RECONNECT_SECONDS:g} seconds, not {reconnect!r}: after 600 seconds a broker "
+            "has forgotten which batches it stored, and a retry could store one twice"
         )
     if not silence_timeout > 0:
-        raise ValueError(f"silence_timeout is more than 0 seconds, not {silence_timeout!r}")
+        raise ValueError(f"silence_timeout must be more than 0 seconds, not {silence_timeout!r}")
     if on_new_epoch not in {"warn", "raise"}:
-        raise ValueError(f"on_new_epoch is 'warn' or 'raise', not {on_new_epoch!r}")
+        raise ValueError(f"on_new_epoch must be 'warn' or 'raise', not {on_new_epoch!r}")
     opening = opened(host, port, name, timeout, reconnect, silence_timeout)
     async with opening as connection, BackgroundTasks() as tasks:
         epochs = Epochs(connection, is_strict=on_new_epoch == "raise")
@@ -125,9 +124,9 @@ async def connect(
 
 
 class Client:
-    """A connection to a broker; `connect` makes one. All methods may be called by many tasks at once.
+    """A connection to a broker; `connect` makes one. Many tasks may call its methods at once.
 
-    Besides the errors named, each raises `ConnectionLost` when the connection is gone for good.
+    Besides the errors it names, each method raises `ConnectionLost` once the connection is lost for good.
     """
 
     def __init__(self, connection: Connection, sequencers: Sequencers, epochs: Epochs) -> None:
@@ -144,9 +143,9 @@ class Client:
 
     @property
     def lost_topics(self) -> tuple[LostTopic, ...]:
-        """Topics that this client has created or published to, and that the broker has lost since (TOP-5).
+        """Topics that this client created or published to, and that the broker has lost since (TOP-5).
 
-        They are found whenever a connection that was lost is made again. A broker that keeps its topics loses none.
+        They are looked for after every reconnection. A broker that was not restarted has lost none.
         """
         return tuple(self._epochs.lost)
 
@@ -164,23 +163,25 @@ class Client:
         journal: int | None = None,
         overflow: Literal["evict", "reject"] | None = None,
     ) -> Topic:
-        """The topic, with these settings; made if it was not there. Those left out are the broker's choice.
+        """Returns the topic, created with these settings if it does not exist.
+
+        Settings left out take the broker's defaults in a new topic, and are not compared in an existing one (TOP-2).
 
         Args:
             topic: 1 to 200 bytes of UTF-8, no control characters, not beginning with "$".
             retention_ttl: how long messages stay readable for latecomers: seconds, a timedelta or "forever".
             compaction_window: how long a key's first message keeps later ones out; 0 is off.
-            capacity: messages kept at most, the oldest go first.
-            max_bytes: likewise in bytes.
-            max_keys: keys whose windows are remembered at most.
-            journal: bytes of its journal, the topic `$journal/NAME` that tells of every message published (JRN-1);
+            capacity: most messages kept; the oldest are evicted first.
+            max_bytes: most bytes kept; as above.
+            max_keys: most keys whose windows are remembered.
+            journal: bytes of its journal, the topic `$journal/NAME` that records every message published (JRN-1);
                 0: none.
-            overflow: what a full topic does with messages that a reader still needs: "evict" them, or "reject" what is
-                published until there is room, for which publishing waits (RET-9).
+            overflow: what a full topic does with messages that a reader still needs: "evict" drops them; "reject"
+                refuses new messages until there is room, and publishing waits for that (RET-9).
 
         Raises:
-            ValueError: a word that is none of those.
-            TopicExists: it is there with other settings than those named (TOP-2).
+            ValueError: a duration or `overflow` is another word than those allowed.
+            TopicExists: it exists with settings other than those named (TOP-2).
             InvalidField: a name or a value is out of range.
         """
         settings = {
@@ -203,54 +204,57 @@ class Client:
     async def delete_topic(self, topic: str, *, if_empty: bool = False, epoch: int = 0) -> None:
         """Returns when the topic is gone, with its messages, its named positions and its journal (TOP-6).
 
-        Its readers get `SubscriptionLost`. If the connection was lost meanwhile, and the topic is not there now, that
-        counts as done: the broker may have deleted it before it could say so.
+        Its readers get `SubscriptionLost`. If the connection is lost meanwhile and the topic is gone afterwards, that
+        counts as success: the broker may have deleted it before its reply was lost.
 
         Args:
             topic: its name.
             if_empty: only if it holds no message and has no reader and no named position.
-            epoch: only the topic of this epoch, as `create_topic` and subscriptions tell it; 0: any.
+            epoch: only the topic with this epoch, as returned by `create_topic` or a subscription; 0: any.
 
         Raises:
-            NoSuchTopic: there is none.
-            NotEmpty: with `if_empty`.
-            EpochChanged: it is another topic.
-            InvalidField: the name is out of range, or the broker's own.
-            Unsupported: the broker is older than this.
+            NoSuchTopic: there is no topic of that name.
+            NotEmpty: with `if_empty`, it is not.
+            EpochChanged: the topic has another epoch.
+            InvalidField: the name is not valid, or reserved for the broker.
+            Unsupported: the broker is too old to know this request.
         """
         request = Delete(self._connection.next_id(), topic, epoch, if_empty=if_empty)
         await self._connection.request(request, Deleted)
 
     async def disconnect(self, connection: int) -> None:
-        """Returns when the broker has begun to end that connection, of another client (CLO-4); it may connect again.
+        """Returns when the broker has begun to close another connection (CLO-4). Its client may connect again.
 
         Args:
-            connection: its number, as `connections` tells it.
+            connection: its number, from `connections`.
 
         Raises:
-            InvalidField: there is none of that number, or it is this one.
-            Unsupported: the broker is older than this.
+            InvalidField: no connection has that number, or this one has it.
+            Unsupported: the broker is too old to know this request.
         """
         await self._connection.request(Disconnect(self._connection.next_id(), connection), Disconnected)
 
     async def describe(self) -> dict[str, Any]:
-        """What the broker tells of itself; see `docs/describe.md`."""
+        """Returns the broker's description of itself; see `docs/describe.md`."""
         (page,) = [page async for page in self._describe(Kind.BROKER, "")]
         return page
 
     async def topics(self, prefix: str = "") -> list[dict[str, Any]]:
-        """The state of every topic whose name begins so, in the order of names; see `docs/describe.md`."""
+        """Returns the state of every topic whose name begins with `prefix`, sorted by name; see `docs/describe.md`."""
         return [state async for page in self._describe(Kind.TOPICS, prefix) for state in page["topics"]]
 
     async def subscriptions(self, prefix: str = "") -> list[dict[str, Any]]:
-        """The state of every subscription to a topic whose name begins so, live or named; see `docs/describe.md`."""
+        """Returns the state of the subscriptions, live and named, to every topic whose name begins with `prefix`.
+
+        See `docs/describe.md`.
+        """
         return [state async for page in self._describe(Kind.SUBSCRIPTIONS, prefix) for state in page["subscriptions"]]
 
     async def connections(self) -> list[dict[str, Any]]:
-        """Every connection of the broker, in the order of their numbers; see `docs/describe.md`.
+        """Returns the state of every connection of the broker, sorted by number; see `docs/describe.md`.
 
         Raises:
-            InvalidField: the broker is older than this.
+            InvalidField: the broker is too old to list its connections.
         """
         return [state async for page in self._describe(Kind.CONNECTIONS, "") for state in page["connections"]]
 
@@ -275,7 +279,7 @@ class Client:
     async def publish(self, topic: str, payload: bytes, key: Key = None) -> PublishResult:
         """Store one message and wait until it is readable (PUB-1).
 
-        Calls of many tasks at once share batches. For a stream of messages `producer` is faster still.
+        Concurrent calls share batches. For a stream of messages, `producer` is faster still.
 
         Raises:
             MessageTooLarge: more bytes than `welcome.max_message`.
@@ -285,11 +289,11 @@ class Client:
         return await self._calls.publish(topic, key, payload)
 
     async def publish_batch(self, topic: str, batch: Batch | Iterable[tuple[Key, bytes]]) -> BatchResult:
-        """Store several messages, given as (key, payload), all at once and at one time (PUB-2).
+        """Store several messages, given as (key, payload) pairs: all or none, with one timestamp (PUB-2).
 
         Raises:
-            BatchTooLarge: more than `welcome.max_batch` messages, `welcome.max_message` bytes, or than the
-                topic's ring holds. Nothing of it was stored.
+            BatchTooLarge: more messages than `welcome.max_batch`, more bytes than `welcome.max_message`, or more than
+                the topic's ring holds. Nothing was stored.
         """
         if not isinstance(batch, Batch):
             batch = Batch.of((key_bytes(key), payload_bytes(payload)) for key, payload in batch)
@@ -299,7 +303,7 @@ class Client:
         try:
             reply = expected(Published, Publish, await outcome.wait())
         except anyio.get_cancelled_exc_class():
-            withdraw()  # but what was sent keeps its number until it is answered
+            withdraw()  # a batch that was sent keeps its number until it is answered
             raise
         return batch_result(reply, batch.count)
 
@@ -307,12 +311,12 @@ class Client:
     async def producer(
         self, topic: str, *, max_batch: int = 1000, max_bytes: int = 256 * 1024
     ) -> AsyncIterator[Producer]:
-        """A producer for the topic, flushed when the block ends, unless by being cancelled.
+        """A producer for the topic, flushed when the block ends, unless it is cancelled.
 
         Args:
-            topic: where to.
-            max_batch: messages sent in one piece at most.
-            max_bytes: likewise in bytes; one message may have more.
+            topic: the topic to publish to.
+            max_batch: most messages in a batch.
+            max_bytes: most bytes in a batch; a single message may have more.
         """
         limits = self.welcome
         producer = Producer(
@@ -326,12 +330,12 @@ class Client:
             yield producer
             await producer.flush()
         except Exception:
-            # The block's own failure is the one to tell, and a broker that hangs must not keep it back.
+            # The block's own exception is the one to raise, and a broker that hangs must not hold it up.
             with suppress(Exception), anyio.move_on_after(CLOSE_SECONDS):
                 await producer.flush()
             raise
         finally:
-            producer.close(partial(RuntimeError, "a producer ends with its `async with` block; this one has"))
+            producer.close(partial(RuntimeError, "the producer has ended, with its `async with` block"))
 
     # -- subscribing -----------------------------------------------------------------------------------------
 
@@ -379,16 +383,17 @@ class Client:
         """A subscription that lives as long as the block. Iterate over it to get messages.
 
         Args:
-            topic: what to read; made if it is not there.
-            start: "earliest" (what retention has kept), "latest" (only what is new), an offset, or the
-                datetime since which messages were accepted (RET-4).
+            topic: the topic to read; created if it does not exist.
+            start: "earliest" (what retention has kept), "latest" (only what is new), an offset, or a datetime:
+                messages accepted since then (RET-4).
             until: stop before this offset; None: never.
-            epoch: fail with `EpochChanged` if the topic is not this one any more (TOP-5).
-            credit: messages that may be on their way or waiting here.
-            credit_bytes: likewise in bytes.
-            name: under which the broker keeps the position for a while when this one is gone, for the next one of that
-                name to go on there; `start` is for a name it does not know (CMT-3). "": no name, no position.
-            events: whether to yield `Lagged` beside messages. Lag is counted and logged in any case.
+            epoch: fail with `EpochChanged` unless the topic still has this epoch (TOP-5).
+            credit: most messages in flight or waiting here.
+            credit_bytes: most bytes of them.
+            name: the name under which the broker keeps the position for a while after this subscription ends, so that
+                the next one of that name resumes there; `start` is for a name the broker does not know (CMT-3).
+                "": anonymous; no position is kept.
+            events: whether to yield `Lagged` events among the messages. Lag is counted and logged in any case.
 
         Raises:
             OffsetAhead, EpochChanged, NoSuchTopic, TooManySubscriptions, InvalidField.
@@ -411,7 +416,7 @@ class Client:
                 asked = inbox.owned(request, self.welcome.features)
                 reply = await connection.request(asked, Subscribed, inbox.answer)
             except anyio.get_cancelled_exc_class():
-                connection.send_soon(Unsubscribe(0, request.id))  # it may have been made all the same
+                connection.send_soon(Unsubscribe(0, request.id))  # the broker may have made it all the same
                 raise
             subscription: Subscription[Any] = Subscription(connection, request, reply, inbox, events=events)
             self._subscriptions.add(subscription)
@@ -424,7 +429,7 @@ class Client:
                     connection.send_soon(Unsubscribe(0, request.id))
 
     async def commit_regularly(self) -> None:
-        """Commit what slow programs have settled, ten times a second."""
+        """Commit, ten times a second, what slow programs have settled."""
         while True:
             await anyio.sleep(COMMIT_SECONDS)
             for subscription in self._subscriptions:

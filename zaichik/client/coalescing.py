@@ -1,12 +1,12 @@
-"""Single publishes, gathered: those that are made while the event loop turns once travel as one batch.
+"""Coalescing: single publishes that are made within one turn of the event loop travel as one batch.
 
 Many tasks that each publish one message and wait for its result would otherwise cost a frame each way for every
-message, and a frame costs many times what a message in a batch does. Nobody waits for the gathering: a call that is
-alone is sent at once; others are sent when the connection's writer has its turn, as they would be anyway.
+message, and a frame costs many times as much as a message in a batch. Coalescing delays nothing: a lone call is sent
+at once; others are sent when the connection's writer has its turn, as they would be anyway.
 
-To each caller it looks as if its message had travelled alone. It gets its own offset. If a batch is refused (one of
+To each caller it looks as if its message had travelled alone: it gets its own offset. If a batch is refused (one of
 its messages has too long a key, or the topic's ring is smaller than the batch), nothing of it was stored, and each
-caller sends its own message again, alone, to get its own answer.
+caller retries its own message, alone, to get its own answer.
 """
 
 from bisect import bisect_left, insort
@@ -27,7 +27,7 @@ class PublishCalls:
     def __init__(self, connection: Connection, sequencers: Sequencers) -> None:
         self._connection = connection
         self._sequencers = sequencers
-        self._open: dict[str, _Gathered] = {}  # by topic: those that more messages may join
+        self._open: dict[str, _Gathered] = {}  # by topic: batches that more messages may join
 
     async def publish(self, topic: str, key: bytes, payload: bytes) -> PublishResult:
         """Store one message, which must not be too large for the broker, and wait until it is readable (PUB-1).
@@ -47,7 +47,7 @@ class PublishCalls:
                 self._leave(gathered)
             else:
                 self._connection.call_soon(partial(self._leave, gathered))
-                self._open[topic] = gathered  # only now, or others would join what never leaves if that call fails
+                self._open[topic] = gathered  # only now: if that call failed, what joined would never be sent
         outcome = await gathered.wait_as(index)
         if isinstance(outcome, Error) and gathered.count > 1 and _was_not_stored(outcome):
             gathered = _Gathered(topic)
@@ -69,18 +69,18 @@ class PublishCalls:
 
 
 def _was_not_stored(error: Error) -> bool:
-    """Whether to send again does no harm: of a batch whose producer is unknown nobody can tell (see `sequencer`)."""
+    """Returns whether a retry is safe: of a batch whose producer is unknown nobody can tell (see `sequencer`)."""
     return not error.fatal and error.code != ErrorCode.PRODUCER_UNKNOWN
 
 
 class _Gathered(Outcome):
     """Messages for one topic that travel as one batch, and its outcome.
 
-    A call that is cancelled before the batch has left takes its message with it: while there is no connection, a
-    program that gives up and tries again would fill the memory, and have all its tries stored.
+    A call that is cancelled before the batch is sent takes its message back. Otherwise, while there is no connection,
+    a program that gives up and retries would fill its memory, and all its attempts would be stored.
 
     Attributes:
-        withdraw: called when all who waited have been cancelled; None as long as the batch has not left.
+        withdraw: called when all waiting calls have been cancelled; None until the batch is sent.
     """
 
     def __init__(self, topic: str) -> None:
@@ -89,8 +89,8 @@ class _Gathered(Outcome):
         self._keys: list[bytes] = []
         self._payloads: list[bytes] = []
         self._bytes = 0
-        self._taken_back: list[int] = []  # the numbers of messages, in order
-        self._gone = 0  # who waited and was cancelled after it had left
+        self._taken_back: list[int] = []  # numbers of messages, in order
+        self._gone = 0  # calls that were cancelled after it was sent
         self.withdraw: Callable[[], None] | None = None
         self._results: list[PublishResult] = []
 
@@ -100,11 +100,11 @@ class _Gathered(Outcome):
         return len(self._payloads) - len(self._taken_back)
 
     def has_room(self, size: int, max_messages: int, max_bytes: int) -> bool:
-        """Whether a message of that size may join."""
+        """Returns whether a message of that size may join."""
         return len(self._payloads) < max_messages and self._bytes + size <= max_bytes
 
     def add(self, key: bytes, payload: bytes) -> int:
-        """Let a message join; its number."""
+        """Add a message; returns its number."""
         self._keys.append(key)
         self._payloads.append(payload)
         self._bytes += len(key) + len(payload)
@@ -116,14 +116,14 @@ class _Gathered(Outcome):
         insort(self._taken_back, number)
 
     def batch(self) -> Batch:
-        """All of them; none may join any more."""
+        """Returns the messages as a batch; none may join any more."""
         if not self._taken_back:
             return Batch.of_columns(self._keys, self._payloads)
         left = sorted({*range(len(self._payloads))}.difference(self._taken_back))
         return Batch.of_columns([self._keys[number] for number in left], [self._payloads[number] for number in left])
 
     async def wait_as(self, number: int) -> Frame | Lost:
-        """The outcome, for the caller of that message."""
+        """Returns the outcome, to the caller with that message."""
         try:
             await self._settled.wait()
         except BaseException:
@@ -137,7 +137,7 @@ class _Gathered(Outcome):
         return self._value
 
     def result(self, reply: Published, number: int) -> PublishResult:
-        """What became of that message. All results are worked out for the first caller, there for the others."""
+        """Returns the result of that message. All results are computed for the first caller."""
         if not self._results:
             self._results = publish_results(reply, self.count)
         return self._results[number - bisect_left(self._taken_back, number)]

@@ -1,14 +1,13 @@
 """A connection to a broker: requests out, replies and events in, over one socket after the other.
 
-When a socket is lost, another one is opened, and what was not answered is sent again, in order. For that the requests
-are kept, each until its reply has come. First of all, right after the greeting, topics are created again and asked for
-their epochs (see `epochs`), and the subscriptions are made again with the numbers they had: a new connection counts
-anew. All other requests are held until the topics are known. So a program waits a little longer for a reply, or for
-messages, and does not notice more.
+When a socket is lost, another one is opened, and unanswered requests are sent again, in order. For that, each request
+is kept until its reply has come. First, right after the greeting, topics are created again and their epochs queried
+(see `epochs`), and the subscriptions are made again under the numbers they had: a new connection counts anew. All other
+requests are held until the epochs are known. All that a program notices is a longer wait for a reply, or for messages.
 
-Requests that are sent again must be idempotent, for they may have arrived the first time. Most of them are: to create
-a topic that exists, to delete one that is gone, to commit what is committed. Publishing becomes so by sequence numbers
-(see `sequencer`). A publish without one is not sent again; its outcome is that the connection was lost.
+Requests that are sent again must be idempotent, for the first attempt may have arrived. Most of them are: creating a
+topic that exists, committing what is committed, deleting a topic that is gone. Sequence numbers make publishing so (see
+`sequencer`). A publish without one is not sent again; its outcome is that the connection was lost.
 """
 
 import logging
@@ -53,9 +52,9 @@ logger = logging.getLogger(__name__)
 
 _FIRST_REQUEST = 2**31
 
-CLOSE_SECONDS = 1.0  # how long leaving in order may take before we just leave
+CLOSE_SECONDS = 1.0  # how long an orderly close may take before the socket is just closed
 
-Question = tuple[Frame, Callable[[Frame], None]]  # a request, and what its reply is given to
+Question = tuple[Frame, Callable[[Frame], None]]  # a request, and the callback for its reply
 
 
 class Connection:
@@ -63,10 +62,10 @@ class Connection:
 
     Attributes:
         welcome: the broker's last greeting.
-        on_reconnect: called for what a new socket is asked first: what comes before the subscriptions, and after them.
-        on_resend: called with all requests that wait for their replies before they are sent again, and whether to
-            another run of the broker, which has lost its memory; the requests it returns are sent instead, and those
-            for which it returns None are dropped.
+        on_reconnect: called for each new socket; returns the questions to ask first, before the subscriptions are made
+            again, and those to ask after that.
+        on_resend: called before unanswered requests are sent again, with all of them, and with whether the broker was
+            restarted and has forgotten everything. Returns the request to send instead of each, or None to drop it.
         on_lost: called when the connection is lost for good.
     """
 
@@ -90,18 +89,18 @@ class Connection:
         self._transport = Transport(address, self, timeout, reconnect, silence)
         self._requests = 0
         self._last_subscription = 0
-        self._pending: dict[int, tuple[Frame, OnOutcome]] = {}  # by the number of the request, in the order they left
-        self._asked: set[int] = set()  # those of them that are questions to this socket, and not to another one
+        self._pending: dict[int, tuple[Frame, OnOutcome]] = {}  # by the request's id, in the order they were sent
+        self._asked: set[int] = set()  # ids of those that are questions to this socket, and to no other
         self._is_held = False  # requests wait until all questions are answered
-        self._ahead: set[int] = set()  # but not these, which were sent before
-        self._is_new = False  # another run of the broker, since requests were sent last
+        self._ahead: set[int] = set()  # ids of those that were sent before the held ones
+        self._is_new = False  # the broker was restarted since requests were last sent
         self._inboxes: dict[int, Inbox] = {}
-        self._hello = 0  # the number of the last one
+        self._hello = 0  # the id of the last one
         self._lost: Lost | None = None
         self._greeting = Outcome(self._greeted)  # the first one
         self._on_greeting = self._greeting.settle
         self._tasks = anyio.CancelScope(shield=True)
-        encode(self._next_hello())  # what cannot be sent is raised here, not where it is sent
+        encode(self._next_hello())  # a name that cannot be encoded is refused here, not where it is sent
 
     # -- requests --------------------------------------------------------------------------------------------
 
@@ -116,22 +115,22 @@ class Connection:
         return self._last_subscription
 
     def send_soon(self, frame: Frame) -> None:
-        """Send a frame that wants no reply in the writer's turn. While there is no socket it goes nowhere.
+        """Send a frame that wants no reply, in the writer's turn. Without a socket, it is dropped.
 
-        Nor does the end of a subscription whose beginning is still held.
+        So is an Unsubscribe whose Subscribe is still held.
         """
         if not (self._is_held and isinstance(frame, Unsubscribe) and frame.subscription not in self._ahead):
             self._transport.send_soon(frame)
 
     def send_now(self, frame: Frame) -> None:
-        """Send a frame that wants no reply now, unless others are before it. Else likewise."""
+        """Send a frame that wants no reply, now unless others are before it. Without a socket, it is dropped."""
         self._transport.send_now(frame)
 
     def post(self, request: Frame, on_outcome: OnOutcome) -> None:
         """Send a request now; `on_outcome`, which must not fail, is called once.
 
         Raises:
-            ConnectionLost: it was not sent.
+            ConnectionLost: the connection is lost, and the request was not sent.
         """
         if self._lost is not None:
             raise self._lost()
@@ -140,12 +139,12 @@ class Connection:
 
     def _send(self, send: Callable[[Frame], None], request: Frame) -> None:
         if self._is_held:
-            encode(request)  # what cannot be sent is raised here, not where it is sent later
+            encode(request)  # one that cannot be encoded is refused here, not where it is sent later
         else:
             send(request)
 
     def ask(self, question: Question) -> None:
-        """Ask the broker at this socket something now, whatever is held. It is not asked again over another one."""
+        """Ask the broker a question over this socket, now, even while requests are held. No other socket repeats it."""
         request, on_reply = question
         self._transport.send_now(request)
         self._pending[request.id] = request, partial(self._answered, request.id, on_reply)
@@ -165,16 +164,16 @@ class Connection:
 
     @property
     def reconnects(self) -> bool:
-        """Whether a socket that is lost is followed by another one."""
+        """Whether a lost socket is replaced by another one."""
         return self._transport.may_reopen
 
     @property
     def is_quiet(self) -> bool:
-        """Whether nothing is on its way, so that it makes no sense to gather anything before sending."""
+        """Whether nothing is in flight, so that coalescing would gain nothing."""
         return not self._pending and self._transport.is_quiet
 
     def call_soon(self, call: Callable[[], None]) -> None:
-        """Call that function, which must not fail, once other tasks have had their turn, or if the connection is lost.
+        """Call a function, which must not fail, once other tasks have had their turn, or when the connection is lost.
 
         Raises:
             ConnectionLost: it is lost already.
@@ -184,12 +183,12 @@ class Connection:
         self._transport.call_soon(call)
 
     async def request(self, frame: Frame, kind: type[Reply], on_reply: OnOutcome | None = None) -> Reply:
-        """The reply to a request. If this is cancelled, the request may be carried out all the same.
+        """Returns the reply to a request. If this is cancelled, the request may be carried out all the same.
 
         Args:
             frame: the request.
             kind: the type of reply that is expected.
-            on_reply: also called with the outcome, before anything that came after it is taken in.
+            on_reply: called with the outcome as well, before anything received after it is handled.
 
         Raises:
             BrokerError: the broker refused it.
@@ -198,7 +197,7 @@ class Connection:
         if self._lost is not None:
             raise self._lost()
         outcome = Outcome(on_reply)
-        # One alone goes at once. Those that are made while it waits are sent in one piece, by the writer.
+        # A lone request is sent at once. Those that are made while it waits are sent in one piece, by the writer.
         self._send(self._transport.send_soon if self._pending else self._transport.send_now, frame)
         self._pending[frame.id] = frame, outcome.settle
         try:
@@ -209,31 +208,31 @@ class Connection:
 
     @contextmanager
     def inbox(self, request: Subscribe) -> Iterator[Inbox]:
-        """Where the events of a subscription go, as long as the block lasts."""
+        """The inbox for the events of a subscription, as long as the block lasts."""
         inbox = self._inboxes[request.id] = Inbox(request)
         try:
             yield inbox
         finally:
             del self._inboxes[request.id]
-            inbox.close(partial(RuntimeError, "a subscription ends with its `async with` block; this one has"))
+            inbox.close(partial(RuntimeError, "the subscription has ended, with its `async with` block"))
             self._pending.pop(request.id, None)  # it was being made again
 
     # -- what comes ------------------------------------------------------------------------------------------
 
     def take(self, frame: Frame) -> None:
-        """A frame has come."""
+        """Handle a frame that has come."""
         match frame:
             case Messages() | Lagged() | SubscriptionEnded():
-                if inbox := self._inboxes.get(frame.id):  # else it is on its way from before an Unsubscribe
+                if inbox := self._inboxes.get(frame.id):  # else it was sent before an Unsubscribe arrived
                     inbox.put(frame)
             case GoAway():  # what was sent before is still answered, then the broker closes
                 self._transport.goodbye = frame.text
             case Error(id=0, fatal=False):
-                logger.warning("%s refused a request that wanted no answer: %s", self._peer, frame.message)
+                logger.warning("%s refused a request that asked for no reply: %s", self._peer, frame.message)
             case Error(fatal=True, retryable=True) if self._transport.may_reopen:
-                self._transport.end(frame.message, hopeless=False)  # and the request, if it is one's, is sent again
+                self._transport.end(frame.message, hopeless=False)  # a request it answers is sent again
             case _:
-                # What answers no request answers the Hello, if that is open. Else whoever asked was cancelled.
+                # A reply to no request answers the Hello, if that is open. Otherwise the request was cancelled.
                 if pending := self._pending.pop(frame.id or self._hello, None):
                     pending[1](frame)
                 if isinstance(frame, Error) and frame.fatal:  # for all others the connection is lost
@@ -241,7 +240,7 @@ class Connection:
                     self.lost(frame.message)
 
     def _greeted(self, outcome: Frame | Lost) -> None:
-        """The first greeting was answered."""
+        """Handle the answer to the first Hello."""
         if isinstance(outcome, Welcome):
             self.welcome = outcome
             self._on_greeting = self._greeted_again
@@ -249,12 +248,12 @@ class Connection:
             self._transport.open(_idle_seconds(outcome))
 
     def _greeted_again(self, outcome: Frame | Lost) -> None:
-        """Make the subscriptions again and send everything again that waits for a reply."""
+        """Make the subscriptions again, and send again every request that waits for a reply."""
         if isinstance(outcome, Welcome):
             is_new = outcome.boot != self.welcome.boot
             self.welcome = outcome
             self._transport.open(_idle_seconds(outcome))
-            logger.info("connected to %s again%s", self._peer, ", where another broker runs now" if is_new else "")
+            logger.info("reconnected to %s%s", self._peer, "; the broker was restarted" if is_new else "")
             self._begin_again(is_new=is_new)
         elif isinstance(outcome, Frame):
             self._transport.end(str(unexpected(Hello, outcome)), hopeless=True)
@@ -281,7 +280,7 @@ class Connection:
             self._release()
 
     def _release(self) -> None:
-        """Send everything else again that waits for a reply."""
+        """Send again all other requests that wait for a reply."""
         self._is_held = False
         waiting = [entry for number, entry in self._pending.items() if number not in self._ahead]
         requests = self.on_resend([request for request, _ in waiting], self._is_new)
@@ -295,14 +294,14 @@ class Connection:
                 self._transport.send_soon(request)
 
     def _owned(self, request: Subscribe) -> Subscribe:
-        """The request of a name, saying which owner asks, and for which time."""
+        """Returns the request for a name as the owner's next attempt (CMT-3); an anonymous one as it is."""
         return self._inboxes[request.id].owned(request, self.welcome.features)
 
     # -- the transport and its end --------------------------------------------------------------------------------
 
     def hello(self) -> Hello:
-        """What a socket begins with."""
-        self._pending.pop(self._hello, None)  # a socket before this one has not lasted until the answer
+        """Returns the Hello that a new socket begins with."""
+        self._pending.pop(self._hello, None)  # the socket before this one did not last until the answer
         hello = self._next_hello()
         self._pending[hello.id] = hello, self._on_greeting
         self._hello = hello.id
@@ -317,11 +316,11 @@ class Connection:
         return bool(self._pending)
 
     def heartbeat(self) -> None:
-        """Send a Ping, for its own sake and for that of its answer (TIM-3)."""
+        """Send a Ping: the broker hears from us, and we from the broker (TIM-3)."""
         self.ask((Ping(self.next_id()), lambda _: None))
 
     def interrupted(self, reason: str) -> None:
-        """What cannot be sent again safely is lost with the socket; questions to it are of no interest any more."""
+        """Fail the requests that cannot be sent again safely, and drop the questions to the lost socket."""
         for number in self._asked:
             del self._pending[number]
         self._asked.clear()
@@ -333,7 +332,7 @@ class Connection:
             self._pending.pop(request.id)[1](lost)
 
     def lost(self, reason: str) -> None:
-        """The connection is of no more use; the first reason is the one that counts."""
+        """Fail everything that waits: the connection is lost for good. The first reason is the one that counts."""
         self._lost = lost = self._lost or self._loss(reason)
         pending, self._pending = self._pending, {}
         for _, on_outcome in pending.values():
@@ -350,8 +349,8 @@ class Connection:
         """Returns when the broker has accepted the first Hello.
 
         Raises:
-            BrokerError: it refuses to serve this client.
-            ConnectionLost: it does not answer as a broker.
+            BrokerError: it refused to serve this client.
+            ConnectionLost: it did not answer as a broker does.
         """
         expected(Welcome, Hello, await self._greeting.wait())
 
@@ -373,9 +372,9 @@ class Connection:
     async def close(self) -> None:
         """Let the broker finish what it was sent, also when cancelled, but not for long."""
         self._transport.may_reopen = False
-        self._transport.make_calls()  # what gathers leaves before the Close
+        self._transport.make_calls()  # what is being coalesced is sent before the Close
         if self._lost is None and not self._transport.is_open:
-            return  # between two sockets there is nobody to say it to
+            return  # between two sockets there is no one to say it to
         with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSE_SECONDS):
             try:
                 await self.request(Close(self.next_id()), Closed)
@@ -384,16 +383,16 @@ class Connection:
 
 
 def _or_deleted(on_outcome: OnOutcome) -> OnOutcome:
-    """For a Delete that is sent again: that there is no such topic may be what it has done the first time."""
+    """Returns a callback for a Delete that is sent again: if the topic is gone, the first attempt may have done it."""
 
-    def told(outcome: Frame | Lost) -> None:
+    def on_reply(outcome: Frame | Lost) -> None:
         if isinstance(outcome, Error) and outcome.code in (ErrorCode.NO_SUCH_TOPIC, ErrorCode.EPOCH_CHANGED):
             outcome = Deleted(outcome.id)
         on_outcome(outcome)
 
-    return told
+    return on_reply
 
 
 def _idle_seconds(welcome: Welcome) -> float:
-    """Silence after which the broker closes the connection; 0: never."""
+    """Returns the seconds of silence after which the broker closes the connection; 0: never."""
     return welcome.idle_ms / 1000 if welcome.features & HEARTBEAT else 0.0

@@ -1,4 +1,4 @@
-"""What the client raises: one type for each error a broker can answer, all of them `ZaichikError`.
+"""The client's errors: one type for each error that a broker can answer with, all of them `ZaichikError`.
 
 try:
     await client.create_topic("orders", capacity=5)
@@ -14,7 +14,7 @@ from zaichik_protocol import Error, ErrorCode
 
 
 class ZaichikError(Exception):
-    """Anything that goes wrong between this client and its broker."""
+    """Something went wrong between this client and its broker."""
 
     retryable = False
 
@@ -26,7 +26,7 @@ class ConnectFailed(ZaichikError):
 
 
 class ConnectionLost(ZaichikError):
-    """The connection ended while something was still wanted of it, and there was no other in time.
+    """The connection was lost while it was in use, and was not replaced in time.
 
     Whether a request in progress was carried out is not known.
     """
@@ -35,14 +35,14 @@ class ConnectionLost(ZaichikError):
 
 
 class SubscriptionLost(ZaichikError):
-    """The broker ended a subscription that had not asked for it."""
+    """The broker ended a subscription that this client had not unsubscribed from."""
 
 
 class BrokerError(ZaichikError):
     """The broker refused a request.
 
     Attributes:
-        code: which error; equal to a member of `ErrorCode`.
+        code: the error's code; equal to a member of `ErrorCode`.
         field: the name of the request's field at fault, "" if no single one is.
         retryable: whether the same request may succeed later.
         retry_after: seconds to wait before that; 0.0 if the broker did not say.
@@ -66,12 +66,12 @@ class BrokerError(ZaichikError):
 
     @classmethod
     def of(cls, error: Error) -> "BrokerError":
-        """The exception for an Error frame, of the type its code has."""
+        """Returns the exception for an Error frame, of the type that belongs to its code."""
         return cls._types.get(error.code, BrokerError)(error)
 
 
 class Malformed(BrokerError, code=ErrorCode.MALFORMED):
-    """The broker could not make sense of our bytes."""
+    """The broker could not parse what this client sent."""
 
 
 class FrameTooLarge(BrokerError, code=ErrorCode.FRAME_TOO_LARGE):
@@ -91,7 +91,7 @@ class HandshakeTimeout(BrokerError, code=ErrorCode.HANDSHAKE_TIMEOUT):
 
 
 class FrameTimeout(BrokerError, code=ErrorCode.FRAME_TIMEOUT):
-    """A frame was begun and not ended in time."""
+    """A frame was begun and not completed in time."""
 
 
 class IdleTimeout(BrokerError, code=ErrorCode.IDLE_TIMEOUT):
@@ -103,7 +103,7 @@ class AuthFailed(BrokerError, code=ErrorCode.AUTH_FAILED):
 
 
 class TooManyConnections(BrokerError, code=ErrorCode.TOO_MANY_CONNECTIONS):
-    """The broker holds as many connections as it may."""
+    """The broker has as many connections as its limit allows."""
 
 
 class SlowConsumer(BrokerError, code=ErrorCode.SLOW_CONSUMER):
@@ -131,11 +131,11 @@ class TopicExists(BrokerError, code=ErrorCode.TOPIC_EXISTS):
 
 
 class TooManyTopics(BrokerError, code=ErrorCode.TOO_MANY_TOPICS):
-    """The broker holds as many topics as it may."""
+    """The broker has as many topics as its limit allows, or this client has created its part of them."""
 
 
 class TooManySubscriptions(BrokerError, code=ErrorCode.TOO_MANY_SUBSCRIPTIONS):
-    """This connection has as many subscriptions as it may, or the broker as many names."""
+    """This connection has as many subscriptions as its limit allows; or the broker, or this client, as many names."""
 
 
 class NoSuchSubscription(BrokerError, code=ErrorCode.NO_SUCH_SUBSCRIPTION):
@@ -151,7 +151,7 @@ class OffsetAhead(BrokerError, code=ErrorCode.OFFSET_AHEAD):
 
 
 class EpochChanged(BrokerError, code=ErrorCode.EPOCH_CHANGED):
-    """The topic is another one than the epoch names."""
+    """The topic's epoch is not the one named: it is a different topic."""
 
 
 class Forbidden(BrokerError, code=ErrorCode.FORBIDDEN):
@@ -171,7 +171,7 @@ class TopicFull(BrokerError, code=ErrorCode.TOPIC_FULL):
 
 
 class SequenceGap(BrokerError, code=ErrorCode.SEQUENCE_GAP):
-    """A producer's batch is missing before this one."""
+    """An earlier batch of the producer is missing."""
 
 
 class ProducerUnknown(BrokerError, code=ErrorCode.PRODUCER_UNKNOWN):
@@ -183,8 +183,8 @@ class NoMemory(BrokerError, code=ErrorCode.NO_MEMORY):
 
 
 class NotEmpty(BrokerError, code=ErrorCode.NOT_EMPTY):
-    """The topic was to be deleted only if it was empty, and it holds messages or has readers or named positions."""
+    """The topic was to be deleted only if empty, and it has messages, readers or named positions."""
 
 
 class TakenOver(BrokerError, SubscriptionLost, code=ErrorCode.TAKEN_OVER):
-    """Another subscription has taken over the name of this one (CMT-3). It is not fought for."""
+    """Another subscription has taken over this one's name (CMT-3). The client does not try to get it back."""

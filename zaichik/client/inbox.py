@@ -1,12 +1,12 @@
-"""What one subscription was sent and has not looked at yet, and where it stands, so that it can be made again.
+"""A subscription's inbox: what it was sent and has not read yet, and where it stands, so that it can be made again.
 
     committed        delivered         taken
     ────┬───────────────┬────────────────┬─────────▶ offsets
         │ ours to settle│ will come again│ waiting in `events`, or still to come
 
-After a loss the subscription is made again under the same number. One without a name goes on at `taken`; what waited
-here comes a second time, so it is dropped. One with a name goes on where the broker knows it to have settled
-everything, which is behind `taken`: what lies between comes again, and whoever takes it here has to leave it out.
+After a loss the subscription is made again under the same number. An anonymous one resumes at `taken`; what waited here
+will come again, so it is dropped. A named one resumes at the position below which the broker knows everything to be
+settled, which is `taken` at most: what lies between comes again, and `Subscription` leaves it out.
 """
 
 import secrets
@@ -35,18 +35,18 @@ Event = Messages | Lagged | SubscriptionEnded
 
 
 class Inbox:
-    """The events of one subscription that were not looked at yet, in order.
+    """The events of one subscription that were not read yet, in order.
 
     Args:
-        request: what the subscription was, or is about to be, asked for with.
+        request: the Subscribe that was sent, or is about to be.
 
     Attributes:
-        events: an end stays here, for all to see who look.
-        taken: every offset below was taken from here, once and for all.
-        delivered: every offset below was delivered by this connection: as far as may be committed.
-        committed: every offset below is known to be settled.
+        events: those events; a `SubscriptionEnded` stays here, for every loop to see.
+        taken: all offsets below were taken from here, and are never given out again.
+        delivered: all offsets below were delivered by this connection; commits may go no further.
+        committed: all offsets below are known to be settled.
         times: how often the subscription was made: once, and once more after each loss.
-        is_live: whether the broker knows it, or will when there is a connection again.
+        is_live: whether the broker has it, or will once there is a connection again.
         lost: makes the error that says why no more will come.
     """
 
@@ -59,12 +59,12 @@ class Inbox:
         self._request = request
         self._epoch = request.epoch
         self._owner = secrets.randbelow(2**64 - 1) + 1  # of its name
-        self._attempts = 0  # to get it
-        self._end: SubscriptionEnded | None = None  # one that was not asked for
+        self._attempts = 0  # to get the name
+        self._end: SubscriptionEnded | None = None  # one that the program did not ask for
         self._arrived = anyio.Event()
 
     def put(self, event: Event) -> None:
-        """Take an event in and wake whoever waits for it."""
+        """Add an event and wake the tasks that wait for one."""
         match event:
             case Messages():
                 self.delivered = end_of(event)
@@ -83,7 +83,7 @@ class Inbox:
         self._arrived.set()
 
     async def wait(self) -> None:
-        """Wait for an event, without taking it: of several tasks that wait, any may be the first to do so.
+        """Wait for an event, without taking it: of several waiting tasks, any may be the first to take it.
 
         Raises:
             ZaichikError: there is none, and no more will come.
@@ -94,7 +94,7 @@ class Inbox:
             await self._arrival()
 
     async def wait_delivered(self, offset: int) -> None:
-        """Wait until what lies below that offset, if it was taken before a loss, was delivered again.
+        """Wait until everything below that offset, if it was taken before a loss, has been delivered again.
 
         Raises:
             Exception: why it never will be, in most cases a `ZaichikError`.
@@ -107,38 +107,39 @@ class Inbox:
             await self._arrival()
 
     def failure(self, end: SubscriptionEnded) -> SubscriptionLost:
-        """Returns the error for an end that was not asked for."""
+        """Returns the error for an end that the program did not ask for."""
         topic, name = self._request.topic, self._request.name
         if end.code == EndCode.TAKEN_OVER:
-            problem = f"another subscription goes on as {name!r} in {topic}: {end.text}"
+            problem = f"another subscription has taken over the name {name!r} in {topic}: {end.text}"
             return TakenOver(Error(end.id, ErrorCode.TAKEN_OVER, Subscribe.TYPE, "", 0, problem))
         return SubscriptionLost(f"the subscription to {topic} was ended: {end.text}")
 
     async def _arrival(self) -> None:
         if self._arrived.is_set():
-            self._arrived = anyio.Event()  # else another task waits for this one already
+            self._arrived = anyio.Event()  # otherwise another task waits for this one already
         await self._arrived.wait()
 
     # -- being made, and made again --------------------------------------------------------------------------
 
     def owned(self, request: Subscribe, features: int) -> Subscribe:
-        """The request as its owner's next attempt to get the name, for a broker of these features (CMT-3)."""
+        """Returns the request as its owner's next attempt to get the name, if the broker knows owners (CMT-3)."""
         if not request.name or not features & OWNER:
             return replace(request, owner=0, attempt=0, owned=False)
         self._attempts += 1
         return replace(request, owner=self._owner, attempt=self._attempts, owned=True)
 
     def again(self) -> Subscribe | None:
-        """The request that makes it again; None if it has come to its end."""
+        """Returns the request that makes the subscription again; None if it has ended."""
         if self.times == 0:
-            return None  # the first request waits for its answer still, and will be sent again as it was
+            return None  # the first request still waits for its reply, and will be sent again as it was
         if self._has_ended():
             self.is_live = False
         if not self.is_live:
             return None
-        self.delivered = 0  # by this connection; a commit that came right behind the request would be refused (CMT-2)
+        self.delivered = 0  # by the new connection: a commit sent right after the request would be refused (CMT-2)
         first = self._request
-        # A name may be forgotten by now, and is made anew then: at what it has not settled, for nothing less is safe.
+        # The broker may have forgotten the name by now. Then it begins anew, at the first message not settled:
+        # anything later could lose one.
         value = self.committed if first.name else self.taken
         return Subscribe(
             first.id, first.topic, first.name, Start.OFFSET, value, self._epoch,
@@ -146,7 +147,7 @@ class Inbox:
         )  # fmt: skip
 
     def answer(self, reply: Frame | Lost) -> None:
-        """Take in what became of the Subscribe. What waits here is given out, whatever becomes of a later one."""
+        """Handle the outcome of a Subscribe. What waits here is given out even if one after a loss is refused."""
         match reply:
             case Subscribed():
                 if self.times:
@@ -160,15 +161,15 @@ class Inbox:
                 self.is_live = False
                 self.close(lambda: BrokerError.of(reply))
             case _:
-                pass  # the first one is told to who asked for it, a loss to everybody
+                pass  # a first refusal is raised in `Client.subscribe`, a loss everywhere
 
     def _has_ended(self) -> bool:
-        """Whether nothing more would come, and nothing of what came is waited for at the broker."""
+        """Returns whether nothing more will come, and the broker has no use for further commits."""
         if not self.events or not isinstance(end := self.events[-1], SubscriptionEnded):
             return False
         return end.code != EndCode.UNTIL or not self._request.name
 
 
 def end_of(frame: Messages) -> int:
-    """The offset after the last message of a frame."""
+    """Returns the offset after the last message of a frame."""
     return frame.base + (frame.deltas[-1] if frame.holes else frame.batch.count - 1) + 1

@@ -1,4 +1,4 @@
-"""What the client gives back: messages, lag, and the results of publishing. And how it reads its arguments."""
+"""What the client returns: messages, lag, and the results of publishing. And how it reads its arguments."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ _message: Callable[[tuple[Any, ...]], Message] = partial(tuple.__new__, Message)
 
 
 def messages_of(frame: Messages, topic: str) -> Iterator[Message]:
-    """The messages of a frame, each made when it is asked for."""
+    """Returns the messages of a frame, each made when it is asked for."""
     batch = frame.batch
     offsets = (frame.base + delta for delta in frame.deltas) if frame.holes else count(frame.base)
     column = batch.keys() if batch.key_size else ()
@@ -57,17 +57,17 @@ class Lagged:
 
     @property
     def count(self) -> int:
-        """How many they are, exactly."""
+        """The exact number of messages."""
         return self.end - self.start
 
 
 class PublishResult(NamedTuple):
-    """What became of one published message.
+    """The result of publishing one message.
 
     Attributes:
         offset: where it is stored; None if it was compacted away.
-        compacted: whether its key's window was open, so that it was dropped.
-        subscribers: subscriptions the topic had.
+        compacted: whether it was dropped because its key's window was open.
+        subscribers: number of subscriptions the topic had.
     """
 
     offset: int | None
@@ -77,13 +77,13 @@ class PublishResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BatchResult:
-    """What became of a published batch.
+    """The result of publishing a batch.
 
     Attributes:
-        first_offset: of the first message stored, the others follow it; the next one to come if none was.
-        stored, compacted: how many were kept, and dropped.
+        first_offset: offset of the first message stored, followed by the others; if none was, the topic's next offset.
+        stored, compacted: number of messages stored, and of those that compaction dropped.
         dropped: the indices, within the batch, of those dropped.
-        subscribers: subscriptions the topic had.
+        subscribers: number of subscriptions the topic had.
     """
 
     first_offset: int
@@ -111,7 +111,7 @@ class Topic:
 
 
 def publish_results(reply: Published, count: int) -> list[PublishResult]:
-    """What became of each message of a batch of `count`."""
+    """Returns the result of each message of a batch of `count`."""
     bits = int.from_bytes(reply.dropped, "little")
     offsets = iter(range(reply.first_offset, reply.first_offset + reply.stored))
     return [
@@ -121,7 +121,7 @@ def publish_results(reply: Published, count: int) -> list[PublishResult]:
 
 
 def batch_result(reply: Published, count: int) -> BatchResult:
-    """What became of a batch of `count`."""
+    """Returns the result of a batch of `count`."""
     bits = int.from_bytes(reply.dropped, "little")
     dropped = tuple(index for index in range(count) if bits >> index & 1) if bits else ()
     return BatchResult(reply.first_offset, reply.stored, reply.compacted, dropped, reply.subscribers)
@@ -131,8 +131,8 @@ def check_size(count: int, size: int, limits: Welcome) -> None:
     """Refuse what the broker would refuse: it may close the connection over a frame that is too large for it.
 
     Raises:
-        MessageTooLarge: one message of more bytes than the broker accepts.
-        BatchTooLarge: more messages, or bytes.
+        MessageTooLarge: one message has more bytes than the broker accepts.
+        BatchTooLarge: a batch has more messages, or more bytes.
     """
     if size > limits.max_message or count > limits.max_batch:
         if count == 1:
@@ -146,7 +146,7 @@ def check_size(count: int, size: int, limits: Welcome) -> None:
 
 
 def key_bytes(key: Key) -> bytes:
-    """A key as the wire has it: b"" for none.
+    """Returns the key as the wire carries it: b"" for none.
 
     Raises:
         ValueError: an empty key, which the wire cannot tell from none.
@@ -160,7 +160,7 @@ def key_bytes(key: Key) -> bytes:
 
 
 def payload_bytes(payload: bytes) -> bytes:
-    """A payload as the wire has it.
+    """Returns the payload as the wire carries it.
 
     Raises:
         TypeError: it is not bytes.
@@ -169,16 +169,16 @@ def payload_bytes(payload: bytes) -> bytes:
 
 
 def _as_bytes(what: str, value: object) -> bytes:
-    """The value if it is bytes, a copy if it could still change."""
+    """Returns the value if it is bytes, or a copy if it could still change."""
     if isinstance(value, bytes):
         return value
     if isinstance(value, bytearray | memoryview):
         return bytes(value)
-    raise TypeError(f"a {what} is bytes, not {type(value).__name__}; a text becomes bytes with .encode()")
+    raise TypeError(f"a {what} must be bytes, not {type(value).__name__}; .encode() turns text into bytes")
 
 
 def milliseconds(duration: Duration) -> int:
-    """A duration as the wire has it.
+    """Returns a duration as the wire carries it.
 
     Raises:
         ValueError: it is negative or infinite, or a word other than "forever".
@@ -189,29 +189,29 @@ def milliseconds(duration: Duration) -> int:
         case timedelta():
             return milliseconds(duration.total_seconds())
         case int() | float() if 0 <= duration < float("inf"):
-            # Never less than 1 unless it is nothing: 0 means off.
+            # At least 1, unless it is exactly 0, which means off.
             return max(round(duration * 1000), 1 if duration else 0)
         case _:
-            raise ValueError(f'a duration is seconds, a timedelta or "forever", and not negative; not {duration!r}')
+            raise ValueError(f'a duration must be seconds from 0 on, a timedelta or "forever", not {duration!r}')
 
 
 def overflow_of(word: str) -> Overflow:
-    """What a full topic does, as the wire has it.
+    """Returns what a full topic does, as the wire carries it.
 
     Raises:
-        ValueError: it is none of those allowed.
+        ValueError: it is none of the words allowed.
     """
     words = {overflow.name.lower(): overflow for overflow in Overflow}
     if word not in words:
-        raise ValueError(f"overflow is {' or '.join(map(repr, words))}, not {word!r}")
+        raise ValueError(f"overflow must be {' or '.join(map(repr, words))}, not {word!r}")
     return words[word]
 
 
 def start_written(text: str) -> StartAt:
-    """A start as a person writes it, in a command or an option.
+    """Returns the start that a person has written, in a command or an option.
 
     Raises:
-        ValueError: it is none; the message says what may be written, for a sentence that begins with what was.
+        ValueError: it is none; the message says what may be written, and is meant to follow a mention of the text.
     """
     match text:
         case "earliest" | "latest":
@@ -225,7 +225,7 @@ def start_written(text: str) -> StartAt:
 
 
 def start_at(start: StartAt) -> tuple[Start, int]:
-    """The wire's start and value.
+    """Returns a start as the wire carries it: its kind and its value.
 
     Raises:
         ValueError: it is none of those allowed.
@@ -240,4 +240,4 @@ def start_at(start: StartAt) -> tuple[Start, int]:
         case int() if start >= 0:
             return Start.OFFSET, start
         case _:
-            raise ValueError(f'a start is "earliest", "latest", an offset or a datetime, not {start!r}')
+            raise ValueError(f'a start must be "earliest", "latest", an offset or a datetime, not {start!r}')

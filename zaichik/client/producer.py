@@ -1,13 +1,13 @@
-"""Publishing a stream: messages gather into batches, and several batches may be on their way at once.
+"""Publishing a stream: messages gather into batches, and several batches may be in flight at once.
 
-There is no timer to set. While nothing is on its way, a message leaves at once. Otherwise what one turn of the event
-loop brings gathers and leaves together; and while `WINDOW` batches are on their way, everything gathers. So a message
-never waits for others to come, and under load batches grow by themselves until they are full.
+There is no linger time to set. While nothing is in flight, a message is sent at once. Otherwise the messages of one
+turn of the event loop gather and are sent together; and while `WINDOW` batches are in flight, everything gathers. So a
+message never waits for others to come, and under load batches grow by themselves until they are full.
 
-Batches do not wait for the ones before them, and their order holds all the same. A batch that is larger than any the
-topic's ring has taken so far could be refused for its size, and is then sent again in halves, which must not come after
-what is behind it. Such a batch is on trial: it leaves when nothing is on its way, and nothing leaves before its outcome
-is known. One that is no larger, in messages and in bytes, cannot be refused for its size.
+Batches do not wait for the ones before them, and their order holds all the same. A batch larger than any that the
+topic's ring has accepted so far could be refused for its size; it is then sent again in halves, which must not be
+overtaken by later batches. A batch like that is on trial: it is sent when nothing is in flight, and nothing is sent
+before its outcome is known. One that is no larger, in messages and in bytes, cannot be refused for its size.
 """
 
 from collections import deque
@@ -24,15 +24,15 @@ from zaichik.client.outcome import Lost, unexpected
 from zaichik.client.sequencer import Sequencers
 from zaichik_protocol import Batch, Error, ErrorCode, Frame, Publish, Published
 
-WINDOW = 8  # batches on their way: enough that neither side waits for the other to be scheduled
+WINDOW = 8  # batches in flight: enough that neither side waits for the other to be scheduled
 
 
 class Producer:
     """Gathers messages for a topic and sends them in batches; `Client.producer` makes one.
 
     Attributes:
-        topic: where to.
-        stored, compacted: messages the broker has kept, and dropped by compaction, so far.
+        topic: the topic it publishes to.
+        stored, compacted: messages stored so far, and dropped by compaction.
     """
 
     def __init__(
@@ -48,27 +48,27 @@ class Producer:
         self._keys: list[bytes] = []  # these three are the batch that gathers
         self._payloads: list[bytes] = []
         self._bytes = 0
-        self._pieces: deque[Batch] = deque()  # of a batch that was too large: they leave before all others
-        self._left = 0  # messages that are no longer gathering, ever
-        self._settled = 0  # messages of batches that the broker has confirmed, ever
+        self._pieces: deque[Batch] = deque()  # of a batch that was too large: they are sent before all others
+        self._left = 0  # messages that have left the gathering batch, in all
+        self._settled = 0  # messages of batches that the broker has confirmed, in all
         self._in_flight = 0  # batches
         self._withdrawals: deque[Callable[[], None]] = deque()  # of those
-        self._on_trial = False  # the one batch in flight is larger than any the ring has taken
-        self._is_due = False  # what gathers may leave when the event loop comes round
-        self._proven_count = 0  # messages, and bytes with offsets, of the largest batches the ring has taken
+        self._on_trial = False  # the one batch in flight is larger than any that the ring has accepted
+        self._is_due = False  # the batch that gathers is to be sent in the writer's next turn
+        self._proven_count = 0  # messages, and bytes with offsets, of the largest batches that the ring has accepted
         self._proven_bytes = 0
         self._failure: Callable[[], Exception] | None = None
         self._change: anyio.Event | None = None
 
     async def send(self, payload: bytes, key: Key = None) -> None:
-        """Queue a message; waits only if the batch that gathers is full and may not leave yet.
+        """Queue a message; waits only if the batch that gathers is full and may not be sent yet.
 
-        The broker's word on it comes later: see `flush`.
+        The broker's answer comes later: see `flush`.
 
         Raises:
             MessageTooLarge: more bytes than `welcome.max_message`. It is not queued, and others may follow.
-            Exception: why an earlier batch could not be stored, in most cases a `ZaichikError`. No batch leaves after
-                that is known; of those that were on their way, some may be stored.
+            Exception: why an earlier batch could not be stored, in most cases a `ZaichikError`. No batch is sent once
+                that is known; of those in flight, some may be stored.
         """
         name = b"" if key is None else key_bytes(key)
         if type(payload) is not bytes:
@@ -111,13 +111,13 @@ class Producer:
         return not count or (count < self._max_batch and self._bytes + size <= self._max_bytes)
 
     async def _make_room(self, size: int) -> None:
-        """Returns when a message of that size may be queued; raises if it never may, or none may any more."""
+        """Wait until a message of that size may be queued; raises if it never may, or the producer has failed."""
         check_size(1, size, self._connection.welcome)
         while self._failure is not None or not self._has_room(size):
             await self._progress()
 
     async def _progress(self) -> None:
-        """Let the next batch leave if it may, or else wait for the outcome of one; raises if there was a failure."""
+        """Send the next batch if it may be sent, or else wait for the outcome of one; raises if there was a failure."""
         if self._failure is not None:
             raise self._failure()
         if self._may_leave():
@@ -135,7 +135,7 @@ class Producer:
         return bool(self._payloads) and self._is_proven(len(self._payloads), self._bytes)
 
     def _is_proven(self, count: int, size: int) -> bool:
-        """Whether the ring has taken a batch of as many messages before, and one of as many bytes."""
+        """Returns whether the ring has accepted a batch of as many messages before, and one of as many bytes."""
         return count <= self._proven_count and _with_offsets(count, size) <= self._proven_bytes
 
     def _turn(self) -> None:
@@ -155,14 +155,14 @@ class Producer:
             return
         try:
             self._withdrawals.append(self._sequencers.post(self.topic, batch, partial(self._settle, batch)))
-        except Exception as error:  # raised where somebody waits for the outcome
+        except Exception as error:  # raised by `send` and `flush`
             self.close(partial(copy, error))
         else:
             self._in_flight += 1
             self._on_trial = not self._is_proven(batch.count, batch.size)
 
     def _settle(self, batch: Batch, outcome: Frame | Lost) -> None:
-        """Take in what became of a batch; the next one may leave now."""
+        """Handle the outcome of a batch; the next one may be sent now."""
         self._in_flight -= 1
         self._withdrawals.popleft()
         match outcome:
@@ -189,5 +189,5 @@ class Producer:
 
 
 def _with_offsets(count: int, size: int) -> int:
-    """Bytes of a batch as a ring counts them, but for a constant: every message adds two offsets."""
+    """Returns the bytes of a batch as a ring counts them, up to a constant: every message adds two offsets."""
     return size + 8 * count

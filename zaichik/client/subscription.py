@@ -1,18 +1,18 @@
 """Reading a topic: messages out of frames, and commits at the right moments.
 
-The step to the next message settles the one before: a program that fails, or leaves the loop, never settles
-the message it was handling. So what is settled is everything below the message in hand, and a step costs no
-more than to put the next one there. A frame is handled in pieces of half the credit, and everything else happens
-between two pieces. Commits travel seldom and nobody waits for them. One is sent
+Stepping to the next message settles the one before: a program that fails, or leaves the loop, never settles the message
+it was handling. So everything below the message in hand is settled, and a step costs no more than putting the next one
+there. A frame is handled in pieces of half the credit, and everything else happens between two pieces. Commits are few,
+and nothing waits for them. One is sent
 
 * when half of either credit is settled, so that the broker can send on before the reader runs dry;
 * before waiting for more;
 * every 100 ms, for slow programs;
 * when the subscription ends.
 
-After a loss of the connection the subscription goes on (see `inbox`). What is in hand stays there, and nothing is given
-out twice. Messages that were in hand are settled as before: for an anonymous subscription that is over and done with,
-for a named one the broker hears of it as soon as it has sent them again.
+After a loss of the connection the subscription resumes (see `inbox`). The message in hand stays there, and nothing is
+given out twice. Messages that were given out before are settled as ever: for an anonymous subscription there is nothing
+left to commit, for a named one the commit follows as soon as the broker has delivered them again.
 """
 
 import logging
@@ -40,12 +40,12 @@ class Subscription(Generic[Item]):
     Attributes:
         topic: the topic's name.
         epoch: the topic's identity, for subscribing again later.
-        start: the first offset that could come.
+        start: the first offset that may be delivered.
         live: the topic's next offset when the subscription began: what lies below is history (RET-3).
-        lagged: messages that were gone before they could be delivered, in all.
-        name: under which the broker knows it; "" if it is anonymous (CMT-4).
-        resumed: whether it went on, when it began, where an earlier one of that name had stopped (CMT-3).
-        redelivered: whether the message in hand was delivered before, to an earlier one of that name, and not settled.
+        lagged: total of messages that were gone before they could be delivered.
+        name: the name under which the broker keeps its position; "" if it is anonymous (CMT-4).
+        resumed: whether it began where an earlier subscription of that name had stopped (CMT-3).
+        redelivered: whether the message in hand was delivered to an earlier subscription of that name and not settled.
     """
 
     def __init__(
@@ -79,20 +79,20 @@ class Subscription(Generic[Item]):
         self._stepped = reply.committed  # everything below may be settled
 
     def __aiter__(self) -> Self:
-        """Itself: two loops over one subscription share its messages, and each step settles what both were given."""
+        """Returns itself: two loops over it share its messages, and each step settles what both were given."""
         return self
 
     async def __anext__(self) -> Item:
-        """The next message, the one before being settled by this step. With `events=True` also `Lagged`.
+        """Returns the next message and settles the one before. With `events=True` it may be a `Lagged`.
 
         Raises:
             StopAsyncIteration: `until` was reached.
-            SubscriptionLost: the broker ended the subscription; `TakenOver`: for another one of its name.
-            EpochChanged, BrokerError: the connection was lost, and the broker refused to go on where this one was.
-            ConnectionLost: the connection is gone, and everything that had arrived was given out.
+            SubscriptionLost: the broker ended the subscription; `TakenOver`: in favour of another one of its name.
+            EpochChanged, BrokerError: the connection was lost, and the broker refused to resume the subscription.
+            ConnectionLost: the connection is lost, and everything that had arrived was given out.
         """
         while True:
-            for message in self._messages:  # one step of a loop: it asks the iterator without a call
+            for message in self._messages:  # one step only: `for` advances the iterator without a call
                 self._message = message
                 return cast("Item", message)
             lagged = await self._advance()
@@ -100,10 +100,9 @@ class Subscription(Generic[Item]):
                 return cast("Item", lagged)
 
     async def _advance(self) -> Lagged | None:
-        """Past the piece in hand: commit if it is time to, put the next piece in hand, return lag, or wait.
+        """Advance past the piece in hand: commit if it is time to, put the next piece in hand, return lag, or wait.
 
-        It does one of these and nothing after having waited: of two loops over one subscription the other may have
-        been quicker.
+        It does one of these, and nothing after a wait: another loop over this subscription may have been quicker.
         """
         if self._message is not None:
             self._stepped = self._message.offset + 1
@@ -111,7 +110,7 @@ class Subscription(Generic[Item]):
         news = min(self._stepped, self._inbox.delivered) - self._inbox.committed
         if news >= self._half_credit or self._stepped_bytes >= self._half_credit_bytes:
             self.commit_settled()
-            await anyio.lowlevel.checkpoint()  # however much is here already, others have their turn
+            await anyio.lowlevel.checkpoint()  # other tasks have their turn, however much is here already
         elif (piece := next(self._pieces, None)) is not None:
             self._messages = piece
         elif self._frame_bytes:
@@ -151,7 +150,7 @@ class Subscription(Generic[Item]):
 
     def _take_lag(self, event: wire.Lagged) -> Lagged | None:
         start = max(event.from_offset, self._inbox.taken)
-        if start >= event.to_offset:  # what is gone had been taken, before the connection was lost
+        if start >= event.to_offset:  # what is gone had been taken before the connection was lost
             return None
         lagged = Lagged(self.topic, start, event.to_offset)
         self.lagged += lagged.count
@@ -163,13 +162,13 @@ class Subscription(Generic[Item]):
         return lagged
 
     async def commit(self, message: Message) -> None:
-        """Settle this message and all before it, and wait until the broker has agreed.
+        """Settle this message and all before it, and wait until the broker has confirmed that.
 
         Raises:
             NotInFlight: it was not delivered yet.
-            SubscriptionLost, EpochChanged: after a lost connection the subscription has ended, or was refused, before
-                the message was delivered again.
-            ValueError: it is another topic's.
+            SubscriptionLost, EpochChanged: after a lost connection the subscription ended, or was refused, before the
+                message was delivered again.
+            ValueError: the message is of another topic.
         """
         if message.topic != self.topic:
             raise ValueError(f"a message of {message.topic!r} cannot be committed to {self.topic!r}")
@@ -184,7 +183,7 @@ class Subscription(Generic[Item]):
             except NotInFlight:
                 if times == self._inbox.times:
                     raise
-                continue  # sent again over another connection, where the message is not delivered again yet
+                continue  # it was sent again over a new connection, which has not delivered the message yet
             except NoSuchSubscription:
                 if self.name or self._inbox.is_live:
                     raise
@@ -193,7 +192,7 @@ class Subscription(Generic[Item]):
             return
 
     def commit_settled(self) -> None:
-        """Tell the broker, without waiting, what the loop has stepped past, if there is news."""
+        """Commit what the loop has stepped past, if that is news, without waiting for the broker."""
         self._stepped_bytes = 0
         inbox = self._inbox
         settled = min(self._stepped if self._message is None else self._message.offset, inbox.delivered)
@@ -202,9 +201,9 @@ class Subscription(Generic[Item]):
             self._connection.send_now(wire.Commit(0, self._id, settled))
 
     async def forget(self) -> None:
-        """End this subscription and have the broker forget its name, so that the next one of it begins anew.
+        """End this subscription and have the broker forget its name, so that the next one of that name begins anew.
 
-        Without this the position of a named one is kept for a while after it has ended (CMT-3). Loops over it end.
+        Without this, the position of a named subscription is kept for a while after it ends (CMT-3). Loops over it end.
 
         Raises:
             NoSuchSubscription: it has ended already.

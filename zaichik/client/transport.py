@@ -1,11 +1,11 @@
-"""Frames over a socket, by two tasks: one that reads, one that writes. After a loss, over another socket.
+"""Frames over a socket: one task reads, one writes, one keeps the heartbeat. After a loss, over another socket.
 
-The reader takes in everything as it comes, at all times. The writer sends all that has gathered since its last send in
-one piece. It works when the event loop comes to it, a turn later. That is right for what comes in numbers; what is
-alone, or large, does not wait for it: `send_now` sends as much as the socket takes at once.
+The reader takes in everything as it comes, at all times. The writer sends everything queued since its last send in one
+piece, when the event loop comes to it, a turn later. That suits many small frames; one that is alone, or large, does
+not wait for it: `send_now` sends as much as the socket takes at once.
 
-Nothing of a socket outlives it: its bytes, its decoder and what was not sent are gone with it. What is to be sent again
-is for its user to know, who has kept it.
+Nothing of a socket outlives it: its bytes, its decoder and its unsent frames are gone with it. Keeping what must be
+sent again is up to the transport's user.
 """
 
 import logging
@@ -24,30 +24,30 @@ from zaichik_protocol import NEED_DATA, Frame, FrameDecoder, Hello, ProtocolErro
 
 logger = logging.getLogger(__name__)
 
-FIRST_WAIT, LONGEST_WAIT = 0.05, 5.0  # seconds between attempts to open another socket, at most
+FIRST_WAIT, LONGEST_WAIT = 0.05, 5.0  # at most, in seconds, between attempts to open another socket
 
 
 class User(Protocol):
     """The user of a transport. None of these may fail."""
 
     def hello(self) -> Hello:
-        """A greeting for a socket; whoever sees it accepted calls `Transport.open`."""
+        """Returns the Hello for a new socket; once it is accepted, the user calls `Transport.open`."""
 
     def take(self, frame: Frame) -> None:
-        """A frame has come."""
+        """Handle a frame that has come."""
 
     @property
     def is_waiting(self) -> bool:
         """Whether the broker owes a reply."""
 
     def heartbeat(self) -> None:
-        """It is time to send something that the broker replies to."""
+        """Send something that the broker replies to: it is time."""
 
     def interrupted(self, reason: str) -> None:
-        """The socket is lost, and another one is looked for."""
+        """The socket is lost, and the transport tries to open another one."""
 
     def lost(self, reason: str) -> None:
-        """It is lost for good."""
+        """The connection is lost for good."""
 
 
 class Transport:
@@ -55,14 +55,14 @@ class Transport:
 
     Args:
         address: host and port.
-        user: who sends and receives.
+        user: the sender and receiver of frames.
         timeout: seconds the broker may take to accept a connection and our Hello.
-        reconnect: seconds to go on looking for another socket.
+        reconnect: seconds to keep trying to open another socket.
         silence: seconds that the broker may be silent while it owes a reply.
 
     Attributes:
-        is_open: whether frames are sent. If not, they go nowhere.
-        may_reopen: whether another socket is looked for after this one.
+        is_open: whether frames are sent; if not, they are dropped.
+        may_reopen: whether a lost socket is replaced.
         goodbye: why the broker is about to close this one, "" if it has not said so.
     """
 
@@ -89,13 +89,13 @@ class Transport:
         self._is_idle = False  # the writer waits for output
         self._patience = anyio.CancelScope()  # ends a socket on which our Hello is not answered
         self._reads = self._sends = 0  # how often something came, and was sent
-        self._ended = ""  # why the socket is of no more use
-        self._is_hopeless = False  # and no other would be, either
+        self._ended = ""  # why the socket is given up
+        self._is_hopeless = False  # another one would not help
 
     # -- one socket after the other --------------------------------------------------------------------------
 
     async def run(self, stream: SocketStream) -> None:
-        """Read and write, over this socket and its successors, until there is no other to be had."""
+        """Read and write, over this socket and its successors, until no other can be opened."""
         waits = backoff(FIRST_WAIT, LONGEST_WAIT)
         give_up_at = anyio.current_time()
         while True:
@@ -105,19 +105,19 @@ class Transport:
                 break
             if was_open:
                 give_up_at = anyio.current_time() + self._reconnect
-                logger.warning("the connection to %s:%d was lost (%s); trying to get another", *self._address, reason)
+                logger.warning("the connection to %s:%d was lost (%s); reconnecting", *self._address, reason)
                 self._user.interrupted(reason)
-                if self._reads > 1:  # the broker has done more than greet us: it is well, and the way to it is not
+                if self._reads > 1:  # the broker did more than greet us: it is well, and the way to it is not
                     waits = backoff(FIRST_WAIT, LONGEST_WAIT)
             another, why_not = await self._another(waits, give_up_at)
             if another is None:
-                reason += f"; there was no other within {self._reconnect:g} s" + (f" ({why_not})" if why_not else "")
+                reason += f"; not replaced within {self._reconnect:g} s" + (f" ({why_not})" if why_not else "")
                 break
             stream = another
         self._user.lost(reason)
 
     async def _serve(self, stream: SocketStream) -> bool:
-        """Use one socket until it ends; whether the broker has accepted our Hello."""
+        """Use one socket until it ends; returns whether the broker has accepted our Hello."""
         self._stream = stream
         self._decoder = FrameDecoder.for_client()
         self._outbox = [encode(self._user.hello())]
@@ -140,7 +140,7 @@ class Transport:
             self.is_open = False
 
     async def _another(self, waits: Iterator[float], give_up_at: float) -> tuple[SocketStream | None, str]:
-        """Another socket, or else why there was none."""
+        """Returns another socket, or else why there was none."""
         reason = ""
         while (left := give_up_at - anyio.current_time()) > 0:
             await anyio.sleep(min(next(waits), left))
@@ -152,7 +152,7 @@ class Transport:
         return None, reason
 
     def open(self, idle: float = 0.0) -> None:
-        """The Hello was accepted: frames are sent from now on, and something at least every third of `idle` seconds."""
+        """The Hello was accepted: send frames from now on, and something at least every `idle / 3` seconds."""
         self.is_open = True
         self._patience.deadline = math.inf
         self._output.set()
@@ -171,11 +171,11 @@ class Transport:
                 case Verdict.PING:
                     user.heartbeat()
                 case Verdict.LOST:
-                    self.end(f"it owed a reply and was silent for {self._silence:g} s", hopeless=False)
+                    self.end(f"the broker owed a reply and was silent for {self._silence:g} s", hopeless=False)
                     socket.cancel()
 
     def end(self, reason: str, *, hopeless: bool) -> None:
-        """End this socket; the first reason is the one that counts."""
+        """Give up this socket; the first reason is the one that counts."""
         if not self._ended:
             self._ended, self._is_hopeless = reason, hopeless
 
@@ -185,7 +185,7 @@ class Transport:
         """Send a frame in the writer's turn.
 
         Raises:
-            Unencodable: a value does not fit its field; also while nothing is sent.
+            Unencodable: a value does not fit its field; also raised while frames are dropped.
         """
         data = encode(frame)
         if self.is_open:
@@ -193,16 +193,16 @@ class Transport:
             self._output.set()
 
     def send_now(self, frame: Frame) -> None:
-        """Send a frame now, unless others are before it; what the socket does not take at once is the writer's.
+        """Send a frame now, unless others are before it; the writer sends what the socket does not take at once.
 
         Raises:
-            Unencodable: a value does not fit its field; also while nothing is sent.
+            Unencodable: a value does not fit its field; also raised while frames are dropped.
         """
         pieces: Sequence[Buffer] = encode_pieces(frame)
         if not self.is_open:
             return
         if self._is_idle and not self._outbox:
-            with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # the reader will hear of it
+            with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # the reader will find out
                 pieces = self._stream.send_pieces_nowait(pieces)
                 self._sends += 1
         if pieces:  # else the socket has taken all of it
@@ -210,12 +210,12 @@ class Transport:
             self._output.set()
 
     def call_soon(self, call: Callable[[], None]) -> None:
-        """Call that function, which must not fail, in the writer's turn, as soon as there is a socket that is open."""
+        """Call a function, which must not fail, in the writer's turn, as soon as there is an open socket."""
         self._calls.append(call)
         self._output.set()
 
     def make_calls(self) -> None:
-        """Do now what was left to the writer's turn."""
+        """Make now the calls that wait for the writer's turn."""
         calls, self._calls = self._calls, []
         for call in calls:
             call()
@@ -239,7 +239,7 @@ class Transport:
                 await self._output.wait()
                 self._is_idle = False
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            pass  # the reader will hear of it too, and may still find the reason in what the broker sent
+            pass  # the reader will find out too, and may still find the reason in what the broker sent
 
     # -- receiving -------------------------------------------------------------------------------------------
 
@@ -251,7 +251,7 @@ class Transport:
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             self.end(self.goodbye or "it was reset", hopeless=False)
         except ProtocolError as error:
-            self.end(f"what came is not zaichik's protocol: {error}", hopeless=True)
+            self.end(f"the bytes received are not zaichik's protocol: {error}", hopeless=True)
 
     def _take(self, data: bytes) -> bool:
         self._reads += 1

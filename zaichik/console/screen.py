@@ -149,8 +149,8 @@ def setting(name: str, value: Any) -> str:
 
 
 SIZES = {
-    "max_message", "max_frame", "max_key", "soft_output", "max_replies", "max_bytes", "max_client_bytes", "journal_bytes",
-    "frame_rate",
+    "max_message", "max_frame", "max_key", "soft_output", "max_replies", "max_bytes", "max_client_bytes",
+    "journal_bytes", "frame_rate",
 }  # fmt: skip
 
 

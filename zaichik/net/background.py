@@ -1,8 +1,8 @@
-"""Tasks that run behind an `async with` block and end with it.
+"""Tasks that run in the background of an `async with` block and end with it.
 
 A task group does that already, but wraps whatever the block raises into an exception group: `except
-TopicExists` around an `async with zaichik.connect()` would never match. Here the block's own exception comes
-out as it is. What fails *behind* the block still comes as a group, because that is news to the block.
+TopicExists` around an `async with zaichik.connect()` would never match. Here the block's own exception is
+raised as it is. A failure *in the background* still comes as a group, because that is news to the block.
 """
 
 from collections.abc import Callable
@@ -40,14 +40,14 @@ class BackgroundTasks:
 
 
 async def every(seconds: float, action: Callable[[], object]) -> None:
-    """Call `action` once in so many seconds, until cancelled or until it raises."""
+    """Call `action` at intervals of so many seconds, until cancelled or until it raises."""
     while True:
         await anyio.sleep(seconds)
         action()
 
 
 def _is_cancellation(error: BaseException) -> bool:
-    """Whether the group must see it: it may be its own, or that of a scope around it."""
+    """Returns whether the group must see the exception: the cancellation may be its own, or that of an outer scope."""
     cancelled = anyio.get_cancelled_exc_class()
     return isinstance(error, cancelled) or (
         isinstance(error, BaseExceptionGroup) and error.subgroup(cancelled) is not None

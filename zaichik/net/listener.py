@@ -1,8 +1,8 @@
 """An accept loop that never ends by itself, not even when the process runs out of file descriptors.
 
-`accept` fails for transient reasons: the peer is gone again, or no descriptor is left (EMFILE and its kin). anyio's
-accept loop ends with the first such error, and all connections with it. This one continues. When descriptors run
-out, it gives up a spare one to accept the next connection and closes that at once, so the peer sees its connection
+`accept` fails for transient reasons: the peer has gone again, or no descriptor is left (EMFILE and its kin). anyio's
+accept loop ends with the first of these errors, and all connections end with it. This one continues. When descriptors
+run out, it gives up a spare one to accept the next connection and closes that at once, so the peer sees its connection
 closed instead of hanging in the backlog. Then it pauses, so as not to spin.
 
 A peer's address is taken from `accept`. The socket itself no longer knows it once the peer has reset the connection,
@@ -24,7 +24,7 @@ from zaichik.net.socket_stream import SocketStream
 
 logger = logging.getLogger(__name__)
 
-BACKLOG = 4096  # connections waiting to be accepted, when a crowd reconnects at once: the default bound of Linux
+BACKLOG = 4096  # connections that wait to be accepted when a crowd reconnects at once: Linux's default limit
 PAUSE_SECONDS = 0.1  # after an accept that failed for lack of a resource
 LOG_SECONDS = 1.0  # between two log lines about that
 EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
@@ -44,7 +44,7 @@ class Listener:
         self.host: str
         self.port: int
         self.host, self.port, *_ = sockets[0].getsockname()
-        self._spare = socket.socket()  # a descriptor to give up when there is no other
+        self._spare = socket.socket()  # a descriptor to give up when no other is left
         self._silent_until = -math.inf
 
     @classmethod
@@ -98,7 +98,7 @@ class Listener:
             self._silent_until = now + LOG_SECONDS
             logger.warning("connections are turned away: %s", reason)
         self._spare.close()
-        with suppress(OSError):  # the peer is gone already, or another thread took the descriptor first
+        with suppress(OSError):  # the peer has gone already, or another thread took the descriptor first
             raw.accept()[0].close()
         with suppress(OSError):  # then there is no spare descriptor until the next time
             self._spare = socket.socket()

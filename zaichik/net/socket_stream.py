@@ -1,19 +1,19 @@
 """A byte stream over a non-blocking TCP socket, for asyncio and trio alike.
 
-anyio has one; this one exists because of what was measured of it (each of these has a test):
+anyio has one; this one exists because of what measurements of that one showed (each of these has a test):
 
-* On asyncio, anyio's reads from the socket as soon as it is accepted, whether or not anybody receives: a peer that
-  pushes is taken in, 64 MiB of it in the test, before the first byte is asked for. Here nothing is read that was
-  not asked for, so TCP itself holds the peer back.
+* On asyncio, anyio's stream reads as soon as the socket is accepted, whether or not anything calls `receive`: in the
+  test, 64 MiB that a peer pushes are in memory before the first byte is asked for. Here nothing is read that was not
+  asked for, so TCP's flow control holds the peer back.
 * Every receive there pauses and resumes the transport: two system calls for each message of a conversation.
 * A write there always costs a turn of the event loop. Here `send_nowait` sends what the kernel takes at once,
   which is nearly always all of it.
 * A task that waits for bytes is woken a turn of the event loop after they came. `each_readable` calls a plain function
-  in the same turn, where the event loop has callbacks for that, which is to say on asyncio.
+  in the same turn where the event loop offers callbacks for that, which is to say on asyncio.
 
 Both `receive` and `send` wait only where the system call would block, or most likely would. That wait, or else a
-plain checkpoint, lets other tasks run: no peer, however fast, keeps the loop to itself. In `receive` it comes
-before the system call: once bytes are taken there is nothing to cancel.
+plain checkpoint, lets other tasks run: no peer, however fast, monopolizes the loop. In `receive` it comes before the
+system call: once bytes are taken, there is nothing to cancel.
 """
 
 import asyncio
@@ -30,8 +30,8 @@ from anyio.lowlevel import checkpoint
 
 Buffer = bytes | memoryview
 RECEIVE_BYTES = 256 * 1024  # one call's worth: large enough that batches come whole, small enough to be fair
-DEAD_SECONDS = 90  # after which a peer that answers nothing at all, not even TCP, is given up
-MAX_PIECES = 1024  # that one system call takes (IOV_MAX; POSIX asks for 16 only, Linux and macOS take as many)
+DEAD_SECONDS = 90  # after which a peer that answers nothing at all, not even with a TCP acknowledgement, is given up
+MAX_PIECES = 1024  # in one system call (IOV_MAX: POSIX asks for 16 only, Linux and macOS take this many)
 
 
 class SocketStream(ByteStream):
@@ -43,7 +43,7 @@ class SocketStream(ByteStream):
 
     def __init__(self, raw: socket.socket) -> None:
         raw.setblocking(False)
-        with suppress(OSError):  # macOS: the peer is gone again already; the first receive will tell
+        with suppress(OSError):  # macOS: the peer has gone again already; the first receive will tell
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # a request is sent when it is made
             _find_dead_peers(raw)
         self._raw = raw
@@ -52,7 +52,7 @@ class SocketStream(ByteStream):
 
     @classmethod
     async def connect(cls, host: str, port: int) -> "SocketStream":
-        """A stream to that address; of several the host may have, the first that answers.
+        """Returns a stream to that host and port, over the first of the host's addresses that answers.
 
         Raises:
             OSError: none of them did.
@@ -66,7 +66,7 @@ class SocketStream(ByteStream):
         raise failure or OSError(f"{host} has no address")
 
     async def receive(self, max_bytes: int = RECEIVE_BYTES) -> bytes:
-        """Some bytes, at least one and at most `max_bytes`. If this is cancelled, nothing was taken.
+        """Returns some bytes, at least one and at most `max_bytes`. If this is cancelled, nothing was taken.
 
         Raises:
             EndOfStream: the peer sends no more.
@@ -79,7 +79,7 @@ class SocketStream(ByteStream):
         return data
 
     def receive_nowait(self, max_bytes: int = RECEIVE_BYTES) -> bytes:
-        """Returns what is there, b"" if that is nothing.
+        """Returns the bytes that are there; b"" if there are none.
 
         Raises:
             EndOfStream: the peer sends no more.
@@ -100,7 +100,7 @@ class SocketStream(ByteStream):
 
         Raises:
             BrokenResourceError, ClosedResourceError: the connection is gone, or was closed here.
-            BusyResourceError: another task is in here. (`receive` beside it is a mistake that is not noticed.)
+            BusyResourceError: another task is in this method. (Calling `receive` meanwhile is an error, not detected.)
             Exception: what the callback raises.
         """
         try:
@@ -113,7 +113,7 @@ class SocketStream(ByteStream):
             await self._call_back(loop, callback)
 
     async def receive_each(self, take: Callable[[bytes], bool]) -> None:
-        """Give all bytes that come to `take`, as they come, until it returns False.
+        """Pass all bytes that come to `take`, as they come, until it returns False.
 
         Raises:
             EndOfStream: the peer sends no more; and as `each_readable` does.
@@ -132,7 +132,7 @@ class SocketStream(ByteStream):
             except Exception as error:
                 end.set_exception(error)
             if end.done():
-                loop.remove_reader(number)  # not a byte more than was asked for
+                loop.remove_reader(number)  # not a byte more is read than was asked for
 
         def close() -> None:
             loop.remove_reader(number)
@@ -154,7 +154,7 @@ class SocketStream(ByteStream):
                 loop.remove_reader(number)
 
     def send_nowait(self, data: bytes | memoryview) -> int:
-        """How many of the bytes were taken, from the first on; 0 if the peer must read first.
+        """Returns how many of the bytes were taken, from the first on; 0 if the peer must read first.
 
         Raises:
             BrokenResourceError, ClosedResourceError: the connection is gone, or was closed here.
@@ -167,7 +167,7 @@ class SocketStream(ByteStream):
             raise self._translated(error) from error
 
     def send_pieces_nowait(self, pieces: Sequence[Buffer]) -> list[Buffer]:
-        """Send these, one after the other, without joining them; returns what was not taken, without copying it.
+        """Send these pieces in order, without joining them; returns those not taken, without copying them.
 
         One call takes `MAX_PIECES` at most.
 
@@ -238,13 +238,13 @@ class SocketStream(ByteStream):
         await checkpoint()
 
     def reset(self) -> None:
-        """Have the coming `aclose` reset the connection: what the peer has not read is dropped, by the system, too."""
-        with suppress(OSError):  # it is gone already
+        """Have the next `aclose` reset the connection: the system drops the bytes that the peer has not read."""
+        with suppress(OSError):  # it has gone already
             self._raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
     @property
     def extra_attributes(self) -> Mapping[Any, Callable[[], Any]]:
-        """What anyio's streams tell of themselves; its TLS stream asks for some of it."""
+        """The attributes that anyio's streams provide; its TLS stream asks for some of them."""
         return {
             SocketAttribute.family: lambda: self._raw.family,
             SocketAttribute.local_address: lambda: self._raw.getsockname()[:2],
@@ -256,7 +256,7 @@ class SocketStream(ByteStream):
 
 
 def without_first(pieces: Sequence[Buffer], size: int) -> list[Buffer]:
-    """Returns what is left of these pieces after their first `size` bytes; no bytes are copied."""
+    """Returns these pieces without their first `size` bytes; no bytes are copied."""
     for index, piece in enumerate(pieces):
         if size < len(piece):
             return [memoryview(piece)[size:] if size else piece, *pieces[index + 1 :]]
@@ -278,7 +278,7 @@ def _find_dead_peers(raw: socket.socket) -> None:
 
 
 async def _connected(raw: socket.socket, address: Any) -> socket.socket:
-    """The socket, connected; it is closed if that fails or is cancelled."""
+    """Returns the socket, connected; closes it if that fails or is cancelled."""
     try:
         await _connect(raw, address)
     except BaseException:
