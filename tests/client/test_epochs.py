@@ -202,8 +202,8 @@ async def test_a_topic_that_is_refused_is_reported_and_not_swallowed():
 async def test_a_refusal_for_want_of_room_is_reported_and_does_not_make_a_topic():
     """RET-9: a lossless topic that cannot have its bytes."""
     async with restarted(settings={"max_bytes": 2**20}) as (client, restart, other):
-        await client.create_topic("t", overflow="reject", max_bytes=2**18)
-        await other.create_topic("taken", overflow="reject", max_bytes=2**19)
+        await client.create_topic("t", overflow="reject", max_bytes=2**17, capacity=10)
+        await other.create_topic("taken", overflow="reject", max_bytes=2**19 - 2**16, capacity=10)
         await restart()
         (lost,) = client.lost_topics
         assert (lost.old_epoch, lost.new_epoch) == (OLD_US, 0)

@@ -79,7 +79,7 @@ def make_world(seed):
     world = World(seed, settings, [])
     random = world.random("topics")
     if is_squeezed := random.random() < 0.2:
-        settings = BrokerSettings(**{**settings.limits(), "max_bytes": 12 * KIB})
+        settings = BrokerSettings(**{**settings.limits(), "max_bytes": 64 * KIB})
         world = World(seed, settings, [])
     topics = {
         "live": TopicSettings(capacity=random.choice([16, 100, 1000])),
