@@ -5,7 +5,6 @@ A look takes no time and changes nothing, so it may come between any two steps. 
 
 from collections import Counter
 
-from zaichik.broker.session import Session
 from zaichik_protocol import FOREVER
 
 from .network import RECEIVE_BYTES
@@ -59,7 +58,7 @@ class Inspector:
         _bounded("producers", len(broker.producers), broker.settings.max_producers)
         _bounded("named subscriptions", len(broker.sessions), broker.settings.max_sessions)
         budget = broker.registry.budget
-        held = sum(topic.ring.bytes for topic in broker.registry if topic.ring.budget is budget)
+        held = sum(topic.unreserved for topic in broker.registry)
         if budget.used != held:
             raise Anomaly("P6", f"all topics hold {held} bytes, and {budget.used} are counted")
         _bounded("bytes of all topics", sum(topic.ring.bytes for topic in broker.registry), broker.settings.max_bytes)
@@ -114,7 +113,7 @@ def check_nothing_left(world):
     left = {"conversations": len(broker.managers), "connections": len(world.server._connections)}
     for topic in broker.registry:
         left[f"readers of {topic.name}"] = len(topic.readers)
-        left[f"places in {topic.name}"] = sum(not isinstance(place, Session) for place in topic.places)
+        left[f"readers of names in {topic.name}"] = sum(name.reader is not None for name in topic.names.values())
         left[f"who waits for {topic.name}"] = len(topic.ring._waiting)
     if any(left.values()):
         raise Anomaly("CLO-3", ", ".join(f"{count} {what}" for what, count in left.items() if count))
