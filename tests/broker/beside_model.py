@@ -215,7 +215,7 @@ class BesideModel(RuleBasedStateMachine):
             assert set(topic.ring._waiting) <= set(topic.readers)
             assert len(topic.ring._entries) <= 2 * (len(topic.ring._entries) - topic.ring._first) + 1
         for client in self.clients:
-            assert client.manager.reply_bytes == sum(map(len, client.manager._out))
+            assert client.manager.replies.bytes == sum(map(len, client.manager.replies.waiting))
 
     def described(self, kind):
         more, page = describe(self.core, Describe(1, kind, limit=500), self.core.clock.now_us())

@@ -167,7 +167,7 @@ async def replies_before_the_next_request(broker, amount):
         await settled()
         empty = len(encode(Error(0, 65, 0, "", 0, "")))
         connection._manager.refuse(Refused(ErrorCode.UNSUPPORTED, "m" * (amount - empty)), 0, 0)
-        assert connection._manager.reply_bytes == amount
+        assert connection._manager.replies.bytes == amount
         peer.send(CreateTopic(0, "t"))
         await settled()
         return FITS if len(broker.registry) else WAITS

@@ -559,7 +559,7 @@ async def test_requests_are_not_read_while_replies_pile_up():
         peer.send(Publish(0, "t", batch(b"")))
         await settled()
         (manager,) = broker.managers.values()
-        assert manager.reply_bytes <= 2 * 120
+        assert manager.replies.bytes <= 2 * 120
         assert len(peer.stream.incoming) == 1
         assert len(broker.registry) == 0
         peer.read_on()
@@ -905,7 +905,7 @@ async def test_nothing_after_a_slot_is_sent_before_it_is_filled():
         peer.send(Subscribe(2, "t", credit=9), Ping(3, 3))
         assert [type(await peer.receive()) for _ in range(2)] == [Subscribed, Pong]
         await settled()
-        first, second = manager.reserve_reply(), manager.reserve_reply()
+        first, second = manager.replies.reserve(), manager.replies.reserve()
         peer.send(Ping(6, 6), Publish(7, "t", batch(b"")))
         await settled()
         assert not peer.stream.sent
@@ -925,7 +925,7 @@ async def test_what_is_before_a_slot_does_not_wait_for_it():
     async with connected(peer) as (_, (connection,)):
         peer.send(Ping(2))
         await settled()
-        slot = connection._manager.reserve_reply()
+        slot = connection._manager.replies.reserve()
         assert [type(await peer.receive()) for _ in range(2)] == [Welcome, Pong]
         slot.fill(Pong(3, 0))
         assert await peer.receive() == Pong(3, 0)
@@ -936,7 +936,7 @@ async def test_a_close_waits_for_the_replies_before_it():
     peer = Peer()
     async with connected(peer) as (_, (connection,)):
         assert isinstance(await peer.receive(), Welcome)
-        slot = connection._manager.reserve_reply()
+        slot = connection._manager.replies.reserve()
         peer.send(Close(3))
         await settled()
         assert not peer.stream.is_ended
@@ -949,7 +949,7 @@ async def test_the_goodbye_waits_for_the_replies_before_it():
     peer = Peer()
     async with connected(peer) as (broker, connections):
         assert isinstance(await peer.receive(), Welcome)
-        slot = connections[0]._manager.reserve_reply()
+        slot = connections[0]._manager.replies.reserve()
         stop(broker, connections)
         await settled()
         assert not peer.stream.sent
@@ -963,7 +963,7 @@ async def test_a_slot_of_a_conversation_that_is_gone_is_harmless(end):
     peer, other = Peer(), Peer()
     async with connected(peer, other) as (broker, connections):
         await settled()
-        slot = connections[0]._manager.reserve_reply()
+        slot = connections[0]._manager.replies.reserve()
         peer.stream.room = 0
         getattr(peer, end)()
         await settled()

@@ -224,7 +224,7 @@ def test_a_connection_tells_whose_it_is_and_how_busy():
         "connections": [
             {
                 "name": "00000001", "connection": 1, "peer": "192.0.2.1:4000", "client": "somebody else",
-                "subscriptions": 0, "in_flight": 0, "reply_bytes": sum(map(len, first.manager._out)), "requests": 1,
+                "subscriptions": 0, "in_flight": 0, "reply_bytes": sum(map(len, first.manager.replies.waiting)), "requests": 1,
             },
             {
                 "name": "00000002", "connection": 2, "peer": "", "client": "somebody",

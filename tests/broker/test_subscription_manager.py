@@ -320,17 +320,17 @@ def test_replies_alone_may_fill_a_turn():
     client.ask(Subscribe(2, "t"))
     client.tell(Publish(3, "t", batch(b"")), Ping(4), Ping(5))
     assert [type(frame) for frame in client.turn()] == [Published, Pong, Pong]
-    assert client.manager.reply_bytes == 0
+    assert client.manager.replies.bytes == 0
     assert [type(frame) for frame in client.turn()] == [Messages]
 
 
 def test_reply_bytes_count_what_waits(client):
     client.tell(Ping(2))
-    assert client.manager.reply_bytes == 20
+    assert client.manager.replies.bytes == 20
     client.tell(Ping(3), Ping(0))
-    assert client.manager.reply_bytes == 40
+    assert client.manager.replies.bytes == 40
     client.heard()
-    assert client.manager.reply_bytes == 0
+    assert client.manager.replies.bytes == 0
 
 
 def test_output_is_announced(client):

@@ -221,7 +221,14 @@ class Client:
     def known(self):
         """All that another client must not change."""
         manager = self.manager
-        own = (manager.greeted, manager.heartbeat, manager.closing, manager.client, manager.reason, list(manager._out))
+        own = (
+            manager.greeted,
+            manager.heartbeat,
+            manager.closing,
+            manager.client,
+            manager.reason,
+            list(manager.replies.waiting),
+        )
         return own, [
             (one.id, one.start, one.cursor, one.committed, one.delivered, one.skipped, one.in_flight,
              one.in_flight_bytes, one.credit, one.credit_bytes, one.until, one.ended)

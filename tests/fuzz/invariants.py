@@ -94,7 +94,7 @@ def _check_subscription(subscription):
 
 def _check_manager(manager, settings):
     assert len(manager.subscriptions) <= settings.max_subscriptions
-    assert manager.reply_bytes == sum(len(reply) for reply in manager._out if isinstance(reply, bytes))
+    assert manager.replies.bytes == sum(len(reply) for reply in manager.replies.waiting if isinstance(reply, bytes))
     ready = [one for one in manager._ready if one.id in manager.subscriptions]
     assert len(ready) == len(set(ready)), "one turn for each"
     assert set(ready) == {one for one in manager.subscriptions.values() if one.is_ready}

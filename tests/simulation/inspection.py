@@ -82,7 +82,7 @@ class Inspector:
         settings, manager = self._world.settings, connection._manager
         book = self._world.books[int(connection._peer.rpartition(":")[2])]
         if not self._world.is_stopping:
-            _bounded(f"bytes of replies to {book.name}", manager.reply_bytes, settings.max_replies + LARGEST_REPLY)
+            _bounded(f"bytes of replies to {book.name}", manager.replies.bytes, settings.max_replies + LARGEST_REPLY)
             unsent = sum(map(len, connection._unsent))
             _bounded(f"output of {book.name}", unsent, settings.soft_output + settings.max_frame)
         _bounded(f"input of {book.name}", connection._decoder.buffered, settings.max_frame + 4 + RECEIVE_BYTES)

@@ -238,7 +238,7 @@ class Connection:
         """Whether input is wanted: not while replies pile up (LAG-3). After the last word it is only dropped."""
         # Closing a socket that holds unread bytes resets it, and a reset can take our last frames away from the peer.
         manager = self._manager
-        return not self._is_at_end and (not manager.hears or manager.reply_bytes <= self._broker.settings.max_replies)
+        return not self._is_at_end and (not manager.hears or manager.replies.bytes <= self._broker.settings.max_replies)
 
     @property
     def _may_receive(self) -> bool:
@@ -275,7 +275,7 @@ class Connection:
 
     def _account(self) -> None:
         """Count what this connection makes the broker keep (LAG-6)."""
-        held = self._decoder.buffered + self._manager.reply_bytes
+        held = self._decoder.buffered + self._manager.replies.bytes
         if self._unsent:
             held += sum(map(len, self._unsent))
         if held or self._held:
@@ -332,7 +332,7 @@ class Connection:
     def _send(self) -> None:
         """Send what is unsent, or else what is next, as far as the socket takes it at once."""
         if self._is_gone:
-            self._manager.drop_replies()
+            self._manager.replies.clear()
         elif not self._is_full:
             if not self._unsent:
                 self._unsent = [*self._manager.next_output(self._broker.clock.now_us())]
@@ -348,5 +348,5 @@ class Connection:
     def _lose(self, error: Exception) -> None:
         """The peer hears nothing any more. What it sent before is still carried out (CLO-1)."""
         self._is_gone, self._is_full, self._unsent = True, False, []
-        self._manager.drop_replies()  # what they have kept from being read is read now
+        self._manager.replies.clear()  # what they have kept from being read is read now
         self._cut_off = self._cut_off or f"GONE: {type(error).__name__}"

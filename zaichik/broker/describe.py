@@ -108,7 +108,7 @@ def _connection(name: str, manager: SubscriptionManager) -> JSON:
         "client": manager.client,
         "subscriptions": len(manager.subscriptions),
         "in_flight": sum(subscription.in_flight for subscription in manager.subscriptions.values()),
-        "reply_bytes": manager.reply_bytes,
+        "reply_bytes": manager.replies.bytes,
         "requests": manager.requests,
     }
 

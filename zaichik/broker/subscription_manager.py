@@ -16,18 +16,19 @@ from collections.abc import Callable
 from typing import Protocol
 
 from zaichik.broker import prices
+from zaichik.broker.checks import OWN_TOPICS, check_batch, check_subscribe
 from zaichik.broker.directory import Directory
 from zaichik.broker.producers import Producers
 from zaichik.broker.quota import Quota
+from zaichik.broker.replies import Replies
 from zaichik.broker.session import Session, Sessions
 from zaichik.broker.settings import BrokerSettings, out_of_range
 from zaichik.broker.subscription import Subscription
-from zaichik.broker.topic_registry import OWN_TOPICS, TopicRegistry, check_name
+from zaichik.broker.topic_registry import TopicRegistry
 from zaichik_protocol import (
     HEARTBEAT,
     OWNER,
     PROTOCOL_VERSION,
-    Batch,
     Close,
     Closed,
     Commit,
@@ -56,7 +57,6 @@ from zaichik_protocol import (
     Unsubscribe,
     Unsubscribed,
     Welcome,
-    encode,
     encode_pieces,
 )
 
@@ -86,17 +86,6 @@ class State(Protocol):
         """End the connection of that number in order; returns whether there is one."""
 
 
-class Slot:
-    """The place of a reply that is not known yet: it waits for a disk, say."""
-
-    def __init__(self, manager: "SubscriptionManager") -> None:
-        self._manager = manager
-
-    def fill(self, reply: Frame) -> None:
-        """The reply is known: it is sent when what was before it is sent."""
-        self._manager.fill(self, reply)
-
-
 class SubscriptionManager:
     """The state of one connection, apart from its socket.
 
@@ -116,7 +105,7 @@ class SubscriptionManager:
         closing: the conversation ends; once `is_finished`, the connection is done.
         reason: why it ends, for the log.
         subscriptions: by their id.
-        reply_bytes: bytes of replies waiting to be sent.
+        replies: those that wait to be sent.
         requests: how many came, those that failed included.
     """
 
@@ -134,10 +123,10 @@ class SubscriptionManager:
         self.closing = False
         self.reason = "CLOSED"
         self.subscriptions: dict[int, Subscription] = {}
-        self.reply_bytes = self.requests = 0
+        self.requests = 0
+        self.replies = Replies(on_output)
         self._broker = broker
         self._on_output = on_output
-        self._out: deque[bytes | Slot] = deque()
         self._is_stopping = False  # the broker stops: a GoAway follows the last message
         self._ready: deque[Subscription] = deque()
         self._last_subscription = 0
@@ -158,7 +147,7 @@ class SubscriptionManager:
             self.refuse(refusal, request.id, request.TYPE)
             return
         if request.id != 0:  # id 0 asks for silence
-            self._send(reply)
+            self.replies.add(reply)
 
     def refuse(self, refusal: Refused, request_id: int, request_type: int) -> None:
         """Answer with an Error. If it is fatal, or the client is not in yet, it is the last thing said."""
@@ -174,7 +163,7 @@ class SubscriptionManager:
             retryable=code.retryable,
             fatal=fatal,
         )
-        self._send(error)
+        self.replies.add(error)
         if fatal:
             self.end(f"{code.name}: {refusal.message}")
 
@@ -263,27 +252,17 @@ class SubscriptionManager:
             raise Refused(ErrorCode.INVALID_FIELD, problem, "connection")
 
     def _store(self, request: Publish, now_us: int) -> Published:
-        self._check_batch(request.batch)
+        check_batch(request.batch, self._broker.settings)
         topic = self._broker.registry.get_or_create(request.topic, now_us, self.share)
         if topic.name.startswith(OWN_TOPICS):
             raise Refused(ErrorCode.INVALID_FIELD, f"only the broker publishes to {topic.name!r}", "topic")
         return topic.publish(request.batch, now_us, request.id)
 
-    def _check_batch(self, batch: Batch) -> None:
-        limits = self._broker.settings
-        if batch.size > limits.max_message:
-            code = ErrorCode.MESSAGE_TOO_LARGE if batch.count == 1 else ErrorCode.BATCH_TOO_LARGE
-            raise Refused(code, f"{batch.size} bytes of keys and payloads; at most {limits.max_message}", "batch")
-        if batch.count > limits.max_batch:
-            raise Refused(ErrorCode.BATCH_TOO_LARGE, f"{batch.count} messages; at most {limits.max_batch}", "batch")
-        # Looking at every key is only worth while if together they could hold one that is too long.
-        if batch.key_size > limits.max_key and (longest := max(map(len, batch.keys()))) > limits.max_key:
-            raise Refused(ErrorCode.INVALID_FIELD, f"a key of {longest} bytes; at most {limits.max_key}", "batch")
-
     # -- subscriptions ---------------------------------------------------------------------------------------
 
     def _subscribe(self, request: Subscribe, now_us: int) -> Subscribed:
-        self._check_subscribe(request)
+        check_subscribe(request, self._last_subscription, self._broker.settings)
+        self._check_room()
         broker = self._broker
         if request.epoch:
             topic = broker.registry.get(request.topic, request.epoch)
@@ -315,26 +294,13 @@ class SubscriptionManager:
         """Returns the name of a subscription for `describe`: it begins with the topic's, and sorts by its numbers."""
         return f"{subscription.topic.name}#{self.number:08}.{subscription.id:010}"
 
-    def _check_subscribe(self, request: Subscribe) -> None:
-        limits = self._broker.settings
-        if request.id <= self._last_subscription:
-            raise Refused(
-                ErrorCode.INVALID_FIELD,
-                f"a Subscribe's id names the subscription: it must be greater than {self._last_subscription}",
-                "id",
-            )
-        if request.name:
-            check_name(request.name, "name")
-        if request.owned and not request.owner:
-            raise out_of_range("owner", 0, "at least 1")
-        if not 1 <= request.credit <= limits.max_credit:
-            raise out_of_range("credit", request.credit, f"1 to {limits.max_credit}")
-        if request.credit_bytes == 0:
-            raise out_of_range("credit_bytes", 0, "at least 1")
-        if len(self.subscriptions) >= limits.max_subscriptions:
+    def _check_room(self) -> None:
+        """Refuse a subscription that is one too many."""
+        count, limit = len(self.subscriptions), self._broker.settings.max_subscriptions
+        if count >= limit:
             raise Refused(
                 ErrorCode.TOO_MANY_SUBSCRIPTIONS,
-                f"this connection has {len(self.subscriptions)} subscriptions, which is the limit (max_subscriptions). "
+                f"this connection has {count} subscriptions, which is the limit (max_subscriptions). "
                 "Unsubscribe from one, or open another connection.",
             )
         if not self._broker.memory.has_room(self.share, prices.SUBSCRIPTION):
@@ -376,14 +342,10 @@ class SubscriptionManager:
         until the soft mark or the number of frames is reached: a busy topic cannot starve a quiet one (LAG-4), a peer
         that is slow in reading leaves its messages in the ring (LAG-3), and other connections have their turn (LAG-5).
         """
-        pieces: list[bytes] = []
-        while self._out and not isinstance(reply := self._out[0], Slot):
-            pieces.append(reply)
-            self._out.popleft()
-        size = sum(map(len, pieces))
-        self.reply_bytes -= size
-        if self._out:
+        pieces = self.replies.take()
+        if self.replies.waiting:
             return pieces
+        size = sum(map(len, pieces))
         for _ in range(MESSAGES_A_TURN):
             if not self._ready or size >= self._broker.settings.soft_output:
                 break
@@ -403,42 +365,17 @@ class SubscriptionManager:
     @property
     def has_output(self) -> bool:
         """Whether `next_output` may return something."""
-        if self._out:
-            return not isinstance(self._out[0], Slot)
+        if self.replies.waiting:
+            return not self.replies.is_blocked
         return bool(self._ready) or (self._is_stopping and not self.closing)
 
     @property
     def is_finished(self) -> bool:
         """Whether the conversation has ended and everything was taken from the output, what was reserved included."""
-        return self.closing and not self._out
-
-    def reserve_reply(self) -> "Slot":
-        """Returns a place in the output for a reply that is not known yet. What comes after it waits for it."""
-        slot = Slot(self)
-        self._out.append(slot)
-        return slot
-
-    def drop_replies(self) -> None:
-        """Forget the replies that wait: there is nobody to hear them."""
-        self._out.clear()
-        self.reply_bytes = 0
-
-    def fill(self, slot: "Slot", frame: Frame) -> None:
-        """Put the reply in its place, unless it is wanted no more."""
-        if slot in self._out:
-            data = encode(frame)
-            self._out[self._out.index(slot)] = data
-            self.reply_bytes += len(data)
-            self._on_output()
+        return self.closing and not self.replies.waiting
 
     def _queue(self, subscription: Subscription) -> None:
         self._ready.append(subscription)
-        self._on_output()
-
-    def _send(self, frame: Frame) -> None:
-        data = encode(frame)
-        self._out.append(data)
-        self.reply_bytes += len(data)
         self._on_output()
 
     # -- the end ---------------------------------------------------------------------------------------------
@@ -452,7 +389,7 @@ class SubscriptionManager:
     def go_away(self, code: GoAwayCode, reason: str) -> None:
         """Tell the client that the connection ends now, and close."""
         if not self.closing:
-            self._send(GoAway(0, code, code.meaning))
+            self.replies.add(GoAway(0, code, code.meaning))
             self.end(reason)
 
     def end(self, reason: str) -> None:

@@ -5,10 +5,10 @@ both find nothing and the second replaces the topic whose readers then wait fore
 there is nothing to lock (TOP-1).
 """
 
-import unicodedata
 from collections.abc import Callable, Iterator
 
 from zaichik.broker.budget import Budget
+from zaichik.broker.checks import check_name
 from zaichik.broker.clock import MICROSECONDS
 from zaichik.broker.directory import Directory
 from zaichik.broker.journal import Journal
@@ -16,9 +16,6 @@ from zaichik.broker.quota import Quota
 from zaichik.broker.settings import BrokerSettings
 from zaichik.broker.topic_controller import TopicController
 from zaichik_protocol import ErrorCode, Refused
-
-OWN_TOPICS = "$"  # what the names of the broker's own topics begin with
-MAX_NAME = 200  # bytes: room for a sentence
 
 
 class TopicRegistry:
@@ -182,22 +179,3 @@ class TopicRegistry:
             self._keep(journal.topic)
         else:
             journal.resize()
-
-
-def check_name(name: str, field: str) -> None:
-    """Refuse what is no good name, for a topic (TOP-4) or a subscription (CMT-3).
-
-    Raises:
-        Refused: `INVALID_FIELD`.
-    """
-    size = len(name.encode())
-    if not 1 <= size <= MAX_NAME:
-        problem = f"it has {size} bytes; 1 to {MAX_NAME} are allowed"
-    elif any(unicodedata.category(letter) == "Cc" for letter in name):
-        problem = "it has control characters"
-    elif field == "topic" and name.startswith(OWN_TOPICS):
-        problem = "names beginning with $ belong to the broker"
-    else:
-        return
-    what = "topic name" if field == "topic" else "subscription name"
-    raise Refused(ErrorCode.INVALID_FIELD, f"{what} {name[:40]!r}: {problem}", field)

@@ -1,0 +1,63 @@
+"""What a request may say: names, sizes and credits, each with the refusal that explains itself."""
+
+import unicodedata
+
+from zaichik.broker.settings import BrokerSettings, out_of_range
+from zaichik_protocol import Batch, ErrorCode, Refused, Subscribe
+
+OWN_TOPICS = "$"  # what the names of the broker's own topics begin with
+MAX_NAME = 200  # bytes: room for a sentence
+
+
+def check_name(name: str, field: str) -> None:
+    """Refuse what is no good name, for a topic (TOP-4) or a subscription (CMT-3).
+
+    Raises:
+        Refused: `INVALID_FIELD`.
+    """
+    size = len(name.encode())
+    if not 1 <= size <= MAX_NAME:
+        problem = f"it has {size} bytes; 1 to {MAX_NAME} are allowed"
+    elif any(unicodedata.category(letter) == "Cc" for letter in name):
+        problem = "it has control characters"
+    elif field == "topic" and name.startswith(OWN_TOPICS):
+        problem = "names beginning with $ belong to the broker"
+    else:
+        return
+    what = "topic name" if field == "topic" else "subscription name"
+    raise Refused(ErrorCode.INVALID_FIELD, f"{what} {name[:40]!r}: {problem}", field)
+
+
+def check_batch(batch: Batch, limits: BrokerSettings) -> None:
+    """Refuse a batch that is too large, whatever the topic.
+
+    Raises:
+        Refused: `MESSAGE_TOO_LARGE`, `BATCH_TOO_LARGE`, `INVALID_FIELD`.
+    """
+    if batch.size > limits.max_message:
+        code = ErrorCode.MESSAGE_TOO_LARGE if batch.count == 1 else ErrorCode.BATCH_TOO_LARGE
+        raise Refused(code, f"{batch.size} bytes of keys and payloads; at most {limits.max_message}", "batch")
+    if batch.count > limits.max_batch:
+        raise Refused(ErrorCode.BATCH_TOO_LARGE, f"{batch.count} messages; at most {limits.max_batch}", "batch")
+    # Looking at every key is only worth while if together they could hold one that is too long.
+    if batch.key_size > limits.max_key and (longest := max(map(len, batch.keys()))) > limits.max_key:
+        raise Refused(ErrorCode.INVALID_FIELD, f"a key of {longest} bytes; at most {limits.max_key}", "batch")
+
+
+def check_subscribe(request: Subscribe, last: int, limits: BrokerSettings) -> None:
+    """Refuse a subscription that says something impossible; `last` is the id of the connection's last one.
+
+    Raises:
+        Refused: `INVALID_FIELD`.
+    """
+    if request.id <= last:
+        problem = f"a Subscribe's id names the subscription: it must be greater than {last}"
+        raise Refused(ErrorCode.INVALID_FIELD, problem, "id")
+    if request.name:
+        check_name(request.name, "name")
+    if request.owned and not request.owner:
+        raise out_of_range("owner", 0, "at least 1")
+    if not 1 <= request.credit <= limits.max_credit:
+        raise out_of_range("credit", request.credit, f"1 to {limits.max_credit}")
+    if request.credit_bytes == 0:
+        raise out_of_range("credit_bytes", 0, "at least 1")
