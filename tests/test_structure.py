@@ -16,10 +16,9 @@ pytestmark = pytest.mark.unmeasured
 
 ROOT = Path(__file__).parent.parent
 PROTOCOL = ROOT / "protocol" / "zaichik_protocol"
-BROKER = ROOT / "zaichik" / "broker"
-SYNC_CORE = ["ring", "compaction", "topic_controller", "topic_registry", "subscription", "subscription_manager",
-             "broker", "describe", "settings", "clock", "producers", "session", "budget", "journal",
-             "scheduler"]  # fmt: skip
+ROOMS = {name: ROOT / "zaichik" / name for name in ("broker", "sharing", "observing", "serving")}
+SYNC_ROOMS = ("broker", "sharing", "observing")
+LIMITS = {PROTOCOL: 660, ROOMS["broker"]: 1400, ROOMS["sharing"]: 250, ROOMS["observing"]: 200, ROOMS["serving"]: 500}
 
 
 def files(folder: Path) -> list[Path]:
@@ -43,17 +42,28 @@ def test_the_protocol_knows_neither_the_broker_nor_sockets(path):
     assert packages(path).isdisjoint({"zaichik", "anyio", "socket", "asyncio", "trio"})
 
 
-@pytest.mark.parametrize("name", SYNC_CORE)
-def test_the_core_is_synchronous(name):
-    path = BROKER / f"{name}.py"
+SYNC_CORE = [path for name in SYNC_ROOMS for path in files(ROOMS[name])]
+
+
+@pytest.mark.parametrize("path", SYNC_CORE, ids=lambda path: path.stem)
+def test_the_core_is_synchronous(path):
     assert packages(path).isdisjoint({"anyio", "asyncio", "trio", "socket"})
     waiting = ast.AsyncFunctionDef | ast.Await | ast.AsyncFor | ast.AsyncWith
     assert not [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, waiting)]
 
 
-@pytest.mark.parametrize("name", [name for name in SYNC_CORE if name != "clock"])
-def test_the_core_gets_the_time_as_an_argument(name):
-    assert packages(BROKER / f"{name}.py").isdisjoint({"time", "datetime"})
+@pytest.mark.parametrize("path", [path for path in SYNC_CORE if path.stem != "clock"], ids=lambda path: path.stem)
+def test_the_core_gets_the_time_as_an_argument(path):
+    assert packages(path).isdisjoint({"time", "datetime"})
+
+
+def test_no_two_modules_of_the_broker_need_each_other():
+    """Not even for their types."""
+    modules = {f"zaichik.{room}.{path.stem}": path for room, folder in ROOMS.items() for path in files(folder)}
+    needs = {name: {used for used in imports(path) if used in modules} for name, path in modules.items()}
+    while free := {name for name, used in needs.items() if not used}:
+        needs = {name: used - free for name, used in needs.items() if name not in free}
+    assert not needs, "import cycles"
 
 
 @pytest.mark.parametrize("path", files(ROOT / "zaichik"), ids=lambda path: str(path.relative_to(ROOT)))
@@ -66,13 +76,13 @@ def test_layers_point_one_way(path):
     if part not in {"spark", "console"}:
         assert "pyspark" not in packages(path)
         assert not [name for name in used if name.startswith("zaichik.spark")]
-    if part == "broker":
+    if part in ROOMS:
         assert not [name for name in used if name.startswith("zaichik.client")]
     if part == "client":
-        assert not [name for name in used if name.startswith("zaichik.broker")]
+        assert not [name for name in used if name.split(".")[1] in ROOMS]
 
 
-@pytest.mark.parametrize(("folder", "limit"), [(PROTOCOL, 660), (BROKER, 1500)], ids=["protocol", "broker"])
+@pytest.mark.parametrize(("folder", "limit"), LIMITS.items(), ids=[path.name for path in LIMITS])
 def test_a_package_stays_within_its_lines(folder, limit):
     assert sum(len(code_lines(path)) for path in files(folder)) <= limit
 

@@ -6,7 +6,6 @@ To use it: `connect` to a broker; `serve` runs one, `running_broker` runs one in
 """
 
 from zaichik.broker.clock import Clock, ManualClock, SystemClock
-from zaichik.broker.server import Server, running_broker, serve
 from zaichik.broker.settings import BrokerSettings, TopicSettings
 from zaichik.client.client import Client, connect
 from zaichik.client.epochs import LostTopic
@@ -50,6 +49,7 @@ from zaichik.client.errors import (
 from zaichik.client.messages import BatchResult, Lagged, Message, PublishResult, Topic
 from zaichik.client.producer import Producer
 from zaichik.client.subscription import Subscription
+from zaichik.serving.server import Server, running_broker, serve
 from zaichik_protocol import DEFAULT_PORT
 
 __all__ = [

@@ -12,8 +12,8 @@ from model_topic import EVICTED, EXPIRED, RESIDENT, ModelError
 
 from zaichik.broker.broker import Broker
 from zaichik.broker.clock import ManualClock
-from zaichik.broker.describe import describe
 from zaichik.broker.settings import BrokerSettings, TopicSettings
+from zaichik.observing.describe import describe
 from zaichik_protocol import EVENTS, NEED_DATA, Describe, Error, FrameDecoder, Hello, Kind, encode
 
 LIMITS = {

@@ -9,7 +9,7 @@ from conversation import Conversation, batch, broker_with, frames_of
 from peer import Peer, connected_to, settled
 from trio.testing import MockClock
 
-from zaichik.broker.server import Server
+from zaichik.serving.server import Server
 from zaichik_protocol import (
     HEARTBEAT,
     CreateTopic,

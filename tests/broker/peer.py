@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 import anyio
 from anyio.abc import ByteStream
 
-from zaichik.broker.connection import Connection
 from zaichik.net.background import BackgroundTasks
 from zaichik.net.repeating import Repeating
 from zaichik.net.socket_stream import without_first
+from zaichik.serving.connection import Connection
 from zaichik_protocol import FrameDecoder, Hello, NeedData, encode
 
 GUARD = 10  # seconds after which a test that waits in vain fails; nothing ever waits for it to pass

@@ -5,8 +5,8 @@ import json
 import pytest
 from conversation import Conversation, batch, broker_with
 
-from zaichik.broker import prices
 from zaichik.broker.settings import TopicSettings
+from zaichik.sharing import prices
 from zaichik_protocol import (
     FOREVER,
     Commit,

@@ -5,8 +5,8 @@ from conversation import Conversation, batch, broker_with
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zaichik.broker.prices import ENTRY, TOPIC
 from zaichik.broker.settings import MIB, BrokerSettings, TopicSettings
+from zaichik.sharing.prices import ENTRY, TOPIC
 from zaichik_protocol import (
     FOREVER,
     Commit,

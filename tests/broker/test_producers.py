@@ -7,8 +7,8 @@ from conversation import Conversation, batch, broker_with
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zaichik.broker.prices import PRODUCER
 from zaichik.broker.producers import REMEMBERED
+from zaichik.sharing.prices import PRODUCER
 from zaichik_protocol import Commit, CreateTopic, Error, ErrorCode, Publish, Published, Setting, Subscribe
 
 KEEP = ((Setting.RETENTION_TTL_MS, 2**64 - 1),)

@@ -123,7 +123,7 @@ async def test_what_answers_otherwise_is_no_broker(answer):
 
 
 async def test_a_broker_that_is_full_says_so(monkeypatch):
-    monkeypatch.setattr("zaichik.broker.server._is_loopback", lambda _: False)  # who may be an operator (CLO-5)
+    monkeypatch.setattr("zaichik.serving.server._is_loopback", lambda _: False)  # who may be an operator (CLO-5)
     async with real_broker(max_connections=1) as broker, zaichik.connect(port=broker.port):
         with pytest.raises(zaichik.TooManyConnections, match="the broker has 1 connection"):
             async with zaichik.connect(port=broker.port):

@@ -12,7 +12,7 @@ import pytest
 from zaichik import running_broker
 from zaichik.console import log, screen
 
-PEER = "zaichik.broker.connection"
+PEER = "zaichik.serving.connection"
 GUARD = 10
 
 
@@ -187,7 +187,7 @@ def test_more_hosts_than_can_be_told_apart_are_one(per_peer, monkeypatch):
 @pytest.mark.anyio
 async def test_the_brokers_lines_about_a_peer_are_known_as_such(per_peer, caplog):
     """Their first argument is the peer's address."""
-    caplog.set_level(logging.INFO, "zaichik.broker")
+    caplog.set_level(logging.INFO, "zaichik.serving")
     async with running_broker() as server, await anyio.connect_tcp(server.host, server.port) as stream:
         await stream.send(b"GET / HTTP/1.1\r\n\r\n")
         with anyio.fail_after(GUARD), suppress(anyio.EndOfStream):

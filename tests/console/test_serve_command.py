@@ -147,7 +147,7 @@ def test_an_address_that_cannot_be_had_is_one_sentence(zaichik, monkeypatch, err
     async def listening(*_):
         raise error
 
-    monkeypatch.setattr("zaichik.broker.server.Server.listening", listening)
+    monkeypatch.setattr("zaichik.serving.server.Server.listening", listening)
     result = zaichik("serve", "80")
     assert result.code == 1
     assert text in result.err

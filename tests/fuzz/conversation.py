@@ -14,13 +14,13 @@ from collections import deque
 from contextlib import nullcontext
 from unittest.mock import patch
 
-from zaichik.broker import greeting
 from zaichik.broker.broker import Broker
 from zaichik.broker.clock import ManualClock
-from zaichik.broker.connection import Connection
-from zaichik.broker.scheduler import Scheduler
 from zaichik.broker.settings import BrokerSettings, TopicSettings
 from zaichik.net.socket_stream import without_first
+from zaichik.serving import greeting
+from zaichik.serving.connection import Connection
+from zaichik.sharing.scheduler import Scheduler
 from zaichik_protocol import (
     EVENTS,
     NEED_DATA,

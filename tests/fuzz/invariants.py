@@ -5,8 +5,8 @@ The conservation laws of docs/semantics.md, each table and buffer within its lim
 
 from itertools import pairwise
 
-from zaichik.broker import prices
 from zaichik.broker.subscription import MOST_FRAMES
+from zaichik.sharing import prices
 
 
 def check(broker):

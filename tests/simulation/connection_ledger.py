@@ -8,7 +8,7 @@ late and in whatever pieces, must be just those words, in their order.
 from collections import deque
 from dataclasses import dataclass
 
-from zaichik.broker.foreign import HTTP_ANSWER
+from zaichik.serving.foreign import HTTP_ANSWER
 from zaichik_protocol import (
     NEED_DATA,
     Closed,

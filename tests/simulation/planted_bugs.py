@@ -13,19 +13,19 @@ from unittest.mock import patch
 
 import anyio
 
-from zaichik.broker import connection as connection_module
 from zaichik.broker.broker import Broker
 from zaichik.broker.compaction import CompactionWindow
-from zaichik.broker.connection import GONE, Connection
-from zaichik.broker.deadlines import Deadlines
 from zaichik.broker.producers import Producers
 from zaichik.broker.ring import BroadcastRing
-from zaichik.broker.scheduler import FairQueue, Scheduler
-from zaichik.broker.server import Server
 from zaichik.broker.session import Sessions
 from zaichik.broker.subscription import Subscription
 from zaichik.broker.subscription_manager import SubscriptionManager
 from zaichik.broker.topic_controller import TopicController
+from zaichik.serving import connection as connection_module
+from zaichik.serving.connection import GONE, Connection
+from zaichik.serving.deadlines import Deadlines
+from zaichik.serving.server import Server
+from zaichik.sharing.scheduler import FairQueue, Scheduler
 from zaichik_protocol import Unsubscribed
 
 BUGS = {}

@@ -10,8 +10,8 @@ from functools import partial
 
 import trio
 
-from zaichik.broker.connection import REQUESTS_A_TURN
 from zaichik.broker.subscription_manager import MESSAGES_A_TURN
+from zaichik.serving.connection import REQUESTS_A_TURN
 
 from .trace import Anomaly
 

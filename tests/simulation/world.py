@@ -8,8 +8,8 @@ from zlib import crc32
 import trio
 
 from zaichik.broker.broker import Broker
-from zaichik.broker.scheduler import Scheduler
-from zaichik.broker.server import Server
+from zaichik.serving.server import Server
+from zaichik.sharing.scheduler import Scheduler
 
 from .network import SimulatedListener, Weather
 from .session_ledger import SessionLedger

@@ -5,18 +5,18 @@ from collections import Counter
 from collections.abc import Callable
 from importlib.metadata import version
 
-from zaichik.broker import prices
 from zaichik.broker.clock import Clock, SystemClock
-from zaichik.broker.describe import describe
-from zaichik.broker.directory import Directory
 from zaichik.broker.producers import Producers
-from zaichik.broker.quota import Quota
-from zaichik.broker.scheduler import Scheduler
 from zaichik.broker.session import Sessions
 from zaichik.broker.settings import BrokerSettings
 from zaichik.broker.subscription import Subscription
 from zaichik.broker.subscription_manager import SubscriptionManager
 from zaichik.broker.topic_registry import TopicRegistry
+from zaichik.observing.describe import describe
+from zaichik.observing.directory import Directory
+from zaichik.sharing import prices
+from zaichik.sharing.quota import Quota
+from zaichik.sharing.scheduler import Scheduler
 from zaichik_protocol import Describe, GoAwayCode
 
 

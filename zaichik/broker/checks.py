@@ -44,11 +44,17 @@ def check_batch(batch: Batch, limits: BrokerSettings) -> None:
         raise Refused(ErrorCode.INVALID_FIELD, f"a key of {longest} bytes; at most {limits.max_key}", "batch")
 
 
-def check_subscribe(request: Subscribe, last: int, limits: BrokerSettings) -> None:
-    """Refuse a subscription that says something impossible; `last` is the id of the connection's last one.
+def check_subscribe(request: Subscribe, last: int, count: int, limits: BrokerSettings) -> None:
+    """Refuse a subscription that says something impossible, or is one too many.
+
+    Args:
+        request: what is asked for.
+        last: the id of the connection's last subscription.
+        count: how many subscriptions the connection has.
+        limits: the broker's.
 
     Raises:
-        Refused: `INVALID_FIELD`.
+        Refused: `INVALID_FIELD`, `TOO_MANY_SUBSCRIPTIONS`.
     """
     if request.id <= last:
         problem = f"a Subscribe's id names the subscription: it must be greater than {last}"
@@ -61,3 +67,9 @@ def check_subscribe(request: Subscribe, last: int, limits: BrokerSettings) -> No
         raise out_of_range("credit", request.credit, f"1 to {limits.max_credit}")
     if request.credit_bytes == 0:
         raise out_of_range("credit_bytes", 0, "at least 1")
+    if count >= limits.max_subscriptions:
+        raise Refused(
+            ErrorCode.TOO_MANY_SUBSCRIPTIONS,
+            f"this connection has {count} subscriptions, which is the limit (max_subscriptions). "
+            "Unsubscribe from one, or open another connection.",
+        )

@@ -15,9 +15,9 @@ from dataclasses import replace
 from hashlib import blake2b
 from struct import Struct
 
-from zaichik.broker.budget import Budget
 from zaichik.broker.settings import MAX_CAPACITY, TopicSettings
 from zaichik.broker.topic_controller import TopicController
+from zaichik.sharing.budget import Budget
 from zaichik_protocol import FOREVER, Batch
 
 PREFIX = "$journal/"

@@ -21,9 +21,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from sys import getsizeof
 
-from zaichik.broker import prices
-from zaichik.broker.quota import Quota
 from zaichik.broker.settings import BrokerSettings
+from zaichik.sharing import prices
+from zaichik.sharing.quota import Quota
 from zaichik_protocol import ErrorCode, Publish, Published, Refused
 
 REMEMBERED = 64  # answers of a producer: as many batches may be on their way

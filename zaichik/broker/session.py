@@ -21,10 +21,10 @@ it. So a client may say which owner asks, and for which time: an owner that was 
 from collections import deque
 from typing import Protocol
 
-from zaichik.broker import prices
-from zaichik.broker.directory import Directory
-from zaichik.broker.quota import Quota
 from zaichik.broker.settings import BrokerSettings
+from zaichik.observing.directory import Directory
+from zaichik.sharing import prices
+from zaichik.sharing.quota import Quota
 from zaichik_protocol import EndCode, ErrorCode, Refused
 
 REMEMBERED_OWNERS = 64  # of a position, that were replaced

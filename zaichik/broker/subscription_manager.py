@@ -13,18 +13,14 @@ command, both sides would wait for each other for ever.
 
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
 
-from zaichik.broker import prices
 from zaichik.broker.checks import OWN_TOPICS, check_batch, check_subscribe
-from zaichik.broker.directory import Directory
-from zaichik.broker.producers import Producers
-from zaichik.broker.quota import Quota
 from zaichik.broker.replies import Replies
-from zaichik.broker.session import Session, Sessions
-from zaichik.broker.settings import BrokerSettings, out_of_range
+from zaichik.broker.session import Session
+from zaichik.broker.settings import out_of_range
+from zaichik.broker.state import State
 from zaichik.broker.subscription import Subscription
-from zaichik.broker.topic_registry import TopicRegistry
+from zaichik.sharing import prices
 from zaichik_protocol import (
     HEARTBEAT,
     OWNER,
@@ -65,25 +61,6 @@ OPERATORS_REQUESTS = (Hello, Describe, Disconnect, Delete, Close)
 MAX_CLIENT_NAME = 100  # letters of it that are kept, for the log and `describe`
 # How soon to try again: readers read on at any time, what is remembered is forgotten by a sweep, once a second.
 RETRY_AFTER_MS = {ErrorCode.TOPIC_FULL: 50, ErrorCode.NO_MEMORY: 1000}
-
-
-class State(Protocol):
-    """A broker, as a conversation sees it: what all of them share."""
-
-    name: str
-    boot: int
-    settings: BrokerSettings
-    registry: TopicRegistry
-    sessions: Sessions
-    producers: Producers
-    memory: Quota
-    readers: Directory[tuple["SubscriptionManager", Subscription]]
-
-    def describe(self, request: Describe, now_us: int) -> tuple[bool, bytes]:
-        """Returns whether another page follows, and a page."""
-
-    def send_away(self, number: int) -> bool:
-        """End the connection of that number in order; returns whether there is one."""
 
 
 class SubscriptionManager:
@@ -261,9 +238,11 @@ class SubscriptionManager:
     # -- subscriptions ---------------------------------------------------------------------------------------
 
     def _subscribe(self, request: Subscribe, now_us: int) -> Subscribed:
-        check_subscribe(request, self._last_subscription, self._broker.settings)
-        self._check_room()
         broker = self._broker
+        check_subscribe(request, self._last_subscription, len(self.subscriptions), broker.settings)
+        if not broker.memory.has_room(self.share, prices.SUBSCRIPTION):
+            problem = "this client holds as much as it may have of max_client_bytes. Unsubscribe from something."
+            raise Refused(ErrorCode.NO_MEMORY, problem)
         if request.epoch:
             topic = broker.registry.get(request.topic, request.epoch)
         else:
@@ -293,22 +272,6 @@ class SubscriptionManager:
     def name_of(self, subscription: Subscription) -> str:
         """Returns the name of a subscription for `describe`: it begins with the topic's, and sorts by its numbers."""
         return f"{subscription.topic.name}#{self.number:08}.{subscription.id:010}"
-
-    def _check_room(self) -> None:
-        """Refuse a subscription that is one too many."""
-        count, limit = len(self.subscriptions), self._broker.settings.max_subscriptions
-        if count >= limit:
-            raise Refused(
-                ErrorCode.TOO_MANY_SUBSCRIPTIONS,
-                f"this connection has {count} subscriptions, which is the limit (max_subscriptions). "
-                "Unsubscribe from one, or open another connection.",
-            )
-        if not self._broker.memory.has_room(self.share, prices.SUBSCRIPTION):
-            raise Refused(
-                ErrorCode.NO_MEMORY,
-                "what this client's connections and subscriptions hold has reached its part of max_client_bytes. "
-                "Unsubscribe from some.",
-            )
 
     def _subscription(self, subscription_id: int) -> Subscription:
         subscription = self.subscriptions.get(subscription_id)

@@ -7,12 +7,12 @@ Retention decides how long a message can be read (`expire`), compaction whether 
 from collections.abc import Callable, Sequence
 from itertools import chain
 
-from zaichik.broker import prices
-from zaichik.broker.budget import Budget
 from zaichik.broker.compaction import CompactionWindow
 from zaichik.broker.ring import BroadcastRing
 from zaichik.broker.session import Reader, Session
 from zaichik.broker.settings import TopicSettings, out_of_range
+from zaichik.sharing import prices
+from zaichik.sharing.budget import Budget
 from zaichik_protocol import FOREVER, Batch, EndCode, ErrorCode, Overflow, Published, Refused, Start
 
 MICROSECONDS_PER_MS = 1000

@@ -7,14 +7,14 @@ there is nothing to lock (TOP-1).
 
 from collections.abc import Callable, Iterator
 
-from zaichik.broker.budget import Budget
 from zaichik.broker.checks import check_name
 from zaichik.broker.clock import MICROSECONDS
-from zaichik.broker.directory import Directory
 from zaichik.broker.journal import Journal
-from zaichik.broker.quota import Quota
 from zaichik.broker.settings import BrokerSettings
 from zaichik.broker.topic_controller import TopicController
+from zaichik.observing.directory import Directory
+from zaichik.sharing.budget import Budget
+from zaichik.sharing.quota import Quota
 from zaichik_protocol import ErrorCode, Refused
 
 

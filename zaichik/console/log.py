@@ -116,7 +116,7 @@ class _Window:
 
 def _host(record: logging.LogRecord) -> str | None:
     """The host that a record of the broker is about, if it is about one."""
-    if record.name.startswith("zaichik.broker.") and isinstance(record.args, tuple) and record.args:
+    if record.name.startswith("zaichik.serving.") and isinstance(record.args, tuple) and record.args:
         host, colon, port = str(record.args[0]).rpartition(":")
         return host if colon and port.isdecimal() else None
     return None

@@ -18,12 +18,12 @@ from functools import partial
 import anyio
 from rich.console import Console
 
-from zaichik.broker.server import Server
 from zaichik.broker.settings import BrokerSettings, TopicSettings
 from zaichik.client.messages import milliseconds
 from zaichik.console import address, limits, log, memory, screen, topic_settings
 from zaichik.console.failure import Failure
 from zaichik.net.background import BackgroundTasks
+from zaichik.serving.server import Server
 from zaichik_protocol import DEFAULT_PORT, Setting
 
 logger = logging.getLogger(__name__)

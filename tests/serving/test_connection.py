@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from peer import Peer, connected_to, settled
 
-from zaichik.broker import connection as connection_module
-from zaichik.broker.connection import REQUESTS_A_TURN, TURN_US, Connection
-from zaichik.broker.foreign import HTTP_ANSWER
-from zaichik.broker.scheduler import SLICE_US, Scheduler
 from zaichik.broker.subscription_manager import MESSAGES_A_TURN, SubscriptionManager
+from zaichik.serving import connection as connection_module
+from zaichik.serving.connection import REQUESTS_A_TURN, TURN_US, Connection
+from zaichik.serving.foreign import HTTP_ANSWER
+from zaichik.sharing.scheduler import SLICE_US, Scheduler
 from zaichik_protocol import (
     HEARTBEAT,
     Close,

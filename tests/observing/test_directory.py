@@ -5,7 +5,7 @@ from itertools import islice
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zaichik.broker.directory import Directory
+from zaichik.observing.directory import Directory
 
 names = st.text("ab#", max_size=4)
 

@@ -15,14 +15,14 @@ from anyio.abc import TaskGroup
 
 from zaichik.broker.broker import Broker
 from zaichik.broker.clock import Clock
-from zaichik.broker.connection import Connection
-from zaichik.broker.quota import Quota
 from zaichik.broker.settings import BrokerSettings
 from zaichik.bugs import Bugs
 from zaichik.net.background import BackgroundTasks, every
 from zaichik.net.listener import Listener
 from zaichik.net.repeating import Repeating
 from zaichik.net.socket_stream import SocketStream
+from zaichik.serving.connection import Connection
+from zaichik.sharing.quota import Quota
 from zaichik_protocol import DEFAULT_PORT, ErrorCode, Refused
 
 logger = logging.getLogger(__name__)

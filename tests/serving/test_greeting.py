@@ -4,7 +4,7 @@ import anyio
 import pytest
 from peer import GUARD, Peer
 
-from zaichik.broker.greeting import ForeignProtocol, greet
+from zaichik.serving.greeting import ForeignProtocol, greet
 from zaichik_protocol import ErrorCode, FrameDecoder, Hello, Ping, ProtocolError, Publish, Refused, encode
 from zaichik_protocol.batch import Batch
 

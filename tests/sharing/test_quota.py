@@ -5,8 +5,8 @@ from conversation import Conversation, batch, broker_with
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zaichik.broker import prices
-from zaichik.broker.quota import SHARE, Quota
+from zaichik.sharing import prices
+from zaichik.sharing.quota import SHARE, Quota
 from zaichik_protocol import CreateTopic, Describe, Error, ErrorCode, Kind, Publish, Published, Subscribe
 
 LIMITS = st.integers(1, 3_000)

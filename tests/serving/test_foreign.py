@@ -1,6 +1,6 @@
 import pytest
 
-from zaichik.broker.foreign import FIRST_BYTES, recognised
+from zaichik.serving.foreign import FIRST_BYTES, recognised
 from zaichik_protocol import Hello, encode
 
 FIRST = {

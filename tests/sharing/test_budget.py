@@ -5,10 +5,10 @@ from conversation import Conversation, batch, broker_with
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zaichik.broker.budget import Budget
-from zaichik.broker.prices import ENTRY, KEY, TOPIC
 from zaichik.broker.settings import BrokerSettings, TopicSettings
 from zaichik.broker.topic_controller import TopicController
+from zaichik.sharing.budget import Budget
+from zaichik.sharing.prices import ENTRY, KEY, TOPIC
 from zaichik_protocol import (
     FOREVER,
     CreateTopic,

@@ -7,8 +7,8 @@ conversation is started for it.
 
 import anyio
 
-from zaichik.broker.foreign import FIRST_BYTES, recognised
 from zaichik.net.socket_stream import SocketStream
+from zaichik.serving.foreign import FIRST_BYTES, recognised
 from zaichik_protocol import NEED_DATA, ErrorCode, Frame, FrameDecoder, ProtocolError, Refused
 
 

@@ -5,11 +5,11 @@ import json
 import pytest
 from conversation import Conversation, batch, broker_with
 
-from zaichik.broker import prices
-from zaichik.broker.describe import describe
-from zaichik.broker.directory import Directory
 from zaichik.broker.subscription import Subscription
 from zaichik.broker.subscription_manager import SubscriptionManager
+from zaichik.observing.describe import describe
+from zaichik.observing.directory import Directory
+from zaichik.sharing import prices
 from zaichik_protocol import (
     FOREVER,
     Commit,
@@ -224,7 +224,8 @@ def test_a_connection_tells_whose_it_is_and_how_busy():
         "connections": [
             {
                 "name": "00000001", "connection": 1, "peer": "192.0.2.1:4000", "client": "somebody else",
-                "subscriptions": 0, "in_flight": 0, "reply_bytes": sum(map(len, first.manager.replies.waiting)), "requests": 1,
+                "subscriptions": 0, "in_flight": 0, "requests": 1,
+                "reply_bytes": sum(map(len, first.manager.replies.waiting)),
             },
             {
                 "name": "00000002", "connection": 2, "peer": "", "client": "somebody",

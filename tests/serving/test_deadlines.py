@@ -2,8 +2,8 @@
 
 import pytest
 
-from zaichik.broker.deadlines import Deadlines
 from zaichik.broker.settings import BrokerSettings
+from zaichik.serving.deadlines import Deadlines
 from zaichik_protocol import ErrorCode
 
 SECOND = 1_000_000

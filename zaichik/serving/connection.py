@@ -21,10 +21,11 @@ from contextlib import suppress
 import anyio
 
 from zaichik.broker.broker import Broker
-from zaichik.broker.deadlines import Deadlines
-from zaichik.broker.foreign import HTTP_ANSWER
-from zaichik.broker.greeting import ForeignProtocol, greet
 from zaichik.net.socket_stream import RECEIVE_BYTES, Buffer, SocketStream
+from zaichik.serving.deadlines import Deadlines
+from zaichik.serving.foreign import HTTP_ANSWER
+from zaichik.serving.greeting import ForeignProtocol, greet
+from zaichik.sharing.quota import Holding
 from zaichik_protocol import ErrorCode, Frame, FrameDecoder, NeedData, ProtocolError, Refused
 
 logger = logging.getLogger(__name__)
@@ -57,8 +58,7 @@ class Connection:
         self._unsent: list[Buffer] = []
         self._frames = self._sends = 0  # frames that came; times that the socket took something
         self._is_conversing = False  # the greeting is over
-        self._held = 0  # bytes that are counted as this client's
-        self._is_over_quota = False  # its client holds too much: nothing is read until some of it is gone
+        self._holding = Holding(broker.memory, client)  # of frames that are not applied, and output that is not sent
         self._is_readable = False  # the socket may hold bytes
         self._is_applied = True  # the decoder holds no whole frame
         self._is_watched = True  # a task waits for bytes
@@ -83,19 +83,16 @@ class Connection:
                     await self._greet()
                     await self._converse()
                 reason = self._cut_off or self._manager.reason
-            self._raise_failure()
+            if self._failure is not None:
+                raise self._failure  # noqa: TRY301 (it was raised in a turn, and belongs here)
         except Exception:
             reason = f"{ErrorCode.INTERNAL.name}: a bug of the broker"
             raise
         finally:
             self._broker.scheduler.leave(self._turns)
-            self._broker.memory.take(self._manager.share, -self._held)
+            self._holding.update(0)
             self._broker.disconnect(self._manager, reason)
             logger.info("%s %r disconnected: %s", self._peer, self._manager.client, reason)
-
-    def _raise_failure(self) -> None:
-        if self._failure is not None:
-            raise self._failure
 
     async def _greet(self) -> None:
         """Wait for the first turn, then for the Hello. A peer without one is told why it is not served."""
@@ -204,8 +201,8 @@ class Connection:
             heartbeat = self._manager.heartbeat
             if refusal := deadlines.check(self._frames, decoder.buffered, decoder.needed, heartbeat=heartbeat):
                 self.refuse(refusal)
-        if self._is_over_quota:  # it may be another connection of the client that has let go
-            self._is_over_quota = self._broker.memory.is_over(self._manager.share)
+        if self._holding.is_over:
+            self._holding.check()
             self._ask()
 
     # -- turns -------------------------------------------------------------------------------------------------
@@ -224,7 +221,7 @@ class Connection:
             self._failure = error
             self._scope.cancel()
             return False
-        self._account()
+        self._holding.update(self._decoder.buffered + self._manager.replies.bytes + sum(map(len, self._unsent)))
         if not self._is_watched and self._may_receive and not self._is_readable:
             self._is_watched = True
             self._watch_again.set()
@@ -246,7 +243,7 @@ class Connection:
 
         For what they bring may be commits, or the end, and make room (LAG-6).
         """
-        return self._wants_input and not (self._is_over_quota and self._held)
+        return self._wants_input and not (self._holding.is_over and self._holding.amount)
 
     @property
     def _is_behind(self) -> bool:
@@ -273,21 +270,10 @@ class Connection:
             else:
                 self._is_applied = not (self._apply_next() and self._decoder.buffered)
 
-    def _account(self) -> None:
-        """Count what this connection makes the broker keep (LAG-6)."""
-        held = self._decoder.buffered + self._manager.replies.bytes
-        if self._unsent:
-            held += sum(map(len, self._unsent))
-        if held or self._held:
-            memory, client = self._broker.memory, self._manager.share
-            memory.take(client, held - self._held)
-            self._held = held
-            self._is_over_quota = memory.is_over(client)
-
     def _receive(self) -> bool:
         """Receive what is there, once; returns whether that was anything."""
         try:
-            most = SIP_BYTES if self._is_over_quota else RECEIVE_BYTES
+            most = SIP_BYTES if self._holding.is_over else RECEIVE_BYTES
             data = self._stream.receive_nowait(most)
         except (anyio.EndOfStream, *GONE) as error:
             self._end_input(error)

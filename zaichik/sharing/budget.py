@@ -14,7 +14,7 @@ else it holds (the windows of its keys) counts like that of all others.
 
 from typing import Protocol
 
-from zaichik.broker import prices
+from zaichik.sharing import prices
 from zaichik_protocol import ErrorCode, Refused
 
 

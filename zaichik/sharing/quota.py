@@ -49,3 +49,33 @@ class Quota:
     def _share(left: int) -> int:
         """Returns what one client may hold if so much is left."""
         return SHARE * max(left + 1, 0)
+
+
+class Holding:
+    """What one connection holds of its client's part of a quota in bytes, which goes up and down all the time.
+
+    Args:
+        quota: the table.
+        client: whose connection it is.
+
+    Attributes:
+        amount: bytes that it holds.
+        is_over: whether its client held too much, when that was found out last.
+    """
+
+    def __init__(self, quota: Quota, client: str) -> None:
+        self._quota = quota
+        self._client = client
+        self.amount = 0
+        self.is_over = False
+
+    def update(self, amount: int) -> None:
+        """Count what it holds now."""
+        if amount or self.amount:
+            self._quota.take(self._client, amount - self.amount)
+            self.amount = amount
+            self.check()
+
+    def check(self) -> None:
+        """Find out again: it may be another connection of the client that has let go."""
+        self.is_over = self._quota.is_over(self._client)

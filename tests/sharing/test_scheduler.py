@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zaichik.broker.scheduler import CONNECTION_US, DEAREST_US, SLICE_US, FairQueue, Flow, Scheduler
+from zaichik.sharing.scheduler import CONNECTION_US, DEAREST_US, SLICE_US, FairQueue, Flow, Scheduler
 
 # -- one queue -------------------------------------------------------------------------------------------------
 

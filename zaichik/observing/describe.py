@@ -17,12 +17,13 @@ from resource import getpagesize
 from typing import Any, Protocol, TypeVar
 
 from zaichik.broker.clock import MICROSECONDS
-from zaichik.broker.directory import Directory
 from zaichik.broker.session import Place, Session
 from zaichik.broker.settings import out_of_range
+from zaichik.broker.state import State
 from zaichik.broker.subscription import Subscription
-from zaichik.broker.subscription_manager import State, SubscriptionManager
+from zaichik.broker.subscription_manager import SubscriptionManager
 from zaichik.broker.topic_controller import TopicController
+from zaichik.observing.directory import Directory
 from zaichik_protocol import FOREVER, Describe, Kind
 
 JSON = dict[str, Any]

@@ -12,14 +12,14 @@ from conversation import batch
 from limit_probes import MemoryListener
 from peer import GUARD, Peer, settled
 
-from zaichik.broker import connection as connection_module
-from zaichik.broker import server as server_module
 from zaichik.broker.broker import Broker
 from zaichik.broker.clock import ManualClock
-from zaichik.broker.server import Server, running_broker, serve
 from zaichik.broker.settings import BrokerSettings
 from zaichik.broker.subscription_manager import SubscriptionManager
 from zaichik.net.listener import Listener
+from zaichik.serving import connection as connection_module
+from zaichik.serving import server as server_module
+from zaichik.serving.server import Server, running_broker, serve
 from zaichik_protocol import (
     HEARTBEAT,
     CreateTopic,
@@ -324,7 +324,7 @@ async def test_a_bug_in_a_turn_ends_only_that_connection(monkeypatch, caplog, wa
 
 async def test_a_connection_that_is_reset_before_it_is_served_leaves_its_address_and_a_reason(caplog):
     """P7: as a port scan leaves them."""
-    caplog.set_level(logging.INFO, "zaichik.broker.server")
+    caplog.set_level(logging.INFO, "zaichik.serving.server")
     raw = socket.create_server(("127.0.0.1", 0))
     scanner = socket.create_connection(raw.getsockname())
     peer = f"127.0.0.1:{scanner.getsockname()[1]}"

@@ -1,0 +1,1 @@
+"""Looking at the broker: its state as JSON, a page at a time. Nothing here changes anything."""

@@ -1,0 +1,1 @@
+"""How clients share one broker: its processor (turns), its memory (prices, budget) and its tables (quotas)."""
