@@ -122,22 +122,26 @@ class SocketStream(ByteStream):
 
     async def _call_back(self, loop: asyncio.AbstractEventLoop, callback: Callable[[], bool]) -> None:
         end: asyncio.Future[None] = loop.create_future()
+        # Not in the future: an error there would be in a cycle with its own traceback, which keeps alive what the
+        # connection held until the garbage collector comes by.
+        failed: list[Exception] = []
 
         def readable() -> None:
             if end.done():  # cancelled, after this call was due
                 return
             try:
-                if not callback():
-                    end.set_result(None)
+                is_more = callback()
             except Exception as error:
-                end.set_exception(error)
-            if end.done():
+                failed.append(error)
+            if failed or not is_more:
+                end.set_result(None)
                 loop.remove_reader(number)  # not a byte more is read than was asked for
 
         def close() -> None:
             loop.remove_reader(number)
             if not end.done():
-                end.set_exception(anyio.ClosedResourceError())
+                failed.append(anyio.ClosedResourceError())
+                end.set_result(None)
 
         number = self._raw.fileno()
         if number < 0:
@@ -152,6 +156,8 @@ class SocketStream(ByteStream):
             self._end_receiving = None
             if self._raw.fileno() >= 0:
                 loop.remove_reader(number)
+        if failed:
+            raise failed.pop()
 
     def send_nowait(self, data: bytes | memoryview) -> int:
         """Returns how many of the bytes were taken, from the first on; 0 if the peer must read first.
