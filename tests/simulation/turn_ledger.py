@@ -92,7 +92,8 @@ class TurnLedger:
         for subscription in subscriptions:
             free_bytes = subscription.credit_bytes - subscription.in_flight_bytes
             has_room = not subscription.in_flight or free_bytes >= self._world.settings.max_message
-            is_over = subscription.ended or subscription._cut_off is not None or subscription.cursor >= subscription.until
+            is_cut_off = subscription._cut_off is not None
+            is_over = subscription.ended or is_cut_off or subscription.cursor >= subscription.until
             if subscription.ahead and subscription.has_credit and has_room and not is_over:
                 left = f"{subscription.ahead} messages of {subscription.topic.name}"
                 self._fail("P3", f"{book.name} is told that the broker stops, and has credit for {left}")

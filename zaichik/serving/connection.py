@@ -91,7 +91,8 @@ class Connection:
         finally:
             self._broker.scheduler.leave(self._turns)
             self._holding.update(0)
-            self._unsent, self._decoder = [], FrameDecoder.for_broker()  # else they stay until garbage is collected
+            # In a cycle of references, what they hold would stay until the garbage collector comes by.
+            self._unsent, self._decoder = [], FrameDecoder.for_broker()
             self._broker.disconnect(self._manager, reason)
             logger.info("%s %r disconnected: %s", self._peer, self._manager.client, reason)
 
