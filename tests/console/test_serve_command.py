@@ -53,9 +53,11 @@ def test_a_broker_with_a_limit_of_its_own_keeps_to_it(start, zaichik):
     with socket.create_connection(here), socket.create_connection(here):
         for _ in range(2):
             assert process.stderr.readline().endswith(" connected\n")
-        third = zaichik("topics", "--connect", f"127.0.0.1:{told['port']}")
+        third = zaichik("publish", "t", "x", "--reconnect", "0", "--connect", f"127.0.0.1:{told['port']}")
+        operator = zaichik("topics", "--connect", f"127.0.0.1:{told['port']}")
     assert third.code == 1
-    assert "the broker has 2 connections, and that is as many as it may" in third.err
+    assert "the broker is full" in third.err
+    assert operator.code == 0
 
 
 def test_a_broker_with_the_largest_limits_can_tell_them_to_its_clients(start, zaichik):

@@ -5,7 +5,7 @@ The conservation laws of docs/semantics.md, each table and buffer within its lim
 
 from itertools import pairwise
 
-from zaichik.broker.subscription import MOST_FRAMES
+from zaichik.broker.subscription import FRAMES_TOLD_APART
 from zaichik.sharing import prices
 
 
@@ -81,12 +81,13 @@ def _check_subscription(subscription):
     assert subscription.start + subscription.delivered + subscription.skipped == subscription.cursor
     assert subscription.start <= subscription.committed <= subscription.cursor <= ring.next_offset
     frames = list(subscription._frames)
-    assert len(frames) <= MOST_FRAMES
-    assert subscription.in_flight == sum(end - first for first, end, _ in frames)
-    assert subscription.in_flight_bytes == sum(size for _, _, size in frames)
+    assert len(frames) <= FRAMES_TOLD_APART
+    assert subscription.in_flight == sum(count for *_, count, _ in frames)
+    assert subscription.in_flight_bytes == sum(size for *_, size in frames)
     assert subscription.in_flight <= max(subscription.credit, 1), "no credit that was not given"
     assert subscription.in_flight_bytes <= subscription.credit_bytes or len(frames) == 1
-    assert all(subscription.committed <= first < end <= subscription.cursor for first, end, _ in frames)
+    assert all(first < end <= subscription.cursor and subscription.committed < end for first, end, *_ in frames)
+    assert all(subscription.committed <= first for first, end, count, _ in frames if count == end - first)
     if not subscription.ended and not subscription.is_ready and subscription.has_credit:
         is_waiting = subscription in ring._waiting if subscription.ahead == 0 else subscription.in_flight > 0
         assert is_waiting, "who may be sent something is woken by the ring, or by a commit if it is out of bytes"

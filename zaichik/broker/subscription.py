@@ -28,7 +28,6 @@ from zaichik_protocol import (
 )
 
 FRAMES_TOLD_APART = 16  # in flight; of more, neighbours are joined
-MOST_FRAMES = 24  # in flight: where each follows a gap, none of them can be joined
 
 
 class Subscription:
@@ -75,7 +74,7 @@ class Subscription:
         self.in_flight_bytes = 0
         self.is_ready = False
         self.ended = False
-        self._frames: deque[tuple[int, int, int]] = deque()  # in flight: first offset, end, bytes
+        self._frames: deque[tuple[int, int, int, int]] = deque()  # in flight: first offset, end, messages, bytes
         self._on_ready = on_ready
         self._cut_off: EndCode | None = None
         if position.reader is not None:
@@ -112,10 +111,7 @@ class Subscription:
     @property
     def has_credit(self) -> bool:
         """Whether nothing is in flight, or less than either credit (CMT-1)."""
-        frames = len(self._frames)
-        return not frames or (
-            self.in_flight < self.credit and self.in_flight_bytes < self.credit_bytes and frames < MOST_FRAMES
-        )
+        return not self._frames or (self.in_flight < self.credit and self.in_flight_bytes < self.credit_bytes)
 
     def make_ready(self) -> None:
         """Ask for a turn, once, until `take` comes back with nothing."""
@@ -178,24 +174,29 @@ class Subscription:
         messages = Messages(self.id, self.cursor, accepted_us, batch, redelivered=again > 0)
         end = self.cursor + batch.count
         position.delivered = max(position.delivered, end)
-        self._frames.append((self.cursor, end, batch.size))
+        self._frames.append((self.cursor, end, batch.count, batch.size))
         if len(self._frames) > FRAMES_TOLD_APART:
-            self._join_frames()
+            self._join_frames(over_gaps=False)
+        if len(self._frames) > FRAMES_TOLD_APART:
+            self._join_frames(over_gaps=True)
         self.cursor = end
         self.delivered += batch.count
         self.in_flight += batch.count
         self.in_flight_bytes += batch.size
         return messages
 
-    def _join_frames(self) -> None:
-        """Count neighbours as one, two by two, so that what is remembered does not grow with what is in flight."""
+    def _join_frames(self, *, over_gaps: bool) -> None:
+        """Count neighbours as one, two by two, so that what is remembered does not grow with what is in flight.
+
+        Where lag lies between them, it is no longer known which offsets are in flight: then they are settled together.
+        """
         frames, self._frames = self._frames, deque()
         while len(frames) > 1:
-            (first, end, size), (next_first, next_end, next_size) = frames.popleft(), frames[0]
-            if end == next_first:
+            (first, end, count, size), (next_first, next_end, next_count, next_size) = frames.popleft(), frames[0]
+            if end == next_first or over_gaps:
                 frames.popleft()
-                end, size = next_end, size + next_size
-            self._frames.append((first, end, size))
+                end, count, size = next_end, count + next_count, size + next_size
+            self._frames.append((first, end, count, size))
         self._frames.extend(frames)
 
     def commit(self, next_offset: int) -> int:
@@ -216,13 +217,15 @@ class Subscription:
         self.position.committed = max(self.position.committed, next_offset)
         frames = self._frames
         while frames and frames[0][1] <= next_offset:
-            first, end, size = frames.popleft()
-            self.in_flight -= end - first
+            _, _, count, size = frames.popleft()
+            self.in_flight -= count
             self.in_flight_bytes -= size
         if frames and frames[0][0] < next_offset:
-            first, end, size = frames[0]
-            self.in_flight -= next_offset - first
-            frames[0] = (next_offset, end, size)
+            first, end, count, size = frames[0]
+            if count == end - first:  # no gap
+                settled = next_offset - first
+                self.in_flight -= settled
+                frames[0] = (next_offset, end, count - settled, size)
         if self.has_credit:
             self.make_ready()
         return self.committed

@@ -110,7 +110,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run the command named by the arguments. Returns the exit code."""
     words = sys.argv[1:] if argv is None else argv
     try:
-        streams.occupy()
+        streams.occupy(needs_output=words[:1] != ["serve"])  # a broker serves, whether or not it can say so
         if words and not words[0].startswith("-"):
             return _run(words[0], words[1:])
         parser = _main_parser()

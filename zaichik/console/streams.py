@@ -15,11 +15,11 @@ class Closed(Exception):
     """A standard stream that is needed is closed; the text is the sentence to show."""
 
 
-def occupy() -> None:
+def occupy(*, needs_output: bool = True) -> None:
     """Replace missing standard streams.
 
     Raises:
-        Closed: standard output is missing, so no result could be shown.
+        Closed: standard output is missing and needed, so no result could be shown.
     """
     missing = [descriptor for descriptor in (STDIN, STDOUT, STDERR) if not _is_open(descriptor)]
     for descriptor in missing:  # the lowest free number is used, so each gets its own
@@ -29,6 +29,9 @@ def occupy() -> None:
     if STDERR in missing:
         sys.stderr = open(STDERR, "w", closefd=False)  # noqa: SIM115
     if STDOUT in missing:
+        if not needs_output:
+            sys.stdout = open(STDOUT, "w", closefd=False)  # noqa: SIM115
+            return
         raise Closed("standard output is closed; to discard it: >/dev/null")
 
 

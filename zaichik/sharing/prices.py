@@ -10,6 +10,6 @@ ENTRY = 320  # a stored batch: the objects around its bytes
 KEY = 200  # an open compaction window, or a winner that the journal knows, without the key itself
 TOPIC = 1_500
 CONNECTION = 24 * 1024  # socket, two tasks, decoder, manager
-SUBSCRIPTION = 4 * 1024  # with the frames in flight, of which 24 are told apart
+SUBSCRIPTION = 4 * 1024  # with the frames in flight, of which 16 are told apart
 NAME = 1_500  # a named position
 PRODUCER = 20 * 1024  # with 64 answers
