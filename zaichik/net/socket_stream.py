@@ -30,6 +30,7 @@ from anyio.lowlevel import checkpoint
 
 Buffer = bytes | memoryview
 RECEIVE_BYTES = 256 * 1024  # one call's worth: large enough that batches come whole, small enough to be fair
+UNSENT_BYTES = 256 * 1024  # that the system takes and cannot send yet
 DEAD_SECONDS = 90  # after which a peer that answers nothing at all, not even with a TCP acknowledgement, is given up
 MAX_PIECES = 1024  # in one system call (IOV_MAX: POSIX asks for 16 only, Linux and macOS take this many)
 
@@ -45,6 +46,9 @@ class SocketStream(ByteStream):
         raw.setblocking(False)
         with suppress(OSError):  # macOS: the peer has gone again already; the first receive will tell
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # a request is sent when it is made
+            # How much the system holds for a peer that does not read: without a limit it is up to some megabytes.
+            if hasattr(socket, "TCP_NOTSENT_LOWAT"):
+                raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
             _find_dead_peers(raw)
         self._raw = raw
         self._drained = True  # the last receive took all there was, so another would most likely block
