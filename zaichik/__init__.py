@@ -1,7 +1,8 @@
 """zaichik: a tiny message broker to read in an afternoon and run for real.
 
 To read it, begin with `tutorial/tiny_broker.py` (15 minutes), the whole broker in one plain file. Then
-`zaichik_protocol` (20), `zaichik.broker` (60; its docstring has the order of the files) and `zaichik.client` (15).
+`zaichik_protocol` (20), the broker in its four rooms (75; the docstring of `zaichik.broker` has the order of the files)
+and `zaichik.client` (15).
 To use it: `connect` to a broker; `serve` runs one, `running_broker` runs one inside a program.
 """
 

@@ -1,7 +1,7 @@
 """Exceptions that must not end a program: each is logged and counted, and the program goes on.
 
-A bug in something that happens once a second happens once a second. So a traceback is logged once a minute; what counts
-as the same bug is the exception's type and the line that raised it.
+A bug in work that is done once a second is raised once a second. So the same traceback is logged once a minute at most;
+two exceptions are the same bug if they have the same type and were raised on the same line.
 """
 
 import logging
@@ -19,7 +19,7 @@ class Bugs:
     """The bugs of one program.
 
     Args:
-        logger: gets the tracebacks.
+        logger: receives the tracebacks.
         now_us: the clock, in microseconds.
 
     Attributes:
@@ -34,10 +34,10 @@ class Bugs:
 
     @contextmanager
     def contained(self, what: str) -> Iterator[None]:
-        """Keep an exception of the block inside it.
+        """Returns a context that logs and counts an exception instead of raising it.
 
         Args:
-            what: the work that is done, for the log.
+            what: the work that is done in it, for the log.
         """
         try:
             yield
@@ -50,7 +50,7 @@ class Bugs:
 
 
 def _line(error: Exception) -> Line:
-    """What makes it the same bug as another."""
+    """Returns the identity of a bug: its type, and where it was raised."""
     code, number, trace = None, 0, error.__traceback__
     while trace:
         code, number, trace = trace.tb_frame.f_code, trace.tb_lineno, trace.tb_next

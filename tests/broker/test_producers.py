@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zaichik.broker.producers import REMEMBERED
-from zaichik.sharing.prices import PRODUCER
+from zaichik.sharing.prices import CONNECTION, PRODUCER
 from zaichik_protocol import Commit, CreateTopic, Error, ErrorCode, Publish, Published, Setting, Subscribe
 
 KEEP = ((Setting.RETENTION_TTL_MS, 2**64 - 1),)
@@ -169,12 +169,24 @@ def test_they_are_forgotten_in_the_order_of_their_last_use(client):
     assert answer(client, numbered(1, producer=1)).duplicate
 
 
+def test_a_producer_that_memory_has_no_room_for_is_refused_for_that_reason():
+    """LAG-6: other producers are allowed, so the limit that is reached is not `max_producers`."""
+    client = Conversation(broker_with(max_client_bytes=CONNECTION + PRODUCER - 1))
+    refused = answer(client, numbered(0))
+    assert (refused.code, refused.field, refused.retry_after_ms) == (ErrorCode.NO_MEMORY, "producer", 1000)
+    assert f"max_client_bytes is {CONNECTION + PRODUCER - 1}" in refused.message
+    assert f"a new producer needs {PRODUCER} bytes" in refused.message
+    assert "max_producers" not in refused.message
+
+
 def test_there_are_no_more_than_so_many(client):
     """P6: a new one has to wait, nobody is forgotten for it before his time."""
     for producer in (1, 2, 3):
         answer(client, numbered(0, producer=producer))
     refused = answer(client, numbered(0, producer=4))
     assert (refused.code, refused.field, refused.retry_after_ms) == (ErrorCode.NO_MEMORY, "producer", 1000)
+    assert "max_producers" in refused.message
+    assert "max_client_bytes" not in refused.message
     assert answer(client, numbered(0, producer=1)).duplicate
     client.broker.clock.advance(600)
     client.broker.sweep()

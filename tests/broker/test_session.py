@@ -5,6 +5,7 @@ from conversation import Conversation, batch, broker_with
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from zaichik.sharing import prices
 from zaichik_protocol import (
     FOREVER,
     Commit,
@@ -16,6 +17,7 @@ from zaichik_protocol import (
     Lagged,
     Messages,
     Publish,
+    Refused,
     Setting,
     Start,
     Subscribe,
@@ -298,10 +300,25 @@ def test_there_are_no_more_than_so_many(broker):
     refused = reader(broker, name="d").answer
     assert isinstance(refused, Error)
     assert (refused.code, refused.field) == (ErrorCode.TOO_MANY_SUBSCRIPTIONS, "name")
+    assert "max_sessions" in refused.message
+    assert "max_client_bytes" not in refused.message
     assert reader(broker, name="a").answer.resumed
     assert not broker.registry.get_or_create("t", 0).readers.keys() - {
         subscription for manager in broker.managers.values() for subscription in manager.subscriptions.values()
     }
+
+
+def test_a_name_that_memory_has_no_room_for_is_refused_for_that_reason():
+    """LAG-6: other names are allowed, so the limit that is reached is not `max_sessions`."""
+    broker = broker_with(max_client_bytes=prices.NAME - 1)
+    topic = broker.registry.get_or_create("t", 0)
+    with pytest.raises(Refused, match=f"a new name needs {prices.NAME} bytes") as refused:
+        broker.sessions.open(topic, "a", 0, "client")
+    assert (refused.value.code, refused.value.field) == (ErrorCode.TOO_MANY_SUBSCRIPTIONS, "name")
+    assert f"max_client_bytes is {prices.NAME - 1}" in refused.value.message
+    assert "max_sessions" not in refused.value.message
+    assert not broker.sessions
+    assert not topic.names
 
 
 @pytest.mark.parametrize(

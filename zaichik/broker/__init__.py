@@ -1,10 +1,15 @@
-"""The broker: one noun per file, to be read in this order.
+"""The core of the broker: one noun per file. The broker has four rooms, to be read in this order (75 minutes).
 
-`ring` (the messages), `compaction` (which keys are inside a window), `topic_controller` (a topic: both of them,
-and retention), `topic_registry` (all topics), `subscription` (one reader's place), `subscription_manager` (one
-client's conversation), `broker` (what all connections share), `connection` (one socket), `server` (all of them).
-Beside the path: `clock`, `settings`, `describe`, `journal` (a topic that tells of another), and what keeps trouble
-small: `budget` (bytes of all topics together), `deadlines` (who takes too long), `foreign` (who is wrong here).
+1. `zaichik.broker`, the core (40): `ring` (the messages), `compaction` (which keys are inside a window), `session`
+   (positions that outlive their readers), `topic_controller` (a topic: a ring, a window and retention),
+   `topic_registry` (all topics), `subscription` (one reader's cursor and credit), `producers` (retries are stored
+   once), `replies` and `subscription_manager` (the requests of one connection), `broker` (what connections share).
+   Beside the path: `clock`, `settings`, `checks`, `state`, `journal`.
+2. `zaichik.serving`, the sockets (20): `server` (the listener), `connection` (one socket), `greeting`, `foreign` (other
+   protocols), `deadlines` (timeouts).
+3. `zaichik.sharing`, fairness between clients (10): `scheduler` (fair queueing of processor time), `prices` (bytes of
+   memory), `budget` (memory of all topics), `quota` (shares of every other table).
+4. `zaichik.observing`, the state as JSON (5): `directory`, `describe`.
 
-Everything up to `subscription_manager` is synchronous: no I/O, no clock of its own, no `await`.
+All but `serving` is synchronous: no I/O, no clock of its own, no `await`.
 """

@@ -1,4 +1,4 @@
-"""What all connections share: the topics, the clock, the limits. No socket in sight."""
+"""The state that all connections share: topics, positions, producers, the clock, the limits. No socket in sight."""
 
 import secrets
 from collections import Counter
@@ -21,23 +21,24 @@ from zaichik_protocol import Describe, GoAwayCode
 
 
 class Broker:
-    """The state of one broker. `Server` gives it a listener, tests may drive it without one.
+    """The state of one broker. `Server` gives it a listener; tests drive it without one.
 
     Args:
         settings: limits and defaults.
-        clock: what the time is.
-        scheduler: decides whose turn is next (LAG-5).
+        clock: the source of `now_us`.
+        scheduler: decides which connection has the next turn (LAG-5).
 
     Attributes:
         boot: a random number that tells this run from every other.
         registry: the topics.
-        producers: those that number their batches (PUB-4).
-        sessions: the named subscriptions (CMT-3).
-        memory: what clients make the broker keep besides topics (LAG-6).
+        producers: the producers that number their batches (PUB-4).
+        sessions: the named positions (CMT-3).
+        memory: the bytes that clients make the broker hold besides topics (LAG-6).
         scheduler: see above.
-        managers: the conversations going on, by the number of their connection.
-        readers: all subscriptions, with their conversations, by the names that `describe` gives them.
-        ends: how many conversations have ended, by the reason.
+        managers: the open connections, by their number.
+        conversations: the open connections, in the order in which `describe` lists them.
+        readers: all subscriptions, with their connections, by the names that `describe` gives them.
+        ends: how many connections have ended, by reason.
     """
 
     def __init__(
@@ -63,7 +64,13 @@ class Broker:
         self._connections = 0
 
     def connect(self, on_output: Callable[[], None], peer: str = "", share: str = "") -> SubscriptionManager:
-        """Begin a conversation with that peer; `on_output` is called whenever it may have something to send."""
+        """Returns the state of a new connection; `on_output` is called whenever it may have something to send.
+
+        Args:
+            on_output: see above.
+            peer: the peer's address, for `describe`.
+            share: the client that the connection's memory and turns are charged to.
+        """
         self._connections += 1
         manager = SubscriptionManager(self, self._connections, on_output, peer, share)
         self.managers[manager.number] = manager
@@ -72,7 +79,7 @@ class Broker:
         return manager
 
     def disconnect(self, manager: SubscriptionManager, reason: str) -> None:
-        """End a conversation: nothing of it is left (CLO-3) but its reason, up to the first colon, being counted."""
+        """Remove a connection (CLO-3). All that is left of it is a count of its reason, up to the first colon."""
         self.ends[reason.partition(":")[0]] += 1
         manager.close()
         self.memory.take(manager.share, -prices.CONNECTION)
@@ -80,7 +87,7 @@ class Broker:
         del self.managers[manager.number]
 
     def send_away(self, number: int) -> bool:
-        """Have the connection of that number end in order; returns whether there is one (CLO-4)."""
+        """Returns whether there is a connection of that number; if so, it is sent a GoAway and closed (CLO-4)."""
         manager = self.managers.get(number)
         if manager is not None:
             manager.go_away(GoAwayCode.DISCONNECTED, "DISCONNECTED")
@@ -95,7 +102,7 @@ class Broker:
         return describe(self, request, now_us)
 
     def sweep(self) -> None:
-        """Free what time has freed. A server does it once a second."""
+        """Expire whatever is due. A server calls this once a second."""
         now_us = self.clock.now_us()
         self.scheduler.sweep()
         self.producers.sweep(now_us)

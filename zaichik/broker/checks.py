@@ -1,4 +1,4 @@
-"""What a request may say: names, sizes and credits, each with the refusal that explains itself."""
+"""Validation of requests: names, sizes and credits. Each refusal says what is wrong and what is allowed."""
 
 import unicodedata
 
@@ -10,7 +10,7 @@ MAX_NAME = 200  # bytes: room for a sentence
 
 
 def check_name(name: str, field: str) -> None:
-    """Refuse what is no good name, for a topic (TOP-4) or a subscription (CMT-3).
+    """Refuse an invalid name of a topic (TOP-4) or of a subscription (CMT-3).
 
     Raises:
         Refused: `INVALID_FIELD`.
@@ -39,16 +39,16 @@ def check_batch(batch: Batch, limits: BrokerSettings) -> None:
         raise Refused(code, f"{batch.size} bytes of keys and payloads; at most {limits.max_message}", "batch")
     if batch.count > limits.max_batch:
         raise Refused(ErrorCode.BATCH_TOO_LARGE, f"{batch.count} messages; at most {limits.max_batch}", "batch")
-    # Looking at every key is only worth while if together they could hold one that is too long.
+    # Only if all keys together are longer than the limit can one of them be: the rest are not measured one by one.
     if batch.key_size > limits.max_key and (longest := max(map(len, batch.keys()))) > limits.max_key:
         raise Refused(ErrorCode.INVALID_FIELD, f"a key of {longest} bytes; at most {limits.max_key}", "batch")
 
 
 def check_subscribe(request: Subscribe, last: int, count: int, limits: BrokerSettings) -> None:
-    """Refuse a subscription that says something impossible, or is one too many.
+    """Refuse a subscription whose fields are out of range, or that is over the connection's limit.
 
     Args:
-        request: what is asked for.
+        request: the request.
         last: the id of the connection's last subscription.
         count: how many subscriptions the connection has.
         limits: the broker's.

@@ -16,19 +16,19 @@ _MONOTONIC = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC_RAW"
 
 
 def stopwatch_us() -> float:
-    """Returns the time since some moment, in µs: to measure how long something took, and for nothing else."""
+    """Returns µs since an arbitrary moment: for measuring durations, and for nothing else."""
     return time.perf_counter_ns() / 1000
 
 
 class Clock(Protocol):
-    """What the broker asks for the time."""
+    """The broker's source of time."""
 
     def now_us(self) -> int:
-        """Returns microseconds since 1970; never less than the reading before."""
+        """Returns microseconds since 1970; never less than the previous reading."""
 
 
 class SystemClock:
-    """Wall time when it was made, plus monotonic time since: setting the machine's clock changes nothing.
+    """Wall time at its creation, plus monotonic time since: setting the machine's clock changes nothing.
 
     The time a laptop sleeps passes on Linux and macOS. On a system whose monotonic clock does not count it, every
     later reading is behind the wall clock by the length of the sleep.
@@ -43,7 +43,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that moves only when told to: for tests, lessons and replaying history.
+    """A clock that moves only when it is moved: for tests, lessons and replaying history.
 
     Args:
         start_us: its first reading, in microseconds since 1970.
@@ -57,11 +57,11 @@ class ManualClock:
         return self._now_us
 
     def advance(self, seconds: float) -> None:
-        """Move on by this many seconds."""
+        """Move the clock forward by this many seconds."""
         self.move_to(self._now_us + round(seconds * MICROSECONDS))
 
     def move_to(self, now_us: int) -> None:
-        """Move on to this time.
+        """Move the clock forward to this time.
 
         Raises:
             ValueError: that is in the past; the clock does not go back.

@@ -1,8 +1,8 @@
-"""A topic's journal: what became of every message that was published to it, kept as a topic of its own.
+"""A topic's journal: the fate of every message that was published to it, kept as a topic of its own.
 
-What compaction has dropped is nowhere in the topic; that is the point of dropping it. The journal still tells that it
-came, when, and which message kept it out. For each batch published to a topic `t`, the topic `$journal/t` gets a batch
-with the same keys in the same order, and a record as each payload:
+A message that compaction dropped is nowhere in the topic; that is the point of dropping it. The journal records that it
+arrived, when, and which message kept it out. For each batch published to a topic `t`, the topic `$journal/t` gets a
+batch with the same keys in the same order, and a record as each payload:
 
     accepted_us i64 | offset i64 | winner i64 | hash u64 | size u32 | status u8 | zero u8[3]      little-endian
 
@@ -21,7 +21,7 @@ from zaichik.sharing.budget import Budget
 from zaichik_protocol import FOREVER, Batch
 
 PREFIX = "$journal/"
-NONE = -1  # where there is no offset
+NONE = -1  # in place of an offset, where there is none
 
 _RECORD = Struct("<qqq8sIB3x")
 _STORED, _COMPACTED = 0, 1
@@ -31,8 +31,8 @@ class Journal:
     """Writes the journal of one topic.
 
     Args:
-        of: the topic it is about, created with `journal_bytes`.
-        budget: the bytes all topics may hold together.
+        of: the topic that is journalled, created with `journal_bytes`.
+        budget: the bytes that all topics may hold together.
 
     Attributes:
         topic: the journal, as a topic.
@@ -44,20 +44,20 @@ class Journal:
             PREFIX + of.name, settings, of.epoch, explicit=True, budget=budget, client=of.client
         )
         self._of = of
-        # The latest offset of each key whose window is open: whatever keeps a message out is here.
+        # The latest offset of each key whose window is open: the message that keeps others out is always here.
         self._winners: OrderedDict[bytes, int] = OrderedDict()
         of.observer = self.write
 
     def resize(self) -> None:
-        """The topic's settings have changed (TOP-3), and with them the size of its journal."""
+        """Take the journal's size from the topic's settings, which have changed (TOP-3)."""
         max_bytes = self._of.settings.journal_bytes
         self.topic.settings = replace(self.topic.settings, max_bytes=max_bytes)
         self.topic.ring.max_bytes = max_bytes
 
     def write(self, batch: Batch, kept: Sequence[int], first_offset: int, now_us: int) -> None:
-        """Tell of a batch of which the messages at the indices `kept` were stored, from `first_offset` on.
+        """Record a batch of which the messages at the indices `kept` were stored, from `first_offset` on.
 
-        Records that do not fit the journal's ring are lag to its readers, as in any topic.
+        Records that are evicted from the journal's ring are lag to its readers, as in any topic.
         """
         keys, stored, offset, records = batch.keys(), set(kept), first_offset, []
         winners = self._winners
@@ -75,8 +75,8 @@ class Journal:
         self.topic.store(Batch.of_columns(keys, records), now_us)
 
     def forget_closed(self) -> None:
-        """Forget the winners whose windows are over; a sweep does it when nothing is published any more."""
-        # Windows close in the order in which they were opened, which is that of the winners.
+        """Forget the winners whose windows have closed. A sweep calls this too, for topics that have fallen idle."""
+        # Windows close in the order in which they opened, which is the order of the winners.
         winners = self._winners
         while len(winners) > (0 if self._of.window is None else len(self._of.window)):
             winners.popitem(last=False)

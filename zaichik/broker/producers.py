@@ -1,19 +1,17 @@
-"""Numbered producers: a batch that is sent again is answered again, and not stored again (PUB-4).
+"""Idempotent producers: a batch that is retried gets its first reply again, and is not stored again (PUB-4).
 
-A client whose connection broke does not know whether its last batches were stored. Sending them again could store them
-twice, not sending them could lose them. So it counts its batches and gives each its number, and the broker remembers
-for every producer which number comes next and what it answered to the last ones. (Kafka calls this an idempotent
-producer.)
+A client whose connection broke does not know whether its last batches were stored. A retry could store them twice; no
+retry could lose them. So it gives each batch a sequence number, and the broker remembers, for every producer, the next
+number and its replies to the last ones. (Kafka's idempotent producer is the same idea.)
 
     answered, remembered          next
     ────┬─────────────────────────┬────────────▶ sequence
-        │ again: the same answer  │  beyond: SEQUENCE_GAP
+        │ again: the same reply   │  beyond: SEQUENCE_GAP
 
-A refusal that would be the same another time is an answer like any other and uses its number up. After one that may
-pass, such as `TOPIC_FULL`, the number stays the next: what was sent behind it is a gap, nothing overtakes, and the
-client sends all of them again, later, as they are. No batch ever changes its number, so a copy that was on its way
-through an old connection does no harm while its producer is remembered; and after that only number 0 does, which looks
-like a new beginning.
+A permanent refusal is a reply like any other and uses up its number. After a retryable one, such as `TOPIC_FULL`, the
+number is still the next: batches sent after it are a gap, none overtakes it, and the client retries all of them later,
+unchanged. No batch ever changes its number. So a late copy from an old connection does no harm while its producer is
+remembered; after that only number 0 can, because it looks like a new producer.
 """
 
 from collections import OrderedDict, deque
@@ -26,11 +24,11 @@ from zaichik.sharing import prices
 from zaichik.sharing.quota import Quota
 from zaichik_protocol import ErrorCode, Publish, Published, Refused
 
-REMEMBERED = 64  # answers of a producer: as many batches may be on their way
+REMEMBERED = 64  # replies per producer, which is how many of its batches may be in flight
 
 
 class _Producer:
-    """What is known of one."""
+    """One producer: its next sequence number and its last replies."""
 
     def __init__(self, client: str) -> None:
         self.client = client
@@ -41,27 +39,27 @@ class _Producer:
 
 
 class Producers:
-    """All producers the broker remembers, by their number, which the clients choose at random.
+    """The producers that the broker remembers, by their ids, which clients choose at random.
 
     Args:
         settings: `max_producers` and `producer_ttl` are used.
-        memory: what clients may make the broker keep.
+        memory: the bytes that clients may make the broker hold.
     """
 
     def __init__(self, settings: BrokerSettings, memory: Quota) -> None:
         self._settings = settings
         self._memory = memory
         self._quota = Quota(settings.max_producers)
-        self._known: OrderedDict[int, _Producer] = OrderedDict()  # in the order of their last use
+        self._known: OrderedDict[int, _Producer] = OrderedDict()  # least recently used first
 
     def __len__(self) -> int:
-        """How many are remembered."""
+        """Returns the number of producers remembered."""
         return len(self._known)
 
     def once(
         self, request: Publish, now_us: int, publish: Callable[[Publish, int], Published], client: str = ""
     ) -> Published:
-        """What `publish` answers, or has answered when the batch of that number came first.
+        """Returns the reply of `publish`; for a retry, its reply to the batch of that number the first time.
 
         Raises:
             Refused: `SEQUENCE_GAP`, `PRODUCER_UNKNOWN`, `NO_MEMORY`, `INVALID_FIELD`, or what `publish` raises or
@@ -90,7 +88,7 @@ class Producers:
         return answer
 
     def sweep(self, now_us: int) -> None:
-        """Forget who has been silent for too long. Called once a second."""
+        """Forget producers that have been silent for `producer_ttl`. Called once a second."""
         ttl_us = self._settings.producer_ttl * 1_000_000
         while self._known and now_us - next(iter(self._known.values())).used_us >= ttl_us:
             _, known = self._known.popitem(last=False)
@@ -98,7 +96,7 @@ class Producers:
             self._memory.take(known.client, -known.memory)
 
     def _remember(self, known: _Producer, answer: Published | Refused) -> None:
-        """Keep an answer; the oldest goes for it."""
+        """Remember a reply; it evicts the oldest if there are `REMEMBERED` already."""
         grown = _size(answer) - (_size(known.answers[0]) if len(known.answers) == REMEMBERED else 0)
         known.next += 1
         known.answers.append(answer)
@@ -112,18 +110,24 @@ class Producers:
         if sequence:
             raise Refused(
                 ErrorCode.PRODUCER_UNKNOWN,
-                f"this broker knows no producer {producer:016x}, so it cannot tell whether batch {sequence} was stored "
-                "before. Look into the topic, or publish it with a new producer if twice does no harm.",
+                f"this broker does not know producer {producer:016x}, so it cannot tell whether batch {sequence} was "
+                "stored before. Look into the topic, or publish it with a new producer if storing it twice does no "
+                "harm.",
                 "producer",
             )
-        if not self._quota.has_room(client) or not self._memory.has_room(client, prices.PRODUCER):
-            raise Refused(
-                ErrorCode.NO_MEMORY,
-                f"the broker remembers {len(self._known)} producers, each until it has been silent for "
-                f"{self._settings.producer_ttl:g} s; its limit (max_producers) is {self._quota.limit}, of which no "
-                "client may use up the rest. Try again later.",
-                "producer",
+        if not self._quota.has_room(client):
+            problem = (
+                f"the broker remembers {len(self._known)} producers; its limit (max_producers) is {self._quota.limit}, "
+                "of which no client may use up the rest. Each is forgotten once it has been silent for "
+                f"{self._settings.producer_ttl:g} s. Try again later."
             )
+            raise Refused(ErrorCode.NO_MEMORY, problem, "producer")
+        if not self._memory.has_room(client, prices.PRODUCER):
+            problem = (
+                f"this client holds its share of the broker's memory (max_client_bytes is {self._memory.limit}), and a "
+                f"new producer needs {prices.PRODUCER} bytes. Unsubscribe from something, or try again later."
+            )
+            raise Refused(ErrorCode.NO_MEMORY, problem, "producer")
         self._quota.take(client)
         self._known[producer] = known = _Producer(client)
         self._memory.take(client, known.memory)
@@ -135,7 +139,7 @@ def _answered(known: _Producer, sequence: int) -> Published:
     if sequence < first:
         raise Refused(
             ErrorCode.INVALID_FIELD,
-            f"batch {sequence} of this producer was answered long ago; only the answers since {first} are kept",
+            f"batch {sequence} of this producer was answered long ago; only the replies from {first} on are remembered",
             "sequence",
         )
     answer = known.answers[sequence - first]
@@ -145,10 +149,10 @@ def _answered(known: _Producer, sequence: int) -> Published:
 
 
 def _size(answer: Published | Refused) -> int:
-    """Returns the bytes of an answer that may be large: which messages were dropped, or a text with a topic's name."""
+    """Returns the bytes of a reply's variable part: the bitmap of dropped messages, or the text of a refusal."""
     return len(answer.dropped) if isinstance(answer, Published) else getsizeof(answer.message)
 
 
 def _again(refusal: Refused) -> Refused:
-    """The same without the traceback of the first time, which would hold the batch in memory."""
+    """Returns a copy without the first traceback, which would keep the batch in memory."""
     return Refused(refusal.code, refusal.message, refusal.field)

@@ -1,7 +1,7 @@
-"""The replies of one conversation, in the order of its requests.
+"""The replies of one connection, in the order of its requests.
 
-A reply is bytes, or a slot: the place of one that is not known yet, because it waits for a disk, say. What comes after
-a slot waits for it, so the order holds without a task that waits.
+A queued reply is bytes, or a slot: a placeholder for a reply that is not known yet, because it waits for a disk, say.
+The replies after a slot wait for it, so the order holds without a task that waits.
 """
 
 from collections import deque
@@ -11,24 +11,24 @@ from zaichik_protocol import Frame, encode
 
 
 class Slot:
-    """The place of a reply that is not known yet."""
+    """A placeholder for a reply that is not known yet."""
 
     def __init__(self, replies: "Replies") -> None:
         self._replies = replies
 
     def fill(self, reply: Frame) -> None:
-        """The reply is known: it is sent when what was before it is sent. Nothing happens if it is wanted no more."""
+        """Replace the slot by its reply, which is sent after those before it. Does nothing after `Replies.clear`."""
         self._replies.fill(self, reply)
 
 
 class Replies:
-    """Those that wait to be sent.
+    """The queue of replies to send.
 
     Args:
         on_output: called whenever `take` may return something.
 
     Attributes:
-        bytes: of all that are known.
+        bytes: size of the replies in the queue; slots count as nothing.
         waiting: replies and slots.
     """
 
@@ -38,20 +38,20 @@ class Replies:
         self.waiting: deque[bytes | Slot] = deque()
 
     def add(self, reply: Frame) -> None:
-        """Have a reply sent after all others."""
+        """Queue a reply after all others."""
         data = encode(reply)
         self.waiting.append(data)
         self.bytes += len(data)
         self._on_output()
 
     def reserve(self) -> Slot:
-        """Returns a place after all others."""
+        """Returns a new slot, queued after all others."""
         slot = Slot(self)
         self.waiting.append(slot)
         return slot
 
     def fill(self, slot: Slot, reply: Frame) -> None:
-        """Put the reply in its place, if the place is still there."""
+        """Put a reply in its slot, if the slot is still queued."""
         if slot in self.waiting:
             data = encode(reply)
             self.waiting[self.waiting.index(slot)] = data
@@ -60,11 +60,11 @@ class Replies:
 
     @property
     def is_blocked(self) -> bool:
-        """Whether the next reply is not known yet."""
+        """Whether the queue begins with a slot."""
         return bool(self.waiting) and isinstance(self.waiting[0], Slot)
 
     def take(self) -> list[bytes]:
-        """Returns the replies up to the first that is not known yet. They wait no more."""
+        """Removes and returns the replies before the first slot."""
         taken: list[bytes] = []
         while self.waiting and not isinstance(reply := self.waiting[0], Slot):
             taken.append(reply)
@@ -73,6 +73,6 @@ class Replies:
         return taken
 
     def clear(self) -> None:
-        """Forget all of them: there is nobody to hear them."""
+        """Drop all replies and slots: the peer is gone."""
         self.waiting.clear()
         self.bytes = 0

@@ -1,8 +1,8 @@
 """A bounded broadcast ring: every message is stored once, however many read it, and the oldest go first.
 
 The usual broadcast channel gives each subscriber a queue; memory then grows with subscribers and with the
-slowest of them. Here the messages stand in one place and a subscriber is a number, the offset it reads next.
-Who falls behind the head has lost messages, and can tell exactly how many: `head - cursor`.
+slowest of them. Here the messages are stored once and a subscriber is a number, the offset it reads next.
+A subscriber that falls behind the head has lost messages, and knows exactly how many: `head - cursor`.
 
     offsets   0   1   2 │ 3   4   5   6   7   8   9
     entries  [───dead──]│[    entry 3   ] [ 7  8  9 ]
@@ -10,17 +10,17 @@ Who falls behind the head has lost messages, and can tell exactly how many: `hea
 
 An entry is a published batch, with the one time at which it was accepted. Two lists run side by side, the
 entries and the offsets of their first messages, so that a cursor finds its entry by bisection, however many
-there are; to reach the middle of a deque one walks. Dead entries at the front are forgotten (their bytes are
-freed at once) and the lists are trimmed when more than half of them is dead, which costs O(1) per append.
+there are. (A deque would not do: reaching its middle is O(n).) The bytes of a dead entry at the front are freed
+at once, and the lists are trimmed when more than half of them is dead, which costs O(1) per append, amortized.
 
 The bound in messages is exact although entries come in batches: the *head* is an offset and may stand inside
 an entry. Nothing below it is ever read again; the entry's bytes are freed with its last message. The bound in
 bytes takes whole entries.
 
-All messages of an entry were accepted at one time and times never decrease. So what has expired is always a
-prefix, and expiring costs nothing for what stays.
+All messages of an entry were accepted at one time and times never decrease. So the expired messages are always a
+prefix, and expiry never looks at the others.
 
-Plain and synchronous: no I/O, no clock, no lock. Nothing awaits between a look and a change.
+Plain and synchronous: no I/O, no clock, no lock. Nothing awaits between a check and the change that depends on it.
 """
 
 from bisect import bisect_right
@@ -50,22 +50,22 @@ class Entry:
         return self.base + self.batch.count
 
 
-_DEAD = Entry(0, 0, Batch(b"", 0))  # stands where an entry was, so that its bytes are free
+_DEAD = Entry(0, 0, Batch(b"", 0))  # replaces a dropped entry, so that its bytes are freed
 
 
 class BroadcastRing:
     """The messages of one topic, from `head` up to, not including, `next_offset`.
 
     Args:
-        capacity: messages it holds at most.
-        max_bytes: bytes of batches it holds at most.
+        capacity: the limit in messages.
+        max_bytes: the limit in bytes of batches.
 
     Attributes:
         head: the oldest offset that can be read.
         next_offset: the offset the next message will get; also the number of messages ever stored.
         bytes: bytes of the batches held.
-        evicted: messages that had to go for newer ones (RET-6).
-        expired: messages whose time was over (RET-5, RET-1).
+        evicted: messages dropped to make room for newer ones (RET-6).
+        expired: messages dropped because their retention had ended (RET-5, RET-1).
     """
 
     def __init__(self, capacity: int, max_bytes: int) -> None:
@@ -79,11 +79,11 @@ class BroadcastRing:
         self._entries: list[Entry] = []
         self._bases: list[int] = []
         self._first = 0  # index of the first entry that is not dead
-        # Who waits for the next message. A dict, because it keeps order and forgets in O(1).
+        # Callbacks for the next message, by waiter. A dict, because it keeps order and removes in O(1).
         self._waiting: dict[object, Callable[[], None]] = {}
 
     def head_after(self, batch: Batch) -> int:
-        """What would be the head if that batch was appended, for the bounds of this ring."""
+        """Returns where the head would be if that batch were appended now."""
         head = max(self.head, self.next_offset + batch.count - self.capacity)
         too_much, index = self.bytes + len(batch.data) - self.max_bytes, self._first
         while too_much > 0:
@@ -94,7 +94,7 @@ class BroadcastRing:
         return head
 
     def append(self, batch: Batch, accepted_us: int) -> None:
-        """Store a batch at `next_offset`. Older ones may go for it.
+        """Store a batch at `next_offset`; evicts older ones if either bound requires it.
 
         The batch must fit an empty ring, and `accepted_us` must not be less than that of the last one.
         """
@@ -117,44 +117,44 @@ class BroadcastRing:
 
     @property
     def batches(self) -> int:
-        """How many batches it holds, the oldest perhaps only in part."""
+        """The number of batches held, the oldest perhaps only in part."""
         return len(self._entries) - self._first
 
     def evict_oldest(self) -> None:
-        """Drop the oldest batch, as evicted (RET-6). There must be one."""
+        """Drop the oldest batch and count it as evicted (RET-6). There must be one."""
         end = self._entries[self._first].end
         self.evicted += end - self.head
         self._drop_below(end)
 
     def expire_accepted_until(self, limit_us: int) -> None:
-        """Drop every message accepted at or before `limit_us`, as expired."""
+        """Drop every message accepted at or before `limit_us` and count it as expired."""
         while self.head < self.next_offset and self._entries[self._first].accepted_us <= limit_us:
             self.expire_below(self._entries[self._first].end)
 
     def expire_below(self, offset: int) -> None:
-        """Drop every message below `offset`, as expired."""
+        """Drop every message below `offset` and count it as expired."""
         if offset > self.head:
             self.expired += offset - self.head
             self._drop_below(offset)
 
     def entry(self, offset: int) -> Entry:
-        """The entry that holds `offset`, which must be readable."""
+        """Returns the entry that holds `offset`, which must be readable."""
         return self._entries[bisect_right(self._bases, offset, lo=self._first) - 1]
 
     def first_accepted_since(self, time_us: int) -> int:
-        """The first readable offset accepted at `time_us` or later; `next_offset` if there is none."""
+        """Returns the first readable offset accepted at `time_us` or later; `next_offset` if there is none."""
         index = bisect_right(self._entries, time_us - 1, lo=self._first, key=lambda entry: entry.accepted_us)
         return max(self.head, self._bases[index]) if index < len(self._bases) else self.next_offset
 
     def wait(self, waiter: object, wake: Callable[[], None]) -> None:
         """Call `wake` once, when the next message is appended.
 
-        Once only: an append costs as much as there are waiters, not as much as there are subscribers.
+        Once only, so that the cost of an append grows with the waiters and not with the subscribers.
         """
         self._waiting[waiter] = wake
 
     def stop_waiting(self, waiter: object) -> None:
-        """Forget a waiter, if it is one."""
+        """Remove a waiter, if it is waiting."""
         self._waiting.pop(waiter, None)
 
     def _drop_below(self, offset: int) -> None:

@@ -1,21 +1,21 @@
-"""Positions: where a reader stands in a topic, and what outlives it if it has a name (CMT-3).
+"""Positions: how far a reader has committed in a topic. A named position outlives its reader (CMT-3).
 
     committed           delivered
     ────┬──────────────────┬──────────────▶ offsets
-        │ comes again,     │ new
-        │ as redelivered   │
+        │ redelivered to   │ new
+        │ the next reader  │
 
-Every subscription has a position. That of an anonymous one ends with it. A named one's is kept (elsewhere such
-subscriptions are called durable), and a reader that comes back under the name goes on after the last message it has
-settled. What had been delivered and was not settled comes again, marked: it may have been handled or not, only the
-reader can know.
+Every subscription has a position. An anonymous one ends with its subscription. A named one is kept (other systems call
+such subscriptions durable), and a reader that returns under the name continues after the last message it has
+committed. Messages that were delivered and not committed are redelivered, marked as such: only the reader can know
+whether they were handled.
 
-There is one position to a name, and so one reader. A second one takes over, and the first is told: a client that has
-come back must not have to wait until the broker finds out that its old connection is dead.
+A name has one position, and so one reader. A second reader takes over, and the first is sent `SubscriptionEnded`: a
+client that reconnects must not have to wait until the broker finds out that its old connection is dead.
 
-But then a reader that hung, was replaced, and wakes up would come back as well, and throw out the one that replaced
-it. So a client may say which owner asks, and for which time: an owner that was replaced does not get the name again
-(other systems call this fencing).
+But then a reader that hung, was replaced, and wakes up would take over in turn, and end the reader that replaced it.
+So a client may send an owner id and an attempt number with its request: an owner that was replaced does not get the
+name again (this is called fencing).
 """
 
 from collections import deque
@@ -27,16 +27,16 @@ from zaichik.sharing import prices
 from zaichik.sharing.quota import Quota
 from zaichik_protocol import EndCode, ErrorCode, Refused
 
-REMEMBERED_OWNERS = 64  # of a position, that were replaced
+REMEMBERED_OWNERS = 64  # replaced owners per position
 
 
 class Reader(Protocol):
-    """A live subscription, as others know it.
+    """A live subscription, as its topic and its position see it.
 
     Attributes:
-        cursor: the next offset it is sent.
-        position: where it stands.
-        description: whose it is, in words.
+        cursor: the next offset to be delivered.
+        position: its position.
+        description: its number and client, for error texts.
     """
 
     cursor: int
@@ -44,10 +44,10 @@ class Reader(Protocol):
     description: str
 
     def cut_off(self, code: EndCode) -> None:
-        """Read no more, and say why."""
+        """End the subscription with that code."""
 
     def make_ready(self) -> None:
-        """There may be something to send to it."""
+        """Ask for a turn: there may be something to send."""
 
 
 class Session:
@@ -55,15 +55,15 @@ class Session:
 
     Args:
         offset: where it begins.
-        name: its name, one of the topic's; "" if it ends with its reader.
-        client: whose it is, for quotas.
+        name: its name, unique in the topic; "" if it ends with its reader.
+        client: the client that it is charged to, for quotas.
 
     Attributes:
         name, client: see above.
-        committed: everything below is settled.
-        delivered: everything below was delivered once.
-        reader: the live subscription, None while it is away.
-        left_us: when a sweep first found it without one; None if none has since the reader came.
+        committed: every offset below is settled.
+        delivered: every offset below was delivered at least once.
+        reader: the live subscription; None if there is none.
+        left_us: when a sweep first found it without a reader; None while it has one, and until then.
     """
 
     def __init__(self, offset: int, name: str = "", client: str = "") -> None:
@@ -72,20 +72,20 @@ class Session:
         self.committed = self.delivered = offset
         self.reader: Reader | None = None
         self.left_us: int | None = None
-        self._owner = self._attempt = 0  # that asked for the name last; owner 0 did not say who it is
+        self._owner = self._attempt = 0  # of the latest request for the name; owner 0 is a request without an owner
         self._replaced: deque[int] = deque(maxlen=REMEMBERED_OWNERS)
 
     def claim(self, owner: int, attempt: int) -> None:
-        """Let that owner have the name, from that attempt on; owner 0 always may (CMT-3).
+        """Give the name to that owner (CMT-3); owner 0 always gets it.
 
         Raises:
-            Refused: `TAKEN_OVER`.
+            Refused: `TAKEN_OVER`: the owner was replaced, or has made a later attempt.
         """
         if owner in self._replaced:
-            problem = f"another reader took the name {self.name!r} over: to take it back, make a new subscription"
+            problem = f"another reader has taken over the name {self.name!r}: to take it back, subscribe anew"
             raise Refused(ErrorCode.TAKEN_OVER, problem, "owner")
         if owner and owner == self._owner and attempt <= self._attempt:
-            problem = f"the reader of {self.name!r} has asked for its name again since: this is attempt {attempt}"
+            problem = f"the reader of {self.name!r} has made a later attempt than this one, which is {attempt}"
             raise Refused(ErrorCode.TAKEN_OVER, problem, "attempt")
         if self._owner not in (0, owner):
             self._replaced.append(self._owner)
@@ -93,12 +93,12 @@ class Session:
 
     @property
     def needed(self) -> int:
-        """The oldest offset that it may still have to be sent: the reader of a name may come back and need it again."""
+        """The oldest offset that may still have to be delivered; for a name, that includes redelivery."""
         return self.committed if self.name or self.reader is None else self.reader.cursor
 
     @property
     def description(self) -> str:
-        """Whose it is, in words, for the middle of a sentence: its reader, or its name and its reader."""
+        """The position in words, for the middle of a sentence: its reader, or its name and its reader."""
         if self.reader is None:
             return f"the named subscription {self.name!r}, whose reader is away,"
         reader = self.reader.description
@@ -106,12 +106,12 @@ class Session:
 
 
 class Place(Protocol):
-    """A topic, as the names in it see it.
+    """A topic, as its named positions see it.
 
     Attributes:
-        name: the topic's.
+        name: the topic's name.
         end: the offset that its next message will get.
-        names: the positions in it that have names.
+        names: its named positions.
     """
 
     name: str
@@ -123,14 +123,14 @@ class Place(Protocol):
 
 
 class Sessions:
-    """All named positions of the broker, whether or not their reader is there. Each is kept by its topic.
+    """All named positions of the broker, with and without a reader. Each is stored in its topic.
 
     Args:
         settings: `max_sessions` and `session_ttl` are used.
-        memory: what clients may make the broker keep.
+        memory: the bytes that clients may make the broker hold.
 
     Attributes:
-        directory: all of them with their topics, by the names that `describe` gives them while their reader is away.
+        directory: each with its topic, by the name that `describe` gives it while it has no reader.
     """
 
     def __init__(self, settings: BrokerSettings, memory: Quota) -> None:
@@ -140,23 +140,28 @@ class Sessions:
         self.directory: Directory[tuple[Place, Session]] = Directory()
 
     def __len__(self) -> int:
-        """Returns how many there are."""
+        """Returns the number of named positions."""
         return self._quota.used
 
     def open(self, topic: Place, name: str, offset: int, client: str) -> Session:
-        """Returns a new one, which begins at that offset.
+        """Returns a new named position, which begins at that offset.
 
         Raises:
             Refused: `TOO_MANY_SUBSCRIPTIONS`.
         """
-        if not self._quota.has_room(client) or not self._memory.has_room(client, prices.NAME):
-            raise Refused(
-                ErrorCode.TOO_MANY_SUBSCRIPTIONS,
+        if not self._quota.has_room(client):
+            problem = (
                 f"the broker has {self._quota.used} named subscriptions; its limit (max_sessions) is "
                 f"{self._quota.limit}, of which no client may use up the rest. "
-                "Use one of them, or unsubscribe from one with FORGET.",
-                "name",
+                "Use one of them, or unsubscribe from one with FORGET."
             )
+            raise Refused(ErrorCode.TOO_MANY_SUBSCRIPTIONS, problem, "name")
+        if not self._memory.has_room(client, prices.NAME):
+            problem = (
+                f"this client holds its share of the broker's memory (max_client_bytes is {self._memory.limit}), and a "
+                f"new name needs {prices.NAME} bytes. Unsubscribe from something, or read without a name."
+            )
+            raise Refused(ErrorCode.TOO_MANY_SUBSCRIPTIONS, problem, "name")
         self._quota.take(client)
         self._memory.take(client, prices.NAME)
         session = topic.names[name] = Session(offset, name, client)
@@ -164,7 +169,7 @@ class Sessions:
         return session
 
     def forget(self, topic: Place, session: Session) -> None:
-        """Drop a position: nothing is kept for it any more."""
+        """Delete a named position: its topic stops retaining messages for it."""
         if topic.names.get(session.name) is session:
             del topic.names[session.name]
             self.directory.remove(_name_of(topic, session.name))
@@ -172,12 +177,12 @@ class Sessions:
             self._memory.take(session.client, -prices.NAME)
 
     def forget_all_of(self, topic: Place) -> None:
-        """Drop every position in a topic that is deleted (TOP-6)."""
+        """Delete every named position of a topic that is deleted (TOP-6)."""
         for session in list(topic.names.values()):
             self.forget(topic, session)
 
     def sweep(self, now_us: int) -> None:
-        """Forget those whose reader has been away for too long. Called once a second."""
+        """Delete the positions that have had no reader for `session_ttl`. Called once a second."""
         ttl_us = self._settings.session_ttl * 1_000_000
         for _, (topic, session) in list(self.directory.after("", "")):
             if session.reader is not None:
@@ -189,5 +194,5 @@ class Sessions:
 
 
 def _name_of(topic: Place, name: str) -> str:
-    # After those of the topic's subscriptions. Both names may hold a # and a dot, so the length of the first is there.
+    # Sorts after the topic's subscriptions. Both names may hold a # and a dot, so the length of the first is added.
     return f"{topic.name}#away.{name}.{len(topic.name)}"

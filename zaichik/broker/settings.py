@@ -10,22 +10,23 @@ MIB = 1024 * KIB
 
 
 def out_of_range(name: str, value: int, allowed: str, field: str = "") -> Refused:
-    """How a number of a request is refused, in the field of its name unless another one is given."""
+    """Returns the refusal of a number that is out of range; its field is `name` unless another one is given."""
     return Refused(ErrorCode.INVALID_FIELD, f"{name} is {value}; it must be {allowed}", field or name)
 
 
 @dataclass(frozen=True, slots=True)
 class TopicSettings:
-    """What a topic was created with (TOP-2). Attribute names are those of the wire's settings.
+    """The settings of one topic (TOP-2). Attributes have the names of the wire's settings.
 
     Attributes:
-        retention_ttl_ms: how long a message stays readable to latecomers; `FOREVER` is allowed (RET-1).
+        retention_ttl_ms: how long a message stays readable after it was accepted; `FOREVER` is allowed (RET-1).
         compaction_window_ms: how long a key's first message keeps later ones out; 0 is off (COM-1).
         capacity: messages in the ring.
         max_bytes: bytes of batches in the ring.
         max_keys: keys whose windows are remembered (COM-6).
-        journal_bytes: bytes of batches in the ring of its journal; 0: it has none (JRN-1).
-        overflow: what happens when the ring is full and somebody still needs its oldest: see `Overflow` (RET-9).
+        journal_bytes: bytes of batches in the ring of its journal; 0 means no journal (JRN-1).
+        overflow: what happens when the ring is full and a reader still needs its oldest messages: see `Overflow`
+            (RET-9).
     """
 
     retention_ttl_ms: int = 0
@@ -37,11 +38,11 @@ class TopicSettings:
     overflow: int = Overflow.EVICT
 
     def pairs(self) -> tuple[tuple[int, int], ...]:
-        """The settings as the wire carries them, in the order of their numbers."""
+        """Returns the settings as the wire carries them, in the order of their numbers."""
         return tuple((number.value, getattr(self, number.name.lower())) for number in Setting)
 
     def merged(self, pairs: tuple[tuple[int, int], ...]) -> "TopicSettings":
-        """These settings with those of a request laid over them.
+        """Returns these settings, overridden by those of a request.
 
         Raises:
             Refused: a setting is unknown, named twice or out of range.
@@ -61,7 +62,7 @@ class TopicSettings:
         return replace(self, **values)
 
 
-_CENTURY_MS = 100 * 31_557_600_000  # longer is a mistake in units; who means forever can say so
+_CENTURY_MS = 100 * 31_557_600_000  # anything longer is a mistake in units; for no limit there is `FOREVER`
 MAX_CAPACITY = 100_000_000
 _RANGES: dict[int, range] = {
     Setting.RETENTION_TTL_MS: range(_CENTURY_MS + 1),
@@ -76,38 +77,39 @@ _RANGES: dict[int, range] = {
 
 @dataclass(frozen=True, slots=True)
 class BrokerSettings:
-    """What one broker accepts. `zaichik serve` prints it, `describe` tells it.
+    """The limits and defaults of one broker. `zaichik serve` prints them, `describe` reports them.
 
     Attributes:
-        max_message: bytes of keys and payloads in a batch, and so in one message: what fits comfortably in
-            memory a few hundred times.
-        max_batch: messages in a batch; more would gain nothing and make turns unfair.
-        max_frame: largest length field. Keep it at `max_message` + 12 times `max_batch` + 1 KiB at least: the largest
-            batch, its offsets and a topic's name; this is that and some room.
-        max_key: bytes of a key: it is held as long as its window.
-        max_credit: messages one subscription may have in flight.
-        max_bytes: of all topics together, as they really cost (RET-10); no batch may have more.
-        max_client_bytes: of all that clients make the broker keep besides (LAG-6): connections, subscriptions, names,
-            producers, frames that are not whole yet, output that is not read.
-        max_connections: at one time; 64 descriptors of those the process may open are left for other things.
-        max_topics, max_subscriptions: of the broker, and of one connection.
-        topic_ttl: seconds after which a topic goes that first use has made and nobody has used (TOP-7).
-        max_producers: numbered producers whose answers are remembered (PUB-4). With its 64 answers one takes 20 KiB; or
-            84 KiB, if each tells of messages of a batch of `max_batch` that were compacted.
+        max_message: bytes of keys and payloads in a batch, and so in one message: small enough to fit in memory a few
+            hundred times.
+        max_batch: messages in a batch; larger batches would gain nothing and make turns unfair.
+        max_frame: the largest length field. At least `max_message` + 12 times `max_batch` + 1 KiB, which is the largest
+            batch, its offsets and a topic's name; the default has some room to spare.
+        max_key: bytes of a key, which is held as long as its window is open.
+        max_credit: messages that one subscription may have in flight.
+        max_bytes: memory of all topics together, at its real cost (RET-10); no batch may be larger.
+        max_client_bytes: memory of everything else that clients make the broker hold (LAG-6): connections,
+            subscriptions, names, producers, incomplete frames, unread output.
+        max_connections: open connections; 64 of the file descriptors that the process may open are left for other uses.
+        max_topics, max_subscriptions: topics of the broker, and subscriptions of one connection.
+        topic_ttl: seconds after which a topic that was created by first use, and is unused, is deleted (TOP-7).
+        max_producers: numbered producers whose replies are remembered (PUB-4). With its 64 replies, a producer takes
+            20 KiB, or 84 KiB if each reply lists the compacted messages of a batch of `max_batch`.
         producer_ttl: seconds after its last batch for which a producer is remembered (PUB-4).
-        max_sessions: named subscriptions, those whose reader is away included (CMT-3).
+        max_sessions: named subscriptions, with and without a reader (CMT-3).
         session_ttl: seconds for which a named subscription's position outlives its connection (CMT-3).
-        soft_output: unsent bytes of a connection above which no more messages are taken for it (LAG-3).
+        soft_output: bytes of output that are taken at once for a connection, and one frame more at most; no messages
+            are taken from its topics while anything taken before is unsent (LAG-3).
         max_replies: unsent bytes of replies above which a connection's requests are no longer read (LAG-3).
-        handshake_timeout: seconds from accept to a whole Hello (TIM-1).
-        frame_timeout, frame_rate: seconds in which a frame must be whole that was begun, and bytes a second it may
-            take on top (TIM-2): what the slowest line worth serving brings.
-        idle_timeout: seconds a client may be silent that has promised a heartbeat (TIM-3).
-        write_timeout: seconds in which something must move when output is waiting (LAG-3).
-        drain_timeout: seconds a stopping broker waits for its connections (CLO-2).
+        handshake_timeout: seconds from accept to a complete Hello (TIM-1).
+        frame_timeout, frame_rate: seconds in which an incomplete frame must be completed, plus its size divided by
+            this many bytes a second (TIM-2): the slowest line worth serving.
+        idle_timeout: seconds for which a client that has promised a heartbeat may be silent (TIM-3).
+        write_timeout: seconds without progress, while output is waiting, after which a connection is reset (LAG-3).
+        drain_timeout: seconds for which a stopping broker waits for its connections to end (CLO-2).
         auto_create: whether Publish and Subscribe create missing topics (TOP-3).
-        topic: the settings of topics that do not name their own; only an explicit create may ask for `Overflow.REJECT`,
-            because bytes are reserved for it.
+        topic: the settings of topics that do not name their own. `Overflow.REJECT` cannot be a default, because it
+            reserves bytes: only an explicit create may ask for it.
     """
 
     max_message: int = 1 * MIB
@@ -138,8 +140,8 @@ class BrokerSettings:
 
     def __post_init__(self) -> None:
         if self.topic.overflow != Overflow.EVICT:
-            raise ValueError("a topic that may lose nothing is created as such: overflow cannot be a default")
+            raise ValueError("overflow cannot be a default: only an explicit create may ask for a lossless topic")
 
     def limits(self) -> dict[str, int | float | bool]:
-        """Name and value of every limit, for people and for `describe`."""
+        """Returns the name and value of every limit, for people and for `describe`."""
         return {item.name: getattr(self, item.name) for item in fields(self) if item.name != "topic"}

@@ -1,4 +1,4 @@
-"""What all conversations of a broker share, as one of them sees it: it needs to know neither broker nor server."""
+"""The broker as one connection's manager sees it. The manager needs to know neither `Broker` nor `Server`."""
 
 from typing import Any, Protocol
 
@@ -13,7 +13,7 @@ from zaichik_protocol import Describe
 
 
 class State(Protocol):
-    """A broker, as a conversation sees it: what all of them share."""
+    """The state that all connections share. Fields are documented in `Broker`."""
 
     name: str
     boot: int
@@ -25,7 +25,7 @@ class State(Protocol):
     readers: Directory[tuple[Any, Subscription]]
 
     def describe(self, request: Describe, now_us: int) -> tuple[bool, bytes]:
-        """Returns whether another page follows, and a page."""
+        """Returns whether another page follows, and this page as JSON."""
 
     def send_away(self, number: int) -> bool:
-        """End the connection of that number in order; returns whether there is one."""
+        """Returns whether there is a connection of that number; if so, it is sent a GoAway and closed."""

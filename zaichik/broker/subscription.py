@@ -5,8 +5,8 @@
         │   in flight    │       ahead          │
         (delivered, not settled)
 
-Everything a reader can be told comes out of `take`, one frame a call: lag, messages, the end. Free credit is
-computed from what is in flight and never counted up or down, so no order of commits can mint any.
+Everything sent to a reader comes out of `take`, one frame per call: lag, messages, the end. Free credit is computed
+from what is in flight and never counted up or down, so no order of commits can mint any.
 
 `offsets since the start = delivered + skipped + ahead`, always: the promise that nothing is lost in silence.
 """
@@ -27,28 +27,29 @@ from zaichik_protocol import (
     SubscriptionEnded,
 )
 
-FRAMES_TOLD_APART = 16  # in flight; of more, neighbours are joined
+FRAMES_TOLD_APART = 16  # frames in flight that are tracked one by one; beyond, neighbours are joined
 
 
 class Subscription:
-    """One reader's place in one topic. It counts as a reader from now on.
+    """One reader of one topic. It is attached to the topic when it is made.
 
     Args:
-        request: what was asked for, already checked.
+        request: the Subscribe, already checked.
         topic: the topic read.
-        position: where it begins: a new position, or that of its name, which it takes over (CMT-3).
-        on_ready: called when `take` may have something again; see `make_ready`.
-        description: whose it is, in words.
+        position: where it begins: a new position, or the position of its name, which it takes over (CMT-3).
+        on_ready: called when `take` may return something again; see `make_ready`.
+        description: its number and client, for error texts.
 
     Attributes:
-        id: the number of the Subscribe.
+        id: the id of the Subscribe.
         position, description: see above.
         start: where it began.
         cursor: the next offset to be delivered.
         delivered: messages sent.
-        skipped: offsets told as lag.
+        skipped: offsets reported as lag.
         in_flight: messages sent and not settled.
-        is_ready: whether it has asked for a turn and not had its last one.
+        in_flight_bytes: their keys and payloads; a frame counts in full until its last message is settled.
+        is_ready: whether it has asked for turns, and `take` has not returned None since.
         ended: whether `SubscriptionEnded` was sent: nothing follows it, but commits are still accepted.
     """
 
@@ -83,15 +84,15 @@ class Subscription:
         topic.attach(self)
 
     def leave(self) -> None:
-        """It is no reader any more (CLO-3); the position of a named one stays."""
+        """Detach from the topic (CLO-3). A named position stays, without a reader."""
         self.topic.detach(self)
         if self.position.reader is self:
             self.position.reader = None
 
     def cut_off(self, code: EndCode) -> None:
-        """Read no more: another one has the name (CMT-3), or the topic is deleted (TOP-6).
+        """End the subscription: another reader took over the name (CMT-3), or the topic is deleted (TOP-6).
 
-        The reader is told, and commits are of no effect any more.
+        `SubscriptionEnded` is its next frame, and later commits no longer change the named position.
         """
         self.leave()
         self.position = Session(self.position.committed)
@@ -100,7 +101,7 @@ class Subscription:
 
     @property
     def committed(self) -> int:
-        """Everything below is settled."""
+        """Every offset below is settled."""
         return self.position.committed
 
     @property
@@ -110,19 +111,19 @@ class Subscription:
 
     @property
     def has_credit(self) -> bool:
-        """Whether nothing is in flight, or less than either credit (CMT-1)."""
+        """Whether nothing is in flight, or less than both credits allow (CMT-1)."""
         return not self._frames or (self.in_flight < self.credit and self.in_flight_bytes < self.credit_bytes)
 
     def make_ready(self) -> None:
-        """Ask for a turn, once, until `take` comes back with nothing."""
+        """Ask for turns, by calling `on_ready` once; after that, not again until `take` has returned None."""
         if not self.is_ready:
             self.is_ready = True
             self._on_ready(self)
 
     def take(self, now_us: int) -> Frame | None:
-        """The next thing to tell the reader; None if there is nothing, and then `make_ready` will be called.
+        """Returns the next frame for the reader; None if there is none now.
 
-        By the ring if the reader is caught up, by its own commit if it is out of credit.
+        After None, `make_ready` is called: by the ring if the reader is caught up, by a commit if it is out of credit.
         """
         self.topic.expire(now_us)
         frame = None if self.ended else self._next_frame()
@@ -139,7 +140,7 @@ class Subscription:
         if self.cursor >= self.until:  # needs no credit (RET-4)
             return self._end(EndCode.UNTIL, f"it reached offset {self.until}")
         if not self.has_credit:
-            return None  # nor is lag told: what the reader cannot take now may be more by then (LAG-1)
+            return None  # lag is not reported either: by the time the reader can go on, it may have grown (LAG-1)
         if self.cursor < topic.head:
             return self._skip(min(topic.head, self.until))
         if self.cursor < topic.end:
@@ -158,13 +159,13 @@ class Subscription:
         return lagged
 
     def _deliver(self) -> Messages | None:
-        """As much of one batch as credit and `until` allow."""
+        """Returns as much of one batch as credit and `until` allow; None if that is nothing."""
         position = self.position
         room = min(self.credit - self.in_flight, self.until - self.cursor)
         again = position.delivered - self.cursor
         if again > 0:
             room = min(room, again)
-        # One message of any size, while nothing is in flight (CMT-1).
+        # With nothing in flight, one message goes out whatever its size (CMT-1).
         found = self.topic.read(
             self.cursor, room, self.credit_bytes - self.in_flight_bytes, at_least=int(not self._frames)
         )
@@ -186,9 +187,9 @@ class Subscription:
         return messages
 
     def _join_frames(self, *, over_gaps: bool) -> None:
-        """Count neighbours as one, two by two, so that what is remembered does not grow with what is in flight.
+        """Join neighbouring frames in pairs, so that memory does not grow with the number in flight.
 
-        Where lag lies between them, it is no longer known which offsets are in flight: then they are settled together.
+        With lag between them, it is no longer known which of the offsets are in flight: they are settled together.
         """
         frames, self._frames = self._frames, deque()
         while len(frames) > 1:
@@ -200,10 +201,10 @@ class Subscription:
         self._frames.extend(frames)
 
     def commit(self, next_offset: int) -> int:
-        """Settle everything below `next_offset`; what is committed now (CMT-2).
+        """Settles every offset below `next_offset` and returns the committed offset (CMT-2).
 
-        A frame's bytes are settled with its last message: the offsets are here, the messages are not. Where many frames
-        are in flight, those of neighbours are settled together.
+        A frame's bytes are settled with its last message: offsets are remembered here, the sizes of single messages are
+        not. Where many frames are in flight, the bytes of neighbours are settled together.
 
         Raises:
             Refused: `NOT_IN_FLIGHT`, beyond the cursor.
@@ -211,7 +212,7 @@ class Subscription:
         if next_offset > self.cursor:
             raise Refused(
                 ErrorCode.NOT_IN_FLIGHT,
-                f"offset {next_offset - 1} was not delivered yet; the next to be delivered is {self.cursor}",
+                f"offset {next_offset - 1} has not been delivered yet; the next to be delivered is {self.cursor}",
                 "next",
             )
         self.position.committed = max(self.position.committed, next_offset)

@@ -1,14 +1,13 @@
-"""One client's conversation: its requests are applied, its subscriptions take turns.
+"""The state of one connection, without its socket: requests are applied, subscriptions take turns (round robin).
 
-The manager is the select of the broker. `apply` carries out a request at once and puts the reply into `out`;
-`next_output` gives the bytes to send next: the replies first, then a frame from each subscription that has something,
-one after the other, until enough is on its way. Both are synchronous, and a connection's turn calls them. The only
-thing that is ever waited for is "there may be output" (`on_output`). Waiting and taking are separate steps, so whatever
-is cancelled while waiting, nothing has been taken that could be lost.
+`apply` carries out a request at once and queues its reply. `next_output` returns the bytes to send next: the replies
+first, then one frame from each ready subscription in turn, up to a limit. Both are synchronous, and a connection's turn
+calls them. The only thing that is ever waited for is "there may be output" (`on_output`). Waiting and taking are
+separate steps, so cancelling a wait loses nothing.
 
-Why commands never wait for the socket: a client that publishes much to a topic it also reads, and reads
-nothing in the meantime, fills its receive buffer. If the broker then waited for a send before taking the next
-command, both sides would wait for each other for ever.
+Why requests never wait for the socket: a client that publishes much to a topic it also reads, and reads
+nothing in the meantime, fills its receive buffer. If the broker waited for a send before the next request,
+each side would wait for the other, forever.
 """
 
 from collections import deque
@@ -58,8 +57,8 @@ from zaichik_protocol import (
 
 MESSAGES_A_TURN = 16  # frames of messages; each costs some 10 µs to cut and encode
 OPERATORS_REQUESTS = (Hello, Describe, Disconnect, Delete, Close)
-MAX_CLIENT_NAME = 100  # letters of it that are kept, for the log and `describe`
-# How soon to try again: readers read on at any time, what is remembered is forgotten by a sweep, once a second.
+MAX_CLIENT_NAME = 100  # characters of a client's name that are kept, for the log and `describe`
+# How soon to retry: a reader may make progress at any time, but producers are forgotten by a sweep, once a second.
 RETRY_AFTER_MS = {ErrorCode.TOPIC_FULL: 50, ErrorCode.NO_MEMORY: 1000}
 
 
@@ -68,10 +67,10 @@ class SubscriptionManager:
 
     Args:
         broker: what all connections share.
-        number: of the connection, counted by the broker.
+        number: the connection's number, assigned by the broker.
         on_output: called whenever `next_output` may have something to send.
         peer: the client's address, for `describe`.
-        share: whose connection it is, for quotas and turns: an address without the port.
+        share: the client that the connection is charged to, for quotas and turns: an address without the port.
 
     Attributes:
         client: the name the client gave in its Hello, "" before.
@@ -79,11 +78,11 @@ class SubscriptionManager:
         heartbeat: whether the client promised one (TIM-3).
         is_restricted: whether only an operator's requests are carried out (CLO-5).
         hears: whether requests are still carried out.
-        closing: the conversation ends; once `is_finished`, the connection is done.
+        closing: whether it is ending; once `is_finished`, the socket can be closed.
         reason: why it ends, for the log.
-        subscriptions: by their id.
-        replies: those that wait to be sent.
-        requests: how many came, those that failed included.
+        subscriptions: its subscriptions, by their id.
+        replies: the replies that wait to be sent.
+        requests: how many requests came, the refused included.
     """
 
     def __init__(
@@ -104,16 +103,16 @@ class SubscriptionManager:
         self.replies = Replies(on_output)
         self._broker = broker
         self._on_output = on_output
-        self._is_stopping = False  # the broker stops: a GoAway follows the last message
+        self._is_stopping = False  # the broker is stopping: a GoAway follows the last message
         self._ready: deque[Subscription] = deque()
         self._last_subscription = 0
 
     # -- requests --------------------------------------------------------------------------------------------
 
     def apply(self, request: Frame, now_us: int) -> None:
-        """Carry out a request; its reply, or an Error, goes to the output. Ignored after a Close.
+        """Carry out a request and queue its reply, or an Error. Does nothing once the connection is closing.
 
-        The decoder has seen to it that the first one is a Hello.
+        The decoder guarantees that the first request is a Hello.
         """
         if not self.hears:
             return
@@ -123,11 +122,11 @@ class SubscriptionManager:
         except Refused as refusal:
             self.refuse(refusal, request.id, request.TYPE)
             return
-        if request.id != 0:  # id 0 asks for silence
+        if request.id != 0:  # id 0 asks for no reply
             self.replies.add(reply)
 
     def refuse(self, refusal: Refused, request_id: int, request_type: int) -> None:
-        """Answer with an Error. If it is fatal, or the client is not in yet, it is the last thing said."""
+        """Queue an Error. If it is fatal, or comes before the Hello was accepted, it is the last frame."""
         code = refusal.code
         fatal = code.fatal or not self.greeted
         error = Error(
@@ -176,11 +175,11 @@ class SubscriptionManager:
             case Describe() | Delete() | Disconnect():
                 return self._operate(request, now_us)
             case _:
-                raise Refused(ErrorCode.UNSUPPORTED, f"this broker does not do {type(request).__name__}", "type")
+                raise Refused(ErrorCode.UNSUPPORTED, f"this broker does not support {type(request).__name__}", "type")
 
     def _hello(self, request: Hello) -> Welcome:
         if self.greeted:
-            raise Refused(ErrorCode.UNSUPPORTED, "Hello was said already")
+            raise Refused(ErrorCode.UNSUPPORTED, "this connection has sent a Hello already")
         if not request.version_min <= PROTOCOL_VERSION <= request.version_max:
             raise Refused(
                 ErrorCode.UNSUPPORTED_VERSION,
@@ -208,7 +207,7 @@ class SubscriptionManager:
         )
 
     def _operate(self, request: Describe | Delete | Disconnect, now_us: int) -> Frame:
-        """Carry out what an operator asks for: requests about the broker, not about messages."""
+        """Carry out an operator's request: one about the broker, not about messages."""
         match request:
             case Describe():
                 more, page = self._broker.describe(request, now_us)
@@ -221,7 +220,7 @@ class SubscriptionManager:
                 return Disconnected(request.id)
 
     def _disconnect(self, number: int) -> None:
-        """Have another connection end; requests of it that were not carried out yet are dropped (CLO-4)."""
+        """Close another connection; its requests that were not carried out yet are dropped (CLO-4)."""
         if number == self.number:
             raise Refused(ErrorCode.INVALID_FIELD, f"connection {number} is this one: end it with Close", "connection")
         if not self._broker.send_away(number):
@@ -241,7 +240,10 @@ class SubscriptionManager:
         broker = self._broker
         check_subscribe(request, self._last_subscription, len(self.subscriptions), broker.settings)
         if not broker.memory.has_room(self.share, prices.SUBSCRIPTION):
-            problem = "this client holds as much as it may have of max_client_bytes. Unsubscribe from something."
+            problem = (
+                f"this client holds its share of the broker's memory (max_client_bytes is {broker.memory.limit}), and "
+                f"a new subscription needs {prices.SUBSCRIPTION} bytes. Unsubscribe from something."
+            )
             raise Refused(ErrorCode.NO_MEMORY, problem)
         if request.epoch:
             topic = broker.registry.get(request.topic, request.epoch)
@@ -270,7 +272,7 @@ class SubscriptionManager:
         )
 
     def name_of(self, subscription: Subscription) -> str:
-        """Returns the name of a subscription for `describe`: it begins with the topic's, and sorts by its numbers."""
+        """Returns the subscription's name for `describe`, which sorts by topic, connection and id."""
         return f"{subscription.topic.name}#{self.number:08}.{subscription.id:010}"
 
     def _subscription(self, subscription_id: int) -> Subscription:
@@ -290,7 +292,7 @@ class SubscriptionManager:
             self._broker.sessions.forget(subscription.topic, subscription.position)
 
     def _drop(self, subscription: Subscription) -> None:
-        """No trace is left, neither here nor at the topic (CLO-3)."""
+        """Remove every trace of a subscription, here and at the topic (CLO-3)."""
         del self.subscriptions[subscription.id]
         self._broker.readers.remove(self.name_of(subscription))
         self._broker.memory.take(self.share, -prices.SUBSCRIPTION)
@@ -299,11 +301,11 @@ class SubscriptionManager:
     # -- output ----------------------------------------------------------------------------------------------
 
     def next_output(self, now_us: int) -> list[bytes]:
-        """Returns the frames to send next, in order and in pieces; none if there is nothing to say.
+        """Returns the frames to send next, in order and in pieces; an empty list if there are none.
 
-        Replies go first, up to one that is not known yet. Then each ready subscription has one frame, again and again,
-        until the soft mark or the number of frames is reached: a busy topic cannot starve a quiet one (LAG-4), a peer
-        that is slow in reading leaves its messages in the ring (LAG-3), and other connections have their turn (LAG-5).
+        Replies go first, up to one that is not known yet. Then the ready subscriptions take turns, one frame each, up
+        to `soft_output` or `MESSAGES_A_TURN`: a busy topic cannot starve a quiet one (LAG-4), the messages for a peer
+        that reads slowly stay in the ring (LAG-3), and other connections get their turn (LAG-5).
         """
         pieces = self.replies.take()
         if self.replies.waiting:
@@ -334,7 +336,7 @@ class SubscriptionManager:
 
     @property
     def is_finished(self) -> bool:
-        """Whether the conversation has ended and everything was taken from the output, what was reserved included."""
+        """Whether the connection is closing and every reply has been taken, those in slots included."""
         return self.closing and not self.replies.waiting
 
     def _queue(self, subscription: Subscription) -> None:
@@ -344,24 +346,24 @@ class SubscriptionManager:
     # -- the end ---------------------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """The broker stops: say so after all that the client has credit for is sent, and close (CLO-2)."""
+        """Send every message that the client has credit for, then a GoAway, and close: the broker stops (CLO-2)."""
         self.hears = False
         self._is_stopping = True
         self._on_output()
 
     def go_away(self, code: GoAwayCode, reason: str) -> None:
-        """Tell the client that the connection ends now, and close."""
+        """Queue a GoAway and close."""
         if not self.closing:
             self.replies.add(GoAway(0, code, code.meaning))
             self.end(reason)
 
     def end(self, reason: str) -> None:
-        """Close, for that reason: a word for the counters, then perhaps a colon and a sentence."""
+        """Close for that reason: a word for the counters, optionally followed by a colon and a sentence."""
         self.reason = reason
         self.close()
 
     def close(self) -> None:
-        """End all subscriptions and take no more requests. What is in the output will still be sent."""
+        """End all subscriptions and accept no more requests. Queued replies are still sent."""
         self.hears = False
         self.closing = True
         for subscription in list(self.subscriptions.values()):

@@ -1,7 +1,7 @@
-"""A topic: settings, one ring, one compaction window, and who reads it. Here the rules of time are applied.
+"""A topic: its settings, a ring, a compaction window, and its readers. The rules about time are applied here.
 
 Retention decides how long a message can be read (`expire`), compaction whether it is stored at all
-(`publish`). Both look at the same clock reading, which the caller passes in.
+(`publish`). Both use the same clock reading, which the caller passes in.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from zaichik_protocol import FOREVER, Batch, EndCode, ErrorCode, Overflow, Publi
 
 MICROSECONDS_PER_MS = 1000
 SMALLEST_BATCH = len(Batch.of([(b"", b"")]).data)
-FORGOTTEN_AT_ONCE = 1000  # windows, when memory is short: each is small
+FORGOTTEN_AT_ONCE = 1000  # windows evicted in one step when memory is short: each is small
 
 Observer = Callable[[Batch, Sequence[int], int, int], None]
 
@@ -28,21 +28,21 @@ class TopicController:
     Args:
         name: its name.
         settings: see `TopicSettings`.
-        epoch: when it was made; together with the name its identity. Never 0.
-        explicit: whether somebody asked for these settings, or first use created it (TOP-3).
-        budget: the bytes all topics may hold together; by default there is no such bound.
-        client: who made it, for quotas.
+        epoch: when it was created; name and epoch together are its identity. Never 0.
+        explicit: whether a CreateTopic asked for these settings; otherwise first use created it (TOP-3).
+        budget: the bytes that all topics may hold together; by default there is no such bound.
+        client: the client that it is charged to, for quotas.
 
     Attributes:
         published: messages that arrived: `published = stored + compacted`.
         compacted: messages that compaction dropped.
         readers: its live subscriptions.
-        names: its named positions, whether or not their reader is there (CMT-3).
-        memory: bytes it holds, as they really cost.
-        unreserved: those of them that are not reserved for it.
+        names: its named positions, with and without a reader (CMT-3).
+        memory: bytes that it holds, at their real cost (`prices`).
+        unreserved: the part of `memory` that is not reserved for it.
         observer: called with every batch that is published, the indices of the messages to be stored, the offset of the
             first of these, and the time; before they are stored.
-        unused_us: when a sweep first found it unused; None if it was used since (TOP-7).
+        unused_us: when a sweep first found it unused; None if it has been used since (TOP-7).
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class TopicController:
 
     def _apply(self, settings: TopicSettings, *, explicit: bool) -> None:
         if settings.overflow == Overflow.REJECT:
-            # All that its ring may ever cost, however small its batches are.
+            # The most that its ring can cost, however small its batches are.
             batches = min(settings.capacity, settings.max_bytes // SMALLEST_BATCH)
             size = settings.max_bytes + prices.ENTRY * batches
             self.budget.reserve(size)
@@ -99,15 +99,15 @@ class TopicController:
         return self.ring.next_offset
 
     def read(self, offset: int, messages: int, max_bytes: int, *, at_least: int) -> tuple[int, Batch] | None:
-        """Returns messages from `offset` on, and when they were accepted; None if nothing can be had now.
+        """Returns when messages from `offset` on were accepted, and the messages; None if none fits `max_bytes`.
 
-        They are of one batch, and its stored bytes themselves if that is all of it.
+        They are of one batch. A whole batch is returned as its stored bytes, without a copy.
 
         Args:
             offset: from the head on, and before the end.
             messages: how many, at most; at least 1.
-            max_bytes: of their keys and payloads, at most.
-            at_least: so many messages are returned even if they are larger, 0 or 1.
+            max_bytes: the most bytes of keys and payloads.
+            at_least: 1 to return a message even if it is larger than `max_bytes`, else 0.
         """
         entry = self.ring.entry(offset)
         batch, first = entry.batch, offset - entry.base
@@ -119,13 +119,13 @@ class TopicController:
         return entry.accepted_us, batch.cut(first, stop)
 
     def wait(self, reader: Reader) -> None:
-        """Have a reader called, once, when there is something new to read."""
+        """Call the reader's `make_ready` once, when the next message is stored."""
         self.ring.wait(reader, reader.make_ready)
 
     # -- writing -----------------------------------------------------------------------------------------------
 
     def create_again(self, pairs: tuple[tuple[int, int], ...]) -> None:
-        """Accept a second CreateTopic with these settings, or refuse it (TOP-2, TOP-3).
+        """Accept another CreateTopic with these settings, or refuse it (TOP-2, TOP-3).
 
         Raises:
             Refused: `TOPIC_EXISTS`, with the difference; `NO_MEMORY` (RET-9).
@@ -147,10 +147,12 @@ class TopicController:
             )
 
     def publish(self, batch: Batch, now_us: int, request_id: int = 0) -> Published:
-        """Store a batch, compacted, all of it at one time (PUB-2, COM-2): the answer to the request of that id.
+        """Compacts and stores a batch, with one timestamp, and returns the reply to the request of that id.
+
+        Rules: PUB-2, COM-2.
 
         Raises:
-            Refused: `BATCH_TOO_LARGE` for the ring (RET-6), or for all of them (RET-10), `TOPIC_FULL` (RET-9); then
+            Refused: `BATCH_TOO_LARGE` for the ring (RET-6) or for the budget (RET-10), or `TOPIC_FULL` (RET-9); then
                 nothing was stored.
         """
         max_bytes = self.settings.max_bytes
@@ -159,8 +161,8 @@ class TopicController:
         if batch.count > self.settings.capacity or len(batch.data) > max_bytes:
             raise Refused(
                 ErrorCode.BATCH_TOO_LARGE,
-                f"a batch of {batch.count} and {len(batch.data)} bytes is more than the ring of {self.name!r} holds "
-                f"({self.settings.capacity} messages, {max_bytes} bytes). Send smaller batches.",
+                f"a batch of {batch.count} messages and {len(batch.data)} bytes is more than the ring of {self.name!r} "
+                f"holds ({self.settings.capacity} messages, {max_bytes} bytes). Send smaller batches.",
                 "batch",
             )
         self.expire(now_us)
@@ -171,7 +173,7 @@ class TopicController:
         if self.window is not None:
             kept = self.window.admit(batch.keys(), now_us)
         compacted = batch.count - len(kept)
-        if self.observer is not None:  # first, so that its room never costs the messages it tells of (RET-10)
+        if self.observer is not None:  # first, so that making room for its record never evicts this batch (RET-10)
             self.observer(batch, kept, first_offset, now_us)
         if not compacted:
             self.store(batch, now_us)
@@ -199,22 +201,22 @@ class TopicController:
             )
 
     def _positions(self) -> chain[Session]:
-        """For whom messages are kept. A name whose reader is there comes twice, which changes no minimum."""
+        """Every position that retains messages. A name that has a reader comes twice, which changes no minimum."""
         return chain((reader.position for reader in self.readers), self.names.values())
 
     def needed(self) -> int:
-        """The oldest offset that anybody may still have to be sent."""
+        """Returns the oldest offset that may still have to be delivered to any reader."""
         return min((position.needed for position in self._positions()), default=self.end)
 
     def store(self, batch: Batch, now_us: int) -> None:
-        """Store a batch as it is."""
+        """Store a batch without compaction."""
         self.published += batch.count
         self.ring.append(batch, now_us)
         self._account()
         self.budget.evict_over_limit(self)
 
     def expire(self, now_us: int) -> None:
-        """Drop what may no longer be read: readable while accepted ≤ now < accepted + ttl (RET-1, RET-5)."""
+        """Drop expired messages: one is readable while accepted ≤ now < accepted + ttl (RET-1, RET-5)."""
         ttl_ms = self.settings.retention_ttl_ms
         if ttl_ms not in (0, FOREVER):
             before = self.ring.head
@@ -223,9 +225,9 @@ class TopicController:
                 self._account()
 
     def sweep(self, now_us: int) -> None:
-        """Free what time has freed; called once a second, so that an idle topic lets go by itself (RET-7).
+        """Expire messages and windows; called once a second, so that an idle topic frees memory too (RET-7).
 
-        Without retention, that is also what lies below every reader: no one is waiting for it (RET-1).
+        Without retention, messages that every reader has passed are expired as well (RET-1).
         """
         self.expire(now_us)
         if self.settings.retention_ttl_ms == 0:
@@ -237,7 +239,7 @@ class TopicController:
     # -- memory ------------------------------------------------------------------------------------------------
 
     def _account(self) -> None:
-        """Work out anew what it holds, and tell the budget what of it is not reserved."""
+        """Recompute the memory held, and charge the budget with the part that is not reserved."""
         memory = prices.TOPIC + self.ring.bytes + prices.ENTRY * self.ring.batches
         if self.window is not None:
             keys = prices.KEY * len(self.window) + self.window.key_bytes
@@ -247,14 +249,14 @@ class TopicController:
         self.memory, self.unreserved = memory, unreserved
 
     def can_evict(self, *, leaving: int) -> bool:
-        """Returns whether there is anything to drop besides so many batches: messages, or windows (RET-10)."""
+        """Returns whether there are windows to evict, or more than `leaving` batches (RET-10)."""
         return self._can_evict_batch(leaving) or bool(self.window)
 
     def _can_evict_batch(self, leaving: int) -> bool:
         return not self._reserved and self.ring.batches > leaving
 
     def evict_oldest(self, *, leaving: int) -> None:
-        """Drop the oldest batch, or if it must stay, the oldest windows."""
+        """Evict the oldest batch if there are more than `leaving`, or else the oldest windows."""
         if self._can_evict_batch(leaving):
             self.ring.evict_oldest()
         elif self.window is not None:
@@ -264,7 +266,7 @@ class TopicController:
     # -- deletion ----------------------------------------------------------------------------------------------
 
     def is_unused(self, now_us: int, ttl_us: float) -> bool:
-        """Whether first use has made it and nobody has used it since, for that long (TOP-7). Asked once a second."""
+        """Returns whether first use created it and it has been unused for `ttl_us` (TOP-7). Called once a second."""
         if self.explicit or self.end or self.names or self.readers:
             self.unused_us = None
         elif self.unused_us is None:
@@ -272,7 +274,7 @@ class TopicController:
         return self.unused_us is not None and now_us - self.unused_us >= ttl_us
 
     def check_empty(self, now_us: int) -> None:
-        """Refuse to be deleted if a message would be lost, or a reader cut off (TOP-6).
+        """Refuse the deletion if it would lose a message or end a subscription (TOP-6).
 
         Raises:
             Refused: `NOT_EMPTY`.
@@ -283,12 +285,12 @@ class TopicController:
             raise Refused(
                 ErrorCode.NOT_EMPTY,
                 f"topic {self.name!r} has {messages} messages, {len(self.readers)} subscriptions and {named} named "
-                "positions. To delete it with all of them, do not ask for it to be empty.",
+                "positions. To delete it with all of them, leave out the condition that it is empty.",
                 "topic",
             )
 
     def delete(self) -> None:
-        """End every subscription and let go of every message (TOP-6). What may be kept of it afterwards is empty."""
+        """End every subscription and free every message (TOP-6): a reference that outlives the topic holds none."""
         for reader in list(self.readers):
             reader.cut_off(EndCode.DELETED)
         self.ring.expire_below(self.end)
@@ -301,7 +303,7 @@ class TopicController:
     # -- readers -----------------------------------------------------------------------------------------------
 
     def position(self, start: int, value: int, now_us: int) -> int:
-        """The offset at which a subscription begins (RET-4).
+        """Returns the offset at which a subscription begins (RET-4).
 
         Raises:
             Refused: `OFFSET_AHEAD`, `INVALID_FIELD`.
@@ -327,20 +329,20 @@ class TopicController:
                 raise out_of_range("start", start, "0 to 3")
 
     def attach(self, reader: Reader) -> None:
-        """Count a live subscription in.
+        """Add a live subscription.
 
-        From now on, what it needs is not freed (RET-1), nor evicted if the topic may lose nothing (RET-9).
+        The messages it needs are no longer freed (RET-1), nor evicted if the topic is lossless (RET-9).
         """
         self.readers[reader] = None
 
     def detach(self, reader: Reader) -> None:
-        """Count a live subscription out."""
+        """Remove a live subscription."""
         self.readers.pop(reader, None)
         self.ring.stop_waiting(reader)
 
 
 def _bitmap(count: int, kept: Sequence[int]) -> bytes:
-    """One bit for each of `count` messages, set for those that are not in `kept`."""
+    """Returns one bit for each of `count` messages, lowest first, set for those that are not in `kept`."""
     bitmap = bytearray((count + 7) // 8)
     for index in set(range(count)).difference(kept):
         bitmap[index >> 3] |= 1 << (index & 7)

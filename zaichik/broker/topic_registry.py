@@ -1,8 +1,8 @@
-"""All topics by name. Whoever needs one gets it here, made on first use.
+"""All topics by name, created on first use.
 
-"Is it there?" and "make it" are one synchronous step. With a lock taken twice, once for each, two creators can
-both find nothing and the second replaces the topic whose readers then wait forever; with no `await` between,
-there is nothing to lock (TOP-1).
+The check for existence and the creation are one synchronous step. With a lock taken twice, once for each, two creators
+could both find nothing, and the second would replace a topic whose readers then wait forever. With no `await` in
+between, there is nothing to lock (TOP-1).
 """
 
 from collections.abc import Callable, Iterator
@@ -22,10 +22,10 @@ class TopicRegistry:
     """The topics of one broker.
 
     Args:
-        settings: the broker's; `settings.topic` are the defaults of new topics.
+        settings: the broker's; `settings.topic` has the defaults of new topics.
 
     Attributes:
-        budget: the bytes all topics may hold together.
+        budget: the bytes that all topics may hold together.
         directory: the topics in the order of their names.
         on_delete: called with each topic that is deleted.
     """
@@ -35,21 +35,21 @@ class TopicRegistry:
         self.budget = Budget(settings.max_bytes)
         self.on_delete: Callable[[TopicController], None] = lambda _: None
         self._quota = Quota(settings.max_topics)
-        self._journals: dict[str, Journal] = {}  # by the name of the topic each is about
+        self._journals: dict[str, Journal] = {}  # by the name of the topic that is journalled
         self._topics: dict[str, TopicController] = {}
         self.directory: Directory[TopicController] = Directory()
-        self._last_deleted = 0  # the greatest epoch of a topic that is gone: no later one has it, or a smaller one
+        self._last_deleted = 0  # the greatest epoch of any deleted topic: later topics get greater ones
 
     def __iter__(self) -> Iterator[TopicController]:
-        """Every topic, in order of creation."""
+        """Returns every topic, in order of creation."""
         return iter(self._topics.values())
 
     def __len__(self) -> int:
-        """Number of topics."""
+        """Returns the number of topics, journals included."""
         return len(self._topics)
 
     def get(self, name: str, epoch: int) -> TopicController:
-        """The topic that had that name in that epoch (TOP-5).
+        """Returns the topic of that name and epoch (TOP-5).
 
         Raises:
             Refused: `EPOCH_CHANGED`, `INVALID_FIELD`.
@@ -58,20 +58,25 @@ class TopicRegistry:
         if topic is None:
             check_name(name, "topic")
         if topic is None or topic.epoch != epoch:
-            what = "there is none now" if topic is None else f"now it has epoch {topic.epoch}, it is another topic"
+            what = "it no longer exists" if topic is None else f"a new topic of that name has epoch {topic.epoch}"
             raise Refused(
                 ErrorCode.EPOCH_CHANGED,
-                f"topic {name!r} had epoch {epoch}: {what}, and the old offsets mean nothing. "
+                f"topic {name!r} had epoch {epoch}; {what}, and the old offsets mean nothing. "
                 "Start again from its beginning, without an epoch.",
                 "epoch",
             )
         return topic
 
     def get_or_create(self, name: str, now_us: int, client: str = "") -> TopicController:
-        """The topic of that name, created for that client with default settings if there is none (TOP-3).
+        """Returns the topic of that name; if there is none, creates it with default settings (TOP-3).
+
+        Args:
+            name: the topic's name.
+            now_us: the clock's reading.
+            client: the client that a new topic is charged to.
 
         Raises:
-            Refused: `NO_SUCH_TOPIC` if the broker creates nothing by itself, `INVALID_FIELD`, `TOO_MANY_TOPICS`.
+            Refused: `NO_SUCH_TOPIC` if `auto_create` is off, `INVALID_FIELD`, `TOO_MANY_TOPICS`.
         """
         topic = self._topics.get(name)
         if topic is None:
@@ -79,7 +84,7 @@ class TopicRegistry:
             if not self._settings.auto_create:
                 raise Refused(
                     ErrorCode.NO_SUCH_TOPIC,
-                    f"there is no topic {name!r} and this broker creates none on first use. Create it first.",
+                    f"there is no topic {name!r}, and this broker creates none on first use. Create it first.",
                     "topic",
                 )
             topic = self._add(name, (), now_us, client, explicit=False)
@@ -89,7 +94,7 @@ class TopicRegistry:
     def create(
         self, name: str, pairs: tuple[tuple[int, int], ...], now_us: int, client: str = ""
     ) -> tuple[TopicController, bool]:
-        """The topic of that name with these settings, and whether this call made it (TOP-1, TOP-2).
+        """Returns the topic of that name with these settings, and whether this call created it (TOP-1, TOP-2).
 
         Raises:
             Refused: `TOPIC_EXISTS`, `INVALID_FIELD`, `UNSUPPORTED`, `TOO_MANY_TOPICS`, `NO_MEMORY` (RET-9).
@@ -99,13 +104,13 @@ class TopicRegistry:
             check_name(name, "topic")
             return self._add(name, pairs, now_us, client, explicit=True), True
         if name not in self._journals and topic.settings.merged(pairs).journal_bytes:
-            self._check_room(topic.client, 1)  # a journal is its topic's, and counts as its client's
+            self._check_room(topic.client, 1)  # a journal is charged to the client of its topic
         topic.create_again(pairs)
         self._give_journal(topic)
         return topic, False
 
     def delete(self, name: str, epoch: int, now_us: int, *, if_empty: bool) -> None:
-        """Take the topic of that name away, and its journal (TOP-6). Epoch 0 is any.
+        """Delete the topic of that name, and its journal (TOP-6). Epoch 0 matches any.
 
         Raises:
             Refused: `INVALID_FIELD`, `NO_SUCH_TOPIC`, `EPOCH_CHANGED`, `NOT_EMPTY`.
@@ -115,14 +120,14 @@ class TopicRegistry:
         if topic is None:
             raise Refused(ErrorCode.NO_SUCH_TOPIC, f"there is no topic {name!r}", "topic")
         if epoch not in (0, topic.epoch):
-            problem = f"topic {name!r} has epoch {topic.epoch}: the one that had {epoch} is gone already"
+            problem = f"topic {name!r} has epoch {topic.epoch}; the one with epoch {epoch} is gone already"
             raise Refused(ErrorCode.EPOCH_CHANGED, problem, "epoch")
         if if_empty:
             topic.check_empty(now_us)
         self._remove(topic)
 
     def sweep(self, now_us: int) -> None:
-        """Free what time has freed, in every topic (RET-7), and those that were never used (TOP-7)."""
+        """Sweep every topic (RET-7), and delete those that have been unused for `topic_ttl` (TOP-7)."""
         for topic in list(self._topics.values()):
             topic.sweep(now_us)
             if topic.is_unused(now_us, self._settings.topic_ttl * MICROSECONDS):
@@ -158,7 +163,10 @@ class TopicRegistry:
         self._quota.take(topic.client)
 
     def _check_room(self, client: str, topics: int) -> None:
-        """Refuse so many more topics if they are too many, of all clients or of this one; a journal is one (JRN-2)."""
+        """Refuse this many more topics if they exceed the limit or the client's share of it (TOP-8).
+
+        A journal counts as a topic (JRN-2).
+        """
         if not self._quota.has_room(client, topics):
             problem = (
                 f"the broker has {len(self._topics)} topics; its limit (max_topics) is {self._quota.limit}, of which "
@@ -167,7 +175,7 @@ class TopicRegistry:
             raise Refused(ErrorCode.TOO_MANY_TOPICS, problem, "topic")
 
     def _give_journal(self, topic: TopicController) -> None:
-        """Make the topic's journal what its settings ask for (JRN-1)."""
+        """Create, resize or delete the topic's journal, as its settings ask (JRN-1)."""
         journal = self._journals.get(topic.name)
         if not topic.settings.journal_bytes:
             if journal is not None:

@@ -1,4 +1,4 @@
-"""Work that is done in pieces, each in a turn of the event loop of its own, so that sockets are seen to in between."""
+"""Work in pieces, each in its own iteration of the event loop, so that sockets are polled in between."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,15 +8,15 @@ from anyio.lowlevel import checkpoint
 
 
 class Repeating:
-    """Calls a function again and again, once it was woken, until the function returns False.
+    """Calls a function repeatedly, once woken, until it returns False.
 
-    Between waking and the first call, and between calls, the event loop looks at all sockets and calls back for those
-    that are readable.
+    Between `wake` and the first call, and between calls, the event loop polls all sockets and runs the callbacks of
+    those that are readable.
 
     Args:
         function: does a piece of the work; returns whether there is more.
-        is_needed: whether to call it at all, asked in the turn after waking. If not, `on_rest` is called instead.
-        on_rest: the work is done, or was not needed.
+        is_needed: returns whether there is any work, before each call. If not, `on_rest` is called instead.
+        on_rest: called when the work is done, or was not needed.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class Repeating:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def wake(self) -> None:
-        """Begin to call the function, unless that has begun already."""
+        """Begin to call the function, unless it is being called already."""
         if not self._is_awake:
             self._is_awake = True
             if self._loop is None:
@@ -39,10 +39,10 @@ class Repeating:
                 self._loop.call_soon(self._wait_a_turn)
 
     async def run(self) -> None:
-        """Do what `wake` asks for, until cancelled."""
+        """Carry out the work that `wake` asks for, until cancelled."""
         try:
             loop = self._loop = asyncio.get_running_loop()
-        except RuntimeError:  # trio has no calls without a task
+        except RuntimeError:  # trio has no callbacks outside of tasks
             await self._run_in_task()
         else:
             if self._is_awake:  # before this began
@@ -52,7 +52,7 @@ class Repeating:
             finally:
                 self._loop = None  # nothing is called any more
 
-    # What is called soon runs before the callbacks of sockets that became readable meanwhile: so a turn is left out.
+    # `call_soon` callbacks run before those of sockets that became readable meanwhile: so one iteration is skipped.
 
     def _wait_a_turn(self) -> None:
         if self._loop is None:

@@ -1,1 +1,1 @@
-"""Looking at the broker: its state as JSON, a page at a time. Nothing here changes anything."""
+"""The broker's state as JSON, a page at a time: read-only."""

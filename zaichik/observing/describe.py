@@ -1,7 +1,7 @@
-"""The broker's state as JSON, a page at a time. `docs/describe.md` tells every field.
+"""The broker's state as JSON, a page at a time. `docs/describe.md` documents every field.
 
-The conservation laws are reported as what is *left over* when both sides are subtracted. Anything but 0 is a
-bug of the broker, and this is where it would show.
+The conservation laws are reported as what is *left over* when one side is subtracted from the other. Anything but 0 is
+a bug in the broker, and this is where it would show.
 """
 
 import json
@@ -30,11 +30,11 @@ JSON = dict[str, Any]
 Named = TypeVar("Named")
 
 PAGE_SIZE = getpagesize()
-MAX_PAGE = 50  # entries: a page is made in one go, while others wait
+MAX_PAGE = 50  # entries: a page is made within one turn, while other connections wait
 
 
 class Described(State, Protocol):
-    """A broker, as it is described."""
+    """A broker, as `describe` sees it. Fields are documented in `Broker`."""
 
     managers: dict[int, SubscriptionManager]
     conversations: Directory[SubscriptionManager]
@@ -45,7 +45,7 @@ def describe(broker: Described, request: Describe, now_us: int) -> tuple[bool, b
     """Returns whether another page follows, and this page as JSON: the state at `now_us`.
 
     Raises:
-        Refused: an unknown kind, or a page of nothing.
+        Refused: `INVALID_FIELD`, for an unknown kind or a limit of 0.
     """
     if request.limit == 0:
         raise out_of_range("limit", 0, "at least 1")
@@ -67,7 +67,7 @@ def describe(broker: Described, request: Describe, now_us: int) -> tuple[bool, b
 
 
 def _page(found: Iterator[Named], request: Describe) -> tuple[bool, list[Named]]:
-    """Whether more follow than are asked for, and those that are."""
+    """Returns whether more entries follow the page, and the page."""
     limit = min(request.limit, MAX_PAGE)
     page = list(islice(found, limit + 1))
     return len(page) > limit, page[:limit]
@@ -94,7 +94,7 @@ def _broker(broker: Described, now_us: int) -> JSON:
 
 
 def _resident() -> int | None:
-    """Bytes of memory that the system has given to this process; None where it does not say."""
+    """Returns the resident memory of this process, in bytes; None where the system does not report it."""
     try:
         return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * PAGE_SIZE
     except OSError:
@@ -115,7 +115,7 @@ def _connection(name: str, manager: SubscriptionManager) -> JSON:
 
 
 def _topic(topic: TopicController, now_us: int) -> JSON:
-    topic.expire(now_us)  # what time has ended is not resident, whether or not anybody has looked since
+    topic.expire(now_us)  # an expired message is not resident, even if no sweep has dropped it yet
     ring = topic.ring
     stored, resident = ring.next_offset, ring.next_offset - ring.head
     return {
@@ -145,7 +145,7 @@ def _topic(topic: TopicController, now_us: int) -> JSON:
 
 
 def _readers(broker: Described, request: Describe, now_us: int) -> Iterator[tuple[str, Callable[[], JSON]]]:
-    """Subscriptions, and names whose reader is away, in the order of their names."""
+    """Returns subscriptions, and named positions without a reader, in the order of their names."""
     after, prefix, ttl = request.after, request.prefix, broker.settings.session_ttl
     live = ((name, partial(_reader, name, *reader)) for name, reader in broker.readers.after(after, prefix))
     away = (
@@ -183,8 +183,8 @@ def _reader(name: str, manager: SubscriptionManager, subscription: Subscription)
 
 
 def _away(name: str, topic: Place, session: Session, ttl: float, now_us: int) -> JSON:
-    """A named subscription whose reader is away: where the next reader of that name will begin."""
-    cursor = max(session.committed, session.delivered)  # lag that was settled was never delivered
+    """Returns a named position without a reader: where the next reader of that name will begin."""
+    cursor = max(session.committed, session.delivered)  # lag may be committed, but is never delivered
     left = ttl - (0 if session.left_us is None else now_us - session.left_us) / MICROSECONDS
     return {
         "name": name,
@@ -204,10 +204,10 @@ def _away(name: str, topic: Place, session: Session, ttl: float, now_us: int) ->
 
 
 def _waiting_for(subscription: Subscription) -> str:
-    """Why the next message did not come yet: the first question of whoever misses one (CMT-5)."""
+    """Returns why the next message has not been delivered yet: the first question about a missing one (CMT-5)."""
     if subscription.ended:
         return "nothing: it has ended"
-    # Not ready although there is more: it has credit left, but not the bytes that the next message needs.
+    # Not ready although messages are ahead: it has credit left, but not the bytes that the next message needs.
     if not subscription.has_credit or (subscription.ahead and not subscription.is_ready):
         return f"commit: offsets {subscription.committed} to {subscription.cursor - 1} are in flight"
     if subscription.ahead:

@@ -1,1 +1,1 @@
-"""The shell around the broker: sockets that are accepted, greeted, served in turns, and closed. Here is what waits."""
+"""The shell around the core: sockets are accepted, greeted, served in turns, and closed. All that waits is here."""

@@ -5,14 +5,14 @@
     turn:   bytes ──▶ decode ──▶ SubscriptionManager.apply
                                  SubscriptionManager.next_output ──▶ send
 
-A conversation is a number of turns. A turn is a plain function: it applies what has come, and sends what is next as far
-as the socket takes it at once. So a request is usually answered without a single task being woken. Turns are short, and
-the scheduler decides whose is next (LAG-5).
+A conversation is a series of turns. A turn is a plain function: it applies the requests that have arrived, and sends
+the next output as far as the socket accepts it at once. So a request is usually answered without waking a single task.
+Turns are short, and the scheduler decides which connection is next (LAG-5).
 
-The two tasks of a connection only wait. One watches for input; the other, for room in the socket when it has not taken
-everything. What a socket has not taken stays in `_unsent`, as references to the bytes that the topic holds, and nothing
-new is taken from the topics before it is sent. Reading goes on meanwhile: if it did not, a client that publishes much
-to a topic it also reads, and reads nothing in between, would wait for the broker and the broker for the client.
+The two tasks of a connection only wait. One waits for input; the other waits for room in the socket, after it has
+accepted only a part of the output. The rest stays in `_unsent`, as references to the bytes that the topic holds, and no
+more is taken from the topics until it is sent. Reading goes on meanwhile. If it did not, a client that publishes much
+to a topic it also reads, and reads nothing in between, would wait for the broker, and the broker for the client.
 """
 
 import logging
@@ -30,21 +30,21 @@ from zaichik_protocol import ErrorCode, Frame, FrameDecoder, NeedData, ProtocolE
 
 logger = logging.getLogger(__name__)
 
-# A turn reads no more requests after this many, or after so much time: then others have theirs.
+# A turn begins no more requests after this many, or after this time: then other connections have theirs.
 REQUESTS_A_TURN, TURN_US = 16, 100
-SIP_BYTES = 4096  # received at once of a client that holds too much: enough for commits
+SIP_BYTES = 4096  # received at once from a client that is over its share of memory: enough for commits
 LINGER_SECONDS = 1.0  # how long the peer may take to read the last frames before the socket is closed
 GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError)
 
 
 class Connection:
-    """A connection.
+    """One connection, from accept to close.
 
     Args:
-        stream: the peer's bytes; closed when `run` returns.
-        broker: what all connections share.
+        stream: the socket; closed when `run` returns.
+        broker: the state that all connections share.
         peer: the peer's address, for the log.
-        client: whose connection it is, for its share of the broker: an address without the port.
+        client: the client that it is charged to: an address without the port.
     """
 
     def __init__(self, stream: SocketStream, broker: Broker, peer: str, client: str = "") -> None:
@@ -56,17 +56,17 @@ class Connection:
         self._turns = broker.scheduler.join(client, self._turn)
         self._deadlines = Deadlines(broker.settings, broker.clock.now_us())
         self._unsent: list[Buffer] = []
-        self._frames = self._sends = 0  # frames that came; times that the socket took something
+        self._frames = self._sends = 0  # frames received; times that the socket accepted output
         self._is_conversing = False  # the greeting is over
-        self._holding = Holding(broker.memory, client)  # of frames that are not applied, and output that is not sent
+        self._holding = Holding(broker.memory, client)  # bytes of frames not applied yet, and of output not sent yet
         self._is_readable = False  # the socket may hold bytes
         self._is_applied = True  # the decoder holds no whole frame
         self._is_watched = True  # a task waits for bytes
-        self._is_full = False  # a task waits until the socket takes more
-        self._is_at_end = False  # nothing more comes
-        self._is_gone = False  # the peer hears nothing any more
+        self._is_full = False  # a task waits until the socket accepts more
+        self._is_at_end = False  # the peer sends nothing more
+        self._is_gone = False  # nothing more reaches the peer
         self._failure: Exception | None = None  # a bug that a turn ran into
-        self._cut_off = ""  # why, if it was
+        self._cut_off = ""  # the reason, if the broker closed it or it was lost
         self._may_begin, self._watch_again, self._attention = anyio.Event(), anyio.Event(), anyio.Event()
         self._read_all = anyio.Event()
         self._greeting, self._scope = anyio.CancelScope(), anyio.CancelScope()
@@ -97,7 +97,7 @@ class Connection:
             logger.info("%s %r disconnected: %s", self._peer, self._manager.client, reason)
 
     async def _greet(self) -> None:
-        """Wait for the first turn, then for the Hello. A peer without one is told why it is not served."""
+        """Wait for the first turn, then for the Hello. A peer that sends none is sent an Error that says why."""
         self._ask()
         await self._may_begin.wait()
         if self._manager.closing:  # it was refused before it began
@@ -119,7 +119,7 @@ class Connection:
             self._is_applied = False  # requests may have come with the Hello
 
     async def _converse(self) -> None:
-        """Watch the socket, and wake the turns, until everything is said; then end in order."""
+        """Watch the socket and ask for turns until all output is sent; then close in order."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._watch_input)
             self._is_conversing = True
@@ -152,7 +152,7 @@ class Connection:
                 await self._watch_again.wait()
 
     def _on_readable(self) -> bool:
-        """Ask for a turn. If one was asked for before and has not come yet, returns False: leave it in the socket."""
+        """Asks for a turn; returns whether to go on watching: not while an earlier request for a turn waits."""
         self._is_readable = True
         self._is_watched = not self._turns.is_waiting and self._may_receive
         if self._is_watched:
@@ -165,38 +165,38 @@ class Connection:
     # -- ends that others decide on ----------------------------------------------------------------------------
 
     def finish_requests(self, until_us: int) -> None:
-        """Apply what was read, for so long, and nothing more: the broker is stopping (CLO-2)."""
+        """Apply the requests that were read, until that time, and no more after: the broker is stopping (CLO-2)."""
         while self._broker.clock.now_us() < until_us and self._apply_next():
             pass
         self._manager.hears = False
 
     def go_away(self) -> None:
-        """Say goodbye once the messages that the peer has credit for are sent (CLO-2)."""
+        """Send a GoAway after the messages that the peer has credit for (CLO-2)."""
         self._manager.stop()
         self._greeting.cancel()
 
     def restrict_to_operators(self) -> None:
-        """Let it do only what an operator needs to make room (CLO-5)."""
+        """Allow only the requests with which an operator makes room (CLO-5)."""
         self._manager.is_restricted = True
 
     def refuse(self, refusal: Refused) -> None:
-        """End the conversation for a reason that is no request's."""
+        """End the connection with an Error that answers no request."""
         self._manager.refuse(refusal, 0, 0)
 
     def check_deadlines(self, now_us: int) -> None:
-        """Disconnect a peer that takes too long; a server calls it once a second (TIM-2, TIM-3, LAG-3)."""
+        """Disconnect a peer past a deadline; a server calls this once a second (TIM-2, TIM-3, LAG-3)."""
         deadlines, decoder = self._deadlines, self._decoder
         deadlines.advance(now_us)
         if deadlines.is_stuck(self._sends, is_full=self._is_full):
-            # Part of a frame may be on its way: nothing that could be said now would be understood. And what the
-            # system holds for the peer is dropped with the connection.
+            # A frame may be partly sent, so an Error now could not be decoded. A reset also drops what the system
+            # holds for the peer.
             self._stream.reset()
             self._cut_off = (
                 f"{ErrorCode.SLOW_CONSUMER.name}: it read nothing for {self._broker.settings.write_timeout:g} s"
             )
             self._scope.cancel()
-        # LAG-3 is the rule, or the broker is busy with others. But a client that holds too much is not read for that,
-        # and its frames have to end, or they would be held for good.
+        # Input waits because of LAG-3, or because the broker is busy with other clients. But if it waits because the
+        # client is over its share, deadlines apply: an incomplete frame would be held forever.
         elif not self._wants_input or (self._is_behind and self._may_receive):
             deadlines.excuse()
         elif self._manager.greeted and self._manager.hears:
@@ -210,7 +210,7 @@ class Connection:
     # -- turns -------------------------------------------------------------------------------------------------
 
     def _turn(self) -> bool:
-        """Read, apply, send; returns whether there is more to do. It never raises: the turns of others follow."""
+        """Reads, applies and sends; returns whether there is more to do. Never raises: the turns of others follow."""
         if not self._is_conversing:
             self._may_begin.set()
             if self._manager.closing:  # an operator does not wait for a Hello
@@ -234,27 +234,28 @@ class Connection:
 
     @property
     def _wants_input(self) -> bool:
-        """Whether input is wanted: not while replies pile up (LAG-3). After the last word it is only dropped."""
-        # Closing a socket that holds unread bytes resets it, and a reset can take our last frames away from the peer.
+        """Whether to read input: not while replies pile up (LAG-3). After the last frame, input is read and dropped."""
+        # Closing a socket that holds unread bytes resets it, and a reset can destroy our last frames before the peer
+        # has read them.
         manager = self._manager
         return not self._is_at_end and (not manager.hears or manager.replies.bytes <= self._broker.settings.max_replies)
 
     @property
     def _may_receive(self) -> bool:
-        """Whether bytes are taken from the socket: if the client holds too much, only by connections that hold nothing.
+        """Whether to receive bytes. A client over its share is read only on connections that hold nothing (LAG-6).
 
-        For what they bring may be commits, or the end, and make room (LAG-6).
+        Their input may be commits, or the end, and make room.
         """
         return self._wants_input and not (self._holding.is_over and self._holding.amount)
 
     @property
     def _is_behind(self) -> bool:
-        """Whether something may have come that was not applied yet."""
+        """Whether there may be input that was not applied yet."""
         return self._is_readable or not self._is_applied
 
     @property
     def _is_over(self) -> bool:
-        """Whether everything is said; if nobody hears it, whether everything that came is applied (CLO-1)."""
+        """Whether all output is sent; if the peer has gone, whether all its requests are applied (CLO-1)."""
         if self._is_gone:
             return self._is_at_end
         return self._manager.is_finished and not self._unsent
@@ -268,24 +269,24 @@ class Connection:
             if self._is_applied:
                 if not (may_receive and self._may_receive and self._receive()):
                     break
-                may_receive = self._is_applied = False  # once: a turn has an end, however fast the peer sends
+                may_receive = self._is_applied = False  # once per turn, however fast the peer sends
             else:
                 self._is_applied = not (self._apply_next() and self._decoder.buffered)
 
     def _receive(self) -> bool:
-        """Receive what is there, once; returns whether that was anything."""
+        """Receives once, without waiting; returns whether any bytes came."""
         try:
             most = SIP_BYTES if self._holding.is_over else RECEIVE_BYTES
             data = self._stream.receive_nowait(most)
         except (anyio.EndOfStream, *GONE) as error:
             self._end_input(error)
             return False
-        self._is_readable = len(data) >= most  # less is all there was
+        self._is_readable = len(data) >= most  # a short read has emptied the socket
         self._decoder.receive_data(data if self._manager.hears else b"")
         return bool(data)
 
     def _end_input(self, error: Exception) -> None:
-        """Nothing more comes from the peer."""
+        """Note that the peer sends nothing more, and close."""
         self._is_readable, self._is_at_end = False, True
         self._read_all.set()
         if not isinstance(error, anyio.EndOfStream) and not self._is_over:  # or else there is nothing more to lose
@@ -293,7 +294,7 @@ class Connection:
         self._manager.close()
 
     def _apply_next(self) -> bool:
-        """Apply the next frame; returns whether it was there whole."""
+        """Applies the next frame; returns whether there was a complete one."""
         manager = self._manager
         if not manager.hears:
             return False
@@ -314,11 +315,11 @@ class Connection:
             self._manager.apply(frame, self._broker.clock.now_us())
         except Exception:
             logger.exception("%s: a bug in carrying out %s", self._peer, type(frame).__name__)
-            bug = Refused(ErrorCode.INTERNAL, "the broker has a bug; its log tells more")
+            bug = Refused(ErrorCode.INTERNAL, "the broker has a bug; its log has the details")
             self._manager.refuse(bug, frame.id, frame.TYPE)
 
     def _send(self) -> None:
-        """Send what is unsent, or else what is next, as far as the socket takes it at once."""
+        """Send the rest of the last output, or else the next, as far as the socket accepts it at once."""
         if self._is_gone:
             self._manager.replies.clear()
         elif not self._is_full:
@@ -334,7 +335,7 @@ class Connection:
                 self._unsent, self._is_full = left, bool(left)
 
     def _lose(self, error: Exception) -> None:
-        """The peer hears nothing any more. What it sent before is still carried out (CLO-1)."""
+        """Stop sending to a peer that has gone. Its earlier requests are still carried out (CLO-1)."""
         self._is_gone, self._is_full, self._unsent = True, False, []
-        self._manager.replies.clear()  # what they have kept from being read is read now
+        self._manager.replies.clear()  # what they have kept from being read can be read now
         self._cut_off = self._cut_off or f"GONE: {type(error).__name__}"

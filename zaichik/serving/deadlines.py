@@ -1,11 +1,11 @@
-"""How long a peer may take: to read what it is sent, to finish a frame it has begun, between two signs of life.
+"""Timeouts of a peer: for reading output, for completing a frame, and between heartbeats.
 
 No connection has a timer. The broker checks each of them once a second and compares what it sees with what it saw
 before, so a thousand idle peers cost a thousand comparisons a second, and a busy one costs no more than an idle one. A
-peer that is overdue at two consecutive checks is disconnected: in between, everything that had come was read.
+peer that is overdue at two consecutive checks is disconnected: in between, all input that had arrived was read.
 
-Time in which the broker itself stood still counts against nobody: the buffers between were soon full, and no peer could
-go on. So each connection has a time of its own, which a check moves on by two seconds at most.
+Time in which the broker itself was stalled does not count: the buffers in between fill up, and no peer can make
+progress. So each connection has a time of its own, which a check advances by two seconds at most.
 """
 
 from zaichik.broker.settings import BrokerSettings
@@ -35,7 +35,7 @@ class Deadlines:
         self._was_full = self._was_overdue = False
 
     def advance(self, now_us: int) -> None:
-        """Move the connection's own time on. Each check begins with this."""
+        """Advance the connection's own time. Each check begins with this."""
         self._step_us = min(now_us - self._checked_us, _LONGEST_STEP_US)
         self._time_us += self._step_us
         self._checked_us = now_us
@@ -44,8 +44,8 @@ class Deadlines:
         """Returns whether the peer has read nothing for the write timeout, although something waits (LAG-3).
 
         Args:
-            sends: how often the socket has taken something so far.
-            is_full: whether it takes nothing now.
+            sends: how often the socket has accepted output so far.
+            is_full: whether it accepts none now.
         """
         if sends != self._sends or not (is_full and self._was_full):
             self._moved_us = self._time_us
@@ -53,7 +53,7 @@ class Deadlines:
         return self._time_us - self._moved_us >= self._settings.write_timeout * _SECOND
 
     def excuse(self) -> None:
-        """Instead of `check`, where not all that came was read: the time since the last check does not count."""
+        """Discount the time since the last check; called instead of `check` while input is left unread."""
         self._begun_us += self._step_us
         self._heard_us += self._step_us
         self._was_overdue = False
@@ -62,10 +62,10 @@ class Deadlines:
         """Returns why to disconnect the peer, None if there is no reason to (TIM-2, TIM-3).
 
         Args:
-            frames: whole frames that came so far.
-            buffered: bytes of the next one that came.
-            needed: bytes it has in all, as far as is known.
-            heartbeat: whether the peer promised never to be silent for long.
+            frames: complete frames received so far.
+            buffered: bytes received of the next frame.
+            needed: its total size in bytes, as far as is known.
+            heartbeat: whether the peer promised one.
         """
         if frames != self._frames or not buffered:
             self._begun_us = self._time_us
@@ -80,10 +80,10 @@ class Deadlines:
         limits = self._settings
         allowed = limits.frame_timeout + needed / limits.frame_rate
         if self._time_us - self._begun_us >= allowed * _SECOND:
-            problem = f"a frame of {needed} bytes was begun {allowed:.0f} s ago, and {self._buffered} of them are here"
+            problem = f"only {self._buffered} of a frame's {needed} bytes arrived within {allowed:.0f} s"
             return Refused(ErrorCode.FRAME_TIMEOUT, problem)
         if heartbeat and self._time_us - self._heard_us >= limits.idle_timeout * _SECOND:
             return Refused(
-                ErrorCode.IDLE_TIMEOUT, f"a heartbeat was promised, and nothing came for {limits.idle_timeout:g} s"
+                ErrorCode.IDLE_TIMEOUT, f"a heartbeat was promised, but nothing arrived for {limits.idle_timeout:g} s"
             )
         return None

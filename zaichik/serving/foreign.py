@@ -1,8 +1,8 @@
-"""Clients of other protocols that knock at the wrong door, known by their first bytes.
+"""Clients of other protocols, recognised by their first bytes.
 
-A browser or a TLS client that is pointed at the broker's port is a common mistake, and "a frame of length 542393671"
-is no help to whoever makes it. So the broker's log names what came. These clients are not told in our protocol, which
-they do not understand; only HTTP has an answer that every one of its clients shows to a person.
+Pointing a browser or a TLS client at the broker's port is a common mistake, and "a frame of length 542393671" helps
+no one to find it. So the broker's log names the protocol. These clients get no reply in our protocol, which they would
+not understand; only HTTP has a response that every client shows to its user.
 """
 
 import re
@@ -24,8 +24,8 @@ _KNOWN = {
 
 
 def recognised(first: bytes) -> str:
-    """The protocol that begins so, "" if none of those known does.
+    """Returns the name of the protocol that begins with these bytes, "" if none of the known ones does.
 
-    To be asked only if what came is too long for a first frame of ours: a short one may begin with any of them.
+    Call it only if their length field is too large for a first frame of ours: a valid frame may begin like any of them.
     """
     return next((name for name, pattern in _KNOWN.items() if re.match(pattern, first, re.DOTALL)), "")

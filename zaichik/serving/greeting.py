@@ -1,8 +1,7 @@
-"""The greeting: what happens between accept and a Hello that is here whole.
+"""The greeting: from accept to a complete Hello.
 
-It is a phase of its own, because a peer that has not said Hello is nobody yet: it may be a browser, a port scan, or a
-client that never comes to the point. It costs one small buffer and has one deadline, and none of the machinery of a
-conversation is started for it.
+It is a phase of its own, because a peer without a Hello may be a browser, a port scan, or a client that never sends
+anything. It costs one small buffer and has one deadline; no other part of a conversation is started for it.
 """
 
 import anyio
@@ -16,7 +15,7 @@ class ForeignProtocol(Exception):
     """The peer speaks another protocol.
 
     Attributes:
-        name: which.
+        name: the protocol's name.
     """
 
     def __init__(self, name: str) -> None:
@@ -28,9 +27,9 @@ async def greet(stream: SocketStream, decoder: FrameDecoder, seconds: float) -> 
     """Returns the peer's first frame, which is a Hello.
 
     Raises:
-        ProtocolError: it is none, or it is wrong.
-        Refused: `HANDSHAKE_TIMEOUT`: it was not whole within so many seconds (TIM-1).
-        ForeignProtocol: it is the beginning of another protocol.
+        ProtocolError: it is malformed, or another frame.
+        Refused: `HANDSHAKE_TIMEOUT`: it was not complete within this many seconds (TIM-1).
+        ForeignProtocol: the first bytes are those of another protocol.
         EndOfStream, BrokenResourceError: the peer has gone.
     """
     first = b""
@@ -41,7 +40,7 @@ async def greet(stream: SocketStream, decoder: FrameDecoder, seconds: float) -> 
                 first = (first + data)[:FIRST_BYTES]
                 decoder.receive_data(data)
         if frame is NEED_DATA:
-            # Where the broker itself stood still, the Hello may have been waiting all the time.
+            # If the broker itself was stalled, the Hello may have been in the socket all the time.
             decoder.receive_data(stream.receive_nowait())
             frame = decoder.next_frame()
     except ProtocolError as error:

@@ -1,8 +1,9 @@
-"""The listener and everything that runs beside the connections: the sweeper and the orderly end.
+"""The listener, and what runs beside the connections: the sweep once a second, and the orderly stop.
 
-A server is given its listener; whoever makes one decides about addresses. `stop` begins the end: no new
-connections, a GoAway to everyone, what was read is answered and sent, and after the drain timeout whoever is
-still there is cut off.
+A server is given its listener, so its caller decides about addresses. `stop` begins an orderly stop: accept no more
+connections, read no more bytes, carry out the requests that were read (for at most a second), deliver the messages that
+were acknowledged to readers with credit, send a GoAway to each client, close. Connections that are still open after the
+drain timeout are cancelled.
 """
 
 import logging
@@ -28,19 +29,20 @@ from zaichik_protocol import DEFAULT_PORT, ErrorCode, Refused
 logger = logging.getLogger(__name__)
 
 SWEEP_SECONDS = 1.0
-LAST_ANSWERS_US = 1_000_000  # for which a broker that is stopping answers what it has read, and does nothing else
+LAST_ANSWERS_US = 1_000_000  # for which a stopping broker carries out what it has read, and does nothing else
 
 
 class Server:
     """A broker on a listener.
 
     Args:
-        broker: the state served.
-        listener: where clients connect; closed when `run` returns.
+        broker: the state that all connections share.
+        listener: accepts connections; closed when `run` returns.
 
     Attributes:
+        broker: see above.
         host, port: the address of the listener.
-        bugs: those that a sweep has met.
+        bugs: exceptions that sweeps have run into.
     """
 
     def __init__(self, broker: Broker, listener: Listener) -> None:
@@ -53,17 +55,17 @@ class Server:
         self._turns = Repeating(scheduler.run, lambda: scheduler.is_waited_for, scheduler.rest)
         scheduler.on_waiting = self._turns.wake
         self._quota = Quota(broker.settings.max_connections)
-        self._operator: Connection | None = None  # looks after a broker that is full (CLO-5)
-        self._connections: dict[Connection, str | None] = {}  # with the client whose quota counts it
+        self._operator: Connection | None = None  # the one connection accepted beyond the limit (CLO-5)
+        self._connections: dict[Connection, str | None] = {}  # with the client that is charged; None for the operator
 
     @classmethod
     async def listening(
         cls, host: str, port: int, settings: BrokerSettings | None = None, clock: Clock | None = None
     ) -> "Server":
-        """A server on that address; port 0 takes a free one.
+        """Returns a server that listens on that address; port 0 takes a free one.
 
         Raises:
-            OSError: the address cannot be had.
+            OSError: the address is not available.
         """
         return cls(Broker(settings, clock), await Listener.open(host, port))
 
@@ -73,9 +75,9 @@ class Server:
         return self.broker.clock
 
     def sweep(self) -> None:
-        """Expire what is due and disconnect clients past a deadline; `run` does it once a second.
+        """Expire what is due and disconnect clients past a deadline; `run` calls this once a second.
 
-        A bug in one part is logged and counted, and the others are swept all the same.
+        An exception in one part is logged and counted; the other parts are swept all the same.
         """
         with self.broker.scheduler.between_turns():  # synchronous: no connection comes or goes meanwhile
             with self.bugs.contained("a sweep of the topics"):
@@ -86,7 +88,7 @@ class Server:
                     connection.check_deadlines(now_us)
 
     def stop(self) -> None:
-        """Begin the orderly end (CLO-2); `run` returns when it is done."""
+        """Begin the orderly stop (CLO-2); `run` returns when it is done."""
         self._stopping.set()
 
     async def run(self) -> None:
@@ -98,7 +100,7 @@ class Server:
                 try:
                     await self._stopping.wait()
                 finally:
-                    self.stop()  # also when cancelled: then the shielded connections still end in order
+                    self.stop()  # also when cancelled: the shielded connections still end in order
 
     async def _serve_connections(self) -> None:
         """Accept until stopping, then drain."""
@@ -120,7 +122,7 @@ class Server:
         connections.cancel_scope.deadline = anyio.current_time() + self.broker.settings.drain_timeout
 
     async def _serve_one(self, stream: SocketStream, peer: str) -> None:
-        """Serve one connection, from accept to close. Whatever goes wrong in it stays in it."""
+        """Serve one connection, from accept to close. An exception ends that connection only."""
         if stream.is_reset:
             self.broker.ends["RESET"] += 1
             logger.info("%s disconnected: RESET before it was served", peer)
@@ -133,13 +135,13 @@ class Server:
             self._operator = connection
             self._connections[connection] = None
             connection.restrict_to_operators()
-        else:  # it is not counted, however long it takes to go: others would be turned away for its sake
+        else:  # not counted, however long it takes to close, or else others would be refused on its account
             problem = (
                 f"the broker has {self._quota.used} connections; its limit (max_connections) is {self._quota.limit}, "
                 "of which no client may use up the rest. Try again later."
             )
             connection.refuse(Refused(ErrorCode.TOO_MANY_CONNECTIONS, problem))
-        if self._stopping.is_set():  # it was accepted at the last moment, and the others were told already
+        if self._stopping.is_set():  # accepted at the last moment, when the others had their GoAway already
             connection.go_away()
         try:
             await connection.run()
@@ -153,7 +155,7 @@ class Server:
 
 
 def _client_of(peer: str) -> str:
-    """Returns whose connection it is: an address, or the 64 bits of one that tell networks apart (IPv6)."""
+    """Returns the client of an address: the address without the port; in IPv6, its first 64 bits, the network."""
     host = peer.rpartition(":")[0]
     return str(IPv6Address(host.partition("%")[0]).exploded)[:19] if ":" in host else host
 
@@ -161,7 +163,7 @@ def _client_of(peer: str) -> str:
 def _is_loopback(peer: str) -> bool:
     try:
         return ip_address(peer.rpartition(":")[0]).is_loopback
-    except ValueError:  # the system did not tell the address
+    except ValueError:  # the system did not report the address
         return False
 
 
@@ -175,7 +177,7 @@ async def serve(
     """Run a broker on that address until cancelled.
 
     Raises:
-        OSError: the address cannot be had.
+        OSError: the address is not available.
     """
     await (await Server.listening(host, port, settings, clock)).run()
 
@@ -188,12 +190,12 @@ async def running_broker(
     settings: BrokerSettings | None = None,
     clock: Clock | None = None,
 ) -> AsyncIterator[Server]:
-    """A broker that runs as long as the `async with` block, on a free port unless one is named.
+    """Returns a broker that runs for the length of the `async with` block, on a free port unless one is given.
 
-    For examples, lessons and tests: with `clock=ManualClock()` time passes when you say so.
+    For examples, lessons and tests: with `clock=ManualClock()`, time passes when you say so.
 
     Raises:
-        OSError: the address cannot be had.
+        OSError: the address is not available.
     """
     server = await Server.listening(host, port, settings, clock)
     async with BackgroundTasks() as tasks:

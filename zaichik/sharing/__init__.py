@@ -1,1 +1,1 @@
-"""How clients share one broker: its processor (turns), its memory (prices, budget) and its tables (quotas)."""
+"""Fairness between clients: of processor time (`scheduler`), of memory (`prices`, `budget`) and of tables (`quota`)."""

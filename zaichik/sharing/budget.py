@@ -1,15 +1,15 @@
-"""The memory that all topics of a broker may hold together.
+"""The memory budget of all topics together: over its limit, the largest topic is evicted from.
 
 Each ring has bounds of its own, but ten thousand topics of 64 MiB are more than any machine has. So there is one more
-bound, on what everything that topics keep really costs (`prices`). When it is reached, the topic that holds most loses
-its oldest messages, whoever publishes: a topic that fills the budget does not keep it. Readers that had not got those
-messages yet are told, as ever (LAG-1).
+bound, on the real cost of everything that topics hold (`prices`). When it is reached, the oldest messages of the
+largest topic are evicted, whichever topic is published to: a topic that fills the budget cannot keep it. Readers that
+had not yet received those messages are sent a lag report, as always (LAG-1).
 
-To find that topic is to look at all of them. So it is looked for once and goes on losing until half of what it held is
-gone: a large batch that takes the place of a thousand small ones costs some looks and not a thousand.
+Finding the largest topic is O(n). So the topic that is found is evicted from until it holds half of what it held: a
+large batch that displaces a thousand small ones costs a few searches, not a thousand.
 
-A topic that may lose nothing (RET-9) must not pay for others: what its ring may cost is reserved when it is made. What
-else it holds (the windows of its keys) counts like that of all others.
+A lossless topic (RET-9) must not be evicted for others: the most that its ring can cost is reserved when the topic is
+created. The rest of what it holds (its compaction windows) counts as it does for any other topic.
 """
 
 from typing import Protocol
@@ -22,28 +22,28 @@ class Holder(Protocol):
     """A topic, as the budget sees it.
 
     Attributes:
-        unreserved: bytes that it holds and that are not reserved for it.
+        unreserved: bytes that it holds, beyond those reserved for it.
     """
 
     unreserved: int
 
     def can_evict(self, *, leaving: int) -> bool:
-        """Returns whether it has anything to lose besides so many batches."""
+        """Returns whether anything can be evicted if its last `leaving` batches must stay."""
 
     def evict_oldest(self, *, leaving: int) -> None:
-        """Drop the oldest of what it has, besides so many batches."""
+        """Evict its oldest batch or windows, but not its last `leaving` batches."""
 
 
 class Budget:
-    """What is held by all of them.
+    """The bytes held by all topics.
 
     Args:
         limit: bytes.
 
     Attributes:
-        limit: bytes that may be held, without what is reserved.
-        used: bytes held now, without what is reserved.
-        reserved: bytes that belong to topics that may lose nothing.
+        limit: unreserved bytes that may be held; a reservation lowers it.
+        used: unreserved bytes held now.
+        reserved: bytes reserved for lossless topics.
     """
 
     def __init__(self, limit: int = 2**63) -> None:
@@ -55,27 +55,27 @@ class Budget:
         self._loses_down_to = 0  # bytes
 
     def add(self, holder: Holder) -> None:
-        """From now on, this one may have to lose something for others."""
+        """Add a topic that may be evicted from."""
         self._holders[holder] = None
 
     def remove(self, holder: Holder) -> None:
-        """This one loses nothing for others any more."""
+        """Remove a topic: it is no longer evicted from."""
         self._holders.pop(holder, None)
         if self._largest is holder:
             self._largest = None
 
     def reserve(self, size: int) -> None:
-        """Reserve what the ring of a lossless topic may cost, at the cost of what others hold.
+        """Reserve bytes for the ring of a lossless topic; other topics are evicted from to make room.
 
         Raises:
-            Refused: `NO_MEMORY`: half of the whole stays with the others.
+            Refused: `NO_MEMORY`: no more than half of the budget can be reserved.
         """
         if self.limit - size < self._half:
             raise Refused(
                 ErrorCode.NO_MEMORY,
-                f"a lossless topic reserves what its ring may cost: {size} bytes, max_bytes and {prices.ENTRY} "
-                f"for each message of its capacity. Only {self.limit - self._half} bytes can still be reserved. "
-                "Ask for a smaller max_bytes or capacity.",
+                f"a lossless topic reserves the most that its ring can cost: {size} bytes, which is max_bytes and "
+                f"{prices.ENTRY} for each message of its capacity. Only {self.limit - self._half} bytes can still be "
+                "reserved. Ask for a smaller max_bytes or capacity.",
                 "settings",
             )
         self.limit -= size
@@ -83,17 +83,17 @@ class Budget:
         self.evict_over_limit(None)
 
     def give_back(self, size: int) -> None:
-        """Let all have again what was reserved for one that is gone."""
+        """Release the bytes that were reserved for a topic that is deleted."""
         self.limit += size
         self.reserved -= size
 
     def evict_over_limit(self, publisher: Holder | None) -> None:
-        """Evict until the limit holds. The publisher's last batch stays, and so does what nobody can evict."""
+        """Evict until the limit holds, or nothing can be evicted any more. The publisher's last batch always stays."""
         while self.used > self.limit and (holder := self._loser(publisher)) is not None:
             holder.evict_oldest(leaving=int(holder is publisher))
 
     def _loser(self, publisher: Holder | None) -> Holder | None:
-        """Returns the topic that holds most, or one that did a while ago, of those that have anything to lose."""
+        """Returns the largest topic that can be evicted from, or the last one found while it is above half its size."""
         largest = self._largest
         if largest is None or largest.unreserved <= self._loses_down_to or not _can_evict(largest, publisher):
             able = [holder for holder in self._holders if _can_evict(holder, publisher)]

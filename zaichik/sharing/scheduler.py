@@ -1,20 +1,20 @@
-"""Which connection has the next turn: fair queueing by the processor time that each has had.
+"""Fair queueing of processor time: which connection has the next turn.
 
 The broker is one thread, so its clients share one processor. They share it the way packets share a link in start-time
-fair queueing (Goyal, Vin and Cheng, 1996) and tasks share a processor in Linux's CFS. Everything that is served has a
-*virtual time*, which a turn moves on by what the turn has cost. Of all that wait, the one whose time is least is next:
-the one that has had least.
+fair queueing (Goyal, Vin and Cheng, 1996) and tasks share a processor in Linux's CFS. Each flow has a *virtual time*,
+which advances by the cost of each of its turns. The waiting flow with the least virtual time, which is the one that has
+used least, is next.
 
     virtual time       client A, 30 connections that flood      ───────────────▶│ waits
     of the queue  ──▶│ client B, one request now and then     ─────▶│ next
 
-There is nothing to save and nothing to owe. Whoever comes, or comes back, starts at the queue's virtual time, which is
-that of the last turn: no credit for having been away, and no way to be rid of what was used by coming back. Where
-nobody waits, virtual time follows real time, so what was used is forgotten as fast as it is given to nobody.
+Credit cannot be saved up, nor debt shed. A flow that is new, or was idle, starts at the queue's virtual time, which is
+that of the last turn: being idle earns nothing, and leaving and returning does not clear past use. While no flow waits,
+virtual time follows real time, so past use is forgotten as fast as the processor is free.
 
 There are two levels, clients and the connections of each, so thirty connections get a client no more than one does.
 
-Costs and times are arguments, or come from functions that are passed in; nothing here knows a task or a socket.
+Costs and times are arguments, or come from functions that are passed in; tasks and sockets are unknown here.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,23 +25,23 @@ from typing import Generic, TypeVar
 
 from zaichik.broker.clock import stopwatch_us
 
-SLICE_US = 100.0  # of turns in one go; then the event loop sees to its sockets, and who has had less comes first
-# Between two calls that the event loop makes for sockets it has looked at together, less time passes than this, and
-# more if it has looked at them again in between.
+SLICE_US = 100.0  # of turns without a break; then the event loop polls its sockets, and a less served client may come
+# Between two callbacks of the same poll of the sockets, less time passes than this; more, if the event loop has polled
+# them again in between.
 PAUSE_US = 30.0
-# Paid in advance for each connection, because these things happen outside of turns: to accept it, greet it, start its
-# tasks, and end it (measured: `python benchmarks/cpu.py`).
+# Charged in advance for each connection, because this work happens outside of turns: accepting it, greeting it,
+# starting its tasks, and ending it (measured: `python benchmarks/cpu.py`).
 CONNECTION_US = 400.0
-# What one turn is charged at most. Costs are measured in real time, because to read the processor time of a thread
-# costs as much as half a turn on some systems; so a turn in which the process was interrupted, or stopped, looks dear.
+# The most that one turn is charged. Costs are measured in real time, because reading the processor time of a thread
+# costs as much as half a turn on some systems; so a turn in which the process was preempted, or stopped, looks costly.
 DEAREST_US = 5_000.0
 
 
 class Flow:
-    """What can wait in a `FairQueue`.
+    """A user of the processor, which can wait in a `FairQueue`.
 
     Attributes:
-        finish: the virtual time at which what it has had so far ends.
+        finish: the virtual time at which its past use ends.
         is_waiting: whether it is in its queue.
     """
 
@@ -57,52 +57,53 @@ class FairQueue(Generic[FlowType]):
     """Flows that wait for a turn, the one with the least virtual time first.
 
     Attributes:
-        waiting: the flows that wait, as a heap; to be looked at only, for whether there are any.
-        virtual: the queue's virtual time: where the flow began that had the last turn.
+        waiting: the flows that wait, as a heap; others may only ask whether it is empty.
+        virtual: the queue's virtual time: the start of the last turn.
         latest: the greatest finish of any flow so far.
     """
 
     def __init__(self) -> None:
         self.virtual = self.latest = 0.0
         self.waiting: list[tuple[float, int, FlowType]] = []
-        self._order = count()  # of two flows with the same time, the one that came first is first
+        self._order = count()  # flows with the same time are served first come, first served
 
     def put(self, flow: FlowType) -> None:
-        """Have a flow wait, behind those with less virtual time."""
+        """Queue a flow, after those with less virtual time."""
         flow.is_waiting = True
         heappush(self.waiting, (max(flow.finish, self.virtual), next(self._order), flow))
 
     def take(self) -> FlowType:
-        """Returns the flow that is next. It waits no more."""
+        """Removes and returns the next flow."""
         self.virtual, _, flow = heappop(self.waiting)
         flow.is_waiting = False
         return flow
 
     def pass_by(self, flow: FlowType) -> None:
-        """A flow is next without having waited."""
-        if not self.waiting:  # or else it is those that wait who tell what the time is
+        """Serve a flow that has not waited: virtual time advances to it if no other flow waits."""
+        if not self.waiting:  # or else the flows that wait determine the virtual time
             self.virtual = max(self.virtual, flow.finish)
 
     def charge(self, flow: FlowType, cost_us: float) -> None:
-        """Move a flow's virtual time on by what it has had. It had it now, so it began at the queue's at the least."""
+        """Advance a flow's virtual time by the cost of its turn, which began at the queue's virtual time or later."""
         finish = flow.finish = max(flow.finish, self.virtual) + cost_us
         if finish > self.latest:
             self.latest = finish
 
     def idle(self, elapsed_us: float) -> None:
-        """Nobody has waited for so long: virtual time follows, up to where everything used so far ends."""
+        """Advance virtual time by real time in which no flow waited, up to where all past use ends."""
         self.virtual = min(self.virtual + elapsed_us, self.latest)
 
 
 class Client(Flow):
-    """Who shares the broker: a user, or as long as nobody logs in, an address.
+    """A client of the broker: a user, or without access control, an address.
 
     Args:
         key: the user, or the address.
+        finish: its first virtual time.
 
     Attributes:
-        queue: its connections.
-        connections: how many it has.
+        queue: its connections that wait.
+        connections: how many connections it has.
     """
 
     def __init__(self, key: str, finish: float) -> None:
@@ -116,11 +117,11 @@ class Turns(Flow):
     """The turns of one connection.
 
     Args:
-        client: whose connection it is.
-        take: takes one turn, a bounded piece of work; returns whether more of it is at hand.
+        client: the client it belongs to.
+        take: takes one turn, a bounded piece of work; returns whether there is more to do.
 
     Attributes:
-        client: see above.
+        client, take: see above.
     """
 
     def __init__(self, client: Client, take: Callable[[], bool]) -> None:
@@ -130,13 +131,13 @@ class Turns(Flow):
 
 
 class Scheduler:
-    """Gives turns.
+    """Gives turns to connections.
 
     Args:
-        time_us: tells the time that has passed since some moment, in µs.
+        time_us: returns µs since an arbitrary moment.
 
     Attributes:
-        on_waiting: called when `run` should be called soon, after the event loop has looked at all sockets.
+        on_waiting: called when `run` should be called soon, after the event loop has polled all sockets.
     """
 
     def __init__(self, time_us: Callable[[], float] = stopwatch_us) -> None:
@@ -150,7 +151,7 @@ class Scheduler:
         self.on_waiting: Callable[[], None] = lambda: None
 
     def join(self, key: str, take: Callable[[], bool]) -> Turns:
-        """Returns the turns of a new connection of that client, who pays for it now."""
+        """Returns the turns of a new connection of that client, which is charged for the connection now."""
         client = self._clients.get(key)
         if client is None:
             client = self._clients[key] = Client(key, self._queue.virtual)
@@ -160,20 +161,20 @@ class Scheduler:
         return turns
 
     def leave(self, turns: Turns) -> None:
-        """The connection has ended; a turn that it waits for is taken and costs nothing."""
+        """Remove a connection. If it is waiting, its turn does nothing."""
         turns.take = _nothing
         turns.client.connections -= 1
 
     def ask(self, turns: Turns) -> None:
-        """Ask for a turn. It is had at once, before this returns, by a client that has had no more than its share.
+        """Ask for a turn. A client that has used no more than its share has it at once, before this returns.
 
-        So it is by any other if nobody waits, but only once until the event loop has looked at all sockets: one of them
-        may be that of a client that has had less. After a pause it has looked at them for certain.
+        So does any other client if none waits, but only once until the event loop has polled all sockets: one of them
+        may belong to a client that has used less. After a pause, it certainly has polled them.
         """
-        if turns.is_waiting or turns is self._current:  # a turn tells at its end whether there is more to do
+        if turns.is_waiting or turns is self._current:  # a turn returns whether there is more to do
             return
         queue, client = self._queue, turns.client
-        if self._current is not None:  # this is the doing of another one's turn, and `run` goes on after it
+        if self._current is not None:  # asked for by the turn of another connection; `run` continues after it
             self._wait(turns)
             return
         is_alone = not queue.waiting
@@ -184,7 +185,7 @@ class Scheduler:
             self._may_hurry = is_due and self._may_hurry
             client.queue.pass_by(turns)
             self._serve(turns, self._idle_since_us if is_alone else self._time_us())
-            if is_alone and queue.waiting:  # for what this turn has brought about
+            if is_alone and queue.waiting:  # the turns that this turn has asked for
                 self.run()
         else:
             self._wait(turns)
@@ -193,7 +194,7 @@ class Scheduler:
 
     @contextmanager
     def between_turns(self) -> Iterator[None]:
-        """What is done in the block is no turn, and the turns that it brings about come after it."""
+        """Returns a context in which no turn is taken: turns asked for inside it wait until it ends."""
         self._current = self._nobody
         try:
             yield
@@ -204,15 +205,15 @@ class Scheduler:
 
     @property
     def is_waited_for(self) -> bool:
-        """Whether somebody waits."""
+        """Whether any connection waits for a turn."""
         return bool(self._queue.waiting)
 
     def rest(self) -> None:
-        """All sockets were looked at, and nobody waits."""
+        """Note that all sockets have been polled and no connection waits."""
         self._may_hurry = True
 
     def run(self) -> bool:
-        """Give turns for a slice of time; returns whether somebody still waits."""
+        """Gives turns for one slice of time; returns whether any connection still waits."""
         queue = self._queue
         before_us = self._time_us()
         end_us = before_us + SLICE_US
@@ -223,7 +224,7 @@ class Scheduler:
         return bool(queue.waiting)
 
     def _serve(self, turns: Turns, before_us: float) -> float:
-        """Give one turn, which begins now; returns when it has ended."""
+        """Gives one turn, which began at `before_us`; returns the time at its end."""
         client = turns.client
         self._current = turns
         is_more = turns.take()
@@ -239,7 +240,7 @@ class Scheduler:
         return after_us
 
     def sweep(self) -> None:
-        """Forget clients that have no connection and have used nothing lately. Called once a second."""
+        """Forget clients that have no connection and no recent use. Called once a second."""
         if not self._queue.waiting:
             self._idle()
         for key, client in list(self._clients.items()):
@@ -247,7 +248,7 @@ class Scheduler:
                 del self._clients[key]
 
     def _idle(self) -> float:
-        """Nobody has waited since the last turn, or since this was called last; returns for how long, in µs."""
+        """Advances virtual time by the time since the last turn or the last call; returns that time, in µs."""
         now_us = self._time_us()
         elapsed_us = now_us - self._idle_since_us
         self._queue.idle(elapsed_us)
@@ -257,7 +258,7 @@ class Scheduler:
     def _wait(self, turns: Turns) -> None:
         client, current = turns.client, self._current
         client.queue.put(turns)
-        # One that is having a turn just now waits when that is paid for; or else it would be next again and again.
+        # A client whose turn is running is queued after it was charged; or else it would be next again and again.
         if not client.is_waiting and (current is None or current.client is not client):
             self._queue.put(client)
 
