@@ -17,7 +17,7 @@ from zaichik.broker.broker import Broker
 from zaichik.broker.compaction import CompactionWindow
 from zaichik.broker.producers import Producers
 from zaichik.broker.ring import BroadcastRing
-from zaichik.broker.session import Sessions
+from zaichik.broker.session import Session, Sessions
 from zaichik.broker.subscription import Subscription
 from zaichik.broker.subscription_manager import SubscriptionManager
 from zaichik.broker.topic_controller import TopicController
@@ -26,7 +26,7 @@ from zaichik.serving.connection import GONE, Connection
 from zaichik.serving.deadlines import Deadlines
 from zaichik.serving.server import Server
 from zaichik.sharing.scheduler import FairQueue, Scheduler
-from zaichik_protocol import Unsubscribed
+from zaichik_protocol import Unsubscribe
 
 BUGS = {}
 
@@ -159,23 +159,16 @@ def a_commit_wakes_nobody(monkeypatch):
 
 @bug("P2", "CLO-3")
 def a_message_follows_unsubscribed(monkeypatch):
-    def make_drop(real):
-        def drop(self, dropped):
-            real(self, dropped)
-            self.late = dropped
+    def make(real):
+        def apply(self, request, now_us):
+            leaving = self.subscriptions.get(request.subscription) if isinstance(request, Unsubscribe) else None
+            real(self, request, now_us)
+            if leaving and leaving.id not in self.subscriptions and (late := leaving.take(now_us)):
+                self.replies.add(late)
 
-        return drop
+        return apply
 
-    def make_send(real):
-        def send(self, frame):
-            real(self, frame)
-            if isinstance(frame, Unsubscribed) and (late := self.late.take(self._broker.clock.now_us())):
-                real(self, late)
-
-        return send
-
-    around(monkeypatch, SubscriptionManager, "_drop", make_drop)
-    around(monkeypatch, SubscriptionManager, "_send", make_send)
+    around(monkeypatch, SubscriptionManager, "apply", make)
 
 
 @bug("CLO-3", "P4", "P5")
@@ -188,15 +181,13 @@ def a_name_goes_on_after_what_it_was_sent(monkeypatch):
     """At most once, where at least once was promised."""
 
     def make(real):
-        def find(self, topic, name):
-            session = real(self, topic, name)
-            if session is not None:
-                session.committed = session.delivered
-            return session
+        def claim(self, owner, attempt):
+            real(self, owner, attempt)
+            self.committed = self.delivered
 
-        return find
+        return claim
 
-    around(monkeypatch, Sessions, "find", make)
+    around(monkeypatch, Session, "claim", make)
 
 
 @bug("P2")
@@ -215,9 +206,9 @@ def what_comes_again_is_not_marked(monkeypatch):
 def a_position_is_forgotten_with_its_connection(monkeypatch):
     def make(real):
         def sweep(self, now_us):
-            for session in list(self._sessions.values()):
+            for _, (topic, session) in list(self.directory.after("", "")):
                 if session.reader is None:
-                    self.forget(session)
+                    self.forget(topic, session)
 
         return sweep
 
@@ -230,9 +221,9 @@ def a_position_is_forgotten_with_its_connection(monkeypatch):
 @bug("P1", "P3")
 def a_retry_is_stored_again(monkeypatch):
     def make(real):
-        def once(self, request, now_us, publish):
+        def once(self, request, now_us, publish, client):
             self._known.get(request.producer) and setattr(self._known[request.producer], "next", request.sequence)
-            return real(self, request, now_us, publish)
+            return real(self, request, now_us, publish, client)
 
         return once
 
@@ -311,7 +302,7 @@ def input_that_waited_for_room_is_not_watched_again(monkeypatch):
 def a_peer_that_has_gone_keeps_its_replies(monkeypatch):
     def make(real):
         def lose(self, error):
-            with patch.object(self._manager, "drop_replies", lambda: None):
+            with patch.object(self._manager.replies, "clear", lambda: None):
                 real(self, error)
 
         return lose
@@ -396,7 +387,7 @@ def a_stopping_broker_waits_for_its_clients(monkeypatch):
 def a_stop_says_goodbye_before_what_was_acknowledged_is_delivered(monkeypatch):
     def make(real):
         def next_output(self, now_us):
-            if self._is_leaving:
+            if self._is_stopping:
                 self._ready.clear()
             return real(self, now_us)
 

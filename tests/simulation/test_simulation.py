@@ -14,7 +14,7 @@ from simulation.scenario import run
 pytestmark = pytest.mark.unmeasured  # nothing of the broker that its own tests do not run
 
 ROOT = Path(__file__).parent.parent.parent
-SEEDS = range(30)
+SEEDS = [*range(30), 68]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
