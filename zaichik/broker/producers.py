@@ -100,8 +100,9 @@ class Producers:
         grown = _size(answer) - (_size(known.answers[0]) if len(known.answers) == REMEMBERED else 0)
         known.next += 1
         known.answers.append(answer)
-        known.memory += grown
-        self._memory.take(known.client, grown)
+        if grown:
+            known.memory += grown
+            self._memory.take(known.client, grown)
 
     def _of(self, producer: int, sequence: int, client: str) -> _Producer:
         known = self._known.get(producer)

@@ -224,13 +224,15 @@ class Connection:
             self._scope.cancel()
             return False
         self._holding.update(self._decoder.buffered + self._manager.replies.bytes + sum(map(len, self._unsent)))
-        if not self._is_watched and self._may_receive and not self._is_readable:
+        if self._is_full or self._is_over:
+            self._attention.set()
+        if self._is_behind:
+            if (self._wants_input and not self._is_applied) or (self._may_receive and self._is_readable):
+                return True
+        elif not self._is_watched and self._may_receive:
             self._is_watched = True
             self._watch_again.set()
-        if self._is_over or self._is_full:
-            self._attention.set()
-        may_read = (self._wants_input and not self._is_applied) or (self._may_receive and self._is_readable)
-        return may_read or (not self._is_full and not self._is_gone and self._manager.has_output)
+        return not self._is_full and not self._is_gone and self._manager.has_output
 
     @property
     def _wants_input(self) -> bool:
@@ -264,14 +266,16 @@ class Connection:
         """Apply requests: those left over from the last turn, then what the socket holds."""
         now_us = self._broker.clock.now_us
         last, last_us = self._frames + REQUESTS_A_TURN, now_us() + TURN_US
-        may_receive = self._is_readable
-        while self._wants_input and self._frames < last and now_us() <= last_us:
-            if self._is_applied:
-                if not (may_receive and self._may_receive and self._receive()):
-                    break
-                may_receive = self._is_applied = False  # once per turn, however fast the peer sends
-            else:
+        may_receive = self._is_readable  # once per turn, however fast the peer sends
+        while may_receive or not self._is_applied:
+            if not self._wants_input or self._frames >= last or now_us() > last_us:
+                break
+            if not self._is_applied:
                 self._is_applied = not (self._apply_next() and self._decoder.buffered)
+            elif self._may_receive and self._receive():
+                may_receive = self._is_applied = False
+            else:
+                break
 
     def _receive(self) -> bool:
         """Receives once, without waiting; returns whether any bytes came."""
