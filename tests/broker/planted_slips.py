@@ -128,8 +128,8 @@ SLIPS = [
     Slip("a turn may take any time", f"{SERVING}/connection.py", " and now_us() <= last_us:", ":", TURNS),
     Slip("a turn of deliveries has no end", f"{BROKER}/subscription_manager.py", "range(MESSAGES_A_TURN)",
          "range(2**60)", TURNS),
-    Slip("what waits for a turn is too late", f"{SERVING}/connection.py", "not self._wants_input or self._is_behind:",
-         "not self._wants_input:", TURNS),
+    Slip("what waits for a turn is too late", f"{SERVING}/connection.py",
+         "not self._wants_input or (self._is_behind and self._may_receive):", "not self._wants_input:", TURNS),
     Slip("a peer that has gone keeps its replies", f"{SERVING}/connection.py",
          "self._manager.replies.clear()  # what they", "pass  # what they", TURNS),
     Slip("a Close does not wait for replies that are not known yet", f"{SERVING}/connection.py",
@@ -141,8 +141,8 @@ SLIPS = [
     Slip("a connection that was accepted last is not told of the end", f"{SERVING}/server.py",
          "if self._stopping.is_set():", "if False:", "serving/test_server.py"),
     Slip("a goodbye comes before what is to be delivered", f"{BROKER}/subscription_manager.py",
-         "if self._is_leaving and not self._ready and not self.closing:",
-         "if self._is_leaving and not self.closing:", TURNS),
+         "if self._is_stopping and not self._ready and not self.closing:",
+         "if self._is_stopping and not self.closing:", TURNS),
     Slip("what is acknowledged while the broker stops is delivered to nobody", f"{SERVING}/server.py",
          """        with self.broker.scheduler.between_turns():  # no request is interrupted by a turn
             until_us = self.clock.now_us() + LAST_ANSWERS_US
