@@ -236,8 +236,8 @@ def an_error_with_id_0_is_silent(monkeypatch):
 @bug
 def events_overtake_replies(monkeypatch):
     def turn(self, now_us):
-        out, self._out = self._out, deque()
-        return [*real(self, now_us), *out]
+        replies = self.replies.take()
+        return [*real(self, now_us), *replies]
 
     real = SubscriptionManager.next_output
     monkeypatch.setattr(SubscriptionManager, "next_output", turn)
@@ -259,7 +259,7 @@ def the_soft_mark_is_not_looked_at(monkeypatch):
 def unsubscribe_leaves_a_frame_on_its_way(monkeypatch):
     def drop(self, dropped):
         if dropped.ahead and (frame := dropped.take(self._broker.clock.now_us())):
-            self._send(frame)
+            self.replies.add(frame)
         real(self, dropped)
 
     real = SubscriptionManager._drop
