@@ -150,7 +150,7 @@ class Server:
         finally:
             if connection is self._operator:
                 self._operator = None
-            if counted := self._connections.pop(connection, None):
+            if (counted := self._connections.pop(connection, None)) is not None:
                 self._quota.take(counted, -1)
 
 
