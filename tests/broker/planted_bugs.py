@@ -9,11 +9,11 @@ line that differs from the real one has a comment.
 from bisect import bisect_right
 from unittest.mock import patch
 
-from zaichik.broker import compaction, ring, subscription, topic_controller, topic_registry
+from zaichik.broker import compaction, reader, ring, topic_controller, topic_registry
 
 BroadcastRing = ring.BroadcastRing
 CompactionWindow = compaction.CompactionWindow
-Subscription = subscription.Subscription
+Reader = reader.Reader
 TopicController = topic_controller.TopicController
 TopicRegistry = topic_registry.TopicRegistry
 
@@ -185,8 +185,8 @@ def expired_messages_are_delivered_until_the_next_sweep(monkeypatch):
         with patch.object(self.topic, "expire", lambda now_us: None):
             return real(self, now_us)
 
-    real = Subscription.take
-    monkeypatch.setattr(Subscription, "take", take)
+    real = Reader.take
+    monkeypatch.setattr(Reader, "take", take)
 
 
 @bug

@@ -4,16 +4,16 @@ from dataclasses import replace
 
 from planted_reading import BUGS, bug
 
-from zaichik.broker import producers, ring, session, subscription, subscription_manager, topic_controller
+from zaichik.broker import position, producers, reader, ring, subscription_manager, topic_controller
 from zaichik_protocol import ErrorCode, Refused
 
 __all__ = ["BUGS"]
 
 BroadcastRing = ring.BroadcastRing
 Producers = producers.Producers
-Session = session.Session
-Sessions = session.Sessions
-Subscription = subscription.Subscription
+Position = position.Position
+NamedPositions = position.NamedPositions
+Reader = reader.Reader
 SubscriptionManager = subscription_manager.SubscriptionManager
 TopicController = topic_controller.TopicController
 
@@ -165,7 +165,7 @@ def what_a_named_reader_was_sent_counts_as_settled(monkeypatch):
     def needed(self):
         return self.reader.cursor if self.reader and not self.name else max(self.committed, self.delivered)
 
-    monkeypatch.setattr(Session, "needed", property(needed))
+    monkeypatch.setattr(Position, "needed", property(needed))
 
 
 @bug
@@ -188,7 +188,7 @@ def a_refused_batch_opens_windows(monkeypatch):
 
 @bug
 def a_commit_does_not_move_the_position(monkeypatch):
-    real = Subscription.commit
+    real = Reader.commit
 
     def commit(self, next_offset):
         position, before = self.position, self.position.committed
@@ -197,73 +197,73 @@ def a_commit_does_not_move_the_position(monkeypatch):
             position.committed = before
         return answer
 
-    monkeypatch.setattr(Subscription, "commit", commit)
+    monkeypatch.setattr(Reader, "commit", commit)
 
 
 @bug
 def a_takeover_leaves_the_old_one_reading(monkeypatch):
-    monkeypatch.setattr(Subscription, "cut_off", lambda self, code: None)
+    monkeypatch.setattr(Reader, "cut_off", lambda self, code: None)
 
 
 @bug
 def the_old_reader_still_moves_the_position(monkeypatch):
-    real = Subscription.cut_off
+    real = Reader.cut_off
 
     def cut_off(self, code):
         position = self.position
         real(self, code)
         self.position = position
 
-    monkeypatch.setattr(Subscription, "cut_off", cut_off)
+    monkeypatch.setattr(Reader, "cut_off", cut_off)
 
 
 @bug
 def the_old_reader_is_not_told(monkeypatch):
-    real = Subscription.cut_off
+    real = Reader.cut_off
 
     def cut_off(self, code):
         real(self, code)
         self.ended = True
 
-    monkeypatch.setattr(Subscription, "cut_off", cut_off)
+    monkeypatch.setattr(Reader, "cut_off", cut_off)
 
 
 @bug
 def what_comes_again_is_not_marked(monkeypatch):
-    real = Subscription._deliver
+    real = Reader._deliver
 
     def deliver(self):
         frame = real(self)
         return frame and replace(frame, redelivered=False)
 
-    monkeypatch.setattr(Subscription, "_deliver", deliver)
+    monkeypatch.setattr(Reader, "_deliver", deliver)
 
 
 @bug
 def what_is_new_is_marked_with_what_comes_again(monkeypatch):
     """Where both are of one batch."""
-    real = Subscription._deliver
+    real = Reader._deliver
 
     def deliver(self):
-        position, self.position = self.position, Session(self.cursor)
+        position, self.position = self.position, Position(self.cursor)
         again = position.delivered > self.cursor
         frame = real(self)
         self.position = position
         position.delivered = max(position.delivered, self.cursor)
         return frame and replace(frame, redelivered=again)
 
-    monkeypatch.setattr(Subscription, "_deliver", deliver)
+    monkeypatch.setattr(Reader, "_deliver", deliver)
 
 
 @bug
 def who_comes_back_goes_on_after_what_was_sent(monkeypatch):
-    real = Subscription.__init__
+    real = Reader.__init__
 
     def init(self, request, topic, position, on_ready, description):
         position.committed = max(position.committed, position.delivered)
         real(self, request, topic, position, on_ready, description)
 
-    monkeypatch.setattr(Subscription, "__init__", init)
+    monkeypatch.setattr(Reader, "__init__", init)
 
 
 @bug
@@ -288,7 +288,7 @@ def nothing_is_forgotten_on_request(monkeypatch):
 
 @bug
 def a_position_outlives_its_time_by_a_microsecond(monkeypatch):
-    real = Sessions.sweep
+    real = NamedPositions.sweep
 
     def sweep(self, now_us):
         there = [known for _, (_, known) in self.directory.after("", "")]
@@ -300,19 +300,19 @@ def a_position_outlives_its_time_by_a_microsecond(monkeypatch):
             if known.left_us is not None and known.left_us != now_us:
                 known.left_us -= 1
 
-    monkeypatch.setattr(Sessions, "sweep", sweep)
+    monkeypatch.setattr(NamedPositions, "sweep", sweep)
 
 
 @bug
 def who_was_away_twice_was_away_all_the_time(monkeypatch):
-    real = Subscription.__init__
+    real = Reader.__init__
 
     def init(self, request, topic, position, on_ready, description):
         left_us = position.left_us
         real(self, request, topic, position, on_ready, description)
         position.left_us = left_us
 
-    monkeypatch.setattr(Subscription, "__init__", init)
+    monkeypatch.setattr(Reader, "__init__", init)
 
 
 @bug

@@ -5,12 +5,12 @@ from unittest.mock import patch
 
 from planted_bugs import BUGS, bug
 
-from zaichik.broker import subscription, subscription_manager
+from zaichik.broker import reader, subscription_manager
 from zaichik_protocol import FOREVER, Lagged, Messages
 
 __all__ = ["BUGS", "bug"]
 
-Subscription = subscription.Subscription
+Reader = reader.Reader
 SubscriptionManager = subscription_manager.SubscriptionManager
 
 
@@ -18,13 +18,13 @@ SubscriptionManager = subscription_manager.SubscriptionManager
 
 
 def _before_commit(monkeypatch, do):
-    real = Subscription.commit
+    real = Reader.commit
 
     def commit(self, next_offset):
         do(self, next_offset)
         return real(self, next_offset)
 
-    monkeypatch.setattr(Subscription, "commit", commit)
+    monkeypatch.setattr(Reader, "commit", commit)
 
 
 @bug
@@ -47,36 +47,36 @@ def a_commit_of_nothing_grants_a_message(monkeypatch):
 
 @bug
 def a_commit_beyond_the_cursor_is_accepted(monkeypatch):
-    real = Subscription.commit
-    monkeypatch.setattr(Subscription, "commit", lambda self, next_offset: real(self, min(next_offset, self.cursor)))
+    real = Reader.commit
+    monkeypatch.setattr(Reader, "commit", lambda self, next_offset: real(self, min(next_offset, self.cursor)))
 
 
 @bug
 def a_commit_moves_backwards(monkeypatch):
-    real = Subscription.commit
+    real = Reader.commit
 
     def commit(self, next_offset):
         real(self, next_offset)
         self.position.committed = next_offset
         return next_offset
 
-    monkeypatch.setattr(Subscription, "commit", commit)
+    monkeypatch.setattr(Reader, "commit", commit)
 
 
 @bug
 def a_commit_wakes_nobody(monkeypatch):
-    real = Subscription.commit
+    real = Reader.commit
 
     def commit(self, next_offset):
         with patch.object(self, "make_ready", lambda: None):
             return real(self, next_offset)
 
-    monkeypatch.setattr(Subscription, "commit", commit)
+    monkeypatch.setattr(Reader, "commit", commit)
 
 
 @bug
 def bytes_are_settled_with_the_first_message_of_a_frame(monkeypatch):
-    real = Subscription.commit
+    real = Reader.commit
 
     def commit(self, next_offset):
         committed = real(self, next_offset)
@@ -86,12 +86,12 @@ def bytes_are_settled_with_the_first_message_of_a_frame(monkeypatch):
             self._frames[0] = (first, end, 0)
         return committed
 
-    monkeypatch.setattr(Subscription, "commit", commit)
+    monkeypatch.setattr(Reader, "commit", commit)
 
 
 @bug
 def byte_credit_is_not_looked_at(monkeypatch):
-    real = Subscription._deliver
+    real = Reader._deliver
 
     def deliver(self):
         credit_bytes, self.credit_bytes = self.credit_bytes, 2**40
@@ -99,7 +99,7 @@ def byte_credit_is_not_looked_at(monkeypatch):
         self.credit_bytes = credit_bytes
         return frame
 
-    monkeypatch.setattr(Subscription, "_deliver", deliver)
+    monkeypatch.setattr(Reader, "_deliver", deliver)
 
 
 # -- lag, pieces, the end --------------------------------------------------------------------------------------
@@ -107,18 +107,18 @@ def byte_credit_is_not_looked_at(monkeypatch):
 
 @bug
 def lag_is_swallowed(monkeypatch):
-    real = Subscription._skip
+    real = Reader._skip
 
     def skip(self, to_offset):
         real(self, to_offset)
         return self._next_frame()
 
-    monkeypatch.setattr(Subscription, "_skip", skip)
+    monkeypatch.setattr(Reader, "_skip", skip)
 
 
 @bug
 def lag_without_a_message_is_not_told(monkeypatch):
-    real = Subscription._next_frame
+    real = Reader._next_frame
 
     def next_frame(self):
         ring = self.topic.ring
@@ -126,13 +126,13 @@ def lag_without_a_message_is_not_told(monkeypatch):
             return None
         return real(self)
 
-    monkeypatch.setattr(Subscription, "_next_frame", next_frame)
+    monkeypatch.setattr(Reader, "_next_frame", next_frame)
 
 
 @bug
 def lag_goes_beyond_until(monkeypatch):
-    real = Subscription._skip
-    monkeypatch.setattr(Subscription, "_skip", lambda self, to_offset: real(self, self.topic.ring.head))
+    real = Reader._skip
+    monkeypatch.setattr(Reader, "_skip", lambda self, to_offset: real(self, self.topic.ring.head))
 
 
 @bug
@@ -143,25 +143,25 @@ def skipped_offsets_are_one_off(monkeypatch):
         self.cursor = to_offset
         return lagged
 
-    monkeypatch.setattr(Subscription, "_skip", skip)
+    monkeypatch.setattr(Reader, "_skip", skip)
 
 
 @bug
 def the_base_of_a_piece_is_that_of_its_entry(monkeypatch):
-    real = Subscription._deliver
+    real = Reader._deliver
 
     def deliver(self):
         base = self.topic.ring.entry(self.cursor).base
         frame = real(self)
         return frame and Messages(frame.id, base, frame.accepted_us, frame.batch)
 
-    monkeypatch.setattr(Subscription, "_deliver", deliver)
+    monkeypatch.setattr(Reader, "_deliver", deliver)
 
 
 @bug
 def an_entry_is_delivered_from_its_first_message(monkeypatch):
     """Also where the head stands inside it, or a part of it was delivered before."""
-    real = Subscription._deliver
+    real = Reader._deliver
 
     def deliver(self):
         frame = real(self)
@@ -170,35 +170,35 @@ def an_entry_is_delivered_from_its_first_message(monkeypatch):
             frame = Messages(frame.id, frame.base, frame.accepted_us, batch)
         return frame
 
-    monkeypatch.setattr(Subscription, "_deliver", deliver)
+    monkeypatch.setattr(Reader, "_deliver", deliver)
 
 
 @bug
 def until_is_inclusive(monkeypatch):
-    real = Subscription.__init__
+    real = Reader.__init__
 
     def init(self, *args):
         real(self, *args)
         self.until += self.until < FOREVER
 
-    monkeypatch.setattr(Subscription, "__init__", init)
+    monkeypatch.setattr(Reader, "__init__", init)
 
 
 @bug
 def the_end_waits_for_credit(monkeypatch):
-    real = Subscription._next_frame
-    monkeypatch.setattr(Subscription, "_next_frame", lambda self: real(self) if self.has_credit else None)
+    real = Reader._next_frame
+    monkeypatch.setattr(Reader, "_next_frame", lambda self: real(self) if self.has_credit else None)
 
 
 @bug
 def an_ended_reader_stays_at_the_topic(monkeypatch):
-    real = Subscription._next_frame
+    real = Reader._next_frame
 
     def next_frame(self):
         with patch.object(self.topic, "detach", lambda reader: None):
             return real(self)
 
-    monkeypatch.setattr(Subscription, "_next_frame", next_frame)
+    monkeypatch.setattr(Reader, "_next_frame", next_frame)
 
 
 @bug

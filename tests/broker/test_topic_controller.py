@@ -3,7 +3,7 @@
 import pytest
 from conversation import batch
 
-from zaichik.broker.session import Session
+from zaichik.broker.position import Position
 from zaichik.broker.settings import TopicSettings
 from zaichik.broker.topic_controller import TopicController
 from zaichik_protocol import FOREVER, ErrorCode, Published, Refused, Start
@@ -12,7 +12,7 @@ from zaichik_protocol import FOREVER, ErrorCode, Published, Refused, Start
 class Reader:
     def __init__(self, cursor=0):
         self.cursor = cursor
-        self.position = Session(0)
+        self.position = Position(0)
         self.position.reader = self
 
     def make_ready(self):

@@ -5,7 +5,7 @@ The conservation laws of docs/semantics.md, each table and buffer within its lim
 
 from itertools import pairwise
 
-from zaichik.broker.subscription import FRAMES_TOLD_APART
+from zaichik.broker.reader import FRAMES_TOLD_APART
 from zaichik.sharing import prices
 
 

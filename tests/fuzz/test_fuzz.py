@@ -11,8 +11,8 @@ import pytest
 
 from fuzz import __main__ as command
 from fuzz import campaign, conversation, decoder
+from zaichik.broker.reader import Reader
 from zaichik.broker.ring import BroadcastRing
-from zaichik.broker.subscription import Subscription
 from zaichik.broker.subscription_manager import SubscriptionManager
 from zaichik_protocol import Commit, FrameDecoder, hot
 
@@ -53,14 +53,14 @@ def a_twin_does_not_look_at_what_follows(monkeypatch):
 
 
 def a_commit_breaks(monkeypatch):
-    real = Subscription.commit
+    real = Reader.commit
 
     def commit(self, next_offset):
         if next_offset > self.cursor:
             raise KeyError(next_offset)
         return real(self, next_offset)
 
-    monkeypatch.setattr(Subscription, "commit", commit)
+    monkeypatch.setattr(Reader, "commit", commit)
 
 
 def bytes_that_expire_are_not_given_back(monkeypatch):
@@ -87,13 +87,13 @@ def one_clients_error_reaches_the_others(monkeypatch):
 
 
 def lag_is_swallowed(monkeypatch):
-    real = Subscription._skip
+    real = Reader._skip
 
     def skip(self, to_offset):
         real(self, to_offset)
         return self._next_frame()
 
-    monkeypatch.setattr(Subscription, "_skip", skip)
+    monkeypatch.setattr(Reader, "_skip", skip)
 
 
 def replies_are_in_no_order(monkeypatch):

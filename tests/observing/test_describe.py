@@ -5,7 +5,7 @@ import json
 import pytest
 from conversation import Conversation, batch, broker_with
 
-from zaichik.broker.subscription import Subscription
+from zaichik.broker.reader import Reader
 from zaichik.broker.subscription_manager import SubscriptionManager
 from zaichik.observing.describe import describe
 from zaichik.observing.directory import Directory
@@ -268,7 +268,7 @@ def test_a_page_of_ten_thousand_subscriptions_touches_only_those_of_the_page(mon
         reader.ask(*[Subscribe(number, f"t{number % 7}") for number in range(2, 1_002)])
     seen = []
     monkeypatch.setattr(SubscriptionManager, "name_of", pytest.fail)  # names are known, and not made again
-    monkeypatch.setattr(Subscription, "ahead", property(lambda one: seen.append(one) or 0))
+    monkeypatch.setattr(Reader, "ahead", property(lambda one: seen.append(one) or 0))
     _, state = described(Conversation(broker), Kind.SUBSCRIPTIONS, limit=65_535, after="t3#00000004")
     assert len(state["subscriptions"]) == 50
     assert len(set(seen)) == 50

@@ -15,10 +15,10 @@ import anyio
 
 from zaichik.broker.broker import Broker
 from zaichik.broker.compaction import CompactionWindow
+from zaichik.broker.position import NamedPositions, Position
 from zaichik.broker.producers import Producers
+from zaichik.broker.reader import Reader
 from zaichik.broker.ring import BroadcastRing
-from zaichik.broker.session import Session, Sessions
-from zaichik.broker.subscription import Subscription
 from zaichik.broker.subscription_manager import SubscriptionManager
 from zaichik.broker.topic_controller import TopicController
 from zaichik.serving import connection as connection_module
@@ -130,7 +130,7 @@ def lag_is_swallowed(monkeypatch):
 
         return skip
 
-    around(monkeypatch, Subscription, "_skip", make)
+    around(monkeypatch, Reader, "_skip", make)
 
 
 @bug("CMT-1")
@@ -142,7 +142,7 @@ def every_commit_leaks_credit(monkeypatch):
 
         return commit
 
-    around(monkeypatch, Subscription, "commit", make)
+    around(monkeypatch, Reader, "commit", make)
 
 
 @bug("P5")
@@ -154,7 +154,7 @@ def a_commit_wakes_nobody(monkeypatch):
 
         return commit
 
-    around(monkeypatch, Subscription, "commit", make)
+    around(monkeypatch, Reader, "commit", make)
 
 
 @bug("P2", "CLO-3")
@@ -187,7 +187,7 @@ def a_name_goes_on_after_what_it_was_sent(monkeypatch):
 
         return claim
 
-    around(monkeypatch, Session, "claim", make)
+    around(monkeypatch, Position, "claim", make)
 
 
 @bug("P2")
@@ -199,7 +199,7 @@ def what_comes_again_is_not_marked(monkeypatch):
 
         return deliver
 
-    around(monkeypatch, Subscription, "_deliver", make)
+    around(monkeypatch, Reader, "_deliver", make)
 
 
 @bug("P3", "P2")
@@ -212,7 +212,7 @@ def a_position_is_forgotten_with_its_connection(monkeypatch):
 
         return sweep
 
-    around(monkeypatch, Sessions, "sweep", make)
+    around(monkeypatch, NamedPositions, "sweep", make)
 
 
 # -- publishing ------------------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """The core of the broker: one noun per file. The broker has four rooms, to be read in this order (75 minutes).
 
-1. `zaichik.broker`, the core (40): `ring` (the messages), `compaction` (which keys are inside a window), `session`
+1. `zaichik.broker`, the core (40): `ring` (the messages), `compaction` (which keys are inside a window), `position`
    (positions that outlive their readers), `topic_controller` (a topic: a ring, a window and retention),
-   `topic_registry` (all topics), `subscription` (one reader's cursor and credit), `producers` (retries are stored
+   `topic_registry` (all topics), `reader` (one reader's cursor and credit), `producers` (retries are stored
    once), `replies` and `subscription_manager` (the requests of one connection), `broker` (what connections share).
    Beside the path: `clock`, `settings`, `checks`, `state`, `journal`.
 2. `zaichik.serving`, the sockets (20): `server` (the listener), `connection` (one socket), `greeting`, `foreign` (other

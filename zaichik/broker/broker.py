@@ -6,10 +6,10 @@ from collections.abc import Callable
 from importlib.metadata import version
 
 from zaichik.broker.clock import Clock, SystemClock
+from zaichik.broker.position import NamedPositions
 from zaichik.broker.producers import Producers
-from zaichik.broker.session import Sessions
+from zaichik.broker.reader import Reader
 from zaichik.broker.settings import BrokerSettings
-from zaichik.broker.subscription import Subscription
 from zaichik.broker.subscription_manager import SubscriptionManager
 from zaichik.broker.topic_registry import TopicRegistry
 from zaichik.observing.describe import describe
@@ -54,12 +54,12 @@ class Broker:
         self.registry = TopicRegistry(self.settings)
         self.memory = Quota(self.settings.max_client_bytes)
         self.producers = Producers(self.settings, self.memory)
-        self.sessions = Sessions(self.settings, self.memory)
+        self.sessions = NamedPositions(self.settings, self.memory)
         self.registry.on_delete = self.sessions.forget_all_of
         self.scheduler = scheduler or Scheduler()
         self.managers: dict[int, SubscriptionManager] = {}
         self.conversations: Directory[SubscriptionManager] = Directory()
-        self.readers: Directory[tuple[SubscriptionManager, Subscription]] = Directory()
+        self.readers: Directory[tuple[SubscriptionManager, Reader]] = Directory()
         self.ends: Counter[str] = Counter()
         self._connections = 0
 

@@ -2,10 +2,10 @@
 
 from typing import Any, Protocol
 
+from zaichik.broker.position import NamedPositions
 from zaichik.broker.producers import Producers
-from zaichik.broker.session import Sessions
+from zaichik.broker.reader import Reader
 from zaichik.broker.settings import BrokerSettings
-from zaichik.broker.subscription import Subscription
 from zaichik.broker.topic_registry import TopicRegistry
 from zaichik.observing.directory import Directory
 from zaichik.sharing.quota import Quota
@@ -19,10 +19,10 @@ class State(Protocol):
     boot: int
     settings: BrokerSettings
     registry: TopicRegistry
-    sessions: Sessions
+    sessions: NamedPositions
     producers: Producers
     memory: Quota
-    readers: Directory[tuple[Any, Subscription]]
+    readers: Directory[tuple[Any, Reader]]
 
     def describe(self, request: Describe, now_us: int) -> tuple[bool, bytes]:
         """Returns whether another page follows, and this page as JSON."""

@@ -14,11 +14,11 @@ from collections import deque
 from collections.abc import Callable
 
 from zaichik.broker.checks import OWN_TOPICS, check_batch, check_subscribe
+from zaichik.broker.position import Position
+from zaichik.broker.reader import Reader
 from zaichik.broker.replies import Replies
-from zaichik.broker.session import Session
 from zaichik.broker.settings import out_of_range
 from zaichik.broker.state import State
-from zaichik.broker.subscription import Subscription
 from zaichik.sharing import prices
 from zaichik_protocol import (
     HEARTBEAT,
@@ -98,13 +98,13 @@ class SubscriptionManager:
         self.hears = True
         self.closing = False
         self.reason = "CLOSED"
-        self.subscriptions: dict[int, Subscription] = {}
+        self.subscriptions: dict[int, Reader] = {}
         self.requests = 0
         self.replies = Replies(on_output)
         self._broker = broker
         self._on_output = on_output
         self._is_stopping = False  # the broker is stopping: a GoAway follows the last message
-        self._ready: deque[Subscription] = deque()
+        self._ready: deque[Reader] = deque()
         self._last_subscription = 0
 
     # -- requests --------------------------------------------------------------------------------------------
@@ -256,11 +256,11 @@ class SubscriptionManager:
             if request.name:
                 position = broker.sessions.open(topic, request.name, cursor, self.share)
             else:
-                position = Session(cursor)
+                position = Position(cursor)
         if request.name:
             position.claim(request.owner, request.attempt)
         description = f"subscription {request.id} of connection {self.number} (client {self.client!r})"
-        subscription = Subscription(request, topic, position, self._queue, description)
+        subscription = Reader(request, topic, position, self._queue, description)
         broker.memory.take(self.share, prices.SUBSCRIPTION)
         self._last_subscription = request.id
         self.subscriptions[request.id] = subscription
@@ -271,11 +271,11 @@ class SubscriptionManager:
             request.id, topic.epoch, cursor, topic.end, cursor, named=bool(request.name), resumed=is_resumed
         )
 
-    def name_of(self, subscription: Subscription) -> str:
+    def name_of(self, subscription: Reader) -> str:
         """Returns the subscription's name for `describe`, which sorts by topic, connection and id."""
         return f"{subscription.topic.name}#{self.number:08}.{subscription.id:010}"
 
-    def _subscription(self, subscription_id: int) -> Subscription:
+    def _subscription(self, subscription_id: int) -> Reader:
         subscription = self.subscriptions.get(subscription_id)
         if subscription is None:
             raise Refused(
@@ -291,7 +291,7 @@ class SubscriptionManager:
         if request.forget:
             self._broker.sessions.forget(subscription.topic, subscription.position)
 
-    def _drop(self, subscription: Subscription) -> None:
+    def _drop(self, subscription: Reader) -> None:
         """Remove every trace of a subscription, here and at the topic (CLO-3)."""
         del self.subscriptions[subscription.id]
         self._broker.readers.remove(self.name_of(subscription))
@@ -339,7 +339,7 @@ class SubscriptionManager:
         """Whether the connection is closing and every reply has been taken, those in slots included."""
         return self.closing and not self.replies.waiting
 
-    def _queue(self, subscription: Subscription) -> None:
+    def _queue(self, subscription: Reader) -> None:
         self._ready.append(subscription)
         self._on_output()
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 
 from zaichik.broker.compaction import CompactionWindow
+from zaichik.broker.position import LiveReader, Position
 from zaichik.broker.ring import BroadcastRing
-from zaichik.broker.session import Reader, Session
 from zaichik.broker.settings import TopicSettings, out_of_range
 from zaichik.sharing import prices
 from zaichik.sharing.budget import Budget
@@ -60,8 +60,8 @@ class TopicController:
         self.epoch = epoch
         self.published = 0
         self.compacted = 0
-        self.readers: dict[Reader, None] = {}  # a set that keeps order, so that everything is repeatable
-        self.names: dict[str, Session] = {}
+        self.readers: dict[LiveReader, None] = {}  # a set that keeps order, so that everything is repeatable
+        self.names: dict[str, Position] = {}
         self.observer: Observer | None = None
         self.unused_us: int | None = None
         self.memory = self.unreserved = 0
@@ -118,7 +118,7 @@ class TopicController:
                 return None
         return entry.accepted_us, batch.cut(first, stop)
 
-    def wait(self, reader: Reader) -> None:
+    def wait(self, reader: LiveReader) -> None:
         """Call the reader's `make_ready` once, when the next message is stored."""
         self.ring.wait(reader, reader.make_ready)
 
@@ -200,7 +200,7 @@ class TopicController:
                 "topic",
             )
 
-    def _positions(self) -> chain[Session]:
+    def _positions(self) -> chain[Position]:
         """Every position that retains messages. A name that has a reader comes twice, which changes no minimum."""
         return chain((reader.position for reader in self.readers), self.names.values())
 
@@ -328,14 +328,14 @@ class TopicController:
             case _:
                 raise out_of_range("start", start, "0 to 3")
 
-    def attach(self, reader: Reader) -> None:
+    def attach(self, reader: LiveReader) -> None:
         """Add a live subscription.
 
         The messages it needs are no longer freed (RET-1), nor evicted if the topic is lossless (RET-9).
         """
         self.readers[reader] = None
 
-    def detach(self, reader: Reader) -> None:
+    def detach(self, reader: LiveReader) -> None:
         """Remove a live subscription."""
         self.readers.pop(reader, None)
         self.ring.stop_waiting(reader)

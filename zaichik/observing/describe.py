@@ -17,10 +17,10 @@ from resource import getpagesize
 from typing import Any, Protocol, TypeVar
 
 from zaichik.broker.clock import MICROSECONDS
-from zaichik.broker.session import Place, Session
+from zaichik.broker.position import Place, Position
+from zaichik.broker.reader import Reader
 from zaichik.broker.settings import out_of_range
 from zaichik.broker.state import State
-from zaichik.broker.subscription import Subscription
 from zaichik.broker.subscription_manager import SubscriptionManager
 from zaichik.broker.topic_controller import TopicController
 from zaichik.observing.directory import Directory
@@ -156,7 +156,7 @@ def _readers(broker: Described, request: Describe, now_us: int) -> Iterator[tupl
     return merge(live, away, key=itemgetter(0))
 
 
-def _reader(name: str, manager: SubscriptionManager, subscription: Subscription) -> JSON:
+def _reader(name: str, manager: SubscriptionManager, subscription: Reader) -> JSON:
     since_start = subscription.topic.end - subscription.start
     delivered, skipped, ahead = subscription.delivered, subscription.skipped, subscription.ahead
     return {
@@ -182,7 +182,7 @@ def _reader(name: str, manager: SubscriptionManager, subscription: Subscription)
     }
 
 
-def _away(name: str, topic: Place, session: Session, ttl: float, now_us: int) -> JSON:
+def _away(name: str, topic: Place, session: Position, ttl: float, now_us: int) -> JSON:
     """Returns a named position without a reader: where the next reader of that name will begin."""
     cursor = max(session.committed, session.delivered)  # lag may be committed, but is never delivered
     left = ttl - (0 if session.left_us is None else now_us - session.left_us) / MICROSECONDS
@@ -203,7 +203,7 @@ def _away(name: str, topic: Place, session: Session, ttl: float, now_us: int) ->
     }
 
 
-def _waiting_for(subscription: Subscription) -> str:
+def _waiting_for(subscription: Reader) -> str:
     """Returns why the next message has not been delivered yet: the first question about a missing one (CMT-5)."""
     if subscription.ended:
         return "nothing: it has ended"

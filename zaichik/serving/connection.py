@@ -191,9 +191,8 @@ class Connection:
             # A frame may be partly sent, so an Error now could not be decoded. A reset also drops what the system
             # holds for the peer.
             self._stream.reset()
-            self._cut_off = (
-                f"{ErrorCode.SLOW_CONSUMER.name}: it read nothing for {self._broker.settings.write_timeout:g} s"
-            )
+            seconds = self._broker.settings.write_timeout
+            self._cut_off = f"{ErrorCode.SLOW_CONSUMER.name}: it read nothing for {seconds:g} s"
             self._scope.cancel()
         # Input waits because of LAG-3, or because the broker is busy with other clients. But if it waits because the
         # client is over its share, deadlines apply: an incomplete frame would be held forever.
@@ -267,12 +266,10 @@ class Connection:
         now_us = self._broker.clock.now_us
         last, last_us = self._frames + REQUESTS_A_TURN, now_us() + TURN_US
         may_receive = self._is_readable  # once per turn, however fast the peer sends
-        while may_receive or not self._is_applied:
-            if not self._wants_input or self._frames >= last or now_us() > last_us:
-                break
+        while self._wants_input and self._frames < last and now_us() <= last_us:
             if not self._is_applied:
                 self._is_applied = not (self._apply_next() and self._decoder.buffered)
-            elif self._may_receive and self._receive():
+            elif may_receive and self._may_receive and self._receive():
                 may_receive = self._is_applied = False
             else:
                 break

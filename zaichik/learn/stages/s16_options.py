@@ -38,7 +38,7 @@ STAGE = Stage(
             "the code, and the greatest epoch that was ever deleted is remembered in one number."
         ),
         (
-            "zaichik/broker/topic_registry.py: `delete`; zaichik/broker/session.py: `claim`, with the last owner and "
+            "zaichik/broker/topic_registry.py: `delete`; zaichik/broker/position.py: `claim`, with the last owner and "
             "attempt, and the owners that were replaced, in a deque of 64."
         ),
     ),

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import zaichik_protocol.batch
-from zaichik.broker.session import Session
+from zaichik.broker.position import Position
+from zaichik.broker.reader import FRAMES_TOLD_APART, Reader
 from zaichik.broker.settings import TopicSettings
-from zaichik.broker.subscription import FRAMES_TOLD_APART, Subscription
 from zaichik.broker.topic_controller import TopicController
 from zaichik_protocol import FOREVER, EndCode, ErrorCode, Lagged, Messages, Refused, Subscribe, SubscriptionEnded
 
@@ -22,7 +22,7 @@ class Reading:
         self.topic = TopicController("t", TopicSettings(**(settings or {})), 1, explicit=True)
         self.wakes = 0
         request = Subscribe(7, "t", **request)
-        self.subscription = Subscription(request, self.topic, Session(start), self._ready, "a test")
+        self.subscription = Reader(request, self.topic, Position(start), self._ready, "a test")
 
     def _ready(self, subscription):
         assert subscription is self.subscription
@@ -391,7 +391,7 @@ def test_a_start_below_the_head_is_lag():
 def test_lag_of_one_reader_is_nothing_to_another():
     """LAG-2."""
     quick = Reading(credit=100, settings={"capacity": 1})
-    slow = Subscription(Subscribe(8, "t"), quick.topic, Session(0), lambda _: None, "a test")
+    slow = Reader(Subscribe(8, "t"), quick.topic, Position(0), lambda _: None, "a test")
     for number in range(5):
         quick.publish(b"")
         assert quick.offsets() == [(number, 1)]

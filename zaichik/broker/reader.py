@@ -1,4 +1,4 @@
-"""A subscription: an integer cursor, its credit, and what is in flight. It never holds a message.
+"""A reader, the broker's end of a subscription: a cursor, its credit, and what is in flight. It never holds a message.
 
     committed          cursor              next_offset
     ────┬────────────────┬──────────────────────┬───▶ offsets
@@ -14,7 +14,7 @@ from what is in flight and never counted up or down, so no order of commits can 
 from collections import deque
 from collections.abc import Callable
 
-from zaichik.broker.session import Session
+from zaichik.broker.position import Position
 from zaichik.broker.topic_controller import TopicController
 from zaichik_protocol import (
     EndCode,
@@ -30,7 +30,7 @@ from zaichik_protocol import (
 FRAMES_TOLD_APART = 16  # frames in flight that are tracked one by one; beyond, neighbours are joined
 
 
-class Subscription:
+class Reader:
     """One reader of one topic. It is attached to the topic when it is made.
 
     Args:
@@ -57,8 +57,8 @@ class Subscription:
         self,
         request: Subscribe,
         topic: TopicController,
-        position: Session,
-        on_ready: Callable[["Subscription"], None],
+        position: Position,
+        on_ready: Callable[["Reader"], None],
         description: str,
     ) -> None:
         self.id = request.id
@@ -95,7 +95,7 @@ class Subscription:
         `SubscriptionEnded` is its next frame, and later commits no longer change the named position.
         """
         self.leave()
-        self.position = Session(self.position.committed)
+        self.position = Position(self.position.committed)
         self._cut_off = code
         self.make_ready()
 

@@ -30,7 +30,7 @@ from zaichik_protocol import EndCode, ErrorCode, Refused
 REMEMBERED_OWNERS = 64  # replaced owners per position
 
 
-class Reader(Protocol):
+class LiveReader(Protocol):
     """A live subscription, as its topic and its position see it.
 
     Attributes:
@@ -40,7 +40,7 @@ class Reader(Protocol):
     """
 
     cursor: int
-    position: "Session"
+    position: "Position"
     description: str
 
     def cut_off(self, code: EndCode) -> None:
@@ -50,7 +50,7 @@ class Reader(Protocol):
         """Ask for a turn: there may be something to send."""
 
 
-class Session:
+class Position:
     """A position in a topic.
 
     Args:
@@ -70,7 +70,7 @@ class Session:
         self.name = name
         self.client = client
         self.committed = self.delivered = offset
-        self.reader: Reader | None = None
+        self.reader: LiveReader | None = None
         self.left_us: int | None = None
         self._owner = self._attempt = 0  # of the latest request for the name; owner 0 is a request without an owner
         self._replaced: deque[int] = deque(maxlen=REMEMBERED_OWNERS)
@@ -115,14 +115,14 @@ class Place(Protocol):
     """
 
     name: str
-    names: dict[str, Session]
+    names: dict[str, Position]
 
     @property
     def end(self) -> int:
         """See above."""
 
 
-class Sessions:
+class NamedPositions:
     """All named positions of the broker, with and without a reader. Each is stored in its topic.
 
     Args:
@@ -137,13 +137,13 @@ class Sessions:
         self._settings = settings
         self._memory = memory
         self._quota = Quota(settings.max_sessions)
-        self.directory: Directory[tuple[Place, Session]] = Directory()
+        self.directory: Directory[tuple[Place, Position]] = Directory()
 
     def __len__(self) -> int:
         """Returns the number of named positions."""
         return self._quota.used
 
-    def open(self, topic: Place, name: str, offset: int, client: str) -> Session:
+    def open(self, topic: Place, name: str, offset: int, client: str) -> Position:
         """Returns a new named position, which begins at that offset.
 
         Raises:
@@ -164,11 +164,11 @@ class Sessions:
             raise Refused(ErrorCode.TOO_MANY_SUBSCRIPTIONS, problem, "name")
         self._quota.take(client)
         self._memory.take(client, prices.NAME)
-        session = topic.names[name] = Session(offset, name, client)
+        session = topic.names[name] = Position(offset, name, client)
         self.directory.add(_name_of(topic, name), (topic, session))
         return session
 
-    def forget(self, topic: Place, session: Session) -> None:
+    def forget(self, topic: Place, session: Position) -> None:
         """Delete a named position: its topic stops retaining messages for it."""
         if topic.names.get(session.name) is session:
             del topic.names[session.name]
