@@ -107,7 +107,7 @@ def shell(broker, monkeypatch, tmp_path):
     return run
 
 
-@pytest.mark.parametrize("line", ["topics", "topics --json", "--help", "publish t x", "describe", "serve --port 0"])
+@pytest.mark.parametrize("line", ["topics", "topics --json", "--help", "publish t x", "describe"])
 def test_without_standard_output_there_is_one_line(shell, line):
     assert shell(f"{line} >&-") == (2, "", "zaichik: standard output is closed; to discard it: >/dev/null\n")
     assert shell(f"{line} >&- 2>&- <&-") == (2, "", "")
