@@ -30,10 +30,10 @@ SLICE_US = 100.0  # of turns without a break; then the event loop polls its sock
 # them again in between.
 PAUSE_US = 30.0
 # Charged in advance for each connection, because this work happens outside of turns: accepting it, greeting it,
-# starting its tasks, and ending it (measured: `python benchmarks/cpu.py`).
+# starting its tasks, and ending it. An estimate.
 CONNECTION_US = 400.0
-# The most that one turn is charged. Costs are measured in real time, because reading the processor time of a thread
-# costs as much as half a turn on some systems; so a turn in which the process was preempted, or stopped, looks costly.
+# The most that one turn is charged. Costs are measured in real time, because a thread's processor time takes about ten
+# times as long to read; so a turn in which the process was preempted, or stopped, looks costly.
 DEAREST_US = 5_000.0
 
 
