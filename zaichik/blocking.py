@@ -250,7 +250,7 @@ class Client:
             self._raw.settimeout(self._timeout)
             self._raw.sendall(encode(frame))
         except TimeoutError as error:
-            raise self._lost(f"the broker took nothing for {self._timeout:g} s") from error
+            raise self._lost(f"the broker read nothing for {self._timeout:g} s") from error
         except OSError as error:
             raise self._lost(error.strerror or str(error)) from error
 

@@ -134,7 +134,7 @@ def test_a_refusal_names_the_reader_that_is_furthest_back(client):
     fast.heard()
     assert refusal(client) == (
         "topic 't' is full, and subscription 7 of connection 3 (client 'somebody') still needs offset 0. "
-        "Send the batch again when it has read on."
+        "Retry when it has read further."
     )
 
 
@@ -151,12 +151,12 @@ def test_a_refusal_names_a_named_reader_by_its_name_and_tells_when_it_is_away(cl
     reader.heard()
     assert refusal(client) == (
         "topic 't' is full, and the named subscription 'billing', read by subscription 1 of connection 2 "
-        "(client 'somebody'), still needs offset 0. Send the batch again when it has read on."
+        "(client 'somebody'), still needs offset 0. Retry when it has read further."
     )
     client.broker.disconnect(reader.manager, "GONE")
     assert refusal(client) == (
         "topic 't' is full, and the named subscription 'billing', whose reader is away, still needs offset 0. "
-        "Send the batch again when it has read on."
+        "Retry when it has read further."
     )
 
 

@@ -228,7 +228,7 @@ async def test_an_empty_batch_is_refused_before_it_is_sent():
 @pytest.mark.parametrize("size", [2**20 + 1, 3 * 2**20])
 async def test_a_message_larger_than_the_broker_accepts_costs_nobody_the_connection(size):
     async with real_client() as client:
-        with pytest.raises(zaichik.MessageTooLarge, match=f"{size} bytes; at most"):
+        with pytest.raises(zaichik.MessageTooLarge, match=f"{size} bytes is too large"):
             await client.publish("t", b"x" * size)
         await client.publish("t", b"x" * 2**20)
 

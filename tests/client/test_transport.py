@@ -170,7 +170,7 @@ async def test_leaving_while_there_is_no_connection_does_not_wait_for_one():
             proxy.cut()
             while client._connection._transport.is_open:
                 await anyio.lowlevel.checkpoint()
-        with pytest.raises(zaichik.ConnectionLost, match="closed here"):
+        with pytest.raises(zaichik.ConnectionLost, match="this client has closed it"):
             await client.ping()
 
 

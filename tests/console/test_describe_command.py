@@ -82,8 +82,8 @@ def test_a_named_reader_is_told_by_its_name_and_what_it_needs_also_while_it_is_a
     assert (away["session"], away["committed"]) == ("bill\u202eing", told["topic"]["needed"])
     assert "subscription bill\\u202eing" in lines
     assert "its reader: away; the name is forgotten if none comes within " in lines["waiting for"]
-    assert lines["stands at"].split() == ["stands", "at", "committed", str(away["committed"])]
-    assert lines["comes again"].split()[2] == f"{away['delivered']},"
+    assert lines["position"].split() == ["position", "committed", str(away["committed"])]
+    assert lines["redelivers"].split()[1] == f"{away['delivered']},"
     assert lines["ahead"].split() == ["ahead", str(away["ahead"])]
     assert away["committed"] + away["delivered"] + away["ahead"] == 7
     zaichik("subscribe", topic, "--name", "bill\u202eing", "--forget")

@@ -118,9 +118,9 @@ def test_a_line_that_is_too_long_is_named(zaichik, topic, tmp_path):
     ("words", "code", "text"),
     [
         (["--key", ""], 2, "an empty key"),
-        (["--key-regex", "("], 2, "'(' is no regular expression"),
+        (["--key-regex", "("], 2, "'(' is not a regular expression"),
         (["--key", "a", "--key-json", "b"], 2, "not allowed with argument"),
-        (["--file", "x"], 2, "MESSAGE and --file exclude each other"),
+        (["--file", "x"], 2, "give either MESSAGE or --file, not both"),
         (["--key", "k" * 2000], 1, "key"),
     ],
 )
@@ -181,7 +181,7 @@ def test_a_broker_that_was_started_anew_meanwhile_is_a_failure(start, topic):
     assert process.wait() == 1
     told = process.stderr.read()
     assert f"{topic}: published 2 = stored 2" in told
-    assert f"zaichik: topic '{topic}' is not the one it was" in told
+    assert f"zaichik: topic '{topic}' is no longer the same" in told
     assert "the broker has lost what was published before" in told
 
 
@@ -203,8 +203,8 @@ def publish(zaichik):
 
 
 HINT = (
-    "nobody is subscribed to t, and it keeps nothing for later readers (retention 0): this is lost. Subscribe first, "
-    "or create a topic that keeps messages before anything is published to it: zaichik create NAME --retention 1h"
+    "nobody is subscribed to t, and it keeps nothing for later readers (retention 0), so what you published is lost. "
+    "Subscribe first, or create a topic that keeps messages before publishing to it: zaichik create NAME --retention 1h"
 )
 
 

@@ -19,7 +19,7 @@ def test_a_topic_is_recorded_and_then_nothing_is_new(zaichik, topic, tmp_path):
     assert (first.code, first.err) == (0, "")
     assert first.out == f"{topic}: 2 messages recorded into {tmp_path} (offsets 0 to 1)\n"
     assert zaichik("record", topic, "--into", str(tmp_path)).out == (
-        f"{topic}: nothing new; {tmp_path} reaches to offset 2\n"
+        f"{topic}: nothing new; {tmp_path} has everything below offset 2\n"
     )
 
 
@@ -146,7 +146,7 @@ def test_a_bar_on_a_terminal(on_terminal, zaichik, topic, tmp_path):
     ("words", "code", "sentence"),
     [
         (["nowhere"], 1, "there is no topic nowhere"),
-        (["a", "b", "--follow"], 2, "one topic is followed at a time"),
+        (["a", "b", "--follow"], 2, "--follow takes one topic"),
     ],
 )
 def test_what_cannot_be_recorded_is_explained(zaichik, tmp_path, words, code, sentence):

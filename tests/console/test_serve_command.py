@@ -128,7 +128,7 @@ def test_a_second_signal_does_not_wait(start):
     with silent:
         assert "connected" in process.stderr.readline()
         process.terminate()
-        assert "again: at once" in process.stderr.readline()
+        assert "a second signal stops at once" in process.stderr.readline()
         process.terminate()
         assert process.wait() in (0, 143)  # 0 if the first one was done already
 
@@ -137,7 +137,7 @@ def test_a_taken_port_is_one_sentence(zaichik, broker):
     port = broker.rpartition(":")[2]
     result = zaichik("serve", port)
     assert (result.code, result.out) == (1, "")
-    assert result.err.startswith(f"zaichik: port {port} at 127.0.0.1 is taken")
+    assert result.err.startswith(f"zaichik: port {port} at 127.0.0.1 is in use")
     assert result.err.count("\n") == 1
 
 
@@ -158,15 +158,15 @@ def test_an_address_that_cannot_be_had_is_one_sentence(zaichik, monkeypatch, err
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["1", "--port", "2"], "PORT is 1 and --port 2; give one of them"),
-        (["70000"], "'70000' is no port"),
-        (["--retention", "5x"], "argument --retention: '5x' is no duration"),
+        (["1", "--port", "2"], "PORT is 1, but --port is 2; give only one"),
+        (["70000"], "'70000' is not a port"),
+        (["--retention", "5x"], "argument --retention: '5x' is not a duration"),
         (["--log-level", "loud"], "argument --log-level: invalid choice: 'loud'"),
         (["--limit", "max_topic=5"], "argument --limit: there is no limit 'max_topic'; did you mean max_topics?"),
         (["--limit", "max_topics=no"], "argument --limit: max_topics is 'no'; it must be a whole number from 1"),
         (["--limit", "max_topics=1", "--limit", "max_topics=2"], "--limit max_topics is given twice"),
-        (["--limit", "auto_create=yes", "--no-auto-create"], "auto_create is given by --limit and"),
-        (["--limit", "max_message=4MiB"], "give --limit max_frame=4293632, or make the others smaller"),
+        (["--limit", "auto_create=yes", "--no-auto-create"], "give either --limit auto_create or"),
+        (["--limit", "max_message=4MiB"], "set --limit max_frame=4293632, or lower the other two"),
     ],
 )
 def test_wrong_usage(zaichik, words, text):

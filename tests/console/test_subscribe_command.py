@@ -56,7 +56,7 @@ def test_latest_begins_with_what_comes(zaichik, ten):
 def test_no_place_to_begin(zaichik, ten, word):
     result = zaichik("subscribe", ten, f"--from={word}")
     assert result.code == 2
-    assert f"argument --from: '{word}' is no start" in result.err
+    assert f"argument --from: '{word}' is not a start" in result.err
 
 
 def test_an_offset_that_is_not_there_yet_is_refused(zaichik, ten):
@@ -162,7 +162,7 @@ def test_a_name_can_be_forgotten(zaichik, ten):
 def test_forgetting_needs_a_name(zaichik, ten):
     result = zaichik("subscribe", ten, "--forget")
     assert (result.code, result.err.count("\n")) == (2, 1)
-    assert "--forget needs the --name" in result.err
+    assert "--forget needs a --name" in result.err
 
 
 @pytest.mark.parametrize("patience", ["6m", "forever", "soon"])

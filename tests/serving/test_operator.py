@@ -35,7 +35,7 @@ async def test_it_does_nothing_else(full):
     server, _ = full
     with anyio.fail_after(GUARD):
         async with zaichik.connect(port=server.port, reconnect=0) as client:
-            with pytest.raises(TooManyConnections, match="Describe, Disconnect and Delete only"):
+            with pytest.raises(TooManyConnections, match="Describe, Disconnect, Delete and Close only"):
                 await client.create_topic("t")
 
 

@@ -72,8 +72,8 @@ class Producers:
         if sequence > known.next:
             raise Refused(
                 ErrorCode.SEQUENCE_GAP,
-                f"batch {known.next} of this producer is missing; {sequence} can be stored after it. "
-                f"Send all from {known.next} on again, in order.",
+                f"batch {known.next} of this producer is missing, so batch {sequence} cannot be stored yet. "
+                f"Send all batches from {known.next} on again, in order.",
                 "sequence",
             )
         if sequence < known.next:
@@ -112,21 +112,21 @@ class Producers:
             raise Refused(
                 ErrorCode.PRODUCER_UNKNOWN,
                 f"this broker does not know producer {producer:016x}, so it cannot tell whether batch {sequence} was "
-                "stored before. Look into the topic, or publish it with a new producer if storing it twice does no "
-                "harm.",
+                "stored before. Check the topic, or publish the batch with a new producer if storing it twice would "
+                "do no harm.",
                 "producer",
             )
         if not self._quota.has_room(client):
             problem = (
                 f"the broker remembers {len(self._known)} producers; its limit (max_producers) is {self._quota.limit}, "
-                "of which no client may use up the rest. Each is forgotten once it has been silent for "
+                "and no single client may take all that is left. A producer is forgotten when it has been silent for "
                 f"{self._settings.producer_ttl:g} s. Try again later."
             )
             raise Refused(ErrorCode.NO_MEMORY, problem, "producer")
         if not self._memory.has_room(client, prices.PRODUCER):
             problem = (
-                f"this client holds its share of the broker's memory (max_client_bytes is {self._memory.limit}), and a "
-                f"new producer needs {prices.PRODUCER} bytes. Unsubscribe from something, or try again later."
+                f"this client has used up its share of the broker's memory (max_client_bytes is {self._memory.limit}): "
+                f"a new producer needs {prices.PRODUCER} bytes. Unsubscribe from a topic, or try again later."
             )
             raise Refused(ErrorCode.NO_MEMORY, problem, "producer")
         self._quota.take(client)
@@ -140,7 +140,7 @@ def _answered(known: _Producer, sequence: int) -> Published:
     if sequence < first:
         raise Refused(
             ErrorCode.INVALID_FIELD,
-            f"batch {sequence} of this producer was answered long ago; only the replies from {first} on are remembered",
+            f"batch {sequence} of this producer was answered long ago; replies are remembered from batch {first} on",
             "sequence",
         )
     answer = known.answers[sequence - first]

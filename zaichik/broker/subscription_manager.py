@@ -146,7 +146,8 @@ class SubscriptionManager:
     def _carry_out(self, request: Frame, now_us: int) -> Frame:
         if self.is_restricted and not isinstance(request, OPERATORS_REQUESTS):
             problem = (
-                "the broker is full: this connection is for Describe, Disconnect and Delete only. Try again later."
+                "the broker is full: this connection accepts Describe, Disconnect, Delete and Close only. "
+                "Try again later."
             )
             raise Refused(ErrorCode.TOO_MANY_CONNECTIONS, problem)
         match request:
@@ -222,16 +223,17 @@ class SubscriptionManager:
     def _disconnect(self, number: int) -> None:
         """Close another connection; its requests that were not carried out yet are dropped (CLO-4)."""
         if number == self.number:
-            raise Refused(ErrorCode.INVALID_FIELD, f"connection {number} is this one: end it with Close", "connection")
+            problem = f"connection {number} is this connection itself: end it with Close"
+            raise Refused(ErrorCode.INVALID_FIELD, problem, "connection")
         if not self._broker.send_away(number):
-            problem = f"connection {number} does not exist: it may have ended by itself"
+            problem = f"connection {number} does not exist; it may have ended already"
             raise Refused(ErrorCode.INVALID_FIELD, problem, "connection")
 
     def _store(self, request: Publish, now_us: int) -> Published:
         check_batch(request.batch, self._broker.settings)
         topic = self._broker.registry.get_or_create(request.topic, now_us, self.share)
         if topic.name.startswith(OWN_TOPICS):
-            raise Refused(ErrorCode.INVALID_FIELD, f"only the broker publishes to {topic.name!r}", "topic")
+            raise Refused(ErrorCode.INVALID_FIELD, f"only the broker may publish to {topic.name!r}", "topic")
         return topic.publish(request.batch, now_us, request.id)
 
     # -- subscriptions ---------------------------------------------------------------------------------------
@@ -241,8 +243,9 @@ class SubscriptionManager:
         check_subscribe(request, self._last_subscription, len(self.subscriptions), broker.settings)
         if not broker.memory.has_room(self.share, prices.SUBSCRIPTION):
             problem = (
-                f"this client holds its share of the broker's memory (max_client_bytes is {broker.memory.limit}), and "
-                f"a new subscription needs {prices.SUBSCRIPTION} bytes. Unsubscribe from something."
+                "this client has used up its share of the broker's memory (max_client_bytes is "
+                f"{broker.memory.limit}): a new subscription needs {prices.SUBSCRIPTION} bytes. "
+                "Unsubscribe from a topic first."
             )
             raise Refused(ErrorCode.NO_MEMORY, problem)
         if request.epoch:

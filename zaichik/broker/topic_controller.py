@@ -196,7 +196,7 @@ class TopicController:
             raise Refused(
                 ErrorCode.TOPIC_FULL,
                 f"topic {self.name!r} is full, and {slowest.description} still needs offset "
-                f"{max(slowest.needed, self.ring.head)}. Send the batch again when it has read on.",
+                f"{max(slowest.needed, self.ring.head)}. Retry when it has read further.",
                 "topic",
             )
 

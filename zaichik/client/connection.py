@@ -363,7 +363,7 @@ class Connection:
                 yield
             finally:
                 self._tasks.cancel()
-                self.lost("it was closed here")
+                self.lost("this client has closed it")
 
     async def _run(self, stream: SocketStream) -> None:
         with self._tasks:

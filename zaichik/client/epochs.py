@@ -56,8 +56,8 @@ class LostTopic:
 
     def __str__(self) -> str:
         """A sentence for the log."""
-        now = f"epoch {self.new_epoch}" if self.new_epoch else "none"
-        text = f"topic {self.topic!r} is not the one it was (epoch {self.old_epoch}, now {now})"
+        now = f"it is now {self.new_epoch}" if self.new_epoch else "it has none now"
+        text = f"topic {self.topic!r} is no longer the same (its epoch was {self.old_epoch}, {now})"
         if self.new_epoch != self.old_epoch:
             text += ": the broker has lost what was published before"
         return text + (f"; it was not created again with its settings: {self.refusal}" if self.refusal else "")
@@ -172,7 +172,7 @@ class Epochs:
         self.lost.append(lost)
         logger.warning("%s", lost)
         if self._is_strict:
-            text = f"{lost}. Connect again to go on in the new topic."
+            text = f"{lost}. Connect again to continue in the new topic."
             self._failures[topic] = Error(0, ErrorCode.EPOCH_CHANGED, Publish.TYPE, "topic", 0, text)
 
 

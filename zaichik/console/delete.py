@@ -38,6 +38,6 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
         try:
             await client.delete_topic(arguments.topic, if_empty=arguments.if_empty)
         except Unsupported:
-            raise Failure(f"{client.welcome.broker} cannot delete topics: the broker is older than this") from None
+            raise Failure(f"{client.welcome.broker} is too old to delete topics") from None
     console.print(Text(f"{arguments.topic}: deleted"), soft_wrap=True)
     return 0

@@ -79,12 +79,12 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
 
 async def _describe_connections(arguments: argparse.Namespace, console: Console) -> int:
     if arguments.topic is not None:
-        raise argparse.ArgumentTypeError("--connections are the broker's, not a topic's: leave TOPIC out")
+        raise argparse.ArgumentTypeError("--connections lists those of the whole broker: leave TOPIC out")
     async with address.connected(arguments, "describe") as client:
         try:
             connections = await client.connections()
         except InvalidField:
-            raise Failure(f"{client.welcome.broker} does not tell its connections: it is older than this") from None
+            raise Failure(f"{client.welcome.broker} is too old to list its connections") from None
     if arguments.json:
         screen.print_json(connections)
         return 0
@@ -124,7 +124,7 @@ def _show_topic(console: Console, state: dict[str, Any], *, away: int) -> None:
     held = f"offsets {n['head']} to {state['next_offset'] - 1:,}, {show_size(state['bytes'])}"
     needed = f"offset {n['needed']} and what follows" if state["needed"] < state["next_offset"] else "nothing now"
     pairs: list[screen.Row] = [
-        ("created", f"{_time(state['epoch'])}, {'by name' if state['explicit'] else 'by first use'}"),
+        ("created", f"{_time(state['epoch'])}, {'explicitly' if state['explicit'] else 'on first use'}"),
         ("holds", held if state["resident"] else "nothing now"),
         ("next offset", state["next_offset"]),
         ("needed", needed),
@@ -143,7 +143,7 @@ def _show_subscription(console: Console, state: dict[str, Any]) -> None:
     sizes = f"{show_size(state['in_flight_bytes'])} of {show_size(state['credit_bytes'])}"
     pairs: list[screen.Row] = [
         ("waiting for", state["waiting_for"]),
-        ("stands at", f"committed {n['committed']}, cursor {n['cursor']}, until {screen.number(state['until'])}"),
+        ("position", f"committed {n['committed']}, cursor {n['cursor']}, until {screen.number(state['until'])}"),
         ("in flight", f"{n['in_flight']} of {n['credit']} messages, {sizes}"),
         (
             f"since {n['start']}",
@@ -161,8 +161,8 @@ def _show_subscription(console: Console, state: dict[str, Any]) -> None:
 def _show_away(console: Console, state: dict[str, Any]) -> None:
     pairs: list[screen.Row] = [
         ("waiting for", state["waiting_for"]),
-        ("stands at", f"committed {state['committed']:,}"),
-        ("comes again", f"{state['delivered']:,}, delivered before and not settled"),
+        ("position", f"committed {state['committed']:,}"),
+        ("redelivers", f"{state['delivered']:,}, delivered before and not settled"),
         ("ahead", state["ahead"]),
     ]
     screen.print_rows(console, f"subscription {shown(state['session'])}", pairs)

@@ -29,7 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _number(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and 0 < int(text) < 2**64):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of a connection; see: zaichik describe --connections")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not the number of a connection; see: zaichik describe --connections"
+        )
     return int(text)
 
 
@@ -39,6 +41,6 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
         try:
             await client.disconnect(arguments.connection)
         except Unsupported:
-            raise Failure(f"{client.welcome.broker} cannot end connections: the broker is older than this") from None
+            raise Failure(f"{client.welcome.broker} is too old to end connections") from None
     console.print(f"connection {arguments.connection}: disconnected")
     return 0

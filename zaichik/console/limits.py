@@ -74,7 +74,7 @@ def limit(text: str) -> Limit:
         raise argparse.ArgumentTypeError(_unknown(name))
     default = defaults[name]
     if not separator:
-        raise argparse.ArgumentTypeError(f"{name} lacks a value; write {name}={_typed(name, default)}")
+        raise argparse.ArgumentTypeError(f"{name} has no value; write {name}={_typed(name, default)}")
     read, allowed, largest = _kind(name, default)
     least, most = int(name not in _MAY_BE_ZERO), _LARGEST.get(name, largest)
     if name == "max_connections":
@@ -87,7 +87,7 @@ def limit(text: str) -> Limit:
         if read is not _switch:
             allowed += f" from {_typed(name, least)} to {_typed(name, most)}, such as {_typed(name, default)}"
         if name == "max_connections":
-            allowed += "; each takes one of the files that this process may open (ulimit -n)"
+            allowed += "; each needs one of the files that this process may open (ulimit -n)"
         raise argparse.ArgumentTypeError(f"{name} is {written!r}; it must be {allowed}")
     return name, value
 
@@ -101,11 +101,11 @@ def chosen(arguments: argparse.Namespace) -> dict[str, Any]:
     given = dict[str, Any]()
     for name, value in arguments.limit:
         if name in given:
-            raise argparse.ArgumentTypeError(f"--limit {name} is given twice; give it once")
+            raise argparse.ArgumentTypeError(f"--limit {name} is given twice")
         given[name] = value
     if arguments.no_auto_create:
         if "auto_create" in given:
-            raise argparse.ArgumentTypeError("auto_create is given by --limit and --no-auto-create; give one of them")
+            raise argparse.ArgumentTypeError("give either --limit auto_create or --no-auto-create, not both")
         given["auto_create"] = False
     together = BrokerSettings().limits() | given
     needed = int(together["max_message"] + 12 * together["max_batch"] + 1024)  # see BrokerSettings.max_frame
@@ -113,7 +113,7 @@ def chosen(arguments: argparse.Namespace) -> dict[str, Any]:
         frame, message, batch = (_typed(name, together[name]) for name in ("max_frame", "max_message", "max_batch"))
         raise argparse.ArgumentTypeError(
             f"a frame of max_frame={frame} cannot carry a batch of max_message={message} and max_batch={batch}; "
-            f"give --limit max_frame={needed}, or make the others smaller"
+            f"set --limit max_frame={needed}, or lower the other two"
         )
     return given
 
@@ -135,7 +135,7 @@ def table(limits: dict[str, Any], topic_defaults: dict[str, int]) -> Table:
 def _unknown(name: str) -> str:
     """The error for an unknown name. The table also shows settings of topics: for these, another one."""
     if name in {item.name.removesuffix("_ms") for item in fields(TopicSettings)}:
-        return f"{name} is a setting of topics, and they have options of their own"
+        return f"{name} is a setting of topics; those have their own options, such as --retention"
     word, known = name.lower(), BrokerSettings().limits()
     similar = difflib.get_close_matches(word, known, 1, 0.8) or difflib.get_close_matches(word, known, 3)
     return f"there is no limit {name!r}" + (f"; did you mean {' or '.join(similar)}?" if similar else "")

@@ -47,8 +47,8 @@ With --key-regex or --key-json, a message in which no key is found is published 
 """
 
 LOST = (
-    "nobody is subscribed to {}, and it keeps nothing for later readers (retention 0): this is lost. Subscribe first, "
-    "or create a topic that keeps messages before anything is published to it: zaichik create NAME --retention 1h"
+    "nobody is subscribed to {}, and it keeps nothing for later readers (retention 0), so what you published is lost. "
+    "Subscribe first, or create a topic that keeps messages before publishing to it: zaichik create NAME --retention 1h"
 )
 
 KeyOf = Callable[[bytes, int], bytes | None]  # the key of a payload; the number is that of its line, for errors
@@ -88,13 +88,13 @@ def _regex(text: str) -> re.Pattern[str]:
     try:
         return re.compile(text)
     except re.error as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is no regular expression: {error}") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a regular expression: {error}") from None
 
 
 async def run(arguments: argparse.Namespace, console: Console) -> int:
     """Send all messages, then report what became of them."""
     if arguments.messages and arguments.file is not None:
-        raise argparse.ArgumentTypeError("MESSAGE and --file exclude each other")
+        raise argparse.ArgumentTypeError("give either MESSAGE or --file, not both")
     key_of = _key_of(arguments)
     payloads = [os.fsencode(text) for text in arguments.messages]
     # All keys before the first message is sent: of arguments that cannot all be sent, none is.
@@ -118,7 +118,7 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
         if tally.producer.stored and await _is_lost(client, arguments.topic):
             screen.remark(LOST.format(shown(arguments.topic)), "yellow")
         if client.lost_topics:
-            raise Failure(f"{client.lost_topics[-1]}. Publish again what is still wanted.")
+            raise Failure(f"{client.lost_topics[-1]}. Publish again what is still needed.")
     return 0
 
 

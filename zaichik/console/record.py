@@ -65,7 +65,7 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
     if importlib.util.find_spec("pyarrow") is None:
         raise Failure("recording needs pyarrow, which is not installed: pip install 'zaichik[record]'")
     if arguments.follow and len(arguments.topics) > 1:
-        raise argparse.ArgumentTypeError("one topic is followed at a time; start a recorder for each of them")
+        raise argparse.ArgumentTypeError("--follow takes one topic; start a recorder for each of them")
     from zaichik import blocking
     from zaichik.recording.recorder import record
 
@@ -131,7 +131,7 @@ def _summarise(progress: "Progress", arguments: argparse.Namespace, console: Con
         sentence = f"{topic}: {recorded:,} messages recorded into {arguments.into} ({offsets})"
         console.print(Text(harmless(sentence)), soft_wrap=True)
     else:
-        sentence = f"{topic}: nothing new; {arguments.into} reaches to offset {progress.next:,}"
+        sentence = f"{topic}: nothing new; {arguments.into} has everything below offset {progress.next:,}"
         console.print(Text(harmless(sentence)), soft_wrap=True)
     if missing:
         screen.remark(f"{topic}: {missing:,} messages are missing: the broker no longer had them", "yellow")

@@ -100,7 +100,7 @@ def _port(arguments: argparse.Namespace) -> int:
     given = {port for port in (arguments.port, arguments.port_option) if port is not None}
     if len(given) > 1:
         raise argparse.ArgumentTypeError(
-            f"PORT is {arguments.port} and --port {arguments.port_option}; give one of them"
+            f"PORT is {arguments.port}, but --port is {arguments.port_option}; give only one"
         )
     return given.pop() if given else DEFAULT_PORT
 
@@ -127,10 +127,10 @@ async def _listening(port: int, host: str, settings: BrokerSettings) -> Server:
         match error.errno:
             case errno.EADDRINUSE:
                 reason = (
-                    f"port {port} at {host} is taken, perhaps by another broker; name a free one: zaichik serve PORT"
+                    f"port {port} at {host} is in use, perhaps by another broker; choose a free one: zaichik serve PORT"
                 )
             case errno.EACCES:
-                reason = f"port {port} needs privileges; name one from 1024 on: zaichik serve PORT"
+                reason = f"port {port} needs privileges; choose one from 1024 on: zaichik serve PORT"
             case _:
                 reason = f"cannot listen at {host}: {error.strerror or error}"
         raise Failure(reason) from error
@@ -186,5 +186,5 @@ class _Ending:
                 os._exit(128 + received)
             self.cause = received
             seconds = self._server.broker.settings.drain_timeout
-            logger.info("%s: stopping, within %g s; again: at once", received.name, seconds)
+            logger.info("%s: stopping, which may take %g s; a second signal stops at once", received.name, seconds)
             self._server.stop()

@@ -91,7 +91,7 @@ def _windows(text: str) -> "list[Window]":
         elif timedelta(microseconds=1).total_seconds() <= seconds <= LONGEST:
             lengths.append(timedelta(seconds=seconds))
         else:
-            raise argparse.ArgumentTypeError(f"a window of {word} is none; write one from 1ms to 36525d, or forever")
+            raise argparse.ArgumentTypeError(f"{word} is not a window; write one from 1ms to 36525d, or forever")
     return lengths
 
 
@@ -101,14 +101,14 @@ def _percent(text: str) -> float:
     except ValueError:
         value = -1
     if not 0 <= value <= 100:
-        raise argparse.ArgumentTypeError(f"{text!r} is no percentage; write a number from 0 to 100")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a percentage; write a number from 0 to 100")
     return value / 100
 
 
 def _picture(text: str) -> Path:
     path = Path(text)
     if path.suffix not in {".png", ".svg"}:
-        raise argparse.ArgumentTypeError(f"{text!r} names no picture; end it with .png or .svg")
+        raise argparse.ArgumentTypeError(f"{text!r} does not name a picture; it must end with .png or .svg")
     return path
 
 
@@ -120,7 +120,7 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for file in filter(None, (arguments.html, arguments.plot)):
         if not file.parent.is_dir():
-            raise Failure(f"{file.parent} is no folder, so {file.name} cannot be written there")
+            raise Failure(f"{file.parent} is not a folder, so {file.name} cannot be written there")
         if file.is_dir():
             raise Failure(f"{file} is a folder, so it cannot be written")
     statistics = _counted(arguments)

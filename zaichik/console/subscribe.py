@@ -94,7 +94,7 @@ def _start(text: str) -> StartAt:
     try:
         return start_written(text)
     except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is no start; {error}") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a start; {error}") from None
 
 
 def _credit(text: str) -> int:
@@ -125,7 +125,7 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
         ) as subscription,
     ):
         if console.is_terminal and not arguments.json:
-            again = f" again as {shown(arguments.name)}" * subscription.resumed
+            again = f", resuming {shown(arguments.name)}" * subscription.resumed
             screen.remark(f"{shown(subscription.topic)}: from offset {subscription.start:,}{again}; Ctrl-C ends")
         try:
             with quiet, anyio.CancelScope() as scope:
@@ -143,7 +143,7 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
 
 async def _forget(arguments: argparse.Namespace) -> int:
     if not arguments.name:
-        raise argparse.ArgumentTypeError("--forget needs the --name to forget")
+        raise argparse.ArgumentTypeError("--forget needs a --name to forget")
     async with (
         address.connected(arguments, "subscribe") as client,
         client.subscribe(arguments.topic, start="latest", credit=1, name=arguments.name) as subscription,

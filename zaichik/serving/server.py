@@ -138,7 +138,7 @@ class Server:
         else:  # not counted, however long it takes to close, or else others would be refused on its account
             problem = (
                 f"the broker has {self._quota.used} connections; its limit (max_connections) is {self._quota.limit}, "
-                "of which no client may use up the rest. Try again later."
+                "and no single client may take all that is left. Try again later."
             )
             connection.refuse(Refused(ErrorCode.TOO_MANY_CONNECTIONS, problem))
         if self._stopping.is_set():  # accepted at the last moment, when the others had their GoAway already
