@@ -158,8 +158,8 @@ class NamedPositions:
             raise Refused(ErrorCode.TOO_MANY_SUBSCRIPTIONS, problem, "name")
         if not self._memory.has_room(client, prices.NAME):
             problem = (
-                f"this client has used up its share of the broker's memory (max_client_bytes is {self._memory.limit}): "
-                f"a new name needs {prices.NAME} bytes. Unsubscribe from a topic, or read without a name."
+                f"a new name needs {prices.NAME} bytes, and this client has used up its share of the broker's "
+                f"memory (max_client_bytes is {self._memory.limit}). Unsubscribe from a topic, or read without a name."
             )
             raise Refused(ErrorCode.TOO_MANY_SUBSCRIPTIONS, problem, "name")
         self._quota.take(client)

@@ -125,8 +125,8 @@ class Producers:
             raise Refused(ErrorCode.NO_MEMORY, problem, "producer")
         if not self._memory.has_room(client, prices.PRODUCER):
             problem = (
-                f"this client has used up its share of the broker's memory (max_client_bytes is {self._memory.limit}): "
-                f"a new producer needs {prices.PRODUCER} bytes. Unsubscribe from a topic, or try again later."
+                f"a new producer needs {prices.PRODUCER} bytes, and this client has used up its share of the broker's "
+                f"memory (max_client_bytes is {self._memory.limit}). Unsubscribe from a topic, or try again later."
             )
             raise Refused(ErrorCode.NO_MEMORY, problem, "producer")
         self._quota.take(client)

@@ -146,8 +146,7 @@ class SubscriptionManager:
     def _carry_out(self, request: Frame, now_us: int) -> Frame:
         if self.is_restricted and not isinstance(request, OPERATORS_REQUESTS):
             problem = (
-                "the broker is full: this connection accepts Describe, Disconnect, Delete and Close only. "
-                "Try again later."
+                "the broker is full: this connection is for Describe, Disconnect, Delete and Close only. Try later."
             )
             raise Refused(ErrorCode.TOO_MANY_CONNECTIONS, problem)
         match request:
@@ -223,8 +222,7 @@ class SubscriptionManager:
     def _disconnect(self, number: int) -> None:
         """Close another connection; its requests that were not carried out yet are dropped (CLO-4)."""
         if number == self.number:
-            problem = f"connection {number} is this connection itself: end it with Close"
-            raise Refused(ErrorCode.INVALID_FIELD, problem, "connection")
+            raise Refused(ErrorCode.INVALID_FIELD, f"connection {number} is this one: end it with Close", "connection")
         if not self._broker.send_away(number):
             problem = f"connection {number} does not exist; it may have ended already"
             raise Refused(ErrorCode.INVALID_FIELD, problem, "connection")
@@ -243,9 +241,8 @@ class SubscriptionManager:
         check_subscribe(request, self._last_subscription, len(self.subscriptions), broker.settings)
         if not broker.memory.has_room(self.share, prices.SUBSCRIPTION):
             problem = (
-                "this client has used up its share of the broker's memory (max_client_bytes is "
-                f"{broker.memory.limit}): a new subscription needs {prices.SUBSCRIPTION} bytes. "
-                "Unsubscribe from a topic first."
+                f"a subscription needs {prices.SUBSCRIPTION} bytes, and this client has used up its share of the "
+                f"broker's memory (max_client_bytes is {broker.memory.limit}). Unsubscribe from a topic first."
             )
             raise Refused(ErrorCode.NO_MEMORY, problem)
         if request.epoch:
