@@ -76,7 +76,7 @@ async def test_without_the_data_the_step_is_left_out(monkeypatch):
     monkeypatch.setattr(demo, "read_departures", not_installed)
     code, text = await shown()
     assert code == 0
-    assert "This step is left out: it is not installed: pip install 'zaichik[flights]'" in text
+    assert "This step is skipped: it is not installed: pip install 'zaichik[flights]'" in text
     assert "It adds up" in text
 
 
@@ -103,7 +103,7 @@ async def test_pause_waits_for_enter_after_each_step(monkeypatch):
         code, text = await shown("--pause", "--days", "1", "--no-stats")
     os.close(keyboard)
     assert code == 0
-    assert text.count("Enter goes on") == 5
+    assert text.count("Press Enter to continue") == 5
 
 
 async def test_without_a_keyboard_nothing_waits(monkeypatch):

@@ -118,5 +118,5 @@ def test_standard_input(start):
 def test_a_terminal_is_told_that_it_is_read(on_terminal):
     code, text = on_terminal("dissect", "-", keys=PING.hex().encode() + b"\n\x04")
     assert code == 0
-    assert "reading the terminal, Ctrl-D ends" in text
+    assert "reading from the terminal; Ctrl-D ends the input" in text
     assert "\x1b[1mPing" in text

@@ -146,7 +146,7 @@ def test_a_wrong_topic_name_is_one_sentence(zaichik, name):
 def test_a_terminal_is_told_what_is_going_on(on_terminal, topic):
     code, text = on_terminal("publish", topic, keys=b"typed\n\x04")
     assert code == 0
-    assert "reading lines from the terminal, Ctrl-D ends" in text
+    assert "reading lines from the terminal; Ctrl-D ends the input" in text
     assert "published 1 = stored 1" in text
 
 

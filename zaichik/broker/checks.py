@@ -5,7 +5,7 @@ import unicodedata
 from zaichik.broker.settings import BrokerSettings, out_of_range
 from zaichik_protocol import Batch, ErrorCode, Refused, Subscribe
 
-OWN_TOPICS = "$"  # what the names of the broker's own topics begin with
+OWN_TOPICS = "$"  # first character of the names of the broker's own topics
 MAX_NAME = 200  # bytes: room for a sentence
 
 

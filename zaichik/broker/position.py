@@ -63,7 +63,7 @@ class Position:
         committed: every offset below is settled.
         delivered: every offset below was delivered at least once.
         reader: the live subscription; None if there is none.
-        left_us: when a sweep first found it without a reader; None while it has one, and until then.
+        left_us: when a sweep first found it without a reader; None before that.
     """
 
     def __init__(self, offset: int, name: str = "", client: str = "") -> None:

@@ -27,7 +27,7 @@ from zaichik_protocol import (
     SubscriptionEnded,
 )
 
-FRAMES_TOLD_APART = 16  # frames in flight that are tracked one by one; beyond, neighbours are joined
+FRAMES_TOLD_APART = 16  # frames in flight that are tracked one by one; if there are more, neighbours are joined
 
 
 class Reader:

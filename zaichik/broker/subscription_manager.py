@@ -55,7 +55,7 @@ from zaichik_protocol import (
     encode_pieces,
 )
 
-MESSAGES_A_TURN = 16  # frames of messages; each costs some 10 µs to cut and encode
+MESSAGES_A_TURN = 16  # frames of messages; cutting and encoding one takes some 10 µs
 OPERATORS_REQUESTS = (Hello, Describe, Disconnect, Delete, Close)
 MAX_CLIENT_NAME = 100  # characters of a client's name that are kept, for the log and `describe`
 # How soon to retry: a reader may make progress at any time, but producers are forgotten by a sweep, once a second.
@@ -77,7 +77,7 @@ class SubscriptionManager:
         greeted: whether the Hello was accepted.
         heartbeat: whether the client promised one (TIM-3).
         is_restricted: whether only an operator's requests are carried out (CLO-5).
-        hears: whether requests are still carried out.
+        hears: whether requests are still carried out; not once it is closing, or the broker is stopping.
         closing: whether it is ending; once `is_finished`, the socket can be closed.
         reason: why it ends, for the log.
         subscriptions: its subscriptions, by their id.

@@ -1,6 +1,6 @@
 """All topics by name, created on first use.
 
-The check for existence and the creation are one synchronous step. With a lock taken twice, once for each, two creators
+The check for existence and the creation are one synchronous step. If each step took a lock of its own, two creators
 could both find nothing, and the second would replace a topic whose readers then wait forever. With no `await` in
 between, there is nothing to lock (TOP-1).
 """

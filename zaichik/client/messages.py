@@ -1,4 +1,4 @@
-"""What the client returns: messages, lag, and the results of publishing. And how it reads its arguments."""
+"""Values the client returns (messages, lag, results of publishing), and conversion of its arguments for the wire."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class Message(NamedTuple):
     payload: bytes
 
 
-# What `Message._make` does, without a call of Python for each message.
+# Does what `Message._make` does, without a Python call for each message.
 _message: Callable[[tuple[Any, ...]], Message] = partial(tuple.__new__, Message)
 
 
@@ -128,7 +128,7 @@ def batch_result(reply: Published, count: int) -> BatchResult:
 
 
 def check_size(count: int, size: int, limits: Welcome) -> None:
-    """Refuse what the broker would refuse: it may close the connection over a frame that is too large for it.
+    """Refuse a batch that the broker would refuse: it closes a connection over a frame that is too large.
 
     Raises:
         MessageTooLarge: one message has more bytes than the broker accepts.
@@ -207,7 +207,7 @@ def overflow_of(word: str) -> Overflow:
 
 
 def start_written(text: str) -> StartAt:
-    """Returns the start that a person has written, in a command or an option.
+    """Returns the start that is written in a command or an option.
 
     Raises:
         ValueError: it is none; the message says what may be written, and is meant to follow a mention of the text.

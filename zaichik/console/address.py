@@ -22,12 +22,12 @@ class Address(NamedTuple):
     port: int
 
     def __str__(self) -> str:
-        """In the form that `address` parses: an IPv6 host is in brackets."""
+        """Returns the form that `address` parses, with an IPv6 host in brackets."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine can reach it. The host must be a number: names are resolved by then."""
+        """Whether only this machine can reach it. The host must be an IP address, not a name."""
         return ip_address(self.host.partition("%")[0]).is_loopback
 
 
@@ -96,7 +96,7 @@ def _patience(text: str) -> float:
 
 @asynccontextmanager
 async def connected(arguments: argparse.Namespace, command: str) -> AsyncIterator[Client]:
-    """A client at the address of `--connect`, named after the command. It reconnects if the command has `--reconnect`.
+    """Returns a client of the broker at `--connect`, named after the command; with `--reconnect`, it reconnects.
 
     Raises:
         argparse.ArgumentTypeError: no host can have this name.

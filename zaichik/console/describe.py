@@ -17,7 +17,7 @@ from zaichik.escapes import harmless, shown
 
 DESCRIPTION = """\
 Without TOPIC: the broker's state and limits, and why connections have ended; with --connections, every connection. With
-TOPIC: its settings, where all its messages went, as sums that must come out even, and for each of its subscriptions its
+TOPIC: its settings, what became of its messages, as sums that must add up, and for each of its subscriptions the
 position and what it is waiting for: look there first when messages don't arrive. "needed" is the oldest offset that may
 still have to be sent to a reader. Named subscriptions are listed even while their reader is away.
 """
@@ -26,13 +26,13 @@ EPILOG = """\
 examples:
   zaichik describe
   zaichik describe orders
-  zaichik describe --connections             # which clients are there
+  zaichik describe --connections             # the clients that are connected
   zaichik describe orders --json | jq -r '.subscriptions[].waiting_for'
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `zaichik describe`."""
+    """Add the arguments of `zaichik describe`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument(
         "topic", metavar="TOPIC", nargs="?", type=names.name, help="the topic; without it, the broker itself"
@@ -115,7 +115,7 @@ def _show_broker(console: Console, state: dict[str, Any]) -> None:
 
 
 def _is_there(subscription: dict[str, Any]) -> bool:
-    """Whether the subscription has a reader. If not, it is a name whose reader is away."""
+    """Returns whether the subscription has a reader; if not, it is a name whose reader is away."""
     return bool(subscription["connection"])
 
 

@@ -1,4 +1,4 @@
-"""`zaichik record`: topics saved as Parquet files."""
+"""`zaichik record`: saves topics as Parquet files."""
 
 import argparse
 import importlib.util
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Save topics as Parquet files, a folder for each topic and day (UTC), for Spark, DuckDB, Polars and pandas to read.
-Run it again with the same folder, and it goes on where the files end: however the last run ended, no message is
-lost or saved twice. Messages that the broker no longer had when their turn came are reported as missing, and the
+Run it again with the same folder, and it continues where the files end: however the last run ended, no message is
+lost or saved twice. Messages that the broker had dropped before they could be saved are reported as missing, and the
 exit code is 3.
 """
 
@@ -37,7 +37,7 @@ examples:
 files:
   FOLDER/topic=orders/day=2026-01-31/EPOCH-START-END.parquet
   with the columns offset, timestamp, key and payload
-  A name too long for a folder is shortened there; the files' metadata has all of it (zaichik.topic).
+  A name that is too long for a folder is shortened; the full name is in the files' metadata (zaichik.topic).
 """
 
 MISSING = 3  # the exit code
@@ -45,7 +45,7 @@ INTERRUPTED = 130
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `zaichik record`."""
+    """Add the arguments of `zaichik record`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("topics", metavar="TOPIC", nargs="+", type=names.name, help="a topic to record")
     parser.add_argument(
@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=Path("recording"),
         help="the recording's folder (default: ./recording)",
     )
-    parser.add_argument("--follow", action="store_true", help="go on with new messages; for one topic only")
+    parser.add_argument("--follow", action="store_true", help="continue with new messages; for one topic only")
     parser.add_argument("--json", action="store_true", help="print one JSON object for each topic")
     address.add_option(parser)
 
@@ -100,7 +100,7 @@ def _interruptible() -> Iterator[Callable[[], bool]]:
 
 @contextmanager
 def _bar(topic: str) -> Iterator[Callable[["Progress"], None]]:
-    """A progress bar on a terminal; elsewhere nothing."""
+    """Returns a function that shows progress: a bar on a terminal, elsewhere nothing."""
     console = screen.on_stderr()
     bar = Bar(
         TextColumn("{task.description}", markup=False),

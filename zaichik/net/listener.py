@@ -24,7 +24,7 @@ from zaichik.net.socket_stream import SocketStream
 
 logger = logging.getLogger(__name__)
 
-BACKLOG = 4096  # connections that wait to be accepted when a crowd reconnects at once: Linux's default limit
+BACKLOG = 4096  # connections that may wait to be accepted when all clients reconnect at once: Linux's default limit
 PAUSE_SECONDS = 0.1  # after an accept that failed for lack of a resource
 LOG_SECONDS = 1.0  # between two log lines about that
 EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}

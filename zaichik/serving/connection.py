@@ -91,7 +91,7 @@ class Connection:
         finally:
             self._broker.scheduler.leave(self._turns)
             self._holding.update(0)
-            # In a cycle of references, what they hold would stay until the garbage collector comes by.
+            # These are in a reference cycle: what they hold would stay in memory until the garbage collector runs.
             self._unsent, self._decoder = [], FrameDecoder.for_broker()
             self._broker.disconnect(self._manager, reason)
             logger.info("%s %r disconnected: %s", self._peer, self._manager.client, reason)
@@ -119,7 +119,7 @@ class Connection:
             self._is_applied = False  # requests may have come with the Hello
 
     async def _converse(self) -> None:
-        """Watch the socket and ask for turns until all output is sent; then close in order."""
+        """Watch the socket and ask for turns until all output is sent; then close gracefully."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._watch_input)
             self._is_conversing = True
@@ -212,7 +212,7 @@ class Connection:
         """Reads, applies and sends; returns whether there is more to do. Never raises: the turns of others follow."""
         if not self._is_conversing:
             self._may_begin.set()
-            if self._manager.closing:  # an operator does not wait for a Hello
+            if self._manager.closing:  # an operator has ended it: its Hello no longer matters
                 self._greeting.cancel()
             return False
         try:
@@ -338,5 +338,5 @@ class Connection:
     def _lose(self, error: Exception) -> None:
         """Stop sending to a peer that has gone. Its earlier requests are still carried out (CLO-1)."""
         self._is_gone, self._is_full, self._unsent = True, False, []
-        self._manager.replies.clear()  # what they have kept from being read can be read now
+        self._manager.replies.clear()  # requests that waited because of them can be read now
         self._cut_off = self._cut_off or f"GONE: {type(error).__name__}"

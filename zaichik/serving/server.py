@@ -1,6 +1,6 @@
-"""The listener, and what runs beside the connections: the sweep once a second, and the orderly stop.
+"""The listener, and what runs beside the connections: the sweep once a second, and the graceful stop.
 
-A server is given its listener, so its caller decides about addresses. `stop` begins an orderly stop: accept no more
+A server is given its listener, so its caller decides about addresses. `stop` begins a graceful stop: accept no more
 connections, read no more bytes, carry out the requests that were read (for at most a second), deliver the messages that
 were acknowledged to readers with credit, send a GoAway to each client, close. Connections that are still open after the
 drain timeout are cancelled.
@@ -88,11 +88,11 @@ class Server:
                     connection.check_deadlines(now_us)
 
     def stop(self) -> None:
-        """Begin the orderly stop (CLO-2); `run` returns when it is done."""
+        """Begin the graceful stop (CLO-2); `run` returns when it is done."""
         self._stopping.set()
 
     async def run(self) -> None:
-        """Serve until `stop` or until cancelled; both end in order, within the drain timeout."""
+        """Serve until `stop` or until cancelled; both stop gracefully, within the drain timeout."""
         async with BackgroundTasks() as background:
             background.group.start_soon(every, SWEEP_SECONDS, self.sweep)
             async with anyio.create_task_group() as tasks:
@@ -100,7 +100,7 @@ class Server:
                 try:
                     await self._stopping.wait()
                 finally:
-                    self.stop()  # also when cancelled: the shielded connections still end in order
+                    self.stop()  # also when cancelled: the shielded connections still end gracefully
 
     async def _serve_connections(self) -> None:
         """Accept until stopping, then drain."""
@@ -135,7 +135,7 @@ class Server:
             self._operator = connection
             self._connections[connection] = None
             connection.restrict_to_operators()
-        else:  # not counted, however long it takes to close, or else others would be refused on its account
+        else:  # not counted: while it closes, it must not keep others out
             problem = (
                 f"the broker has {self._quota.used} connections; its limit (max_connections) is {self._quota.limit}, "
                 "and no single client may take all that is left. Try again later."
