@@ -40,7 +40,7 @@ def test_capacity_is_exact_one_below_at_and_above(stored, evicted):
     assert state(ring) == (evicted, stored, 0, evicted)
 
 
-def test_capacity_is_exact_also_when_batches_do_not_fit_evenly():
+def test_capacity_is_exact_even_when_batches_do_not_fit_evenly():
     """RET-6: the head may stand inside a batch."""
     ring = ring_of(4, 4, 4, capacity=10)
     assert state(ring) == (2, 12, 0, 2)
@@ -85,7 +85,7 @@ def test_expiry_takes_whole_batches_up_to_and_including_the_limit():
     assert ring.bytes == 0
 
 
-def test_what_is_left_of_a_batch_expires_with_it():
+def test_the_rest_of_a_batch_expires_with_it():
     ring = ring_of(4, 4, capacity=5)
     assert state(ring) == (3, 8, 0, 3)
     ring.expire_accepted_until(10)
@@ -128,14 +128,14 @@ def test_a_time_finds_the_first_message_accepted_then_or_later():
     assert found == {0: 0, 10: 0, 11: 2, 20: 2, 30: 4, 31: 6, 2**64 - 1: 6}
 
 
-def test_a_time_does_not_find_what_is_gone():
+def test_a_time_does_not_find_dropped_messages():
     """RET-4: neither whole batches nor the gone part of one."""
     ring = ring_of(4, 4, 4, capacity=5)
     assert ring.head == 7
     assert [ring.first_accepted_since(time) for time in (0, 10, 20, 21)] == [7, 7, 7, 8]
 
 
-def test_of_several_batches_of_one_time_the_first_is_found():
+def test_the_first_of_several_batches_with_the_same_time_is_found():
     ring = BroadcastRing(100, 10**9)
     for time in (5, 5, 5, 6):
         ring.append(batch(), time)
@@ -175,7 +175,7 @@ def test_a_waiter_may_wait_again_while_it_is_woken():
     assert woken == [1, 2]
 
 
-def test_who_stops_waiting_is_not_woken():
+def test_a_waiter_that_stopped_waiting_is_not_woken():
     ring = ring_of()
     ring.wait("a", lambda: pytest.fail("woken"))
     ring.stop_waiting("a")
@@ -189,7 +189,7 @@ def test_who_stops_waiting_is_not_woken():
     st.integers(5, 12),
     st.integers(400, 900),
 )
-def test_what_would_be_the_head_is_the_head_then(appends, capacity, max_bytes):
+def test_head_after_predicts_the_head(appends, capacity, max_bytes):
     """RET-9: otherwise a topic that may lose nothing would lose something, or refuse without a reason."""
     ring = BroadcastRing(capacity, max_bytes)
     for count, size, expired in appends:

@@ -76,7 +76,7 @@ def test_wrong_settings(zaichik, option, text):
     assert result.err.endswith("(see: zaichik create --help)\n")
 
 
-def test_a_topic_that_may_lose_nothing(zaichik, topic):
+def test_a_lossless_topic(zaichik, topic):
     """RET-9."""
     assert zaichik("create", topic, "--overflow", "reject", "--max-bytes", "64KiB").out.splitlines()[-1].split() == [
         "overflow",

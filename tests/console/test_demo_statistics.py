@@ -66,7 +66,7 @@ async def test_spark_and_the_broker_count_the_same(monkeypatch):
     assert "What next?" in text
 
 
-async def test_what_is_shown_is_what_the_statistics_tell(told):
+async def test_the_table_shows_the_statistics(told):
     told.stdout = statistics(COUNTED)
     code, text = await shown()
     assert code == 0
@@ -75,7 +75,7 @@ async def test_what_is_shown_is_what_the_statistics_tell(told):
     assert "Take [six] hours." in text
 
 
-async def test_a_broker_that_counts_otherwise_makes_it_fail(told):
+async def test_a_broker_that_counts_differently_fails_the_demo(told):
     told.stdout = statistics(COUNTED | {"stored": 1630, "compacted": 155})
     code, text = await shown()
     assert code == 1
@@ -83,14 +83,14 @@ async def test_a_broker_that_counts_otherwise_makes_it_fail(told):
     assert "What next?" not in text
 
 
-async def test_statistics_that_fail_make_it_fail(told):
+async def test_failing_statistics_fail_the_demo(told):
     told.returncode = 1
     code, text = await shown()
     assert code == 1
     assert "It failed" in text
 
 
-async def test_without_spark_the_step_is_left_out(monkeypatch):
+async def test_without_spark_the_step_is_skipped(monkeypatch):
     monkeypatch.setattr(demo_statistics, "find_spec", lambda name: None)
     code, text = await shown()
     assert code == 0
@@ -98,7 +98,7 @@ async def test_without_spark_the_step_is_left_out(monkeypatch):
     assert "What next?" in text
 
 
-async def test_without_a_java_the_step_is_left_out(monkeypatch):
+async def test_without_java_the_step_is_skipped(monkeypatch):
     session = import_module("zaichik.spark.session")  # by name, the package has a function of the same
     monkeypatch.setattr(session, "_places", list)
     code, text = await shown()

@@ -31,13 +31,13 @@ def test_a_size_is_a_number_with_a_unit(text, count):
 
 
 @pytest.mark.parametrize("text", ["", "5x", "-1s", "s", "1h30m", "10S", "1e3", "٣s", "ever", " 1s", "1s\n"])
-def test_other_texts_are_no_durations(text):
+def test_other_texts_are_not_durations(text):
     with pytest.raises(argparse.ArgumentTypeError, match="is not a duration; write 500ms"):
         duration(text)
 
 
 @pytest.mark.parametrize("text", ["", "5x", "-1", "64M", "MiB", "1h"])
-def test_other_texts_are_no_sizes(text):
+def test_other_texts_are_not_sizes(text):
     with pytest.raises(argparse.ArgumentTypeError, match="is not a size; write 4096"):
         size(text)
 
@@ -54,7 +54,7 @@ def test_whole_numbers():
 
 @pytest.mark.parametrize("read", [duration, size, natural])
 @pytest.mark.parametrize("text", ["9" * 5000, "9" * 400 + ".5"])
-def test_a_number_longer_than_any_quantity_is_none(read, text):
+def test_a_number_longer_than_any_quantity_is_refused(read, text):
     with pytest.raises(argparse.ArgumentTypeError, match="is not a "):
         read(text)
 

@@ -114,13 +114,13 @@ def test_without_standard_output_there_is_one_line(shell, line):
 
 
 @pytest.mark.parametrize("line", ["publish t", "publish t --file -", "dissect -"])
-def test_without_standard_input_what_reads_it_says_so(shell, line):
+def test_without_standard_input_commands_that_read_it_say_so(shell, line):
     code, out, err = shell(f"{line} <&-")
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert err.startswith("zaichik: standard input is closed")
 
 
-def test_without_standard_input_what_does_not_read_it_goes_on(shell):
+def test_without_standard_input_other_commands_work(shell):
     assert shell("publish t x <&-")[:2] == (0, "")
     assert shell("learn list --json <&-")[0] == 0
 
