@@ -1,4 +1,4 @@
-"""What the processes of a measurement do; each is a program that is told its job as JSON.
+"""The processes of a measurement: programs that get their job as JSON.
 
     python -m benchmarks.roles '{"role": "publisher", "peer": "zaichik", "port": 8889, ...}'
 

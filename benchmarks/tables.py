@@ -1,4 +1,4 @@
-"""What was found, and the tables made of it, as text or Markdown."""
+"""Results, and tables of them, as text or Markdown."""
 
 import statistics
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ RELATIVE = {"keepfirst", "replay"}  # whose second column is compared with the f
 GROWTH = {
     "publish": "awaited publish, µs",
     "broker": "the broker's processor, µs",
-    "batch": "likewise, 100 messages, µs",
+    "batch": "the same for a batch of 100, µs",
 }
 TARGETS = {"idle connection": 20 * 1024, "stored message": 30, "topic": 8 * 1024}  # bytes
 MEANING = {"stored message": "stored message of 100 B, in batches of 100, over its payload"}
@@ -17,14 +17,14 @@ MEANING = {"stored message": "stored message of 100 B, in batches of 100, over i
 
 @dataclass(slots=True)
 class Outcome:
-    """What was found for one peer in one cell.
+    """The results of one peer in one cell.
 
     Attributes:
         peer: its label.
         cell: the cell's label.
         messages: published in a run; 0 where a run lasts a given time.
-        limit: whether the peer is no broker, but something to measure brokers by.
-        figures: of each run, by name.
+        limit: whether the peer is not a broker, but a limit to compare brokers with.
+        figures: the figures of each run, by name.
         failures: what went wrong, in words.
     """
 
@@ -38,14 +38,13 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One scenario and what was found.
+    """The results of one scenario.
 
     Attributes:
-        name: of the scenario.
-        title: likewise.
+        name, title: of the scenario.
         unit: of the figures.
-        seconds: all its runs took.
-        outcomes: cell by cell, and in each peer by peer.
+        seconds: the time that all its runs took.
+        outcomes: cell by cell, and peer by peer in each cell.
     """
 
     name: str
