@@ -145,6 +145,7 @@ class Connection:
         self.had_us = 0.0
         self.left = 0
         self.brings_about = []  # connections that each of its turns wakes
+        self.on_turn = lambda: None
         self.turns = machine.scheduler.join(client, self._take)
 
     def ask(self, turns=1):
@@ -156,6 +157,7 @@ class Connection:
         self.machine.log.append(self)
         self.had_us += self.cost_us
         self.left -= 1
+        self.on_turn()
         for other in self.brings_about:
             other.ask()
         return self.left > 0
@@ -177,6 +179,16 @@ def test_a_client_that_is_alone_has_its_turn_at_once(machine):
     machine.rest()
     one.ask()
     assert machine.log == [one]
+
+
+def test_work_outside_of_turns_counts_as_much_as_work_in_turns(machine):
+    outside, inside = Connection(machine, "a", cost_us=1.0), Connection(machine, "b", cost_us=100.0)
+    outside.on_turn = lambda: machine.scheduler.charge(outside.turns, 99.0)
+    outside.ask(ALWAYS)
+    inside.ask(ALWAYS)
+    machine.log.clear()
+    machine.until(lambda: len(machine.log) >= 100)
+    assert abs(machine.log.count(outside) - machine.log.count(inside)) <= 4
 
 
 def test_an_ask_while_it_waits_is_no_second_turn(machine):

@@ -67,8 +67,8 @@ class Connection:
         self._is_gone = False  # nothing more reaches the peer
         self._failure: Exception | None = None  # a bug that a turn ran into
         self._cut_off = ""  # the reason, if the broker closed it or it was lost
-        self._may_begin, self._watch_again, self._attention = anyio.Event(), anyio.Event(), anyio.Event()
-        self._read_all = anyio.Event()
+        self._may_begin, self._read_all = anyio.Event(), anyio.Event()
+        self._watch_again, self._attention = anyio.Event(), anyio.Event()
         self._greeting, self._scope = anyio.CancelScope(), anyio.CancelScope()
 
     # -- from accept to close ----------------------------------------------------------------------------------
@@ -81,7 +81,8 @@ class Connection:
             async with self._stream:
                 with self._scope:
                     await self._greet()
-                    await self._converse()
+                    if not (self._is_at_end and self._is_over):  # or else the peer left before its Hello
+                        await self._converse()
                 reason = self._cut_off or self._manager.reason
             if self._failure is not None:
                 raise self._failure  # noqa: TRY301 (it was raised in a turn, and belongs here)
@@ -324,8 +325,7 @@ class Connection:
         if self._is_gone:
             self._manager.replies.clear()
         elif not self._is_full:
-            if not self._unsent:
-                self._unsent = [*self._manager.next_output(self._broker.clock.now_us())]
+            self._unsent = self._unsent or [*self._manager.next_output(self._broker.clock.now_us())]
             if self._unsent:
                 try:
                     left = self._stream.send_pieces_nowait(self._unsent)
