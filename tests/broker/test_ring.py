@@ -1,6 +1,7 @@
 """The ring: its bounds, its counts, who waits at it."""
 
 import gc
+import sys
 
 import pytest
 from hypothesis import given, settings
@@ -210,3 +211,12 @@ def test_what_a_ring_stores_is_no_work_for_the_garbage_collector():
         ring.append(batch(), number)
     gc.collect()
     assert len(gc.get_objects()) - before < 10
+
+
+def test_a_dead_entry_is_not_held_because_it_was_the_last_one_read():
+    """P4."""
+    ring = ring_of(1, 1)
+    data = ring.entry(0).batch.data
+    held = sys.getrefcount(data)
+    ring.expire_below(1)
+    assert sys.getrefcount(data) == held - 2  # the ring's, and that of its entry

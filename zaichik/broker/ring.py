@@ -76,6 +76,7 @@ class BroadcastRing:
         self._accepted_us = array("q")
         self._bases = array("q", [0])  # as in a batch's columns, one more than there are entries: the end of the last
         self._first = 0  # index of the first entry that is not dead
+        self._found: Entry | None = None  # the last one that was read: often, other readers read it next
         # Callbacks for the next message, by waiter. A dict, because it keeps order and removes in O(1).
         self._waiting: dict[object, Callable[[], None]] = {}
 
@@ -141,10 +142,13 @@ class BroadcastRing:
 
     def entry(self, offset: int) -> Entry:
         """Returns the entry that holds `offset`, which must be readable."""
-        bases = self._bases
-        after = bisect_right(bases, offset, lo=self._first)
-        base = bases[after - 1]
-        return Entry(base, self._accepted_us[after - 1], Batch(self._batches[after - 1], bases[after] - base))
+        found = self._found
+        if found is None or not found.base <= offset < found.base + found.batch.count:
+            bases = self._bases
+            after = bisect_right(bases, offset, lo=self._first)
+            batch = Batch(self._batches[after - 1], bases[after] - bases[after - 1])
+            found = self._found = Entry(bases[after - 1], self._accepted_us[after - 1], batch)
+        return found
 
     def first_accepted_since(self, time_us: int) -> int:
         """Returns the first readable offset accepted at `time_us` or later; `next_offset` if there is none."""
@@ -168,6 +172,7 @@ class BroadcastRing:
             self.bytes -= len(batches[first])
             batches[first] = b""
             first += 1
+            self._found = None
         if first * 2 > len(batches):
             del batches[:first], self._accepted_us[:first], self._bases[:first]
             first = 0
