@@ -1,4 +1,4 @@
-"""Memory that a broker has freed goes back to the system.
+"""What a broker's process does about memory: what was freed goes back to the system, and the collector rests.
 
 glibc keeps nearly all of it: `free` returns only what lies at the end of the heap, or was larger than anything freed
 before. A broker whose messages have expired would stay as large as it ever was. `malloc_trim` returns every page that
@@ -9,6 +9,7 @@ Only the program does this: how a process that embeds a broker uses its memory i
 """
 
 import ctypes
+import gc
 import os
 from pathlib import Path
 from typing import Protocol
@@ -90,6 +91,15 @@ class Unused:
         """Trim. What is left then counts as used, so that it is not tried in vain again and again."""
         self._allocator.trim()
         self._least = self._allocator.unused_bytes()
+
+
+def spare_collector() -> None:
+    """Exempt all that exists now from garbage collection: the modules, which stay until the process ends.
+
+    A full collection visits every object that is left, and nothing else goes on meanwhile.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 async def give_back_forever() -> None:

@@ -74,6 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 async def run(arguments: argparse.Namespace, console: Console) -> int:
     """Serve until a signal comes. Returns the exit code, which depends on the signal."""
     server = await _listening(_port(arguments), arguments.host, _settings(arguments))
+    memory.spare_collector()
     level = LEVELS[arguments.log_level]
     # Signals are caught before anyone is told that the broker is ready: they may be waiting for that to send one.
     with (
