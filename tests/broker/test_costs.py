@@ -14,6 +14,9 @@ from zaichik.broker.broker import Broker
 from zaichik.broker.clock import ManualClock
 from zaichik_protocol import Batch, Commit, CreateTopic, FrameDecoder, Hello, Publish, Subscribe, encode
 
+CALLS_A_PUBLISH = 45  # from bytes to the reply's bytes
+CALLS_A_DELIVERY = 28
+CALLS_A_COMMIT = 30
 ONE = Batch.of([(b"", b"m" * 100)])
 
 
@@ -73,7 +76,7 @@ def test_calls_for_a_batch_that_is_published_and_acknowledged(broker):
     with counted() as calls:
         output = publisher.say(request)
     assert len(output) == 1
-    assert calls.number <= 0
+    assert calls.number <= CALLS_A_PUBLISH
 
 
 def test_calls_for_a_batch_that_is_delivered_and_committed(broker):
@@ -87,10 +90,10 @@ def test_calls_for_a_batch_that_is_delivered_and_committed(broker):
     with counted() as calls:
         output = subscriber.manager.next_output(0)
     assert len(output) == 2
-    assert calls.number <= 0
+    assert calls.number <= CALLS_A_DELIVERY
     with counted() as calls:
         assert subscriber.say(commit) == []
-    assert calls.number <= 0
+    assert calls.number <= CALLS_A_COMMIT
 
 
 def test_what_is_stored_and_remembered_is_no_work_for_the_garbage_collector(broker):

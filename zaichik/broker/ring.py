@@ -108,7 +108,8 @@ class BroadcastRing:
     def _evict(self) -> None:
         """Drop the oldest messages until both bounds hold."""
         before = self.head
-        self._drop_below(max(self.head, self.next_offset - self.capacity))
+        if self.next_offset - self.head > self.capacity:
+            self._drop_below(self.next_offset - self.capacity)
         while self.bytes > self.max_bytes:
             self._drop_below(self._oldest_end)
         self.evicted += self.head - before
