@@ -148,9 +148,9 @@ class Connection:
         self.on_turn = lambda: None
         self.turns = machine.scheduler.join(client, self._take)
 
-    def ask(self, turns=1):
+    def ask(self, turns=1, *, is_readable=False):
         self.left += turns
-        self.machine.scheduler.ask(self.turns)
+        self.machine.scheduler.ask(self.turns, is_readable=is_readable)
 
     def _take(self):
         self.machine.now_us += self.cost_us
@@ -329,7 +329,7 @@ def test_a_client_that_is_not_due_waits_for_those_that_have_had_less(machine):
     assert machine.log[0] is other
 
 
-def test_one_that_is_not_due_but_alone_hurries_once_until_the_loop_has_looked(machine):
+def test_one_that_is_not_due_but_alone_hurries_for_a_slice_until_the_loop_has_looked(machine):
     """Another socket may hold the request of a client that has had less."""
     one = Connection(machine, "a")
     machine.rest()
@@ -343,6 +343,31 @@ def test_one_that_is_not_due_but_alone_hurries_once_until_the_loop_has_looked(ma
     machine.look()
     one.ask()
     assert len(machine.log) == 4
+
+
+def test_short_turns_fill_the_slice_in_which_one_may_hurry(machine):
+    one = Connection(machine, "a", cost_us=30)
+    machine.rest()
+    for _ in range(20):
+        one.ask()
+    assert len(machine.log) == 1 + 4  # the first one was due
+
+
+def test_a_socket_that_is_reported_again_shows_that_the_loop_has_looked(machine):
+    one = Connection(machine, "a")
+    machine.rest()
+    for times in range(1, 100):
+        one.ask(is_readable=True)
+        assert len(machine.log) == times
+
+
+def test_many_sockets_that_are_reported_together_do_not_show_that_the_loop_has_looked(machine):
+    many = [Connection(machine, "a") for _ in range(50)]
+    machine.rest()
+    for connection in many:
+        connection.ask(is_readable=True)
+    assert len(machine.log) == 2  # one that was due, and one that hurried
+    machine.until(lambda: len(machine.log) == 50)
 
 
 def test_nobody_has_to_wait_for_the_loop_when_it_has_rested(machine):

@@ -158,7 +158,7 @@ class Connection:
         self._is_readable = True
         self._is_watched = not self._turns.is_waiting and self._may_receive
         if self._is_watched:
-            self._ask()
+            self._broker.scheduler.ask(self._turns, is_readable=True)
         return self._is_watched and not self._is_at_end
 
     def _ask(self) -> None:
