@@ -1,6 +1,7 @@
 """When unused memory is returned to the system; that it really is, tests/chaos/test_memory.py shows."""
 
 import ctypes
+import gc
 
 import anyio
 import pytest
@@ -92,3 +93,11 @@ async def test_where_memory_cannot_be_returned_nothing_is_done(monkeypatch, erro
     monkeypatch.setattr(memory, "Glibc", no_glibc)
     with anyio.fail_after(10):
         await memory.give_back_forever()
+
+
+def test_what_exists_when_a_broker_begins_is_spared_from_collections():
+    try:
+        memory.spare_collector()
+        assert gc.get_freeze_count() > 10_000
+    finally:
+        gc.unfreeze()

@@ -98,6 +98,32 @@ async def test_each_connection_has_a_handler():
             assert [await one.receive(), await two.receive()] == [b"one", b"two"]
 
 
+async def test_each_connection_is_accepted_in_a_turn():
+    handled = []
+
+    async def handler(stream, peer):
+        handled.append(peer)
+        await stream.aclose()
+
+    async with await Listener.open("127.0.0.1", 0) as listener, anyio.create_task_group() as tasks:
+        turn = anyio.Event()
+
+        async def next_turn():
+            nonlocal turn
+            await turn.wait()
+            turn = anyio.Event()
+
+        tasks.start_soon(listener.serve, handler, tasks, next_turn)
+        for number in range(3):
+            async with await connect(listener) as stream:
+                await anyio.wait_all_tasks_blocked()
+                assert len(handled) == number
+                turn.set()
+                with pytest.raises(anyio.EndOfStream):
+                    await stream.receive()
+        tasks.cancel_scope.cancel()
+
+
 async def test_a_handler_gets_the_peers_address():
     told = []
 

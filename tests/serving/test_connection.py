@@ -884,7 +884,7 @@ async def test_a_bug_in_a_turn_does_not_end_the_turns_of_others(name, monkeypatc
             assert [type(await peer.receive()) for _ in range(2)] == [Welcome, Subscribed]
         assert isinstance(await writer.receive(), Welcome)
         await settled()
-        monkeypatch.setattr(connections[0], name, lambda: 1 / 0)
+        monkeypatch.setattr(connections[0], name, lambda *_: 1 / 0)
         writer.send(Publish(2, "t", batch(b"")))
         assert (await writer.receive()).subscribers == 2
         assert (await other.receive()).base == 0

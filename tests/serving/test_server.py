@@ -3,7 +3,7 @@
 import logging
 import socket
 import struct
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 
 import anyio
 import pytest
@@ -137,6 +137,23 @@ async def test_a_connection_beyond_the_limit_is_told_so(watch):
         async with client_of(server) as again:
             assert await again.ask(Ping(2, 5)) == Pong(2, 5)
         assert server.broker.ends["TOO_MANY_CONNECTIONS"] == 1
+
+
+async def test_connections_are_accepted_in_turns_of_the_scheduler():
+    """LAG-5: whoever dials as fast as they can has one share of the processor, and others have theirs."""
+    peer = Peer()
+    server = Server(Broker(BrokerSettings()), MemoryListener([peer]))
+    scheduler = server.broker.scheduler
+    with ExitStack() as no_turns:
+        no_turns.enter_context(scheduler.between_turns())
+        async with run(server):
+            await settled()
+            assert not server.broker.managers
+            no_turns.close()
+            await settled()
+            assert len(server.broker.managers) == 1
+            peer.end()
+            server.stop()
 
 
 @pytest.mark.usefixtures("no_operators")
@@ -453,7 +470,7 @@ async def test_a_connection_that_is_accepted_as_the_broker_stops_is_told_too():
     class LastMoment:
         host, port = "memory", 0
 
-        async def serve(self, handler, tasks):
+        async def serve(self, handler, tasks, turn):
             self.accept = lambda: tasks.start_soon(handler, peer.stream, "memory:0")
             await anyio.sleep_forever()
 

@@ -145,17 +145,19 @@ class Connection:
         self.had_us = 0.0
         self.left = 0
         self.brings_about = []  # connections that each of its turns wakes
+        self.on_turn = lambda: None
         self.turns = machine.scheduler.join(client, self._take)
 
-    def ask(self, turns=1):
+    def ask(self, turns=1, *, is_readable=False):
         self.left += turns
-        self.machine.scheduler.ask(self.turns)
+        self.machine.scheduler.ask(self.turns, is_readable=is_readable)
 
     def _take(self):
         self.machine.now_us += self.cost_us
         self.machine.log.append(self)
         self.had_us += self.cost_us
         self.left -= 1
+        self.on_turn()
         for other in self.brings_about:
             other.ask()
         return self.left > 0
@@ -177,6 +179,16 @@ def test_a_lone_client_gets_its_turn_at_once(machine):
     machine.rest()
     one.ask()
     assert machine.log == [one]
+
+
+def test_work_outside_of_turns_counts_as_much_as_work_in_turns(machine):
+    outside, inside = Connection(machine, "a", cost_us=1.0), Connection(machine, "b", cost_us=100.0)
+    outside.on_turn = lambda: machine.scheduler.charge(outside.turns, 99.0)
+    outside.ask(ALWAYS)
+    inside.ask(ALWAYS)
+    machine.log.clear()
+    machine.until(lambda: len(machine.log) >= 100)
+    assert abs(machine.log.count(outside) - machine.log.count(inside)) <= 4
 
 
 def test_asking_while_waiting_gives_no_second_turn(machine):
@@ -317,7 +329,7 @@ def test_a_client_that_is_not_due_waits_for_those_that_have_used_less(machine):
     assert machine.log[0] is other
 
 
-def test_a_lone_client_that_is_not_due_is_served_once_until_sockets_are_polled(machine):
+def test_a_lone_client_that_is_not_due_is_served_for_a_slice_until_sockets_are_polled(machine):
     """Another socket may hold the request of a client that has had less."""
     one = Connection(machine, "a")
     machine.rest()
@@ -331,6 +343,31 @@ def test_a_lone_client_that_is_not_due_is_served_once_until_sockets_are_polled(m
     machine.look()
     one.ask()
     assert len(machine.log) == 4
+
+
+def test_short_turns_fill_the_slice_of_a_lone_client(machine):
+    one = Connection(machine, "a", cost_us=30)
+    machine.rest()
+    for _ in range(20):
+        one.ask()
+    assert len(machine.log) == 1 + 4  # the first one was due
+
+
+def test_a_socket_reported_again_shows_that_sockets_were_polled(machine):
+    one = Connection(machine, "a")
+    machine.rest()
+    for times in range(1, 100):
+        one.ask(is_readable=True)
+        assert len(machine.log) == times
+
+
+def test_sockets_reported_together_do_not_show_another_poll(machine):
+    many = [Connection(machine, "a") for _ in range(50)]
+    machine.rest()
+    for connection in many:
+        connection.ask(is_readable=True)
+    assert len(machine.log) == 2  # one that was due, and one that hurried
+    machine.until(lambda: len(machine.log) == 50)
 
 
 def test_after_a_rest_no_client_waits_for_a_poll(machine):

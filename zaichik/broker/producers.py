@@ -16,7 +16,6 @@ remembered; after that only number 0 can, because it looks like a new producer.
 
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import replace
 from sys import getsizeof
 
 from zaichik.broker.settings import BrokerSettings
@@ -27,13 +26,19 @@ from zaichik_protocol import ErrorCode, Publish, Published, Refused
 REMEMBERED = 64  # replies per producer, which is how many of its batches may be in flight
 
 
+# Published's fields after the id, as a tuple: the garbage collector stops visiting tuples of integers and bytes, and
+# there may be 64 for each of ten thousand producers.
+Stored = tuple[int, int, int, int, bytes]
+Answer = Stored | Refused
+
+
 class _Producer:
     """One producer: its next sequence number and its last replies."""
 
     def __init__(self, client: str) -> None:
         self.client = client
         self.next = 0
-        self.answers: deque[Published | Refused] = deque(maxlen=REMEMBERED)
+        self.answers: deque[Answer] = deque(maxlen=REMEMBERED)
         self.used_us = 0
         self.memory = prices.PRODUCER  # bytes
 
@@ -77,14 +82,15 @@ class Producers:
                 "sequence",
             )
         if sequence < known.next:
-            return replace(_answered(known, sequence), id=request.id, duplicate=True)
+            return Published(request.id, *_answered(known, sequence), duplicate=True)
         try:
             answer = publish(request, now_us)
         except Refused as refusal:
             if not refusal.code.retryable:
                 self._remember(known, _again(refusal))
             raise
-        self._remember(known, answer)
+        stored = (answer.first_offset, answer.stored, answer.compacted, answer.subscribers, answer.dropped)
+        self._remember(known, stored)
         return answer
 
     def sweep(self, now_us: int) -> None:
@@ -95,7 +101,7 @@ class Producers:
             self._quota.take(known.client, -1)
             self._memory.take(known.client, -known.memory)
 
-    def _remember(self, known: _Producer, answer: Published | Refused) -> None:
+    def _remember(self, known: _Producer, answer: Answer) -> None:
         """Remember a reply; it evicts the oldest if there are `REMEMBERED` already."""
         grown = _size(answer) - (_size(known.answers[0]) if len(known.answers) == REMEMBERED else 0)
         known.next += 1
@@ -135,7 +141,7 @@ class Producers:
         return known
 
 
-def _answered(known: _Producer, sequence: int) -> Published:
+def _answered(known: _Producer, sequence: int) -> Stored:
     first = known.next - len(known.answers)
     if sequence < first:
         raise Refused(
@@ -149,9 +155,9 @@ def _answered(known: _Producer, sequence: int) -> Published:
     return answer
 
 
-def _size(answer: Published | Refused) -> int:
+def _size(answer: Answer) -> int:
     """Returns the bytes of a reply's variable part: the bitmap of dropped messages, or the text of a refusal."""
-    return len(answer.dropped) if isinstance(answer, Published) else getsizeof(answer.message)
+    return getsizeof(answer.message) if isinstance(answer, Refused) else len(answer[-1])
 
 
 def _again(refusal: Refused) -> Refused:

@@ -317,11 +317,11 @@ class SubscriptionManager:
             subscription = self._ready.popleft()
             if subscription.id not in self.subscriptions:
                 continue  # unsubscribed while it was in the queue (UNS-1)
-            frame = subscription.take(now_us)
-            if frame is not None:
+            if (frame := subscription.take(now_us)) is not None:
                 encoded = encode_pieces(frame)
                 pieces.extend(encoded)
                 size += sum(map(len, encoded))
+            if subscription.is_ready:
                 self._ready.append(subscription)
         if self._is_stopping and not self._ready and not self.closing:
             self.go_away(GoAwayCode.STOPPING, "STOPPED")

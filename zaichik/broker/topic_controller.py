@@ -64,7 +64,7 @@ class TopicController:
         self.names: dict[str, Position] = {}
         self.observer: Observer | None = None
         self.unused_us: int | None = None
-        self.memory = self.unreserved = 0
+        self.memory = self.unreserved = self._stored = 0
         self.budget = budget or Budget()
         self.ring = BroadcastRing(settings.capacity, settings.max_bytes)
         self._reserved = 0
@@ -240,13 +240,15 @@ class TopicController:
 
     def _account(self) -> None:
         """Recompute the memory held, and charge the budget with the part that is not reserved."""
-        memory = prices.TOPIC + self.ring.bytes + prices.ENTRY * self.ring.batches
+        stored = self.ring.bytes
+        memory = prices.TOPIC + stored + prices.ENTRY * self.ring.batches
         if self.window is not None:
             keys = prices.KEY * len(self.window) + self.window.key_bytes
             memory += keys if self.observer is None else 2 * keys  # a journal knows the winner of each
         unreserved = max(memory - self._reserved, 0)
         self.budget.used += unreserved - self.unreserved
-        self.memory, self.unreserved = memory, unreserved
+        self.budget.stored += stored - self._stored
+        self.memory, self.unreserved, self._stored = memory, unreserved, stored
 
     def can_evict(self, *, leaving: int) -> bool:
         """Returns whether there are windows to evict, or more than `leaving` batches (RET-10)."""

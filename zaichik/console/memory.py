@@ -1,4 +1,4 @@
-"""Returns memory that a broker has freed to the system.
+"""The memory of a broker's process: freed memory is returned to the system, and the collector skips loaded modules.
 
 glibc keeps nearly all of it: `free` returns only memory at the end of the heap, or blocks larger than any freed before.
 A broker whose messages have expired would stay as large as it ever was. `malloc_trim` returns every page that is free.
@@ -9,6 +9,7 @@ Only the program does this: the library does not decide how a process that embed
 """
 
 import ctypes
+import gc
 import os
 from pathlib import Path
 from typing import Protocol
@@ -90,6 +91,15 @@ class Unused:
         """Trim. Unused memory that is left then counts as used, so that it is not trimmed in vain again and again."""
         self._allocator.trim()
         self._least = self._allocator.unused_bytes()
+
+
+def spare_collector() -> None:
+    """Exempt all that exists now from garbage collection: the modules, which stay until the process ends.
+
+    A full collection visits every object that is left, and nothing else goes on meanwhile.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 async def give_back_forever() -> None:

@@ -12,7 +12,6 @@ import signal
 import sys
 import threading
 from collections.abc import AsyncIterator
-from dataclasses import asdict
 from functools import partial
 
 import anyio
@@ -75,6 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 async def run(arguments: argparse.Namespace, console: Console) -> int:
     """Serve until a signal comes. Returns the exit code, which depends on the signal."""
     server = await _listening(_port(arguments), arguments.host, _settings(arguments))
+    memory.spare_collector()
     level = LEVELS[arguments.log_level]
     # Signals are caught before the announcement: a program that waits for it may send one right away.
     with (
@@ -146,7 +146,7 @@ def _announce(server: Server, *, as_json: bool) -> None:
             "port": server.port,
             "pid": os.getpid(),
             "limits": settings.limits(),
-            "topic_defaults": asdict(settings.topic),
+            "topic_defaults": settings.topic.by_name(),
         }
         screen.print_json(told, out)
     else:
@@ -154,7 +154,7 @@ def _announce(server: Server, *, as_json: bool) -> None:
         console.print(
             f"{server.broker.name} serves at [bold]{str(here).replace('[', chr(92) + '[')}[/], pid {os.getpid()}"
         )
-        screen.print_table(console, limits.table(settings.limits(), asdict(settings.topic)))
+        screen.print_table(console, limits.table(settings.limits(), settings.topic.by_name()))
     if not here.is_loopback:
         screen.remark(
             f"warning: there is no authentication, and {here} may be reached from other machines: "

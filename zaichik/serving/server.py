@@ -24,11 +24,13 @@ from zaichik.net.repeating import Repeating
 from zaichik.net.socket_stream import SocketStream
 from zaichik.serving.connection import Connection
 from zaichik.sharing.quota import Quota
+from zaichik.sharing.scheduler import CONNECTION_US
 from zaichik_protocol import DEFAULT_PORT, ErrorCode, Refused
 
 logger = logging.getLogger(__name__)
 
 SWEEP_SECONDS = 1.0
+NEWCOMERS = ""  # what the scheduler calls all clients whose connections are not accepted yet: it is no address
 LAST_ANSWERS_US = 1_000_000  # for which a stopping broker carries out what it has read, and does nothing else
 
 
@@ -54,6 +56,8 @@ class Server:
         scheduler = broker.scheduler
         self._turns = Repeating(scheduler.run, lambda: scheduler.is_waited_for, scheduler.rest)
         scheduler.on_waiting = self._turns.wake
+        self._accepting = scheduler.join(NEWCOMERS, self._accept_turn)
+        self._may_accept = anyio.Event()
         self._quota = Quota(broker.settings.max_connections)
         self._operator: Connection | None = None  # the one connection accepted beyond the limit (CLO-5)
         self._connections: dict[Connection, str | None] = {}  # with the client that is charged; None for the operator
@@ -111,7 +115,7 @@ class Server:
 
     async def _accept_and_drain(self, connections: TaskGroup) -> None:
         async with self._listener, BackgroundTasks() as accepting:
-            accepting.group.start_soon(self._listener.serve, self._serve_one, connections)
+            accepting.group.start_soon(self._listener.serve, self._serve_one, connections, self._wait_to_accept)
             await self._stopping.wait()
         with self.broker.scheduler.between_turns():  # no request is interrupted by a turn
             until_us = self.clock.now_us() + LAST_ANSWERS_US
@@ -120,6 +124,18 @@ class Server:
             for connection in self._connections:  # not before: what was published is delivered first
                 connection.go_away()
         connections.cancel_scope.deadline = anyio.current_time() + self.broker.settings.drain_timeout
+
+    async def _wait_to_accept(self) -> None:
+        """Wait for the turn of newcomers: accepting is work, too, and anyone can cause it (LAG-5)."""
+        if not self._accepting.is_waiting:  # or else for another listening socket
+            self._may_accept = anyio.Event()
+            self.broker.scheduler.ask(self._accepting)
+        await self._may_accept.wait()
+
+    def _accept_turn(self) -> bool:
+        self.broker.scheduler.charge(self._accepting, CONNECTION_US)
+        self._may_accept.set()
+        return False
 
     async def _serve_one(self, stream: SocketStream, peer: str) -> None:
         """Serve one connection, from accept to close. An exception ends that connection only."""

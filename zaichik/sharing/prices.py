@@ -7,7 +7,7 @@ Most prices were measured on CPython 3.11 as the growth of resident memory per o
 rounded up; that of a connection is an estimate. `python benchmarks/bound.py` compares their sum with a running broker.
 """
 
-ENTRY = 320  # a stored batch: the objects around its bytes
+ENTRY = 128  # a stored batch: the object of its bytes, and its row in three columns, which may be half empty
 KEY = 200  # an open compaction window, or a winner that the journal remembers, without the key itself
 TOPIC = 1_500
 CONNECTION = 24 * 1024  # socket, two tasks, decoder, manager
