@@ -147,7 +147,7 @@ async def play(job: Job) -> dict[str, float]:
             points.append(Point(client, pid, job.messages))
             await points[-1].slice()  # warm
             points[-1].figures.clear()
-        order = random.Random(0)  # noqa: S311 - no secret; who goes first, or after whom, must not matter
+        order = random.Random(0)  # noqa: S311 - no secret; the order of brokers must not matter
         for _ in range(job.rounds):
             for point_now in order.sample(points, len(points)):
                 await point_now.slice()

@@ -76,7 +76,7 @@ async def isolation(figures: Figures, runs: int, *, quick: bool) -> None:
 
 
 async def descriptors(figures: Figures, runs: int, *, quick: bool) -> None:
-    """None left, and fifty who knock without end."""
+    """Measure a broker without descriptors while fifty clients keep connecting."""
     seconds = 1 if quick else 10
     for _ in range(runs):
         with served() as broker:

@@ -167,7 +167,7 @@ ROLES: dict[str, Callable[[Job], Awaitable[Result]]] = {
     "acknowledged": acknowledged,
     "roundtrip": roundtrip,
 }
-FILES = ("codec", "growth", "memory")  # roles of zaichik alone, imported only by those who play them
+FILES = ("codec", "growth", "memory")  # roles of zaichik alone, imported only by the processes that need them
 
 
 async def play(job: Job) -> None:

@@ -101,7 +101,7 @@ def connect(
         port: the broker's port.
         name: the client's name in the broker's log and in `describe`.
         timeout: seconds the broker may be silent while it owes a reply or messages; then the connection counts as lost.
-            A reader that waits for messages which nobody publishes sends a Ping after every such interval.
+            A reader that waits for new messages sends a Ping after each such interval without any.
 
     Raises:
         ConnectFailed: there is no broker, or none answered in time.

@@ -29,7 +29,7 @@ class Broker:
         scheduler: decides which connection has the next turn (LAG-5).
 
     Attributes:
-        boot: a random number that tells this run from every other.
+        boot: a random number that distinguishes this run from every other.
         registry: the topics.
         producers: the producers that number their batches (PUB-4).
         sessions: the named positions (CMT-3); `max_sessions` limits them.

@@ -139,7 +139,7 @@ class Inbox:
             return None
         self.delivered = 0  # by the new connection: a commit sent right after the request would be refused (CMT-2)
         first = self._request
-        # The broker may have forgotten the name by now. Then it begins anew, at the first message not settled:
+        # The broker may have forgotten the name by now. Then the name starts again, at the first message not settled:
         # anything later could lose one.
         value = self.committed if first.name else self.taken
         return Subscribe(
