@@ -3,8 +3,8 @@
 A batch of one empty message is 20 bytes on the wire and fourteen times as many in memory. A budget that counted only
 bytes received would be off by that factor, so each kind of object has a price, and is charged at that price.
 
-The prices were measured on CPython 3.11 as the growth of resident memory per object, with thousands of each, and rounded
-up. `python -m benchmarks.bound` compares their sum with a running broker.
+The prices were measured on CPython 3.11 as the growth of resident memory per object, with thousands of each, and
+rounded up. `python -m benchmarks.bound` compares their sum with a running broker.
 """
 
 ENTRY = 128  # a stored batch: the object of its bytes, and its row in three columns, which may be half empty
