@@ -1,6 +1,6 @@
 """The memory overhead of everything that clients can make the broker hold, in bytes beyond those that clients send.
 
-A batch of one empty message is 20 bytes on the wire and fourteen times as many in memory. A budget that counted only
+A batch of one empty message is 20 bytes on the wire and several times as many in memory. A budget that counted only
 bytes received would be off by that factor, so each kind of object has a price, and is charged at that price.
 
 The prices were measured on CPython 3.11 as the growth of resident memory per object, with thousands of each, and
