@@ -253,10 +253,8 @@ class SubscriptionManager:
         position = topic.names.get(request.name)
         is_resumed = position is not None
         if position is None:
-            cursor = topic.position(request.start, request.value, now_us)
-            position = (
-                broker.sessions.open(topic, request.name, cursor, self.share) if request.name else Position(cursor)
-            )
+            start, name = topic.position(request.start, request.value, now_us), request.name
+            position = broker.sessions.open(topic, name, start, self.share) if name else Position(start)
         if request.name:
             position.claim(request.owner, request.attempt)
         description = f"subscription {request.id} of connection {self.number} (client {self.client!r})"
