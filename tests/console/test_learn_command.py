@@ -133,6 +133,55 @@ def test_results_for_programs(zaichik, folder):
     assert len(ET.parse(folder / "out.xml").getroot().findall(".//failure")) == 2  # noqa: S314 (our own)
 
 
+def test_what_failed_is_listed_at_the_end(zaichik, folder):
+    """With --keep-going: outcome, check, what must hold, what is wrong."""
+    (folder / "server.py").write_text(SPEAKS_FIRST, encoding="utf-8")
+    lines = zaichik("learn", "check", "0-1", "--keep-going").out.splitlines()
+    table = lines[next(number for number, line in enumerate(lines) if "what is wrong" in line) :]
+    assert [line.split()[:2] for line in table[1 : table.index("")]] == [
+        ["FAIL", name] for name in CHECKS if name == "S0.2" or name.startswith("S1.")
+    ]
+    assert "the server spoke before it was spoken to" in table[1]
+    assert table[-1] == "a hint: zaichik learn hint"
+
+
+def test_messages_name_the_file_that_was_given(zaichik, folder):
+    (folder / "learn.toml").rename(folder / "my go.toml")
+    option = ("--config", "my go.toml")
+    suggested = " --config 'my go.toml'"
+    assert f"run its checks with: zaichik learn check{suggested}\n" in zaichik("learn", "next", *option).err
+    assert f"zaichik learn check{suggested}, or name one" in zaichik("learn", "hint", *option).err
+    assert f"on to the next one: zaichik learn next{suggested}" in zaichik("learn", "check", *option).out
+    failed = zaichik("learn", "check", "S1.1", "--seed", "5", *option).out
+    assert f"zaichik learn check S1.1 --seed 5{suggested}  (frames" in failed
+    assert f"a hint: zaichik learn hint{suggested}\n" in failed
+    (folder / "my go.toml").write_text("[server]\ncommand = 'no-such-program'\n", encoding="utf-8")
+    assert "the command in my go.toml cannot be started" in zaichik("learn", "check", *option).out
+    assert "  ok my go.toml   no-such-program" in zaichik("learn", "doctor", *option).out
+
+
+def test_a_stage_that_is_named_is_listed_with_its_text_for_programs(zaichik, folder):
+    (state,) = zaichik("learn", "list", "S9", "--json").json_lines
+    assert (state["stage"], state["goal"], len(state["checks"])) == ("S9", STAGES[9].goal, len(STAGES[9].checks))
+    assert [state["stage"] for state in zaichik("learn", "list", "5-7", "--json").json_lines] == ["S5", "S6", "S7"]
+    told = zaichik("learn", "list", "S5-S6").out
+    assert all(STAGES[number].goal in told for number in (5, 6))
+
+
+def test_after_the_last_stage_it_says_that_you_are_done(zaichik, folder):
+    """A stage that is passed again is not the last one to be passed."""
+    passed = {"stage": 0, "passed": list(range(len(STAGES)))}
+    (folder / "learn-progress.json").write_text(json.dumps(passed), encoding="utf-8")
+    assert "all 17 stages are passed: you have built a broker" in zaichik("learn", "check").out
+    (folder / "learn-progress.json").write_text(json.dumps(passed | {"stage": 16}), encoding="utf-8")
+    assert "There is no next one: all 17 stages are passed" in zaichik("learn", "next").out
+
+
+def test_results_that_cannot_be_written_are_one_sentence(zaichik, folder):
+    result = zaichik("learn", "check", "S0", "--junit", "nowhere/out.xml")
+    assert (result.code, result.err) == (1, "zaichik: nowhere/out.xml cannot be written: No such file or directory\n")
+
+
 def test_the_first_failure_ends_all_rounds(zaichik, folder):
     (folder / "server.py").write_text(SPEAKS_FIRST, encoding="utf-8")
     result = zaichik("learn", "check", "all", "--json", "--repeat", "2")
@@ -143,7 +192,7 @@ def test_a_server_that_does_not_start_is_told_at_the_end(zaichik, folder):
     (folder / "server.py").write_text("print('no config')\nraise SystemExit(3)\n", encoding="utf-8")
     result = zaichik("learn", "check")
     assert result.code == 1
-    assert "the server ended by itself with exit code 3 before it listened" in result.out
+    assert "the command in learn.toml ended by itself with exit code 3" in result.out
     assert "no config" in result.out
 
 
@@ -224,7 +273,7 @@ def test_doctor_names_what_is_missing(zaichik, tmp_path, monkeypatch):
     assert "  !! file watcher the library watchfiles is missing" in result.out
     assert "  !! clock        sleepers wake up to" in result.out
     assert "  !! program      no-such-program is not found" in result.out
-    assert "  !! server       the server cannot be started: no-such-program" in result.out
+    assert "  !! server       the command in learn.toml cannot be started: no-such-program" in result.out
 
 
 # -- watch -----------------------------------------------------------------------------------------------------

@@ -66,11 +66,15 @@ async def test_a_server_is_told_its_port_in_its_command(tmp_path):
 @pytest.mark.parametrize(
     ("program", "said"),
     [
-        ("exits_early", r"ended by itself with exit code 3 before it listened at port \d+. Its last lines:\nno config"),
-        ("crashes", "the server was ended by SIGSEGV before it listened"),
+        (
+            "exits_early",
+            r"ended by itself with exit code 3, \d\.\d s after .* listened at port \d+. It wrote:\nno config",
+        ),
+        ("crashes", "learn.toml was ended by SIGSEGV, .* before anything listened"),
+        ("leaves_the_foreground", "ended by itself with exit code 0, .* It must stay in the foreground"),
         (
             "never_listens",
-            "did not listen at 127.0.0.1:.* within 0.3 s: does it take its port from the environment variable PORT",
+            "still runs, but did not listen at 127.0.0.1:.* within 0.3 s: does it take its port from the environment",
         ),
     ],
 )
@@ -79,10 +83,20 @@ async def test_a_server_that_does_not_start_is_told_apart(tmp_path, program, sai
         await Server.start(config.read(write(tmp_path, program, start=0.3 if program == "never_listens" else 5)))
 
 
-async def test_a_program_that_is_not_there_is_one_sentence(tmp_path):
-    (tmp_path / "learn.toml").write_text('[server]\ncommand = "no-such-program --fast"\n', encoding="utf-8")
-    with pytest.raises(ServerTrouble, match="cannot be started: no-such-program: No such file"):
-        await Server.start(config.read(tmp_path / "learn.toml"))
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("no-such-program --fast", r"go\.toml cannot be started: no-such-program: No such file .* is the name right"),
+        ("./go.toml", r"go\.toml cannot be started: \./go\.toml: Permission denied; a file must be executable"),
+        ("sh -c no-such-program", r"exit code 127, .* A shell answers so if it cannot find"),
+        ("sh -c ./go.toml", r"exit code 126, .* A shell answers so if it cannot run"),
+    ],
+)
+async def test_a_command_that_is_wrong_is_told_from_a_server_that_does_not_listen(tmp_path, command, said):
+    """By the name of the file that the command is in."""
+    (tmp_path / "go.toml").write_text(f"[server]\ncommand = {json.dumps(command)}\n", encoding="utf-8")
+    with pytest.raises(ServerTrouble, match=said):
+        await Server.start(config.read(tmp_path / "go.toml"))
 
 
 async def test_a_server_that_ignores_sigterm_is_killed_and_told(tmp_path):

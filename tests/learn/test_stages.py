@@ -70,14 +70,42 @@ def test_chapters_that_exist_are_linked_and_the_others_named(tmp_path, monkeypat
 
 @pytest.mark.parametrize(
     ("what", "first", "count"),
-    [("all", "S0.1", len(CHECKS)), ("S5", "S5.1", 8), ("s5.2", "S5.2", 1), (None, "S3.1", 7)],
+    [
+        ("all", "S0.1", len(CHECKS)),
+        ("S5", "S5.1", len(STAGES[5].checks)),
+        ("s5.2", "S5.2", 1),
+        (None, "S3.1", len(STAGES[3].checks)),
+        ("7", "S7.1", len(STAGES[7].checks)),
+        ("S0-S2", "S0.1", sum(len(stage.checks) for stage in STAGES[:3])),
+        ("15-s16", "S15.1", sum(len(stage.checks) for stage in STAGES[15:])),
+    ],
 )
 def test_checks_are_selected_by_stage_or_name(what, first, count):
     selected = examination.select(what, Progress(stage=3))
     assert (selected[0].id, len(selected)) == (first, count)
 
 
-@pytest.mark.parametrize("what", ["S17", "S5.99", "5", "everything"])
+@pytest.mark.parametrize("what", ["S17", "S5.99", "17", "S7-S5", "S15-S17", "S5-", "everything"])
 def test_what_is_neither_is_told(what):
     with pytest.raises(NoSuchCheck, match="S0 to S16"):
         examination.select(what, Progress())
+
+
+ALL = list(range(len(STAGES)))
+
+
+@pytest.mark.parametrize(
+    ("passed", "stage", "said"),
+    [
+        ([], 0, ""),
+        ([0], 0, "S0 is passed; on to the next one: zaichik learn next --config x.toml"),
+        (ALL[:-1], ALL[-1], ""),
+        ([ALL[-1]], ALL[-1], "S16 is passed, and is the last stage; not passed yet: S0, S1, S2"),
+        (ALL, ALL[-1], "all 17 stages are passed: you have built a broker"),
+        (ALL, 3, "all 17 stages are passed: you have built a broker"),
+    ],
+)
+def test_what_follows_a_stage_is_the_next_or_the_end(passed, stage, said):
+    told = examination.standing(Progress(passed=passed, stage=stage), " --config x.toml")
+    assert told.startswith(said)
+    assert bool(told) == bool(said)

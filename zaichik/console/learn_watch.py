@@ -199,14 +199,17 @@ class Watch:
         if self._known.stage not in self._known.passed:
             learn_screen.print_sections(console, [story.Section("goal", (stage.goal,))])
         for result in self._results:
-            learn_screen.print_result(console, result, hints=known.hints.get(result.check.id, 0))
+            hints = known.hints.get(result.check.id, 0)
+            learn_screen.print_result(console, result, hints=hints, options=learn_screen.repeated(self._arguments))
         left = len(stage.checks) - len(self._results)
         if self._is_running:
             console.print(Text(f"     running, {left} to go", "dim"))
         if self._trouble:
             learn_screen.print_trouble(console, self._trouble)
         elif not self._is_running and not self._bad and self._results:
-            console.print(Text(f"     {stage.id} is passed", "bold green"))
+            is_last = known.stage + 1 == len(STAGES) or done == len(STAGES)
+            said = examination.standing(known) if is_last else ""
+            console.print(Text(f"     {said or f'{stage.id} is passed'}", "bold green"))
 
     def _footer(self) -> str:
         """The keys that do something now, and whether files are watched."""
@@ -217,6 +220,6 @@ class Watch:
             words += ["h hint"] if self._bad else []
             words += ["t back" if self._shows_text else "t text", "r run", "q quit"]
         else:
-            words += ["Ctrl-C ends", "the next stage: zaichik learn next"]
+            words += ["Ctrl-C ends", f"the next stage: zaichik learn next{learn_screen.repeated(self._arguments)}"]
         words.append(f"NOT watching: {harmless(self._unwatched)}" if self._unwatched else "waiting for files to change")
         return "  ".join(words)

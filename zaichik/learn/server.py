@@ -5,12 +5,14 @@ at the terminal reaches us alone. It has no standard input: the keys that somebo
 outputs go to one file: nobody has to read a pipe for it to go on.
 """
 
+import errno
 import os
 import signal
 import socket
 import subprocess
 import tempfile
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import IO
 
@@ -51,6 +53,7 @@ class Server:
         port = free_port()
         command = config.command_at(port)
         output = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the process)
+        began = time.monotonic()
         environment = {**os.environ, config.port_variable: str(port), "PYTHONUNBUFFERED": "1"}
         try:
             process = await anyio.open_process(
@@ -59,13 +62,10 @@ class Server:
             )  # fmt: skip
         except OSError as error:
             output.close()
-            raise ServerTrouble(
-                f"the server cannot be started: {command[0]}: {error.strerror}; look at command in "
-                f"{config.folder / 'learn.toml'}"
-            ) from None
+            raise ServerTrouble(f"the command in {config.name} cannot be started: {_why_not(command, error)}") from None
         server = cls(process, config, port, output)
         try:
-            await server._listening()
+            await server._listening(began)
         except BaseException:
             with anyio.CancelScope(shield=True):
                 await server.terminate()
@@ -73,7 +73,7 @@ class Server:
             raise
         return server
 
-    async def _listening(self) -> None:
+    async def _listening(self, began: float) -> None:
         with anyio.move_on_after(self._config.start_s):
             while not self.obituary():
                 try:
@@ -82,18 +82,24 @@ class Server:
                 except OSError:
                     await anyio.sleep(LOOK_EVERY_S)
         if obituary := self.obituary():
-            raise ServerTrouble(f"{obituary} before it listened at port {self.target.port}. {self._said()}")
+            ended = obituary.removeprefix("the server ")
+            raise ServerTrouble(
+                f"the command in {self._config.name} {ended}, {time.monotonic() - began:.1f} s after it was started "
+                f"and before anything listened at port {self.target.port}.{_meaning(self._process.returncode)} "
+                f"{self._said()}"
+            )
         taught = f"the environment variable {self._config.port_variable}"
         if any(PORT in word for word in self._config.command):
             taught += f", and {PORT} in its command"
         raise ServerTrouble(
-            f"the server did not listen at {HOST}:{self.target.port} within {self._config.start_s:g} s: does it take "
-            f"its port from {taught}? {self._said()}"
+            f"the command in {self._config.name} was started and still runs, but did not listen at "
+            f"{HOST}:{self.target.port} within {self._config.start_s:g} s: does it take its port from {taught}? "
+            f"{self._said()}"
         )
 
     def _said(self) -> str:
         said = self.output()
-        return f"Its last lines:\n{said}" if said else "It wrote nothing."
+        return f"It wrote:\n{said}" if said else "It wrote nothing."
 
     def obituary(self) -> str:
         """How it ended, if it has."""
@@ -185,6 +191,26 @@ class Launcher:
                     self.complaints.append(complaint)
             self._server.close()
             self._server = None
+
+
+def _why_not(command: Sequence[str], error: OSError) -> str:
+    """Why a command could not be started."""
+    hints = {
+        errno.ENOENT: "; is the name right, and is it installed, or built?",
+        errno.EACCES: "; a file must be executable (chmod +x)",
+        errno.ENOEXEC: "; a script must begin with a line such as #!/bin/sh",
+    }
+    return f"{command[0]}: {error.strerror}{hints.get(error.errno or 0, '')}"
+
+
+def _meaning(code: int | None) -> str:
+    """What some exit codes mean."""
+    meanings = {
+        0: " It must stay in the foreground until it gets SIGTERM.",
+        126: " A shell answers so if it cannot run what it was told to.",
+        127: " A shell answers so if it cannot find what it was told to run.",
+    }
+    return meanings.get(code, "") if code is not None else ""
 
 
 def free_port() -> int:

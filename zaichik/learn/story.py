@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+from zaichik.learn.exercise import Verdict
 from zaichik.learn.runner import FAILED, INCONCLUSIVE, SKIPPED, Result
 from zaichik.learn.stages import STAGES
 from zaichik.learn.wire import AFTER_LAST
@@ -26,12 +27,17 @@ class Section:
     lines: tuple[str, ...]
 
 
-def sections(result: Result) -> list[Section]:
-    """Why a check failed, from the verdict to the details."""
+def sections(result: Result, options: str = "") -> list[Section]:
+    """Why a check failed, from the verdict to the details.
+
+    Args:
+        result: of the check.
+        options: what the command to run it again needs, such as " --config other.toml".
+    """
     failure = result.failure
     if failure is None:
         return [Section("because", (result.reason,))] if result.reason else []
-    again = f"zaichik learn check {result.check.id} --seed {result.seed}  (frames are sent {result.pattern})"
+    again = f"zaichik learn check {result.check.id} --seed {result.seed}{options}  (frames are sent {result.pattern})"
     told = [
         ("wrong", (failure.summary,)),
         ("asked", (failure.asked,)),
@@ -109,8 +115,8 @@ def as_json(result: Result) -> dict[str, Any]:
     return state
 
 
-def junit(results: Iterable[Result]) -> str:
-    """Results as the XML that continuous integration systems read."""
+def junit(results: Iterable[Result], options: str = "") -> str:
+    """Results as the XML that continuous integration systems read; `options` as in `sections`."""
     root = ET.Element("testsuites", name="zaichik learn")
     titles = {stage.number: f"{stage.id} {stage.title}" for stage in STAGES}
     for number, group in groupby(results, key=lambda result: result.check.stage):
@@ -124,19 +130,36 @@ def junit(results: Iterable[Result]) -> str:
             case = ET.SubElement(suite, "testcase", classname=f"S{number}", name=name, time=f"{result.seconds:.3f}")
             if result.outcome in {FAILED, INCONCLUSIVE}:
                 summary = result.failure.summary if result.failure else result.reason
-                ET.SubElement(case, "failure", message=_xml(summary)).text = _xml(as_text(result))
+                ET.SubElement(case, "failure", message=_xml(summary)).text = _xml(as_text(result, options))
             elif result.outcome == SKIPPED:
                 ET.SubElement(case, "skipped", message=result.reason)
+    return _written(root)
+
+
+def exercise_junit(number: str, verdict: Verdict) -> str:
+    """The same for an exercise: a case for each question that was asked."""
+    root = ET.Element("testsuites", name="zaichik learn")
+    count = len(verdict.passed) + bool(verdict.failed)
+    counts = {"tests": str(count), "failures": str(int(bool(verdict.failed))), "skipped": "0"}
+    suite = ET.SubElement(root, "testsuite", {"name": _xml(f"{number} {verdict.title}"), **counts})
+    for title in (*verdict.passed, *([verdict.failed] if verdict.failed else [])):
+        case = ET.SubElement(suite, "testcase", classname=number, name=_xml(title))
+        if title == verdict.failed:
+            ET.SubElement(case, "failure", message=_xml(verdict.reason)).text = _xml(verdict.reason)
+    return _written(root)
+
+
+def _written(root: ET.Element) -> str:
     ET.indent(root)
     return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def as_text(result: Result) -> str:
+def as_text(result: Result, options: str = "") -> str:
     """The sections one below the other, without any colour."""
     return "\n".join(
         f"{section.title}: {section.lines[0]}" if len(section.lines) == 1
         else "\n".join([f"{section.title}:", *(f"  {line}" for line in section.lines)])
-        for section in sections(result)
+        for section in sections(result, options)
     )  # fmt: skip
 
 
