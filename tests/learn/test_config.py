@@ -53,8 +53,8 @@ def test_a_command_may_be_a_string_and_name_its_port(tmp_path):
         ("[server]\ncommand = []\n", "command must be a list"),
         ("[server]\ncommand = [1]\n", "command must be a list"),
         ('[server]\ncommand = "x"\nport = 5\n', "nothing in .server. is called port; there are command"),
-        ('[server]\ncommand = "x"\nstart_seconds = "long"\n', "start_seconds = 'long' makes no sense"),
-        ('[server]\ncommand = "x"\nstop_seconds = true\n', "stop_seconds = True makes no sense"),
+        ('[server]\ncommand = "x"\nstart_seconds = "long"\n', 'start_seconds = "long" makes no sense'),
+        ('[server]\ncommand = "x"\nstop_seconds = true\n', "stop_seconds = true makes no sense"),
         ("server = ", "cannot be read"),
     ],
 )

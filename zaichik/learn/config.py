@@ -1,5 +1,6 @@
 """`learn.toml`: how the learner's server is started."""
 
+import json
 import shlex
 import tomllib
 from dataclasses import dataclass
@@ -79,7 +80,8 @@ def _command(value: Any, path: Path) -> tuple[str, ...]:
 def _typed(section: dict[str, Any], name: str, kind: Any, default: Any, path: Path) -> Any:
     value = section.get(name, default)
     if not isinstance(value, kind) or isinstance(value, bool):
-        raise BadConfig(f"{path}: {name} = {value!r} makes no sense; by default it is {default!r}")
+        told, usual = (json.dumps(each, default=str) for each in (value, default))  # as TOML has them, too
+        raise BadConfig(f"{path}: {name} = {told} makes no sense; by default it is {usual}")
     return value
 
 

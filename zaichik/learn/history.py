@@ -16,6 +16,8 @@ Six things can be wrong:
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from zaichik.learn import shown
+
 LOST, DUPLICATED, REORDERED = "lost", "duplicated", "reordered"
 INVENTED, EXPIRED, GAP = "invented", "expired-delivered", "silent gap"
 
@@ -191,10 +193,10 @@ def _published(topic: _Topic, batch: Published) -> Iterator[Anomaly]:
 def _delivered(topic: _Topic, session: _Session, event: Delivered) -> Iterator[Anomaly]:
     batch = topic.by_payload.get(event.payload)
     if batch is None:
-        yield Anomaly(INVENTED, f"nobody published {event.payload!r} to {topic.made.topic}", (event,))
+        yield Anomaly(INVENTED, f"nobody published {shown.text(event.payload)} to {topic.made.topic}", (event,))
         return
     if batch.payloads.index(event.payload) in batch.dropped:
-        sentence = f"{event.payload!r} was reported as compacted away, and delivered"
+        sentence = f"{shown.text(event.payload)} was reported as compacted away, and delivered"
         yield Anomaly(INVENTED, sentence, (batch, event))
     yield from _place(topic, event)
     yield from _expired(topic, batch, event)
@@ -221,10 +223,10 @@ def _place(topic: _Topic, event: Delivered) -> Iterator[Anomaly]:
         return  # the disagreement was told where the place was taken
     if offset != event.offset:
         name = DUPLICATED if isinstance(found_by, Delivered) and payload == event.payload else REORDERED
-        sentence = f"{event.payload!r} lies at offset {offset}, and then at {event.offset}"
+        sentence = f"{shown.text(event.payload)} lies at offset {offset}, and then at {event.offset}"
         yield Anomaly(name, sentence, (found_by, event))
     elif payload != event.payload:
-        sentence = f"offset {event.offset} holds {payload!r}, and then {event.payload!r}"
+        sentence = f"offset {event.offset} holds {shown.text(payload)}, and then {shown.text(event.payload)}"
         yield Anomaly(REORDERED, sentence, (said_by, event))
 
 
@@ -233,7 +235,9 @@ def _expired(topic: _Topic, batch: Published, event: Delivered) -> Iterator[Anom
     ttl = topic.made.ttl_s
     if ttl is not None and batch.first is not None and event.not_before - batch.at > ttl:
         age = event.not_before - batch.at
-        sentence = f"{event.payload!r} came {age:.3f} s after its publisher's answer; its retention was {ttl:g} s"
+        sentence = (
+            f"{shown.text(event.payload)} came {age:.3f} s after its publisher's answer; its retention was {ttl:g} s"
+        )
         yield Anomaly(EXPIRED, sentence, (batch, event))
 
 
@@ -281,7 +285,7 @@ def _line(event: Event) -> str:
             return f"{at}  topic {topic}: retention {kept}, capacity {capacity}"
         case Published(publisher=publisher, topic=topic, payloads=payloads, first=first):
             said = "no answer" if first is None else f"answered: from offset {first} on"
-            dropped = f", dropped {sorted(event.dropped)}" if event.dropped else ""
+            dropped = f", dropped {shown.numbers(sorted(event.dropped))}" if event.dropped else ""
             return f"{at}  {publisher} published {_payloads(payloads)} to {topic}; {said}{dropped}"
         case Subscribed(session=session, topic=topic, start=start):
             return f"{at}  {session} subscribed to {topic} from offset {start} on"

@@ -73,7 +73,17 @@ ERRORS = {
 ERROR_CODES = {name: code for code, name in ERRORS.items()}
 FATAL = 2  # the flag of an Error after which the broker closes
 
+ENDS = {  # why something ended, by the event that says so
+    "SubscriptionEnded": {1: "UNTIL", 2: "TAKEN_OVER", 3: "FORBIDDEN", 4: "DELETED"},
+    "GoAway": {1: "STOPPING", 2: "DISCONNECTED"},
+}
+
 TTL, WINDOW, CAPACITY, MAX_BYTES, MAX_KEYS = range(1, 6)  # the settings of a topic
+SETTINGS = {
+    1: "retention_ttl_ms", 2: "compaction_window_ms", 3: "capacity", 4: "max_bytes", 5: "max_keys",
+    6: "journal_bytes", 7: "overflow",
+}  # fmt: skip
+DURATIONS = {TTL, WINDOW}  # of these, all ones are forever
 EARLIEST, LATEST, OFFSET, TIME = range(4)  # where a subscription starts
 
 # The least a Welcome must grant for the checks to find room. The protocol itself sets no floor; boot is only not 0.

@@ -2,7 +2,7 @@
 
 import anyio
 
-from zaichik.learn import wire
+from zaichik.learn import shown, wire
 from zaichik.learn.connection import Connection
 from zaichik.learn.failure import Failed
 from zaichik.learn.layouts import CAPACITY, FOREVER, LATEST, TTL, WINDOW
@@ -90,7 +90,9 @@ async def settings(trial: Trial) -> None:
     numbers = [number for number, _ in told]
     in_order = numbers == sorted(set(numbers)) and numbers[:SETTINGS] == list(range(1, SETTINGS + 1))
     if not in_order or not named.items() <= dict(told).items():
-        expected = f"settings 1 to {SETTINGS} and then what others there are, among them {named}"
+        expected = (
+            f"settings 1 to {SETTINGS} and then what others there are, among them {shown.settings(named.items())}"
+        )
         raise Failed("TopicCreated does not tell the settings in force", expected=expected, came=frame_line(frame))
     again = {"created": 0, "epoch": frame["epoch"], "settings": told}
     await client.ok("CreateTopic", topic=trial.topic(), settings={CAPACITY: 77}, expect=again)
