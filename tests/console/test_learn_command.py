@@ -7,11 +7,14 @@ import signal
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 
 import pytest
 
 from zaichik.console import learn_doctor
 from zaichik.learn import chapters, files
+from zaichik.learn.drawing import FILE_NAME, Drawing, Step
+from zaichik.learn.failure import Failed
 from zaichik.learn.stages import CHECKS, STAGES
 
 SERVER = """
@@ -180,6 +183,21 @@ def test_after_the_last_stage_it_says_that_you_are_done(zaichik, folder):
 def test_results_that_cannot_be_written_are_one_sentence(zaichik, folder):
     result = zaichik("learn", "check", "S0", "--junit", "nowhere/out.xml")
     assert (result.code, result.err) == (1, "zaichik: nowhere/out.xml cannot be written: No such file or directory\n")
+
+
+def test_a_drawing_is_written_beside_learn_toml(zaichik, folder, monkeypatch):
+    """And its name is told, unless it cannot be written."""
+    drawing = Drawing("a gap", ("broker", "reader 1"), (Step(0.5, "broker", "reader 1", "Messages"),))
+
+    async def fail(_trial):
+        raise Failed("a gap", drawing=drawing)
+
+    monkeypatch.setitem(CHECKS, "S0.1", replace(CHECKS["S0.1"], function=fail))
+    assert f"as a picture     {FILE_NAME}\n" in zaichik("learn", "check", "S0.1").out
+    assert (folder / FILE_NAME).read_text(encoding="utf-8") == drawing.svg()
+    (folder / FILE_NAME).unlink()
+    (folder / FILE_NAME).mkdir()
+    assert "as a picture" not in zaichik("learn", "check", "S0.1").out
 
 
 def test_the_first_failure_ends_all_rounds(zaichik, folder):

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from zaichik.console import learn_screen, screen
 from zaichik.console.failure import Failure
-from zaichik.learn import config, examination, progress, story
+from zaichik.learn import config, drawing, examination, progress, story
 from zaichik.learn.connected import Connected
 from zaichik.learn.examination import Plan
 from zaichik.learn.runner import Host, Result, ServerTrouble, fresh_seeds
@@ -69,6 +69,18 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
     return _conclude(results, troubles, follows, arguments, console)
 
 
+def draw(result: Result, folder: Path) -> str:
+    """Write the drawing of a failure beside learn.toml; the file's name, or "" if there is nothing to draw."""
+    if result.failure is None or result.failure.drawing is None:
+        return ""
+    path = folder / drawing.FILE_NAME
+    try:
+        path.write_text(result.failure.drawing.svg(), encoding="utf-8")
+    except OSError:  # the same is shown as text
+        return ""
+    return str(path)
+
+
 def write_junit(path: Path, text: str) -> None:
     """Write results where --junit says."""
     try:
@@ -86,13 +98,14 @@ async def _round(
         learn_screen.print_seeds(console, how.seeds)
     async for result in examination.examine(checks, host, how):
         results.append(result)
+        drawn = draw(result, arguments.config.parent)
         if arguments.json:
             screen.print_json(story.as_json(result))
             continue
         if result.check.stage != stage:
             stage = result.check.stage
             learn_screen.print_stage(console, examination.stage(stage))
-        learn_screen.print_result(console, result, options=learn_screen.repeated(arguments))
+        learn_screen.print_result(console, result, options=learn_screen.repeated(arguments), drawn=drawn)
 
 
 def _conclude(

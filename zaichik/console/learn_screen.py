@@ -59,10 +59,15 @@ def repeated(arguments: argparse.Namespace) -> str:
     return "".join(f" {shlex.quote(word)}" for word in words)
 
 
-def print_result(console: Console, result: Result, *, hints: int = 0, options: str = "") -> None:
-    """A check in one line; if it failed, why, and as many hints as somebody has asked for.
+def print_result(console: Console, result: Result, *, hints: int = 0, options: str = "", drawn: str = "") -> None:
+    """A check in one line; if it failed, why.
 
-    `options` are those to run it again with.
+    Args:
+        console: where to.
+        result: the check's.
+        hints: as many as somebody has asked for are shown.
+        options: those to run it again with.
+        drawn: the file with its drawing.
     """
     word, style = OUTCOMES[result.outcome]
     took = f"  {result.seconds:.1f} s" if result.seconds >= WORTH_TELLING_S else ""
@@ -70,7 +75,9 @@ def print_result(console: Console, result: Result, *, hints: int = 0, options: s
     hang(console, Text.assemble((f"{word:>4}", style), f" {result.check.id:<6}"), title)
     if result.outcome != PASSED:
         told = STAGES[result.check.stage].hints_of(result.check)[:hints]
-        print_sections(console, [*([story.Section("hint", told)] if told else []), *story.sections(result, options)])
+        sections = [*([story.Section("hint", told)] if told else []), *story.sections(result, options)]
+        sections += [story.Section("as a picture", (drawn,))] if drawn else []
+        print_sections(console, sections)
 
 
 def print_sections(console: Console, sections: Sequence[story.Section]) -> None:

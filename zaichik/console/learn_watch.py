@@ -74,6 +74,7 @@ class Watch:
         self._has_keys = has_keys
         self._known = progress.read(self._folder)
         self._results: list[Result] = []
+        self._drawn: dict[str, str] = {}  # the file with a result's drawing, by its check
         self._trouble = ""
         self._unwatched = ""
         self._is_running = False
@@ -153,6 +154,7 @@ class Watch:
         try:
             async for result in examination.examine(stage.checks, launcher, learn_check.plan(self._arguments)):
                 self._results.append(result)
+                self._drawn[result.check.id] = learn_check.draw(result, self._folder)
                 if self._has_keys:
                     self._draw()
         except ServerTrouble as trouble:
@@ -200,7 +202,9 @@ class Watch:
             learn_screen.print_sections(console, [story.Section("goal", (stage.goal,))])
         for result in self._results:
             hints = known.hints.get(result.check.id, 0)
-            learn_screen.print_result(console, result, hints=hints, options=learn_screen.repeated(self._arguments))
+            drawn = self._drawn.get(result.check.id, "")
+            options = learn_screen.repeated(self._arguments)
+            learn_screen.print_result(console, result, hints=hints, options=options, drawn=drawn)
         left = len(stage.checks) - len(self._results)
         if self._is_running:
             console.print(Text(f"     running, {left} to go", "dim"))

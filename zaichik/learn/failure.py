@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from zaichik.learn import shown
-from zaichik.learn.trace import frame_line
+from zaichik.learn.drawing import Drawing
+from zaichik.learn.trace import Entry, frame_line
 from zaichik.learn.wire import Frame, Span, encode_field
 
 
@@ -34,6 +35,8 @@ class Failed(Exception):
         wrong: the first wrong byte, if it can be told.
         cause: a guess at the reason; "" without one.
         excerpt: lines that prove it, if a trace alone does not.
+        drawing: the same as a diagram.
+        frames: those of the trace that matter; () for the last ones.
     """
 
     def __init__(
@@ -46,6 +49,8 @@ class Failed(Exception):
         wrong: WrongByte | None = None,
         cause: str = "",
         excerpt: tuple[str, ...] = (),
+        drawing: Drawing | None = None,
+        frames: tuple[Entry, ...] = (),
     ) -> None:
         super().__init__(summary)
         self.summary = summary
@@ -55,6 +60,8 @@ class Failed(Exception):
         self.wrong = wrong
         self.cause = cause
         self.excerpt = excerpt
+        self.drawing = drawing
+        self.frames = frames
 
 
 class Inconclusive(Exception):

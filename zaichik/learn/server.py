@@ -7,6 +7,7 @@ outputs go to one file: nobody has to read a pipe for it to go on.
 
 import errno
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -26,8 +27,11 @@ from zaichik.learn.trial import Target
 HOST = "127.0.0.1"
 LOOK_EVERY_S = 0.02
 FALLING_S = 0.2  # from an exception to the end of its process; a client hears of it earlier
-LAST_LINES = 12
-_TAIL_BYTES = 8192
+# Of what a server wrote, its first and its last lines are shown, and what a crash says first: of a Go program or a Rust
+# one that is before a long list of frames, and after a long log.
+FIRST_LINES, CRASH_LINES, LAST_LINES = 4, 4, 12
+_HEAD_BYTES, _TAIL_BYTES = 2048, 65_536
+_CRASHES = re.compile(r"^(panic: |fatal error: |thread '.*' (\(\d+\) )?panicked at |Traceback \(|Exception in thread )")
 
 
 class Server:
@@ -116,11 +120,16 @@ class Server:
             await self._process.wait()
 
     def output(self) -> str:
-        """The last lines it wrote, standard output and standard error together."""
+        """The lines of it that matter, standard output and standard error together."""
         # Reading at a place of our own: moving the file's would move the server's writing, which shares it.
-        size = os.fstat(self._output.fileno()).st_size
-        data = os.pread(self._output.fileno(), _TAIL_BYTES, max(0, size - _TAIL_BYTES))
-        return "\n".join(data.decode("utf-8", "backslashreplace").splitlines()[-LAST_LINES:])
+        file = self._output.fileno()
+        size = os.fstat(file).st_size
+        if size <= _HEAD_BYTES + _TAIL_BYTES:
+            lines = _lines(os.pread(file, size, 0))
+        else:
+            head, tail = os.pread(file, _HEAD_BYTES, 0), os.pread(file, _TAIL_BYTES, size - _TAIL_BYTES)
+            lines = [*_lines(head)[:FIRST_LINES], *_lines(tail)[1:]]  # at the cut, a line is a part of one
+        return "\n".join(shortened(lines))
 
     async def terminate(self) -> str:
         """Ask it to end, and end it if it does not. Returns "" or what went wrong."""
@@ -166,7 +175,7 @@ class Launcher:
             return self._server.target
 
     async def aftermath(self) -> tuple[str, str]:
-        """How the server ended, if it has, and its last lines. One that is just falling gets a moment to say why."""
+        """How the server ended, if it has, and what it wrote. One that is just falling gets a moment to say why."""
         if self._server is None:
             return "", ""
         await self._server.ended(FALLING_S)
@@ -191,6 +200,22 @@ class Launcher:
                     self.complaints.append(complaint)
             self._server.close()
             self._server = None
+
+
+def _lines(data: bytes) -> list[str]:
+    return data.decode("utf-8", "backslashreplace").splitlines()
+
+
+def shortened(lines: Sequence[str]) -> list[str]:
+    """The first lines and the last ones, and between them what the last crash said first."""
+    crash = max((number for number, line in enumerate(lines) if _CRASHES.match(line)), default=0)
+    parts = ((0, FIRST_LINES), (crash, crash + CRASH_LINES if crash else 0), (len(lines) - LAST_LINES, len(lines)))
+    shown = sorted({number for first, end in parts for number in range(max(0, first), min(end, len(lines)))})
+    told: list[str] = []
+    for before, number in zip([-1, *shown], shown, strict=False):
+        told += ["…"] if number != before + 1 else []
+        told.append(lines[number])
+    return told
 
 
 def _why_not(command: Sequence[str], error: OSError) -> str:

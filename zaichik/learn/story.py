@@ -44,7 +44,7 @@ def sections(result: Result, options: str = "") -> list[Section]:
         ("expected", (failure.expected,)),
         ("came", (failure.came,)),
         ("first wrong byte", _wrong_byte(result)),
-        ("proof", failure.excerpt),
+        ("proof", failure.drawing.lines() if failure.drawing else failure.excerpt),
         ("likely cause", (failure.cause,)),
         ("the server", (result.obituary,)),
         ("frames", _frames(result)),
@@ -66,11 +66,14 @@ def _wrong_byte(result: Result) -> tuple[str, ...]:
 def _frames(result: Result) -> tuple[str, ...]:
     lines = []
     several = len({entry.connection for entry in result.trace.entries}) > 1
-    for entry in result.trace.last(FRAMES_SHOWN):
+    chosen = result.failure.frames if result.failure else ()
+    for entry in chosen or result.trace.last(FRAMES_SHOWN):
         who = f" #{entry.connection}" if several else ""
         lines.append(f"{entry.at:8.3f} s{who} {entry.direction} {entry.line()}")
         if entry.data:
             lines.append(f"{'':>{13 + len(who)}} {entry.hex()}")
+    if chosen:
+        return (f"those of {len(result.trace.entries):,} that matter:", *lines)
     left_out = len(result.trace.entries) - FRAMES_SHOWN
     return (f"… {left_out} before", *lines) if left_out > 0 else tuple(lines)
 
@@ -97,6 +100,7 @@ def as_json(result: Result) -> dict[str, Any]:
             "came": failure.came,
             "wrong_byte": wrong and {"at": wrong.at, "field": wrong.field},
             "proof": list(failure.excerpt),
+            "drawing": list(failure.drawing.lines()) if failure.drawing else [],
             "cause": failure.cause,
             "hint": result.check.hint,
             "server": result.obituary,
