@@ -1,8 +1,9 @@
 """Brokers that are right pass: the project's own everything, the tutorial's all but one check."""
 
+import ast
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import anyio
 import pytest
@@ -10,6 +11,7 @@ from learn_hosts import SURE, run, shipped, small_buffers, tiny
 from learn_mutant import TINY, Mutant
 from mutants_options import EXTENSION
 
+from zaichik.learn import lab
 from zaichik.learn.stages import CHECKS
 from zaichik.learn.trial import Pace
 
@@ -68,6 +70,34 @@ async def test_the_broker_of_the_tutorial_passes_what_it_does_not_leave_out():
         await passes(
             host, [name for name in CHECKS if name not in {NEEDS_A_PROCESS, LEFT_OUT_BY_TINY, *OPTIONS}], seed=1
         )
+
+
+def test_the_broker_of_the_tutorial_says_which_checks_it_does_not_pass():
+    """The tests beside this one hold it to that sentence, to the last check."""
+    last = ast.get_docstring(ast.parse(TINY.read_text(encoding="utf-8"))).rpartition("\n\n")[2]
+    assert " ".join(last.split()).endswith(f"{LEFT_OUT_BY_TINY} fails, those of S16 are skipped, and all others pass.")
+
+
+@pytest.mark.unmeasured
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_the_broker_of_the_tutorial_fails_what_it_leaves_out(monkeypatch):
+    small_buffers(monkeypatch)
+    async with tiny(TINY.read_text(encoding="utf-8")) as host:
+        result = await run(host, LEFT_OUT_BY_TINY, seeds=[0], pace=SURE)
+    assert (result.outcome, "requests were carried out" in result.failure.summary) == ("failed", True)
+
+
+def test_the_broker_of_the_tutorial_ends_for_all_when_no_descriptor_is_left(tmp_path):
+    """As its Limits say. A broker that survives it has one limit less to admit."""
+    program = tmp_path / "at_a_port.py"
+    start = "import anyio, os, tiny_broker\nanyio.run(tiny_broker.main, int(os.environ['PORT']))\n"
+    program.write_text(f"import sys\nsys.path.insert(0, {str(TINY.parent)!r})\n{start}", encoding="utf-8")
+    with lab.running(program, limits=["-n", "20"]) as broker:
+        for _ in range(20):
+            with suppress(ConnectionError):
+                broker.connect()
+        assert broker.wait_for_its_end() == 1
+        assert any("Too many open files" in line for line in broker.output())
 
 
 @pytest.mark.unmeasured
