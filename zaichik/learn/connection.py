@@ -11,8 +11,8 @@ import anyio
 from anyio.abc import SocketAttribute, SocketStream
 
 from zaichik.learn import causes, layouts, shown, wire
-from zaichik.learn.failure import Failed, WrongByte, compare, first_wrong_byte
-from zaichik.learn.ledger import Ledger
+from zaichik.learn.failure import Failed, WrongByte, compare, difference, first_wrong_byte
+from zaichik.learn.ledger import Ledgers
 from zaichik.learn.patterns import Writer
 from zaichik.learn.trace import frame_line, shown_hex, whole
 from zaichik.learn.wire import BadFrame, Frame, Message
@@ -48,8 +48,7 @@ class Connection:
         self._sent = b""  # the newest request's bytes, to recognise an echo
         self._asked = ""
         self._due: dict[int, str] = {}  # the name of the reply to a request, by its id
-        self._ledgers: dict[int, Ledger] = {}  # by the subscription's id
-        self._commits: dict[int, int] = {}  # the subscription that a commit is for, by the request's id
+        self._ledgers = Ledgers()
 
     # -- bytes out -------------------------------------------------------------------------------------------
 
@@ -57,11 +56,7 @@ class Connection:
         """Send a request in the trial's pattern. Returns its id."""
         used = next(self.ids) if frame_id is None else frame_id
         self._due[used] = layouts.reply_to(name)
-        if name == "Subscribe":
-            asked = layouts.DEFAULTS[name] | fields
-            self._ledgers[used] = Ledger(asked["credit"], asked["credit_bytes"])
-        elif name == "Commit":
-            self._commits[used] = fields["subscription"]
+        self._ledgers.asked(name, used, layouts.DEFAULTS.get(name, {}) | fields)
         await self.send_frame(wire.encode(name, frame_id=used, **fields))
         return used
 
@@ -170,21 +165,8 @@ class Connection:
                 came=frame_line(frame),
                 cause=causes.of_bytes(data, self._sent) or causes.of_bad_body(data, b""),
             )
-        self._enter(frame)
+        self._ledgers.came(frame)
         return frame
-
-    def _enter(self, frame: Frame) -> None:
-        """Keep the ledgers."""
-        if frame.name == "Messages" and frame.id in self._ledgers:
-            self._ledgers[frame.id].delivered(frame.messages)
-        elif frame.name == "Committed" and (ledger := self._ledgers.get(self._commits.pop(frame.id, 0))):
-            ledger.committed(frame["committed"])
-
-    def _overdrawn(self, subscription: int) -> str:
-        """What a subscription has in flight beyond its credit, to begin a sentence with; "" if nothing."""
-        ledger = self._ledgers.get(subscription)
-        overdrawn = ledger.overdrawn() if ledger else ""
-        return f"{overdrawn}: " if overdrawn else ""
 
     def _no_frame(self, bad: BadFrame, data: bytes = b"") -> Failed:
         everything = bytes(self._buffer)
@@ -300,7 +282,7 @@ class Connection:
             should = list(pairs[done : done + len(came)])
             if frame["batch"] != should:
                 raise Failed(
-                    self._overdrawn(subscription) + _difference(came, should),
+                    self._ledgers.overdrawn(subscription) + difference(came, should),
                     asked=self._asked,
                     expected=shown.batch(should),
                     came=frame_line(frame),
@@ -333,7 +315,7 @@ class Connection:
         await self.ping()
         if self.events:
             raise Failed(
-                f"{self._overdrawn(self.events[0].id)}{why}, and yet {self.events[0].name} came",
+                f"{self._ledgers.overdrawn(self.events[0].id)}{why}, and yet {self.events[0].name} came",
                 asked=self._asked,
                 expected="nothing",
                 came=frame_line(self.events[0]),
@@ -367,12 +349,3 @@ class Connection:
             problem = "the connection should have ended in order (FIN), and was torn down (RST)"
             raise Failed(problem, asked=self._asked, expected="the end of the stream", cause=causes.RESET) from None
         raise Failed("the end was due, and more came", asked=self._asked, came=shown_hex(more))
-
-
-def _difference(came: Sequence[Message], should: Sequence[tuple[bytes, bytes]]) -> str:
-    """The first thing that is wrong with messages of the right offset, in a sentence."""
-    for message, (key, payload) in zip(came, should, strict=False):
-        if (message.key, message.payload) != (key, payload):
-            wrong = "key" if message.payload == payload else "payload" if message.key == key else "key and payload"
-            return f"the message with offset {message.offset} has another {wrong} than was published"
-    return f"{len(came)} messages came, and {len(should)} {'was' if len(should) == 1 else 'were'} due"

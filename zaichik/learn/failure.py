@@ -1,12 +1,13 @@
 """Why a check failed: what was asked, what should have come, what came, and the first byte that is wrong."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from zaichik.learn import shown
 from zaichik.learn.drawing import Drawing
 from zaichik.learn.trace import Entry, frame_line
-from zaichik.learn.wire import Frame, Span, encode_field
+from zaichik.learn.wire import Frame, Message, Span, encode_field
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,3 +125,12 @@ def _due(name: str, fields: Frame | dict[str, Any]) -> str:
     if code is not None:
         return f"the error {shown.value(name, 'code', 'u16', code)}"
     return f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
+
+
+def difference(came: Sequence[Message], should: Sequence[tuple[bytes, bytes]]) -> str:
+    """The first thing that is wrong with messages of the right offset, in a sentence."""
+    for message, (key, payload) in zip(came, should, strict=False):
+        if (message.key, message.payload) != (key, payload):
+            wrong = "key" if message.payload == payload else "payload" if message.key == key else "key and payload"
+            return f"the message with offset {message.offset} has another {wrong} than was published"
+    return f"{len(came)} messages came, and {len(should)} {'was' if len(should) == 1 else 'were'} due"

@@ -6,8 +6,9 @@ and that it was one more than the credit allows is another.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from zaichik.learn.wire import Message
+from zaichik.learn.wire import Frame, Message
 
 
 @dataclass(slots=True)
@@ -42,3 +43,31 @@ class Ledger:
         if count > 1 and size > self.credit_bytes:
             return f"{size} bytes in flight, credit {self.credit_bytes} bytes"
         return ""
+
+
+@dataclass(slots=True)
+class Ledgers:
+    """Those of a connection."""
+
+    _ledgers: dict[int, Ledger] = field(default_factory=dict)  # by the subscription's id
+    _commits: dict[int, int] = field(default_factory=dict)  # the subscription that a commit is for, by its own id
+
+    def asked(self, name: str, frame_id: int, fields: dict[str, Any]) -> None:
+        """A request has gone out."""
+        if name == "Subscribe":
+            self._ledgers[frame_id] = Ledger(fields["credit"], fields["credit_bytes"])
+        elif name == "Commit":
+            self._commits[frame_id] = fields["subscription"]
+
+    def came(self, frame: Frame) -> None:
+        """A frame has come."""
+        if frame.name == "Messages" and frame.id in self._ledgers:
+            self._ledgers[frame.id].delivered(frame.messages)
+        elif frame.name == "Committed" and (ledger := self._ledgers.get(self._commits.pop(frame.id, 0))):
+            ledger.committed(frame["committed"])
+
+    def overdrawn(self, subscription: int) -> str:
+        """What a subscription has in flight beyond its credit, to begin a sentence with; "" if nothing."""
+        ledger = self._ledgers.get(subscription)
+        overdrawn = ledger.overdrawn() if ledger else ""
+        return f"{overdrawn}: " if overdrawn else ""
