@@ -105,8 +105,8 @@ class Connection:
         try:
             with self._greeting:
                 self._apply(await greet(self._stream, self._decoder, self._broker.settings.handshake_timeout))
-        except ProtocolError as error:
-            self._manager.refuse(error, error.request_id, error.request_type)
+        except ProtocolError as wrong:
+            self._manager.refuse(wrong, wrong.request_id, wrong.request_type)
         except Refused as refusal:
             self.refuse(refusal)
         except ForeignProtocol as foreign:
