@@ -12,6 +12,8 @@ _spec.loader.exec_module(hatch_build)
 CompiledFiles = hatch_build.CompiledFiles
 
 
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
 def settings():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    return project["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["custom"]
+    return PYPROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["custom"]

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hatch_build_file import CompiledFiles, hatch_build, settings
+from hatch_build_file import PYPROJECT, CompiledFiles, hatch_build, settings
 
 ROOT = Path(__file__).parent.parent
 
@@ -59,6 +59,14 @@ def test_an_editable_installation_stays_pure_and_says_so(hook, compiled, monkeyp
     hook.initialize("editable", {})
     assert not compiled
     assert hook.app.warnings == ["ZAICHIK_COMPILE does nothing here: an editable installation stays pure Python"]
+
+
+def test_types_are_those_of_the_versions_that_are_installed():
+    """What zaichik runs on is what it is compiled against."""
+    installed = PYPROJECT["project"]["dependencies"]
+    shared = [item for item in settings()["requires"] if item.startswith(("anyio>", "construct>"))]
+    assert len(shared) == 2
+    assert set(shared) <= set(installed)
 
 
 @pytest.mark.parametrize("pattern", settings()["compile"] + settings()["leave"])
