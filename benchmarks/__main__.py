@@ -21,6 +21,7 @@ from benchmarks.roles import peer_of
 from benchmarks.scenarios import Scenario, scenarios
 from benchmarks.tables import Table, text
 from benchmarks.turns import measure, present, willing
+from zaichik.build import interpreter
 
 BROKERS = ["zaichik", "zaichik_calls", "nats", "jetstream", "redis_pubsub", "redis_streams", "mosquitto", "rabbitmq"]
 PEERS = [*BROKERS, "limit", "codec"]
@@ -101,6 +102,8 @@ def main(arguments: Sequence[str]) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)
     allow_open_files()
+    if "no PGO" in interpreter():
+        say("this Python was built without PGO, or does not say so: with it, all that is Python here is faster")
     tables: list[Table] = []
     try:
         if options.redraw:

@@ -11,6 +11,7 @@ from typing import Any
 
 from benchmarks.processes import say
 from benchmarks.tables import Outcome, Table, markdown
+from zaichik.build import build, interpreter
 
 RESULTS = Path(__file__).parent / "results"
 IN_README = ("throughput", "growth", "memory")
@@ -39,8 +40,9 @@ class Results:
 def gather(tables: list[Table], runs: int, *, quick: bool) -> Results:
     """The tables and what there is to say about them."""
     loop = "uvloop" if importlib.util.find_spec("uvloop") else "asyncio's event loop"
-    python = f"Python {platform.python_version()}, clients on {loop}"
-    machine = f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, {python}"
+    python = f"Python {platform.python_version()} ({interpreter()})"
+    where = f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}"
+    machine = f"{where}, {python}, zaichik {build()}, clients on {loop}"
     when, load = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", round(os.getloadavg()[0], 2)
     return Results({"machine": machine, "runs": runs, "quick": quick, "when": when, "load": load}, tables)
 

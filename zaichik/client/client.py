@@ -17,6 +17,7 @@ from zaichik.client.messages import (
     Key,
     Lagged,
     Message,
+    Payload,
     PublishResult,
     StartAt,
     Topic,
@@ -276,7 +277,7 @@ class Client:
 
     # -- publishing ------------------------------------------------------------------------------------------
 
-    async def publish(self, topic: str, payload: bytes, key: Key = None) -> PublishResult:
+    async def publish(self, topic: str, payload: Payload, key: Key = None) -> PublishResult:
         """Publishes one message; returns its result once it is readable (PUB-1).
 
         Concurrent calls share batches. For a stream of messages, `producer` is faster still.
@@ -288,7 +289,7 @@ class Client:
         check_size(1, len(key) + len(payload), self.welcome)
         return await self._calls.publish(topic, key, payload)
 
-    async def publish_batch(self, topic: str, batch: Batch | Iterable[tuple[Key, bytes]]) -> BatchResult:
+    async def publish_batch(self, topic: str, batch: Batch | Iterable[tuple[Key, Payload]]) -> BatchResult:
         """Publishes several messages, given as (key, payload) pairs, all or none; returns their result (PUB-2).
 
         Raises:

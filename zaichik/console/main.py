@@ -14,6 +14,7 @@ from importlib.metadata import version
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, NoReturn, Protocol, cast
 
+from zaichik.build import build
 from zaichik.console import streams
 from zaichik.escapes import harmless
 
@@ -132,7 +133,7 @@ def _main_parser() -> OneLineParser:
     commands = "\n".join(f"  {name:10} {summary}" for name, summary in COMMANDS.items())
     parser = OneLineParser("zaichik", DESCRIPTION, EPILOG.format(commands=commands))
     parser.usage = "zaichik [--help] [--version] COMMAND ..."
-    parser.add_argument("--version", action="version", version=f"zaichik {version('zaichik')}")
+    parser.add_argument("--version", action="version", version=f"zaichik {version('zaichik')} ({build()})")
     return parser
 
 
