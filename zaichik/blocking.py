@@ -42,6 +42,7 @@ from zaichik.client.messages import (
     messages_of,
     start_at,
 )
+from zaichik.net.heap import keep_freed_memory
 from zaichik_protocol import (
     DEFAULT_PORT,
     FOREVER,
@@ -114,6 +115,7 @@ def connect(
         raise ConnectFailed(
             f"no broker answers at {peer} ({error.strerror or error}). Start one with: zaichik serve"
         ) from error
+    keep_freed_memory()
     with closing(raw):
         raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
