@@ -350,7 +350,7 @@ async def test_a_refused_commit_changes_nothing():
 # -- when commits travel -------------------------------------------------------------------------------------
 
 
-async def test_a_commit_is_sent_before_waiting_for_more():
+async def test_a_commit_follows_when_the_loop_has_come_to_wait_for_more():
     async with fake_client() as (broker, client), client.subscribe("t") as subscription:
         await broker.messages(0, b"0", b"1", b"2")
         async with anyio.create_task_group() as tasks:
@@ -358,6 +358,52 @@ async def test_a_commit_is_sent_before_waiting_for_more():
             assert (await broker.has_received(Commit)).next == 3
             tasks.cancel_scope.cancel()
         assert broker.commits == [3], "and once only"
+
+
+@pytest.mark.parametrize("anyio_backend", [("trio", {"clock": MockClock(autojump_threshold=0.05)})], ids=["trio"])
+async def test_one_commit_is_for_all_that_is_settled_within_5_milliseconds():
+    """By trio's clock for tests, which jumps when everybody waits."""
+    async with fake_client() as (broker, client), client.subscribe("t") as subscription:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(offsets, subscription)
+            began = anyio.current_time()
+            for base in range(10):
+                await broker.messages(base, b"x")
+                await client.ping()  # all have come, and no time has passed
+            await broker.has_received(Commit)
+            assert anyio.current_time() - began == pytest.approx(0.005)
+            tasks.cancel_scope.cancel()
+        assert broker.commits == [10]
+
+
+@pytest.mark.parametrize("options", [{"name": "n"}, {"credit_bytes": 2**20}, {"credit": 1}, {"credit": 3}])
+async def test_a_commit_that_the_broker_may_need_is_sent_before_waiting(options, monkeypatch):
+    """RET-9, CMT-1: the fake broker's largest message has 2**20 bytes."""
+    monkeypatch.setattr(client_module, "WAITING_SECONDS", 3600)
+    async with (
+        fake_client() as (broker, client),
+        client.subscribe("t", **options) as subscription,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(offsets, subscription)
+        for base in range(3):
+            await broker.messages(base, b"x")
+            assert (await broker.has_received(Commit, base + 1)).next == base + 1
+        tasks.cancel_scope.cancel()
+
+
+async def test_leaving_sends_the_commit_that_was_put_off(monkeypatch):
+    monkeypatch.setattr(client_module, "WAITING_SECONDS", 3600)
+    async with fake_broker() as broker:
+        async with zaichik.connect(port=broker.port) as client, client.subscribe("t") as subscription:
+            await broker.messages(0, b"0", b"1")
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(offsets, subscription)
+                await client.ping()
+                await anyio.wait_all_tasks_blocked()
+                assert broker.commits == []
+                tasks.cancel_scope.cancel()
+        assert broker.commits == [2]
 
 
 @pytest.mark.parametrize(("credit", "every"), [(1, 1), (2, 1), (3, 1), (10, 5), (11, 5)])

@@ -6,9 +6,14 @@ there. A frame is handled in pieces of half the credit, and everything else happ
 and nothing waits for them. One is sent
 
 * when half of either credit is settled, so that the broker can send on before the reader runs dry;
-* before waiting for more;
+* 5 ms after the reader has come to wait for more, whether or not more has come since;
 * every 100 ms, for slow programs;
 * when the subscription ends.
+
+While a reader waits, more than half of its credit is free, so the broker has no use for an earlier commit: one for
+each message of a conversation would cost both sides a system call. It has one in two cases, and then the commit is sent
+before waiting. A message of the largest size may need more than half of the bytes; and the messages of a named
+subscription that are not settled may keep a topic full (RET-9).
 
 After a loss of the connection the subscription resumes (see `inbox`). The message in hand stays there, and nothing is
 given out twice. Messages that were given out before are settled as ever: for an anonymous subscription there is nothing
@@ -16,7 +21,7 @@ left to commit, for a named one the commit follows as soon as the broker has del
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import dropwhile, islice
 from typing import Generic, Self, TypeVar, cast
 
@@ -54,6 +59,7 @@ class Subscription(Generic[Item]):
         request: wire.Subscribe,
         reply: wire.Subscribed,
         inbox: Inbox,
+        commit_soon: Callable[[], None],
         *,
         events: bool,
     ) -> None:
@@ -71,6 +77,8 @@ class Subscription(Generic[Item]):
         self._events = events
         self._half_credit = max(1, request.credit // 2)
         self._half_credit_bytes = max(1, request.credit_bytes // 2)
+        self._commit_soon = commit_soon
+        self._commits_at_once = bool(request.name) or self._half_credit_bytes < connection.welcome.max_message
         self._pieces: Iterator[Iterator[Message]] = iter(())  # of the frame in hand
         self._messages: Iterator[Message] = iter(())  # of the piece in hand
         self._message: Message | None = None  # in hand, not settled
@@ -117,7 +125,10 @@ class Subscription(Generic[Item]):
             self._stepped_bytes += self._frame_bytes
             self._frame_bytes = 0
         elif not self._inbox.events:
-            self.commit_settled()
+            if self._commits_at_once:
+                self.commit_settled()
+            elif news > 0:
+                self._commit_soon()
             await self._inbox.wait()
         else:
             return self._take_event()
