@@ -211,7 +211,7 @@ class Client:
         credit: int = DEFAULT_CREDIT,
         credit_bytes: int = DEFAULT_CREDIT_BYTES,
     ) -> Iterator["Subscription"]:
-        """A subscription that lives as long as the block. Iterate over it, or over its `batches`.
+        """A subscription that lives as long as the block. Iterate over it, its `pieces` or its `batches`.
 
         Args:
             topic: the topic to read; created if it does not exist.
@@ -378,6 +378,10 @@ class Subscription:
         """Returns the messages, one by one, up to `until`. Lag is counted and logged."""
         for frame in self.batches():
             yield from messages_of(frame, self.topic)
+
+    def pieces(self) -> Iterator[list[Message]]:
+        """Returns the same in lists, as they came, each of at least one message."""
+        return ([*messages_of(frame, self.topic)] for frame in self.batches())
 
     def batches(self) -> Iterator[Messages]:
         """Returns the same in the wire's own batches: `base`, `accepted_us`, and the columns in `batch`."""
