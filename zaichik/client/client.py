@@ -286,9 +286,10 @@ class Client:
         Raises:
             MessageTooLarge: more bytes than `welcome.max_message`.
         """
-        key, payload = key_bytes(key), payload_bytes(payload)
-        check_size(1, len(key) + len(payload), self.welcome)
-        return await self._calls.publish(topic, key, payload)
+        name = b"" if key is None else key_bytes(key)
+        if type(payload) is not bytes:
+            payload = payload_bytes(payload)
+        return await self._calls.publish(topic, name, payload)
 
     async def publish_batch(self, topic: str, batch: Batch | Iterable[tuple[Key, bytes]]) -> BatchResult:
         """Store several messages, given as (key, payload) pairs: all or none, with one timestamp (PUB-2).
