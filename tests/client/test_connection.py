@@ -494,8 +494,8 @@ class BrokenStream:
         self.send_nowait(pieces)
         return []
 
-    async def send(self, data):
-        self.send_nowait(data)
+    async def send_pieces(self, pieces):
+        self.send_nowait(pieces)
 
     async def receive_each(self, _take):
         await self.broken.wait()

@@ -156,7 +156,9 @@ def _run(name: str, words: list[str]) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without some letter still gets the line
     try:
         with screen.logging_to_stderr():
-            return anyio.run(command.run, arguments, screen.on_stdout())
+            # Only a broker runs for long enough that another event loop pays.
+            options: dict[str, bool] = getattr(command, "LOOP_OPTIONS", {})
+            return anyio.run(command.run, arguments, screen.on_stdout(), backend_options=options)
     except argparse.ArgumentTypeError as error:
         parser.error(str(error))
     except (KeyboardInterrupt, BrokenPipeError, streams.Closed):
