@@ -15,15 +15,17 @@ from pathlib import Path
 from typing import NoReturn
 
 from benchmarks import memory, report
+from benchmarks.outcomes import Table, took
 from benchmarks.peers.peer import Peer
 from benchmarks.processes import say
 from benchmarks.roles import peer_of
 from benchmarks.scenarios import Scenario, scenarios
-from benchmarks.tables import Table, text
-from benchmarks.turns import measure, present, willing
+from benchmarks.tables import text
+from benchmarks.turns import lasting_servers, measure, present, willing
 
-BROKERS = ["zaichik", "zaichik_calls", "nats", "jetstream", "redis_pubsub", "redis_streams", "mosquitto", "rabbitmq"]
-PEERS = [*BROKERS, "limit", "codec"]
+ZAICHIK = ["zaichik", "zaichik_bounded", "zaichik_batches", "zaichik_calls"]
+OTHERS = ["kafka", "kafka_aiokafka", "nats", "jetstream", "redis_pubsub", "redis_streams", "mosquitto", "rabbitmq"]
+PEERS = [*ZAICHIK, *OTHERS, "nats_go", "limit", "codec"]
 OPEN_FILES = 4096  # more than a broker with a thousand connections needs
 SCENARIOS = [scenario.name for scenario in scenarios(quick=True)]
 EXAMPLES = """
@@ -79,11 +81,16 @@ def allow_open_files() -> None:
 def measure_all(options: argparse.Namespace, tables: list[Table]) -> None:
     """Append a table for each scenario that was asked for, and print it as soon as it is there."""
     peers: dict[str, Peer] = present(options.peers, {name: peer_of(name) for name in options.peers})
-    for scenario in asked_for(options):
-        if taking_part := willing(scenario, peers):
-            tables.append(measure(scenario, taking_part, options.runs))
-            print(text(tables[-1]), flush=True)
-            say(f"{scenario.name} took {tables[-1].seconds:,.0f} s")
+    asked = asked_for(options)
+    peers = {name: peer for name, peer in peers.items() if any(scenario.name in peer.scenarios for scenario in asked)}
+    with lasting_servers(peers) as servers:
+        for scenario in asked:
+            if taking_part := willing(scenario, peers):
+                tables.append(measure(scenario, taking_part, options.runs, servers))
+                print(text(tables[-1]), flush=True)
+                say(f"{scenario.name} took {tables[-1].seconds:,.0f} s")
+    for peer, seconds in took(tables).items():
+        say(f"{peer} took {seconds:,.0f} s")
 
 
 def asked_for(options: argparse.Namespace) -> list[Scenario]:

@@ -12,7 +12,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from benchmarks.tables import GROWTH, Table, heading, points, ratios
+from benchmarks.alone import GROWTH, points, ratios
+from benchmarks.outcomes import Table, heading
 
 mpl = import_module("matplotlib")
 mpl.use("svg")  # needs no screen

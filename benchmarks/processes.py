@@ -22,6 +22,8 @@ START_SECONDS = 60.0  # RabbitMQ on a busy machine
 END_SECONDS = 2.0
 PATIENCE = 20.0  # seconds beyond a job's own deadline, for interpreters to start and links to stand
 
+Server = tuple[int, int]  # its port, and its process id, which is also its group's
+
 
 def say(text: str) -> None:
     """A line of progress."""
@@ -79,7 +81,7 @@ def has_ended(child: "subprocess.Popen[Any]") -> bool:
 
 
 @contextmanager
-def server(peer: Peer) -> Iterator[tuple[int, int]]:
+def server(peer: Peer) -> Iterator[Server]:
     """Port and process id of a server of this peer, started in a private directory, as long as the block lasts."""
     port = free_port()
     with tempfile.TemporaryDirectory(prefix="benchmark-", ignore_cleanup_errors=True) as name, ExitStack() as stack:
@@ -90,6 +92,26 @@ def server(peer: Peer) -> Iterator[tuple[int, int]]:
             child = stack.enter_context(process(command, log, environment))
         wait_until_listening(child, port, log)
         yield port, child.pid
+
+
+@contextmanager
+def paused(group: int) -> Iterator[None]:
+    """Stops a process and what it has started, so that it uses no processor; at the end of the block they continue."""
+    os.killpg(group, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.killpg(group, signal.SIGCONT)
+
+
+@contextmanager
+def resumed(group: int) -> Iterator[None]:
+    """Lets what is paused run as long as the block lasts."""
+    os.killpg(group, signal.SIGCONT)
+    try:
+        yield
+    finally:
+        os.killpg(group, signal.SIGSTOP)
 
 
 def free_port() -> int:

@@ -9,8 +9,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from benchmarks.outcomes import Outcome, Table
 from benchmarks.processes import say
-from benchmarks.tables import Outcome, Table, markdown
+from benchmarks.tables import markdown
 
 RESULTS = Path(__file__).parent / "results"
 IN_README = ("throughput", "growth", "memory")

@@ -167,7 +167,7 @@ ROLES: dict[str, Callable[[Job], Awaitable[Result]]] = {
     "acknowledged": acknowledged,
     "roundtrip": roundtrip,
 }
-FILES = ("codec", "growth", "memory")  # roles of zaichik alone, imported only by those who play them
+FILES = ("codec", "growth", "memory", "nats_bench", "startup", "tail")  # roles imported only by those who play them
 
 
 async def play(job: Job) -> None:
@@ -177,10 +177,10 @@ async def play(job: Job) -> None:
 
 
 def main() -> None:
-    """Play the one role, on the event loop that is best for the peer's client."""
+    """Play the one role, on the event loop that all clients share."""
     job = Job(**json.loads(sys.argv[1]))
     factory = None
-    if peer_of(job.peer).uvloop and importlib.util.find_spec("uvloop"):  # else all run on asyncio's
+    if importlib.util.find_spec("uvloop"):  # all clients run on it, or all on asyncio's own
         factory = importlib.import_module("uvloop").new_event_loop
     with asyncio.Runner(loop_factory=factory) as runner:
         runner.run(play(job))

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from benchmarks.growth import AXES
 from benchmarks.measures import RATE, Figures, acknowledged, replay, roundtrip, stream, told
 from benchmarks.memory import SIZES
 from benchmarks.peers.peer import Job, Peer
+from benchmarks.startup import COMMANDS
 
 MICROSECONDS = "µs"
 LONG = 150.0  # seconds that building the largest broker may take on a busy machine
@@ -38,12 +40,14 @@ class Scenario:
         title: what is measured, in words.
         cells: its columns.
         unit: what the figures are.
+        most_runs: runs at most, where one is long enough to be many; 0: as many as were asked for.
     """
 
     name: str
     title: str
     cells: tuple[Cell, ...]
     unit: str = RATE
+    most_runs: int = 0
 
 
 def sized(job: Job, peer: Peer) -> Job:
@@ -77,9 +81,9 @@ def streams(publishing: Job) -> list[Scenario]:
         Scenario(
             "throughput",
             "Throughput 1 → 1 by size of payload",
-            (size(16, "16 B"), size(100, "100 B"), size(1024, "1 KiB"), size(65536, "64 KiB")),
+            (size(100, "100 B"), size(1024, "1 KiB"), size(65536, "64 KiB")),
         ),
-        Scenario("fanout", "Deliveries to many subscribers, 100 B", (fan(1), fan(4), fan(16), fan(64))),
+        Scenario("fanout", "Deliveries to many subscribers, 100 B", (fan(4), fan(64))),
         Scenario(
             "fanin",
             "From 16 publishers (in two processes) to one subscriber, 100 B",
@@ -124,18 +128,22 @@ def timed(publishing: Job, seconds: float) -> list[Scenario]:
 
 
 def of_zaichik_alone(*, quick: bool) -> list[Scenario]:
-    """How its cost grows, and what it keeps in memory."""
-    growth = Job("growth", "", 0, "", messages=20 if quick else 100, rounds=2 if quick else 30, deadline=LONG)
-    memory = replace(growth, role="memory")
+    """How its cost grows, its slowest answers, what it keeps in memory and gives back, and how soon it is there."""
+    alone = Job("growth", "", 0, "", messages=20 if quick else 100, rounds=2 if quick else 30, deadline=LONG)
+    slices = replace(alone, role="tail", rounds=1 if quick else 5, seconds=0.2 if quick else 5.0, deadline=2 * LONG)
+    burst = 20_000 if quick else 500_000  # messages of 100 B; as many bytes of larger ones
+
+    def cell(role: str, name: str, servers: int = 1, **changes: Any) -> Cell:
+        return Cell(name, told, replace(alone, role=role, axis=name, **changes), servers)
 
     def axis(name: str, points: tuple[int, ...]) -> Cell:
         few = points[:2] if quick else points
-        return Cell(name, told, replace(growth, axis=name, points=few), servers=len(few))
+        return Cell(name, told, replace(alone, axis=name, points=few), servers=len(few))
 
     def kind(name: str, sizes: tuple[int, int]) -> Cell:
-        few = tuple(size // 50 for size in sizes) if quick else sizes
-        return Cell(name, told, replace(memory, axis=name, points=few))
+        return cell("memory", name, points=tuple(size // 50 for size in sizes) if quick else sizes)
 
+    rings = (100, 10_000) if quick else (1_000, 1_000_000)
     return [
         Scenario(
             "growth",
@@ -144,9 +152,32 @@ def of_zaichik_alone(*, quick: bool) -> list[Scenario]:
             MICROSECONDS,
         ),
         Scenario(
+            "tail",
+            "Time until a single message of 100 B is acknowledged, with a full ring of single messages",
+            (Cell("single messages", told, replace(slices, points=rings), servers=len(rings)),),
+            "ms",
+            most_runs=2,
+        ),
+        Scenario(
             "memory",
             "Memory of the broker for one of each",
             tuple(kind(name, sizes) for name, sizes in SIZES.items()),
             "bytes",
+        ),
+        Scenario(
+            "burst",
+            "Resident memory of the broker before, during and after a burst that expires",
+            (
+                cell("burst", "messages of 100 B", messages=burst),
+                cell("burst", "messages of 1 KiB", size=1024, messages=burst * 100 // 1024),
+            ),
+            "MiB",
+            most_runs=3,
+        ),
+        Scenario(
+            "startup",
+            "Time until something is there",
+            tuple(cell("startup", name, rounds=1 if quick else 3, servers=0) for name in COMMANDS),
+            "ms",
         ),
     ]

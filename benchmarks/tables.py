@@ -1,102 +1,20 @@
-"""What was found, and the tables made of it, as text or Markdown."""
+"""The tables made of what was found, as text or Markdown."""
 
 import statistics
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+from benchmarks.alone import burst_rows, growth_rows, memory_rows, startup_rows, tail_rows
+from benchmarks.outcomes import Table, heading, ratio, shown
 
 SUBJECT = "zaichik"
 RELATIVE = {"keepfirst", "replay"}  # whose second column is compared with the first, too
-GROWTH = {
-    "publish": "awaited publish, µs",
-    "broker": "the broker's processor, µs",
-    "batch": "likewise, 100 messages, µs",
+ROWS = {
+    "growth": growth_rows,
+    "tail": tail_rows,
+    "memory": memory_rows,
+    "burst": burst_rows,
+    "startup": startup_rows,
 }
-TARGETS = {"idle connection": 20 * 1024, "stored message": 30, "topic": 8 * 1024}  # bytes
-MEANING = {"stored message": "stored message of 100 B, in batches of 100, over its payload"}
-
-
-@dataclass(slots=True)
-class Outcome:
-    """What was found for one peer in one cell.
-
-    Attributes:
-        peer: its label.
-        cell: the cell's label.
-        messages: published in a run; 0 where a run lasts a given time.
-        limit: whether the peer is no broker, but something to measure brokers by.
-        figures: of each run, by name.
-        failures: what went wrong, in words.
-    """
-
-    peer: str
-    cell: str
-    messages: int
-    limit: bool = False
-    figures: dict[str, list[float]] = field(default_factory=dict)
-    failures: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """One scenario and what was found.
-
-    Attributes:
-        name: of the scenario.
-        title: likewise.
-        unit: of the figures.
-        seconds: all its runs took.
-        outcomes: cell by cell, and in each peer by peer.
-    """
-
-    name: str
-    title: str
-    unit: str
-    seconds: float
-    outcomes: list[Outcome]
-
-    def columns(self) -> list[tuple[str, str]]:
-        """Cells and figures, in order."""
-        pairs = [(outcome.cell, figure) for outcome in self.outcomes for figure in outcome.figures]
-        return list(dict.fromkeys(pairs))
-
-    def peers(self, *, limits: bool) -> list[str]:
-        """The brokers, or the limits, in order."""
-        return list(dict.fromkeys(outcome.peer for outcome in self.outcomes if outcome.limit == limits))
-
-    def runs(self, peer: str, cell: str, figure: str) -> list[float]:
-        """The figures of all runs; none if all have failed."""
-        for outcome in self.outcomes:
-            if (outcome.peer, outcome.cell) == (peer, cell):
-                return outcome.figures.get(figure, [])
-        return []
-
-    @property
-    def less_is_better(self) -> bool:
-        """Whether the figures are costs."""
-        return self.unit != "messages/s"
-
-
-def heading(cell: str, figure: str, separator: str = " ") -> str:
-    """A column's heading; a rate needs no name."""
-    return cell if figure == "messages/s" else f"{cell}{separator}{figure}"
-
-
-def shown(runs: list[float], form: str = ",.0f") -> str:
-    """A median and its spread."""
-    if not runs:
-        return "-"
-    spread = f" ({min(runs):{form}} to {max(runs):{form}})" if len(runs) > 1 else ""
-    return f"{statistics.median(runs):{form}}{spread}"
-
-
-def middle(runs: list[float]) -> str:
-    """A median alone."""
-    return f"{statistics.median(runs):,.0f}" if runs else "-"
-
-
-def ratio(runs: list[float], others: list[float], form: str = ".2f") -> str:
-    """Of two medians."""
-    return f"{statistics.median(runs) / statistics.median(others):{form}}" if runs and others else "-"
 
 
 # -- peer beside peer ----------------------------------------------------------------------------------------
@@ -138,48 +56,12 @@ def peer_rows(table: Table) -> list[list[str]]:
     return found
 
 
-# -- zaichik alone -------------------------------------------------------------------------------------------
-
-
-def points(outcome: Outcome) -> list[str]:
-    """How far an axis went, in steps."""
-    return list(dict.fromkeys(figure.rpartition(" ")[0] for figure in outcome.figures))
-
-
-def ratios(outcome: Outcome, point: str, figure: str) -> list[float]:
-    """Of each run, what a point costs in comparison with the first one."""
-    runs, first = (outcome.figures.get(f"{name} {figure}", []) for name in (point, points(outcome)[0]))
-    return [own / other for own, other in zip(runs, first, strict=True)]
-
-
-def growth_rows(table: Table) -> list[list[str]]:
-    """A row for each point, and beside each figure its ratio to the first point, run by run."""
-    found = [["what grows", "to", *(text for name in GROWTH.values() for text in (name, ": first"))]]
-    for outcome in table.outcomes:
-        for point in points(outcome):
-            row = [outcome.cell, point]
-            for figure in GROWTH:
-                runs = outcome.figures.get(f"{point} {figure}", [])
-                row += [middle(runs), shown(ratios(outcome, point, figure), ".2f")]
-            found.append(row)
-    return found
-
-
-def memory_rows(table: Table) -> list[list[str]]:
-    """A row for each kind of thing."""
-    found = [["one", "bytes", "target"]]
-    for outcome in table.outcomes:
-        name = outcome.cell
-        found.append([MEANING.get(name, name), shown(outcome.figures.get("each", [])), f"≤ {TARGETS[name]:,}"])
-    return found
-
-
 # -- on paper ------------------------------------------------------------------------------------------------
 
 
 def rows(table: Table) -> list[list[str]]:
     """The cells of a table, heading first."""
-    return {"growth": growth_rows, "memory": memory_rows}.get(table.name, peer_rows)(table)
+    return ROWS.get(table.name, peer_rows)(table)
 
 
 def failures(table: Table) -> list[str]:

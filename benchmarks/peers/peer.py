@@ -41,7 +41,7 @@ class Job:
         keys: how many zipf-distributed keys the messages have; 0: they have none.
         keep_first: whether the topic keeps only the first message of a key.
         deadline: seconds after which what has not arrived is counted as lost.
-        axis: what grows, of `benchmarks.growth`, or is stored, of `benchmarks.memory`.
+        axis: what grows, of `benchmarks.growth`, is stored, of `benchmarks.memory`, or starts, of `benchmarks.startup`.
         points: how far it grows.
         servers: port and process id of one server a point.
         rounds: how often the points take turns in one run.
@@ -120,22 +120,29 @@ class Peer(ABC):
 
     Attributes:
         label: its name in tables.
+        keeps: what its server does with a message in these measurements, in a few words: how durable it is.
+        batching: how its client gathers messages, and how long it lets them linger.
         program: the server's program, for those who must install it; "" if it comes with Python.
         modules: what must be importable.
-        uvloop: whether its client is faster with it. (Then it is used.)
         share: of the messages of a scenario, so that a run of each peer lasts about as long; rates stay comparable.
-        lasting: whether one server serves a whole scenario, because starting it takes seconds.
+        lasting: whether one server serves all measurements, because starting it takes seconds. It is stopped
+            (SIGSTOP) while others have their turn.
+        warms_up: whether each cell begins with a run that is not counted, as a server needs that compiles itself.
+        own_role: the role of `benchmarks.roles` that measures it alone, if it has no link; "": it has one.
         has_server: whether there is one at all.
         is_limit: whether it is no broker, but something to measure brokers by.
         scenarios: those it can take part in.
     """
 
     label: str
+    keeps: str
+    batching: str
     program = ""
     modules: tuple[str, ...] = ()
-    uvloop = True
     share = 0.2
     lasting = False
+    warms_up = False
+    own_role = ""
     has_server = True
     is_limit = False
     scenarios: frozenset[str] = frozenset({"throughput", "acknowledged", "roundtrip", "fanout", "fanin"})
@@ -145,6 +152,10 @@ class Peer(ABC):
         lacks = [f"the program {self.program}"] if self.program and not executable(self.program) else []
         lacks += [f"the Python package {name}" for name in self.modules if importlib.util.find_spec(name) is None]
         return " and ".join(lacks)
+
+    def obtain(self) -> str:
+        """Fetch or compile what is not installed and can be had; "" or the reason why it cannot."""
+        return ""
 
     def messages(self, job: Job) -> int:
         """How many of a job's messages this peer is given; none of them so many that a run has no end."""

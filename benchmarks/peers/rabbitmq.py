@@ -51,7 +51,9 @@ class RabbitmqPeer(Peer):
     """RabbitMQ with its own name service, so that none is left behind. It takes seconds to start."""
 
     label = "RabbitMQ, aio-pika"
-    modules = ("aio_pika", "uvloop")
+    keeps = "in memory (transient messages, exclusive queues)"
+    batching = "one frame a message; no prefetch limit, no acknowledgements of deliveries"
+    modules = ("aio_pika",)
     share = 0.012
     lasting = True
 

@@ -1,0 +1,35 @@
+"""NATS with the client of its own command line, in Go: what a compiled client reaches with the same server.
+
+A reference and not a rival, for it is no Python. `nats bench` counts the messages itself; see `benchmarks.nats_bench`.
+"""
+
+# ruff: noqa: D102 - what the methods promise is said in peer.py
+
+from benchmarks.obtain import Unobtainable, nats_cli
+from benchmarks.peers.nats import NatsPeer
+from benchmarks.peers.peer import executable
+
+
+class NatsGoPeer(NatsPeer):
+    """The same server, clients of another language."""
+
+    label = "NATS, nats bench (Go)"
+    batching = "the Go client's own buffers; one flush at the end"
+    modules = ()
+    share = 2.0
+    is_limit = True
+    own_role = "nats_bench"
+    scenarios = frozenset({"throughput"})
+
+    def missing(self) -> str:
+        return super().missing() or ("" if executable("go") else "the program go")
+
+    def obtain(self) -> str:
+        try:
+            nats_cli()
+        except Unobtainable as error:
+            return str(error)
+        return ""
+
+
+PEER = NatsGoPeer()
