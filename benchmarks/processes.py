@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import select
 import signal
 import socket
@@ -18,6 +19,7 @@ from typing import IO, Any
 from benchmarks.peers.peer import Job, Peer, executable
 
 ROOT = Path(__file__).parent.parent
+PORTS = range(20_000, 32_000)
 START_SECONDS = 60.0  # RabbitMQ on a busy machine
 END_SECONDS = 2.0
 PATIENCE = 20.0  # seconds beyond a job's own deadline, for interpreters to start and links to stand
@@ -115,17 +117,19 @@ def resumed(group: int) -> Iterator[None]:
 
 
 def free_port() -> int:
-    """The first of three neighbouring ports that are free (RabbitMQ needs three)."""
+    """The first of three neighbouring ports that are free (RabbitMQ needs three).
+
+    It lies below those that systems give to outgoing connections, of which one could take it before the server does.
+    """
     for _ in range(100):
-        with ExitStack() as stack:
-            first = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-            port: int = first.getsockname()[1]
-            try:
-                for neighbour in (port + 1, port + 2):
-                    stack.enter_context(socket.create_server(("127.0.0.1", neighbour)))
-            except (OSError, OverflowError):
-                continue
-            return port
+        first = random.choice(PORTS)  # noqa: S311 - no secret
+        try:
+            with ExitStack() as stack:
+                for port in (first, first + 1, first + 2):
+                    stack.enter_context(socket.create_server(("127.0.0.1", port)))
+                return first
+        except OSError:
+            continue
     raise Failed("no three neighbouring ports are free")
 
 

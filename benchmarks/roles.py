@@ -167,7 +167,15 @@ ROLES: dict[str, Callable[[Job], Awaitable[Result]]] = {
     "acknowledged": acknowledged,
     "roundtrip": roundtrip,
 }
-FILES = ("codec", "growth", "memory", "nats_bench", "startup", "tail")  # roles imported only by those who play them
+FILES = (
+    "burst",
+    "codec",
+    "growth",
+    "memory",
+    "nats_bench",
+    "startup",
+    "tail",
+)  # roles imported only by those who play them
 
 
 async def play(job: Job) -> None:

@@ -130,7 +130,7 @@ def timed(publishing: Job, seconds: float) -> list[Scenario]:
 def of_zaichik_alone(*, quick: bool) -> list[Scenario]:
     """How its cost grows, its slowest answers, what it keeps in memory and gives back, and how soon it is there."""
     alone = Job("growth", "", 0, "", messages=20 if quick else 100, rounds=2 if quick else 30, deadline=LONG)
-    slices = replace(alone, role="tail", rounds=1 if quick else 5, seconds=0.2 if quick else 5.0, deadline=2 * LONG)
+    slices = replace(alone, role="tail", rounds=1 if quick else 4, seconds=0.2 if quick else 4.0, deadline=2 * LONG)
     burst = 20_000 if quick else 500_000  # messages of 100 B; as many bytes of larger ones
 
     def cell(role: str, name: str, servers: int = 1, **changes: Any) -> Cell:
@@ -163,6 +163,7 @@ def of_zaichik_alone(*, quick: bool) -> list[Scenario]:
             "Memory of the broker for one of each",
             tuple(kind(name, sizes) for name, sizes in SIZES.items()),
             "bytes",
+            most_runs=3,
         ),
         Scenario(
             "burst",

@@ -63,6 +63,7 @@ class RabbitmqPeer(Peer):
     def environment(self, directory: Path, port: int) -> dict[str, str]:
         return {
             "HOME": str(directory),
+            "ERL_CRASH_DUMP": str(directory / "crash"),
             "ERL_EPMD_PORT": str(port + 1),
             "RABBITMQ_CONF_ENV_FILE": "/dev/null",
             "RABBITMQ_NODENAME": f"benchmark{port}@localhost",

@@ -90,7 +90,7 @@ class ZaichikPeer(Peer):
     keeps = "in memory, every message of the run"
     batching = "producer: batches of 1000 messages or 256 KiB, 8 in flight, no linger time; credit of 10,000 messages"
     share = 1.0
-    scenarios = frozenset({*Peer.scenarios, "keepfirst", "replay", "growth", "memory"})
+    scenarios = frozenset({*Peer.scenarios, "keepfirst", "replay", "growth", "tail", "memory", "burst", "startup"})
     link_class = ZaichikLink
 
     def commands(self, directory: Path, port: int) -> list[list[str]]:
