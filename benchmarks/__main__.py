@@ -1,9 +1,12 @@
 """Measure zaichik and other brokers side by side on this machine, and beside two limits.
 
 Starts every server itself, on a free loopback port with a private directory, and ends only what it has started.
-Peers that are not installed are skipped. The peers take turns; shown is the median of all runs, with the lowest and
-the highest. Each message is counted where it arrives: one that is missing is an error, and the exit code is 1.
-Two scenarios are of zaichik alone: how the cost of publishing grows, and what the broker keeps in memory.
+Peers that are not installed are skipped, and the reason is said. Kafka's server (43 MB, from Maven Central; it needs
+Java 17) and the program `nats` (compiled by Go) are fetched once, into ~/.cache/zaichik-bench.
+
+The peers take turns; shown is the median of all runs, with the lowest and the highest. Each message is counted where it
+arrives: one that is missing is an error, and the exit code is 1. Some scenarios are of zaichik alone: how the cost of
+publishing grows, how long its pauses are, what it keeps in memory and gives back, and how soon it is there.
 """
 
 import argparse
@@ -26,6 +29,7 @@ from benchmarks.turns import lasting_servers, measure, present, willing
 ZAICHIK = ["zaichik", "zaichik_bounded", "zaichik_batches", "zaichik_calls"]
 OTHERS = ["kafka", "kafka_aiokafka", "nats", "jetstream", "redis_pubsub", "redis_streams", "mosquitto", "rabbitmq"]
 PEERS = [*ZAICHIK, *OTHERS, "nats_go", "limit", "codec"]
+OF_MEMORY = {"memory", "burst"}
 OPEN_FILES = 4096  # more than a broker with a thousand connections needs
 SCENARIOS = [scenario.name for scenario in scenarios(quick=True)]
 EXAMPLES = """
@@ -80,9 +84,9 @@ def allow_open_files() -> None:
 
 def measure_all(options: argparse.Namespace, tables: list[Table]) -> None:
     """Append a table for each scenario that was asked for, and print it as soon as it is there."""
-    peers: dict[str, Peer] = present(options.peers, {name: peer_of(name) for name in options.peers})
     asked = asked_for(options)
-    peers = {name: peer for name, peer in peers.items() if any(scenario.name in peer.scenarios for scenario in asked)}
+    named = {name: peer_of(name) for name in options.peers}
+    peers = present({name: peer for name, peer in named.items() if takes_part(peer, asked)})
     with lasting_servers(peers) as servers:
         for scenario in asked:
             if taking_part := willing(scenario, peers):
@@ -93,13 +97,24 @@ def measure_all(options: argparse.Namespace, tables: list[Table]) -> None:
         say(f"{peer} took {seconds:,.0f} s")
 
 
+def takes_part(peer: Peer, asked: list[Scenario]) -> bool:
+    """Whether it is measured in one of the scenarios."""
+    return any(scenario.name in peer.scenarios for scenario in asked)
+
+
 def asked_for(options: argparse.Namespace) -> list[Scenario]:
     """Those that were named and can be measured here."""
     named = [scenario for scenario in scenarios(quick=options.quick) if scenario.name in options.only]
-    if not memory.readable() and "memory" in options.only:
-        say("memory is skipped: only Linux tells what belongs to a process alone, in /proc/PID/smaps_rollup")
-        return [scenario for scenario in named if scenario.name != "memory"]
+    if not memory.readable() and (skipped := OF_MEMORY.intersection(options.only)):
+        say(f"{' and '.join(sorted(skipped))}: skipped, because only Linux tells in /proc what a process occupies")
+        return [scenario for scenario in named if scenario.name not in skipped]
     return named
+
+
+def written(options: argparse.Namespace, directory: Path, tables: list[Table]) -> None:
+    """Write what was found."""
+    peers = [peer_of(name) for name in options.peers]
+    report.write(directory, report.gather(tables, options.runs, peers, quick=options.quick))
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -120,11 +135,11 @@ def main(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         say("interrupted; everything that was started has been ended")
         if options.out and tables:  # complete results that are there already stay as they are
-            report.write(options.out / "interrupted", report.gather(tables, options.runs, quick=options.quick))
+            written(options, options.out / "interrupted", tables)
             say(f"what was measured is in {options.out / 'interrupted'}")
         return 130
     if options.out:
-        report.write(options.out, report.gather(tables, options.runs, quick=options.quick))
+        written(options, options.out, tables)
     return 1 if any(outcome.failures for table in tables for outcome in table.outcomes) else 0
 
 

@@ -12,8 +12,7 @@ from benchmarks.peers.peer import Job
 from zaichik_protocol import CreateTopic, Setting
 
 TOPIC = "burst"
-RETENTION_MS = 3_000  # longer than publishing takes
-AFTER_SECONDS = 5.0
+RETENTION = 0.6  # of the seconds waited afterwards: longer than publishing takes
 LOOK_SECONDS = 0.1
 MIB = 1024 * 1024
 
@@ -26,7 +25,11 @@ async def play(job: Job) -> dict[str, float]:
     """
     (port, pid), total = job.servers[0], job.messages // BATCH * BATCH
     first = IdleConnection(port)
-    settings = {Setting.RETENTION_TTL_MS: RETENTION_MS, Setting.CAPACITY: total, Setting.MAX_BYTES: 2**40}
+    settings = {
+        Setting.RETENTION_TTL_MS: int(job.seconds * RETENTION * 1000),
+        Setting.CAPACITY: total,
+        Setting.MAX_BYTES: 2**40,
+    }
     first.ask([CreateTopic(1, TOPIC, tuple((int(name), value) for name, value in settings.items()))])
     before = resident_bytes(pid)
     first.ask(messages(TOPIC, total, job.size))
@@ -36,6 +39,6 @@ async def play(job: Job) -> dict[str, float]:
         peak = peak_bytes(pid)
         while (await client.topics(TOPIC))[0]["resident"]:  # noqa: ASYNC110 - another process tells only when asked
             await asyncio.sleep(LOOK_SECONDS)
-        await asyncio.sleep(AFTER_SECONDS)
+        await asyncio.sleep(job.seconds)
         after = resident_bytes(pid)
     return {"before": before / MIB, "at its peak": peak / MIB, "5 s after": after / MIB}

@@ -4,6 +4,8 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+SUBJECT = "zaichik"
+
 
 @dataclass(slots=True)
 class Outcome:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from benchmarks.growth import AXES
 from benchmarks.measures import RATE, Figures, acknowledged, replay, roundtrip, stream, told
@@ -130,55 +129,57 @@ def timed(publishing: Job, seconds: float) -> list[Scenario]:
 def of_zaichik_alone(*, quick: bool) -> list[Scenario]:
     """How its cost grows, its slowest answers, what it keeps in memory and gives back, and how soon it is there."""
     alone = Job("growth", "", 0, "", messages=20 if quick else 100, rounds=2 if quick else 30, deadline=LONG)
-    slices = replace(alone, role="tail", rounds=1 if quick else 4, seconds=0.2 if quick else 4.0, deadline=2 * LONG)
-    burst = 20_000 if quick else 500_000  # messages of 100 B; as many bytes of larger ones
+    return [
+        growth(alone, quick=quick),
+        tail(alone, quick=quick),
+        *memory(alone, quick=quick),
+        startup(alone, quick=quick),
+    ]
 
-    def cell(role: str, name: str, servers: int = 1, **changes: Any) -> Cell:
-        return Cell(name, told, replace(alone, role=role, axis=name, **changes), servers)
+
+def growth(alone: Job, *, quick: bool) -> Scenario:
+    """A cell for each thing that grows."""
 
     def axis(name: str, points: tuple[int, ...]) -> Cell:
         few = points[:2] if quick else points
         return Cell(name, told, replace(alone, axis=name, points=few), servers=len(few))
 
-    def kind(name: str, sizes: tuple[int, int]) -> Cell:
-        return cell("memory", name, points=tuple(size // 50 for size in sizes) if quick else sizes)
+    axes = tuple(axis(name, points) for name, points in AXES.items())
+    return Scenario("growth", "What a publish of 100 B costs as the broker fills", axes, MICROSECONDS)
 
-    rings = (100, 10_000) if quick else (1_000, 1_000_000)
+
+def tail(alone: Job, *, quick: bool) -> Scenario:
+    """A run is long: more than a hundred thousand messages at the higher rate."""
+    rings, rounds, seconds = ((100, 10_000), 1, 0.2) if quick else ((1_000, 1_000_000), 4, 4.0)
+    job = replace(alone, role="tail", points=rings, rounds=rounds, seconds=seconds, deadline=2 * LONG)
+    cells = (Cell("single messages", told, job, servers=len(rings)),)
+    title = "Time until a single message of 100 B is acknowledged, with a full ring of single messages"
+    return Scenario("tail", title, cells, "ms", most_runs=2)
+
+
+def memory(alone: Job, *, quick: bool) -> list[Scenario]:
+    """What is kept, and what is given back."""
+    messages, seconds = (20_000, 2.0) if quick else (500_000, 5.0)
+
+    def kind(name: str, sizes: tuple[int, int]) -> Cell:
+        few = tuple(size // 50 for size in sizes) if quick else sizes
+        return Cell(name, told, replace(alone, role="memory", axis=name, points=few))
+
+    def burst(name: str, size: int) -> Cell:
+        job = replace(alone, role="burst", size=size, messages=messages * 100 // size, seconds=seconds)
+        return Cell(name, told, job)
+
+    kinds = tuple(kind(name, sizes) for name, sizes in SIZES.items())
+    bursts = (burst("messages of 100 B", 100), burst("messages of 1 KiB", 1024))
+    title = "Resident memory of the broker before, during and after a burst that expires"
     return [
-        Scenario(
-            "growth",
-            "What a publish of 100 B costs as the broker fills",
-            tuple(axis(name, points) for name, points in AXES.items()),
-            MICROSECONDS,
-        ),
-        Scenario(
-            "tail",
-            "Time until a single message of 100 B is acknowledged, with a full ring of single messages",
-            (Cell("single messages", told, replace(slices, points=rings), servers=len(rings)),),
-            "ms",
-            most_runs=2,
-        ),
-        Scenario(
-            "memory",
-            "Memory of the broker for one of each",
-            tuple(kind(name, sizes) for name, sizes in SIZES.items()),
-            "bytes",
-            most_runs=3,
-        ),
-        Scenario(
-            "burst",
-            "Resident memory of the broker before, during and after a burst that expires",
-            (
-                cell("burst", "messages of 100 B", messages=burst),
-                cell("burst", "messages of 1 KiB", size=1024, messages=burst * 100 // 1024),
-            ),
-            "MiB",
-            most_runs=3,
-        ),
-        Scenario(
-            "startup",
-            "Time until something is there",
-            tuple(cell("startup", name, rounds=1 if quick else 3, servers=0) for name in COMMANDS),
-            "ms",
-        ),
+        Scenario("memory", "Memory of the broker for one of each", kinds, "bytes", most_runs=3),
+        Scenario("burst", title, bursts[:1] if quick else bursts, "MiB", most_runs=3),
     ]
+
+
+def startup(alone: Job, *, quick: bool) -> Scenario:
+    """A cell for each command; there is no server beside it."""
+    job = replace(alone, role="startup", rounds=1 if quick else 3)
+    cells = tuple(Cell(name, told, replace(job, axis=name), servers=0) for name in COMMANDS)
+    return Scenario("startup", "Time until something is there", cells, "ms")

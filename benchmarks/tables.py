@@ -4,9 +4,9 @@ import statistics
 from collections.abc import Iterator
 
 from benchmarks.alone import burst_rows, growth_rows, memory_rows, startup_rows, tail_rows
-from benchmarks.outcomes import Table, heading, ratio, shown
+from benchmarks.outcomes import SUBJECT, Table, heading, ratio, shown
 
-SUBJECT = "zaichik"
+KEPT = "kept"  # the column of words, the last one
 RELATIVE = {"keepfirst", "replay"}  # whose second column is compared with the first, too
 ROWS = {
     "growth": growth_rows,
@@ -53,6 +53,10 @@ def peer_rows(table: Table) -> list[list[str]]:
         found[0].append(f"{second[0]} : {first[0]}")
         for row in found[1:]:
             row.append(ratio(table.runs(row[0], *second), table.runs(row[0], *first)) if row[0] in brokers else "")
+    if table.keeps:
+        found[0].append(KEPT)
+        for row in found[1:]:
+            row.append(table.keeps.get(row[0], ""))
     return found
 
 
@@ -73,18 +77,19 @@ def text(table: Table) -> str:
     """For the terminal: names on the left, figures on the right of their columns."""
     cells = rows(table)
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    is_text = [index == 0 or name == KEPT for index, name in enumerate(cells[0])]
     lines = [
         "  ".join(
-            [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
-        )
+            cell.ljust(width) if words else cell.rjust(width)
+            for cell, width, words in zip(row, widths, is_text, strict=True)
+        ).rstrip()
         for row in cells
     ]
     return "\n".join(["", table.title, *lines, *failures(table)])
 
 
-def markdown(table: Table) -> str:
-    """For the documents."""
-    head, *body = rows(table)
-    lines = [head, ["---", *("--:" for _ in head[1:])], *body]
-    drawn = "\n".join("| " + " | ".join(line) + " |" for line in lines)
-    return "\n\n".join([drawn, *failures(table)])
+def markdown(cells: list[list[str]]) -> str:
+    """Rows, heading first, for the documents: words on the left, figures on the right of their columns."""
+    head, *body = cells
+    ruler = ["---" if index == 0 or name == KEPT else "--:" for index, name in enumerate(head)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in [head, ruler, *body])

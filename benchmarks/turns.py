@@ -1,7 +1,7 @@
 """Peers take turns, A B A B …, so that a machine that slows down slows down all of them."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -94,14 +94,14 @@ def willing(scenario: Scenario, peers: dict[str, Peer]) -> dict[str, Peer]:
     return {name: peer for name, peer in peers.items() if scenario.name in peer.scenarios}
 
 
-def present(peers: Sequence[str], all_peers: dict[str, Peer]) -> dict[str, Peer]:
+def present(peers: dict[str, Peer]) -> dict[str, Peer]:
     """Those of the peers that are installed, or could be obtained; the others are named on standard error."""
     here = {}
-    for name in peers:
-        if missing := all_peers[name].missing():
+    for name, peer in peers.items():
+        if missing := peer.missing():
             say(f"{name} is skipped: {missing} is not installed")
-        elif reason := all_peers[name].obtain():
+        elif reason := peer.obtain():
             say(f"{name} is skipped: {reason}")
         else:
-            here[name] = all_peers[name]
+            here[name] = peer
     return here
