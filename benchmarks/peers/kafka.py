@@ -21,7 +21,9 @@ from benchmarks.peers.peer import CHUNK, Job, Link, Peer, Receipt
 
 LINGER_MS = 5
 BATCH_BYTES = 256 * 1024
+IN_FLIGHT = 5  # requests, as in Kafka's own client: at a linger of 0 what comes meanwhile is sent together
 POLL_SECONDS = 0.1
+GREETING = b"greeting"  # when a reader has it, it is connected and fetching: `assign` alone returns before
 CLUSTER = "emFpY2hpay1iZW5jaG1hcg"  # sixteen bytes in Base64, as Kafka wants them
 MEGABYTES = 128 * 1024 * 1024  # of payloads a run: they go to a disk
 JAVA = ["java", "-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"]  # as Kafka's own scripts have it
@@ -51,16 +53,16 @@ class KafkaLink(Link):
         self._loop = asyncio.get_running_loop()
         self._client = import_module("confluent_kafka")
         self._server = {"bootstrap.servers": f"127.0.0.1:{job.port}"}
-        linger = LINGER_MS if job.role in ("publisher", "replay") else 0
-        self._producer: Any = self._client.Producer(
-            {**self._server, "acks": 1, "linger.ms": linger, "batch.size": BATCH_BYTES}
-        )
+        streams = {"linger.ms": LINGER_MS, "batch.size": BATCH_BYTES}
+        singles = {"linger.ms": 0, "max.in.flight": IN_FLIGHT}
+        is_stream = job.role in ("publisher", "replay")
+        self._producer: Any = self._client.Producer({**self._server, "acks": 1, **(streams if is_stream else singles)})
         self._consumer: Any = None
         self._writing, self._reading = ThreadPoolExecutor(1), ThreadPoolExecutor(1)
         self._is_open = True
 
     def create(self) -> None:
-        """The topic, unless another process of this run has made it."""
+        """The topic and a first message in it, unless another process of this run has made them."""
         admin = import_module("confluent_kafka.admin")
         client, topic = admin.AdminClient(self._server), self._job.topic
         try:
@@ -68,6 +70,9 @@ class KafkaLink(Link):
         except self._client.KafkaException as error:
             if error.args[0].code() != self._client.KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
+        else:
+            self._producer.produce(topic, GREETING)
+            self._producer.flush()
         self._producer.list_topics(topic, timeout=10)  # so that the first message does not wait to know its partition
 
     def begin(self) -> None:
@@ -82,6 +87,11 @@ class KafkaLink(Link):
     async def subscribe(self, receipt: Receipt) -> None:
         self._consumer = self._client.Consumer({**self._server, "group.id": "benchmark", "enable.auto.commit": False})
         self._consumer.assign([self._client.TopicPartition(self._job.topic, 0, 0)])  # every run has its own topic
+        await self._loop.run_in_executor(self._reading, self._await_greeting)
+
+    def _await_greeting(self) -> None:
+        while self._is_open and self._consumer.poll(POLL_SECONDS) is None:
+            pass
 
     async def receive(self, receipt: Receipt) -> None:
         by_time = self._job.role == "roundtrip"
@@ -176,7 +186,9 @@ class KafkaPeer(Peer):
 
     label = "Kafka, confluent-kafka"
     keeps = "in a log on disk; never fsynced by Kafka (its default), one replica, acks=1"
-    batching = f"linger {LINGER_MS} ms (0 where awaited or timed), batches of 256 KiB; consume(1000)"
+    batching = (
+        f"linger {LINGER_MS} ms, batches of 256 KiB (linger 0, 5 in flight, where awaited or timed); consume(1000)"
+    )
     program = "java"
     modules: tuple[str, ...] = ("confluent_kafka",)
     share = 0.4

@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from importlib import import_module
 from typing import Any
 
-from benchmarks.peers.kafka import BATCH_BYTES, LINGER_MS, KafkaPeer
+from benchmarks.peers.kafka import BATCH_BYTES, GREETING, LINGER_MS, KafkaPeer
 from benchmarks.peers.peer import CHUNK, Job, Link, Receipt
 
 WAIT_MS = 1000
@@ -32,19 +32,21 @@ class AiokafkaLink(Link):
         self._consumer: Any = None
 
     async def open(self) -> None:
-        """The topic, unless another process of this run has made it, and the producer."""
+        """The producer, and, unless another process of this run has made them, the topic and a first message in it."""
         admin, errors = import_module("aiokafka.admin"), import_module("aiokafka.errors")
         client = admin.AIOKafkaAdminClient(**self._server)
         await client.start()
         try:
             topic = admin.NewTopic(self._job.topic, num_partitions=1, replication_factor=1)
-            for _name, code, *_ in (await client.create_topics([topic])).topic_errors:
-                if code not in (0, errors.TopicAlreadyExistsError.errno):
-                    raise errors.for_code(code)
+            ((_name, code, *_),) = (await client.create_topics([topic])).topic_errors
+            if code not in (0, errors.TopicAlreadyExistsError.errno):
+                raise errors.for_code(code)
         finally:
             await client.close()
         await self._start(self._producer)
         await self._producer.partitions_for(self._job.topic)
+        if code == 0:
+            await self.publish(GREETING)
 
     async def _start(self, client: Any) -> None:
         await client.start()
@@ -56,6 +58,7 @@ class AiokafkaLink(Link):
         )
         await self._start(self._consumer)
         self._consumer.assign([self._aiokafka.TopicPartition(self._job.topic, 0)])
+        await self._consumer.getone()  # the greeting
 
     async def receive(self, receipt: Receipt) -> None:
         getmany, take = self._consumer.getmany, receipt.take
