@@ -1,12 +1,12 @@
-"""Measure zaichik and other brokers side by side on this machine, and beside two limits.
+"""Compare zaichik with the other brokers on this machine, and with two limits.
 
 Starts every server itself, on a free loopback port with a private directory, and ends only what it has started.
-Peers that are not installed are skipped, and the reason is said. Kafka's server (43 MB, from Maven Central; it needs
-Java 17) and the program `nats` (compiled by Go) are fetched once, into ~/.cache/zaichik-bench.
+Peers that are not installed are skipped, with the reason. Kafka's server (43 MB from Maven Central; it needs Java 17)
+and the program `nats` (compiled by Go) are fetched once, into ~/.cache/zaichik-bench.
 
-The peers take turns; shown is the median of all runs, with the lowest and the highest. Each message is counted where it
-arrives: one that is missing is an error, and the exit code is 1. Some scenarios are of zaichik alone: how the cost of
-publishing grows, how long its pauses are, what it keeps in memory and gives back, and how soon it is there.
+The peers take turns; the tables show the median of all runs, with the lowest and the highest. Each message is counted
+where it arrives: a missing one is an error, and the exit code is 1. Some scenarios measure zaichik alone: the growing
+cost of publishing, the longest pauses, memory taken and given back, and start-up.
 """
 
 import argparse
@@ -39,13 +39,13 @@ examples:
   python -m benchmarks --only throughput fanout --runs 9
   python -m benchmarks --only roundtrip --peers zaichik nats
   python -m benchmarks --out benchmarks/results          # also writes results.json, results.md and plots
-  python -m benchmarks --redraw benchmarks/results       # makes results.md and the plots again, of results.json
+  python -m benchmarks --redraw benchmarks/results       # makes results.md and the plots again, from results.json
 
 scenarios: """ + ", ".join(SCENARIOS)
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """The options."""
+    """Returns the options."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
         description=__doc__,
@@ -60,7 +60,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--runs", type=int, help="runs of each peer in each cell (default 5; with --quick 1)")
     parser.add_argument("--out", type=Path, metavar="DIR", help="where to write results.json, results.md and the plots")
     parser.add_argument(
-        "--redraw", type=Path, metavar="DIR", help="measure nothing: make results.md and the plots again"
+        "--redraw", type=Path, metavar="DIR", help="measure nothing; make results.md and the plots from results.json"
     )
     options = parser.parse_args(arguments)
     options.runs = options.runs or (1 if options.quick else 5)

@@ -8,7 +8,7 @@ from benchmarks.tail import FIGURES, bars
 GROWTH = {
     "publish": "awaited publish, µs",
     "broker": "the broker's processor, µs",
-    "batch": "likewise, 100 messages, µs",
+    "batch": "the same for a batch of 100, µs",
 }
 TARGETS = {"idle connection": 20 * 1024, "stored message": 30, "topic": 8 * 1024}  # bytes
 MEANING = {

@@ -2,8 +2,8 @@
 
     python -m benchmarks.attacks NAME PORT CONNECTIONS SECONDS
 
-It comes from 127.0.0.2, prepares what it needs, prints "ready", and attacks until it is ended, or until the seconds are
-over: it never outlives its purpose. The sentence of each function is what the table calls it.
+It comes from 127.0.0.2, prepares what it needs, prints "ready", and attacks until it is killed or the seconds are over,
+so it never outlives the measurement. The docstring of each function is the attack's name in the table.
 """
 
 import os

@@ -5,9 +5,9 @@
     python -m benchmarks.bound --python ../other/.venv/bin/python --json
 
 A broker with small limits is filled step by step, by clients from several addresses (127.0.0.2 to 127.0.0.9), and
-nothing is given back before the end. After each step the growth of its resident memory since its start is compared with
-what `describe` reports as used: its field `memory`, or `bytes`, if there is no other. The aim: memory grows by at most
-1.25 times what is reported. Requests that the broker refuses are counted, and are no fault. Linux only.
+nothing is released before the end. After each step the growth of its resident memory since its start is compared with
+what `describe` reports as used: its field `memory`, or `bytes` in older brokers. The aim: memory grows by at most
+1.25 times what is reported. Requests that the broker refuses are counted, and are not errors. Linux only.
 """
 
 import argparse
@@ -48,13 +48,13 @@ LONG = "x" * 190  # of a name, which may have 200 bytes
 
 @dataclass(frozen=True)
 class Point:
-    """What was found after a step.
+    """The measurements after a step.
 
     Attributes:
         grown: bytes of resident memory since the start.
         reported: bytes that `describe` reports.
-        refused: requests and connections that the broker has refused in this step.
-        seconds: that filling took.
+        refused: requests and connections that the broker refused in this step.
+        seconds: the time that filling took.
     """
 
     step: str
@@ -70,7 +70,7 @@ class Point:
 
     @property
     def is_bounded(self) -> bool:
-        """Whether it is what is aimed at."""
+        """Whether the aim was met."""
         return self.grown <= TARGET * self.reported + NOISE_BYTES
 
 
@@ -272,7 +272,7 @@ def main(words: Iterable[str] | None = None) -> int:
     elif points:
         print(f"{'filled':16} {'grown, MiB':>12} {'reported, MiB':>14} {'ratio':>9} {'refused':>9} {'seconds':>9}")
         print("\n".join(map(line, points)))
-        print(f"\naimed at: at most {TARGET} times what is reported, and {NOISE_BYTES / MIB:g} MiB")
+        print(f"\naim: at most {TARGET} times what is reported, and {NOISE_BYTES / MIB:g} MiB")
     return code
 
 

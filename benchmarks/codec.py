@@ -1,4 +1,4 @@
-"""What the batches of a stream cost if they only become bytes and batches again: no socket, no broker, no task.
+"""The cost of encoding and decoding the batches of a stream, and nothing else: no socket, no broker, no task.
 
 Each batch is as large as the producer of zaichik makes it. It is encoded by a publisher, decoded by a broker, and then,
 for each subscriber, encoded by the broker and decoded into columns of keys and payloads by the subscriber.
@@ -16,13 +16,13 @@ MAX_FRAME = 2**21
 
 
 def passed(decoder: FrameDecoder, frame: Frame) -> Any:
-    """The frame after it was bytes."""
+    """Returns the frame, encoded and decoded."""
     decoder.receive_data(encode(frame))
     return decoder.next_frame()
 
 
 def batches(job: Job) -> list[tuple[list[bytes], list[bytes]]]:
-    """Keys and payloads of every batch, as a publisher has them."""
+    """Returns the keys and payloads of every batch, as a publisher has them."""
     size = max(1, min(CHUNK, CHUNK_BYTES // job.size))
     keys = zipf_keys(job.keys, job.messages) if job.keys else [b""] * job.messages
     payload = b"x" * job.size
@@ -30,7 +30,7 @@ def batches(job: Job) -> list[tuple[list[bytes], list[bytes]]]:
 
 
 async def play(job: Job) -> dict[str, float]:
-    """Messages a second, counted where they would be delivered.
+    """Returns messages per second, counted where they would be delivered.
 
     Raises:
         RuntimeError: messages are missing.

@@ -1,9 +1,9 @@
-"""What the pieces cost, without a network: the figures behind a few decisions, on the machine it runs on.
+"""The cost of single parts, without a network: the figures behind a few decisions.
 
     python benchmarks/core.py
 
-Each figure is the median of seven rounds; compare figures of one run with each other. What a broker does with all
-pieces together, beside other brokers, `python -m benchmarks` measures.
+Each figure is the median of seven rounds; compare only figures of one run. `python -m benchmarks` measures a whole
+broker, and compares it with others.
 """
 
 import statistics
@@ -23,17 +23,17 @@ MILLION = 1_000_000
 
 
 def microseconds(function: Callable[[], object], calls: int = 500) -> float:
-    """The median time of one call."""
+    """Returns the median time of one call."""
     return statistics.median(timeit.repeat(function, number=calls, repeat=ROUNDS)) / calls * 1e6
 
 
 def show(title: str, *figures: tuple[str, float]) -> None:
-    """A line: what was measured, and the figures beside each other."""
+    """Print a line: what was measured, and the figures side by side."""
     print(f"{title:44}", "   ".join(f"{name} {value:9.2f} µs" for name, value in figures))
 
 
 def codec() -> None:
-    """The declaration against its plain twins."""
+    """Measure the declaration against its plain twins."""
     batch = Batch.of_columns([b"key"] * 100, [b"x" * 100] * 100)
     frames: list[Frame] = [Publish(1, "topic", batch), Messages(1, 0, 0, batch)]
     frames += [Published(1, 0, 100, 0, 1), Commit(1, 2, 3)]
@@ -47,13 +47,13 @@ def codec() -> None:
 
 
 def decode(decoder: FrameDecoder, data: bytes) -> None:
-    """What a connection does with bytes."""
+    """Decode a frame as a connection does."""
     decoder.receive_data(data)
     decoder.next_frame()
 
 
 def ring() -> None:
-    """Finding the middle of a million entries, and appending beside readers that do not wait."""
+    """Measure finding the middle of a million entries, and appending while many readers do not wait."""
     one = Batch.of_columns([b""], [b""])
     large = BroadcastRing(MILLION, 2**40)
     for _ in range(MILLION):

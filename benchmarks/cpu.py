@@ -1,8 +1,8 @@
-"""Where the time goes: processor time for each message, in each of the three processes that it passes.
+"""Where the time goes: processor time per message, in each of the three processes that it passes through.
 
     python -m benchmarks.cpu                              # a producer and an `async for`, 100 B
     python -m benchmarks.cpu --size 1024
-    python -m benchmarks.cpu --awaited                    # one publish after the other, each awaited
+    python -m benchmarks.cpu --awaited                    # one awaited publish after the other
     python -m benchmarks.cpu --loop uvloop --awaited      # or trio
     python -m benchmarks.cpu --profile subscriber         # with a profile of one process
 
@@ -31,7 +31,7 @@ Report = dict[str, Any]
 
 
 def processor_seconds() -> float:
-    """What this process has used so far, in user and kernel mode."""
+    """Returns the processor time that this process has used so far, in user and kernel mode."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return usage.ru_utime + usage.ru_stime
 

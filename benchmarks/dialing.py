@@ -1,8 +1,8 @@
 """Sockets of an attacker: dialled from an address of its own, driven by two loops that cost as little as possible.
 
 `flood` sends the same bytes again and again over all its connections; `converse` answers what comes. A connection that
-the broker closes is dialled again. Everything that is sent was encoded beforehand: an attacker that were busy with its
-own frames would show how fast an attacker is, not how well a broker protects its other clients.
+the broker closes is dialled again. Everything that is sent was encoded beforehand: an attacker that is busy with its
+own frames would show how fast the attacker is, not how well a broker protects its other clients.
 """
 
 import select

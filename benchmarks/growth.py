@@ -1,12 +1,12 @@
 """How the cost of publishing grows with what the broker holds: it should not.
 
-For each axis there is a broker at every point, all of them there at once, and publishing goes round them in short
-slices, in changing order: whatever slows the machine down slows down every point. A figure is the median of its slices,
+For each axis there is a broker at every point, all running at once, and short slices of publishing alternate between
+them, in changing order: whatever slows the machine down slows down every point. A figure is the median of its slices,
 and what counts is its ratio to the figure of the first point in the same run.
 
-Three figures: the time of an awaited publish of one message, as its program sees it; the processor time the broker
-spends on it, in which the client's own cost cannot hide growth; and that for a batch of a hundred. The latter two come
-from Linux's /proc and are left out elsewhere.
+There are three figures: the time of an awaited publish of one message, as its program sees it; the broker's processor
+time for it, in which the client's own cost cannot hide growth; and the broker's processor time for a batch of a
+hundred. The latter two come from Linux's /proc and are left out elsewhere.
 """
 
 import random
@@ -147,7 +147,7 @@ async def play(job: Job) -> dict[str, float]:
             points.append(Point(client, pid, job.messages))
             await points[-1].slice()  # warm
             points[-1].figures.clear()
-        order = random.Random(0)  # noqa: S311 - no secret; who goes first, or after whom, must not matter
+        order = random.Random(0)  # noqa: S311 - no secret; the order of brokers must not matter
         for _ in range(job.rounds):
             for point_now in order.sample(points, len(points)):
                 await point_now.slice()

@@ -1,4 +1,4 @@
-"""Things that a broker holds and nobody uses, made without making the measuring process busy.
+"""Idle connections, topics and messages in a broker, created without keeping the measuring process busy.
 
 An idle client of the library commits ten times a second; a thousand of them would be measured beside the broker. Here a
 connection is a blocking socket that has said Hello: from then on it costs its process a descriptor and nothing else.

@@ -5,14 +5,14 @@
     python -m benchmarks.isolation --attack publishes --connections 30 --rounds 9
     python -m benchmarks.isolation --python ../other/.venv/bin/python --json > other.json
 
-For each attack, two turns alternate (A B A B ...): clients at the broker that is attacked, and clients at a broker
-beside which a second one is attacked. The second is the control: an attacker takes processor time from everybody on
-the machine, and only what goes beyond that is the broker's doing. What counts is the ratio of the two in one round.
+For each attack, two turns alternate (A B A B ...): clients of the broker that is attacked, and clients of a broker
+while a second one is attacked. The latter is the control: an attacker takes processor time from every process on
+the machine, and only what goes beyond that is the broker's fault. What counts is the ratio of the two in one round.
 Each turn has brokers, connections and topics of its own, so that nothing is left of the turn before.
 
-awaited   one publish after the other, each awaited: publishes a second, the milliseconds that one in a thousand
+awaited   one awaited publish after the other: publishes per second, the milliseconds that one in a thousand
           exceeds, and those of the slowest (a stall that is long but rare shows only there)
-stream    messages a second from one process that publishes to one that subscribes
+stream    messages per second from one process that publishes to one that subscribes
 
 Clients come from 127.0.0.1, attackers from 127.0.0.2. Linux only.
 """
@@ -225,12 +225,12 @@ def parsed(words: Iterable[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--attack", action="append", choices=BY_NAME, metavar="NAME", help="see below; may be repeated")
     parser.add_argument(
-        "--connections", action="append", type=int, metavar="N", help="of the attacker; may be repeated"
+        "--connections", action="append", type=int, metavar="N", help="connections of the attacker; may be repeated"
     )
     parser.add_argument(
-        "--seconds", type=float, default=Options.seconds, help="of each measurement (default: %(default)s)"
+        "--seconds", type=float, default=Options.seconds, help="seconds of each measurement (default: %(default)s)"
     )
-    parser.add_argument("--rounds", type=int, default=Options.rounds, help="of each attack (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=Options.rounds, help="rounds per attack (default: %(default)s)")
     parser.add_argument(
         "--python",
         type=interpreter,

@@ -1,23 +1,23 @@
-"""What isolation measures, as rows: the ratios of clients beside an attack to those of the control."""
+"""The results of `isolation` as rows: the ratios of clients beside an attack to those of the control."""
 
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-LOWEST_RATIO, MEDIAN_RATIO, MOST_MORE_MS = 0.5, 0.9, 50.0  # what is aimed at
+LOWEST_RATIO, MEDIAN_RATIO, MOST_MORE_MS = 0.5, 0.9, 50.0  # the aims
 
 
 @dataclass(frozen=True)
 class Turn:
-    """What clients got in one turn.
+    """The results of the clients in one turn.
 
     Attributes:
-        awaited: publishes a second.
+        awaited: publishes per second.
         p999_ms: milliseconds that one publish in a thousand exceeded.
-        worst_ms: those of the slowest.
-        stream: messages a second.
-        failures: of those that found nothing, and why.
+        worst_ms: milliseconds of the slowest publish.
+        stream: messages per second.
+        failures: why clients have no result.
     """
 
     awaited: float
@@ -37,22 +37,22 @@ class Row:
     control: list[Turn] = field(default_factory=list)
 
     def ratios(self, figure: str) -> list[float]:
-        """Beside ÷ control, round by round; 0 where the control got nothing, since that proves no good."""
+        """Returns beside ÷ control, round by round; 0 where the control got nothing, since that proves nothing good."""
         pairs = zip(self.beside, self.control, strict=True)
         rates = [(getattr(beside, figure), getattr(control, figure)) for beside, control in pairs]
         return [beside / control if control else 0.0 for beside, control in rates]
 
     def median(self, turns: Sequence[Turn], figure: str) -> float:
-        """Of all rounds."""
+        """Returns the median of all rounds."""
         return float(statistics.median(getattr(turn, figure) for turn in turns))
 
     @property
     def more_ms(self) -> float:
-        """By how much the slowest publishes are slower than those of the control."""
+        """How much slower the slowest publishes are than those of the control, in milliseconds."""
         return self.median(self.beside, "p999_ms") - self.median(self.control, "p999_ms")
 
     def figures(self) -> dict[str, Any]:
-        """All of it, for JSON."""
+        """Returns all of it, for JSON."""
         return {
             **asdict(self),
             "ratios": {figure: self.ratios(figure) for figure in ("awaited", "stream")},
@@ -73,7 +73,7 @@ def summary(rows: Sequence[Row]) -> dict[str, float]:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """All rows, and how far they are from what is aimed at."""
+    """All rows, and how far they are from the aims."""
     head = (
         f"{'':24} {'':>5}  {'awaited publishes/s':^38}  {'p99.9 of one, ms':^17}  {'slowest, ms':^17}  "
         f"{'stream, messages/s':^40}\n"

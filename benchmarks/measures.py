@@ -1,4 +1,4 @@
-"""How one cell is measured for one peer: which processes there are, and what follows from their results.
+"""How one cell is measured for one peer: its processes, and the figures from their results.
 
 A measurement returns figures by name. It raises `Failed` if a single message is missing.
 """
@@ -22,7 +22,7 @@ def complete(found: int, expected: int) -> None:
 
 
 def stream(job: Job) -> Figures:
-    """Deliveries a second from all publishers to all subscribers: where there are many, in two processes of each."""
+    """Returns deliveries per second from all publishers to all subscribers; many of a kind share two processes."""
     processes = 1 if job.subscribers == 1 else 2
     writing = replace(job, processes=1 if job.publishers == 1 else 2)
     expected = len(set(zipf_keys(job.keys, job.messages))) if job.keep_first else job.messages
@@ -43,7 +43,7 @@ def stream(job: Job) -> Figures:
 
 
 def alone(job: Job) -> tuple[dict[str, float], float]:
-    """The result of a role that needs no other process, and how long it took."""
+    """Returns the result of a role that needs no other process, and the seconds it took."""
     with actor(job) as process:
         process.ready()
         process.go()
@@ -54,7 +54,7 @@ def alone(job: Job) -> tuple[dict[str, float], float]:
 
 
 def acknowledged(job: Job) -> Figures:
-    """Acknowledged messages a second."""
+    """Returns acknowledged messages per second."""
     result, seconds = alone(job)
     return {RATE: result["count"] / seconds}
 

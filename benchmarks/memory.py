@@ -1,8 +1,8 @@
-"""What the broker's memory grows by for one connection, one stored message, one topic, and one byte that is kept.
+"""The growth of the broker's memory for one connection, one stored message, one topic, and one byte that is kept.
 
-Memory is what belongs to the process alone (Linux's `Private_Clean` + `Private_Dirty`). It is read at two sizes, and
-the difference is divided by how many things lie between them, so that whatever is there only once drops out. What the
-kernel holds for a socket is not the process's, and not counted.
+Memory means what belongs to the process alone (Linux's `Private_Clean` + `Private_Dirty`). It is read at two sizes, and
+the difference is divided by the number of things between them, so that fixed costs drop out. What the kernel holds for
+a socket does not belong to the process and is not counted.
 """
 
 import os
@@ -31,7 +31,7 @@ PAYLOADS = {  # bytes of a message
 
 
 def add_connections(first: IdleConnection, port: int, begin: int, end: int) -> list[IdleConnection]:
-    """Connections that have said Hello."""
+    """Returns new connections that have sent their Hello."""
     del first
     return connections(port, end - begin)
 
@@ -39,7 +39,7 @@ def add_connections(first: IdleConnection, port: int, begin: int, end: int) -> l
 def add_messages(
     size: int, first: IdleConnection, port: int, begin: int, end: int, *, alone: bool = False
 ) -> list[IdleConnection]:
-    """Messages in batches of a hundred, or each in a batch of its own; none of them is dropped."""
+    """Stores messages, in batches of a hundred or each in a batch of its own; none of them is dropped."""
     del port
     topic = f"messages-{begin}"
     first.ask([create(topic, end)])
@@ -51,7 +51,7 @@ def add_messages(
 
 
 def add_topics(first: IdleConnection, port: int, begin: int, end: int) -> list[IdleConnection]:
-    """Topics that nobody has used."""
+    """Creates topics that no client uses."""
     del port
     first.ask(list(topics(end))[begin:])
     return []
@@ -67,12 +67,12 @@ ADD: dict[str, Add] = {
 
 
 def readable() -> bool:
-    """Whether this system tells it."""
+    """Returns whether this system reports private memory."""
     return Path("/proc/self/smaps_rollup").exists()
 
 
 def private_bytes(pid: int) -> int:
-    """What the process would give back if it ended."""
+    """Returns the bytes that the process would release if it ended."""
     rollup = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii")
     lines = [line.split() for line in rollup.splitlines() if line.startswith("Private_")]
     return sum(int(line[1]) for line in lines) * 1024

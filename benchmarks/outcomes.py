@@ -1,4 +1,4 @@
-"""What was found: figures of all runs, by peer and cell, and how a figure is written."""
+"""Results: the figures of all runs, by peer and cell, and how a figure is written."""
 
 import statistics
 from collections.abc import Sequence
@@ -9,16 +9,16 @@ SUBJECT = "zaichik"
 
 @dataclass(slots=True)
 class Outcome:
-    """What was found for one peer in one cell.
+    """The results of one peer in one cell.
 
     Attributes:
         peer: its label.
         cell: the cell's label.
         messages: published in a run; 0 where a run lasts a given time.
-        limit: whether the peer is no broker, but something to measure brokers by.
-        figures: of each run, by name.
+        limit: whether the peer is not a broker, but a limit to compare brokers with.
+        figures: the figures of each run, by name.
         failures: what went wrong, in words.
-        seconds: all runs took, with starting and ending what they needed.
+        seconds: the time that all runs took, with starting and ending their processes.
     """
 
     peer: str
@@ -32,15 +32,14 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One scenario and what was found.
+    """The results of one scenario.
 
     Attributes:
-        name: of the scenario.
-        title: likewise.
+        name, title: of the scenario.
         unit: of the figures.
-        seconds: all its runs took.
-        outcomes: cell by cell, and in each peer by peer.
-        keeps: of each peer, what its server keeps and where, in words.
+        seconds: the time that all its runs took.
+        outcomes: cell by cell, and peer by peer in each cell.
+        keeps: what the server of each peer keeps, and where, in words.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Starting processes and ending exactly these: each in a session of its own, known by its handle."""
+"""Starts processes, each in a session of its own, and ends exactly these."""
 
 import json
 import os
@@ -28,19 +28,19 @@ Server = tuple[int, int]  # its port, and its process id, which is also its grou
 
 
 def say(text: str) -> None:
-    """A line of progress."""
+    """Print a line of progress."""
     print(text, file=sys.stderr, flush=True)
 
 
 class Failed(Exception):
-    """A process did not do what it was started for."""
+    """A process did not do its job."""
 
 
 @contextmanager
 def process(command: Sequence[str], log: Path, environment: dict[str, str], **pipes: Any) -> Iterator[Any]:
-    """A process as long as the block lasts. Ctrl-C does not reach it: the block's end does.
+    """Returns a process that runs as long as the block. Ctrl-C does not reach it: it ends with the block.
 
-    Whatever it has started itself goes with it, because it has a session, and so a process group, of its own.
+    Processes that it has started end with it, because it has a session, and so a process group, of its own.
     """
     path = executable(command[0]) or command[0]
     with log.open("a", encoding="utf-8") as output:
@@ -58,9 +58,9 @@ def process(command: Sequence[str], log: Path, environment: dict[str, str], **pi
 
 
 def end(child: "subprocess.Popen[Any]") -> None:
-    """Ask the process and what it has started to end; after two seconds make them.
+    """Terminate the process and those it has started; kill them after two seconds.
 
-    It is reaped last: until then its number, which is also the group's, cannot become somebody else's.
+    It is reaped last: until then its id, which is also the group's, cannot be reused.
     """
     for number in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError, PermissionError):  # nobody of the group is left

@@ -1,18 +1,18 @@
 """What faults and hostile clients cost, measured with real processes.
 
     python benchmarks/reliability.py                      # some minutes
-    python benchmarks/reliability.py --quick              # does it run?
+    python benchmarks/reliability.py --quick              # small: does it run?
     python benchmarks/reliability.py --only isolation
 
-connections   as many as a broker may have: memory each, time until all are there, and until all have come back at once
-isolation     what clients get beside each attack, as ratios to the same attack at another broker: ten minutes; a table,
-              and fewer of them: python -m benchmarks.isolation --help
-descriptors   a broker out of descriptors: share of a processor it uses, seconds until it accepts again
-drain         seconds a broker takes to end beside peers with whom nothing moves
-cuts          messages sent through a proxy that cuts connections: how many cuts, how many lost, how many twice
+connections   as many as a broker may have: memory of each, time to connect all, and to reconnect all at once
+isolation     what clients get beside each attack, as ratios to the same attack on another broker: ten minutes; for a
+              table, or only some attacks: python -m benchmarks.isolation --help
+descriptors   a broker out of file descriptors: its share of a processor, seconds until it accepts again
+drain         seconds a broker takes to stop beside stuck peers
+cuts          messages sent through a proxy that cuts connections: number of cuts, of lost and of duplicate messages
 
 Each figure is the median of the runs, with the lowest and the highest.
-Linux only: what a process uses is read from /proc.
+Linux only: memory and processor time are read from /proc.
 """
 
 import argparse
@@ -44,7 +44,7 @@ Figures = dict[str, list[float]]
 
 
 def note(figures: Figures, **found: float) -> None:
-    """Write down what a run has found, and say so."""
+    """Record the figures of a run, and print them."""
     for name, value in found.items():
         figures.setdefault(name.replace("_", " "), []).append(value)
     say("  " + ", ".join(f"{name.replace('_', ' ')} {value:,.3g}" for name, value in found.items()))
@@ -76,7 +76,7 @@ async def isolation(figures: Figures, runs: int, *, quick: bool) -> None:
 
 
 async def descriptors(figures: Figures, runs: int, *, quick: bool) -> None:
-    """None left, and fifty who knock without end."""
+    """Measure a broker without descriptors while fifty clients keep connecting."""
     seconds = 1 if quick else 10
     for _ in range(runs):
         with served() as broker:
@@ -147,7 +147,7 @@ def main(words: Iterable[str] | None = None) -> int:
         prog="python benchmarks/reliability.py",
     )
     parser.add_argument("--only", choices=PARTS, nargs="+", default=list(PARTS), metavar="NAME", help=", ".join(PARTS))
-    parser.add_argument("--runs", type=int, default=5, help="of each figure (default: %(default)s)")
+    parser.add_argument("--runs", type=int, default=5, help="runs of each figure (default: %(default)s)")
     parser.add_argument("--quick", action="store_true", help="one small run: does it work, not how fast")
     options = parser.parse_args(None if words is None else list(words))
     if not Path("/proc/self/smaps_rollup").exists():

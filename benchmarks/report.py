@@ -1,4 +1,4 @@
-"""Results on disk: results.json, and what is made of it, results.md, the plots and the README's part."""
+"""Results on disk: results.json, and what is made from it: results.md, the plots and the README's excerpt."""
 
 import importlib.util
 import json

@@ -1,4 +1,4 @@
-"""What the processes of a measurement do; each is a program that is told its job as JSON.
+"""The processes of a measurement: programs that get their job as JSON.
 
     python -m benchmarks.roles '{"role": "publisher", "peer": "zaichik", "port": 8889, ...}'
 
@@ -169,15 +169,8 @@ ROLES: dict[str, Callable[[Job], Awaitable[Result]]] = {
     "acknowledged": acknowledged,
     "roundtrip": roundtrip,
 }
-FILES = (
-    "burst",
-    "codec",
-    "growth",
-    "memory",
-    "nats_bench",
-    "startup",
-    "tail",
-)  # roles imported only by those who play them
+# Roles that are imported only by the processes that need them.
+FILES = ("burst", "codec", "growth", "memory", "nats_bench", "startup", "tail")
 
 
 async def play(job: Job) -> None:

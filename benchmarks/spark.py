@@ -223,11 +223,11 @@ def growing(spark: SparkSession, folder: Path, sizes: list[int], runs: int) -> N
 def main() -> None:
     """Measure what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=("reading", "windows", "growth"), help="only this")
-    parser.add_argument("--events", type=int, default=10_000_000, help="of windows (default 10000000)")
-    parser.add_argument("--largest", type=int, default=30_000_000, help="of growth (default 30000000)")
-    parser.add_argument("--messages", type=int, default=2_000_000, help="of reading (default 2000000)")
-    parser.add_argument("--runs", type=int, default=3, help="that count, of each (default 3)")
+    parser.add_argument("--only", choices=("reading", "windows", "growth"), help="measure only this")
+    parser.add_argument("--events", type=int, default=10_000_000, help="events for windows (default 10000000)")
+    parser.add_argument("--largest", type=int, default=30_000_000, help="most events for growth (default 30000000)")
+    parser.add_argument("--messages", type=int, default=2_000_000, help="messages for reading (default 2000000)")
+    parser.add_argument("--runs", type=int, default=3, help="runs that count, of each figure (default 3)")
     parser.add_argument("--master", default="local[2]", help="where Spark runs (default local[2])")
     parser.add_argument("--quick", action="store_true", help="everything small, once")
     options = parser.parse_args()

@@ -1,4 +1,4 @@
-"""The tables made of what was found, as text or Markdown."""
+"""Tables of results, as text or Markdown."""
 
 import statistics
 from collections.abc import Iterator

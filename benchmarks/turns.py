@@ -1,4 +1,4 @@
-"""Peers take turns, A B A B …, so that a machine that slows down slows down all of them."""
+"""Peers take turns, A B A B …, so that whatever slows the machine down affects all of them."""
 
 import time
 from collections.abc import Callable, Iterator

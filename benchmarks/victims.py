@@ -3,7 +3,7 @@
     python -m benchmarks.victims awaited
 
 A process reads a line of JSON, `{"port": 8889, "seconds": 1.0}`, connects, prints "ready", waits for another line,
-works for so long, and prints what it found as JSON. Then it reads the next job. All are ordinary clients.
+works for that time, and prints its result as JSON. Then it reads the next job. All are ordinary clients.
 """
 
 import asyncio

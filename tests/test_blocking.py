@@ -54,7 +54,7 @@ def numbered(count, key=b"", size=0):
 # -- topics and publishing -----------------------------------------------------------------------------------
 
 
-def test_a_topic_is_described_and_one_that_only_begins_so_is_not(broker, client):
+def test_a_topic_is_described_and_not_one_with_a_longer_name(broker, client):
     broker.create("orders.eu", capacity=7)
     assert client.topic("orders") is None
     assert client.topic("orders.eu")["settings"]["capacity"] == 7
@@ -85,14 +85,14 @@ def test_a_topic_is_deleted(broker, client):
         client.delete_topic("t")
 
 
-def test_a_batch_is_stored_and_what_was_dropped_is_told(broker, client):
+def test_a_batch_is_stored_and_dropped_messages_are_reported(broker, client):
     """COM-2: the publisher is told which they were."""
     broker.create("doors", compaction_window=10)
     result = client.publish_batch("doors", Batch.of([(b"front", b"1"), (b"front", b"2"), (b"back", b"3")]))
     assert result == zaichik.BatchResult(0, 2, 1, (1,), 0)
 
 
-def test_a_batch_larger_than_the_broker_takes_is_refused_and_the_connection_lives(client):
+def test_a_batch_larger_than_the_broker_accepts_is_refused_and_the_connection_continues(client):
     with pytest.raises(zaichik.BatchTooLarge, match="in pieces"):
         client.publish_batch("t", numbered(client.welcome.max_batch + 1))
     with pytest.raises(zaichik.MessageTooLarge):
@@ -100,7 +100,7 @@ def test_a_batch_larger_than_the_broker_takes_is_refused_and_the_connection_live
     assert client.publish_batch("t", numbered(1)).stored == 1
 
 
-def test_what_the_broker_refuses_is_its_own_error(client):
+def test_refusals_are_errors_of_their_own_types(client):
     with pytest.raises(zaichik.InvalidField):
         client.publish_batch("$own", numbered(1))
 
@@ -192,7 +192,7 @@ def test_a_time_to_start_at(broker, client):
         assert len(list(subscription)) == 3
 
 
-def test_lag_is_told_counted_and_logged(broker, client, caplog):
+def test_lag_is_returned_counted_and_logged(broker, client, caplog):
     """LAG-1."""
     broker.create("t", capacity=10)
     client.publish_batch("t", numbered(10))
@@ -232,7 +232,7 @@ def test_two_subscriptions_of_one_client_do_not_mix(broker, client):
         assert [message.offset for message in one] == [0, 1]
 
 
-def test_nothing_is_left_of_a_client_that_has_gone(broker):
+def test_nothing_is_left_of_a_client_that_left(broker):
     """CLO-3."""
     with blocking.connect(port=broker.port) as client, client.subscribe("t"):
         assert len(broker.subscriptions()) == 1
@@ -242,7 +242,7 @@ def test_nothing_is_left_of_a_client_that_has_gone(broker):
 # -- when it goes wrong --------------------------------------------------------------------------------------
 
 
-def test_no_broker_there():
+def test_a_missing_broker():
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     with pytest.raises(zaichik.ConnectFailed, match="zaichik serve"), blocking.connect(port=port):
@@ -288,7 +288,7 @@ def peer(answers):
 
 
 @pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n" * 9, b"", None])
-def test_a_peer_that_is_no_broker(answer):
+def test_a_peer_that_is_not_a_broker(answer):
     with (
         peer({Hello: lambda _: answer}) as server,
         pytest.raises(zaichik.ConnectFailed, match="does not answer as a zaichik broker"),
@@ -307,7 +307,7 @@ def test_a_broker_that_is_full_says_so():
         pass
 
 
-def test_a_broker_that_owes_messages_and_is_silent_is_given_up():
+def test_a_silent_broker_that_owes_messages_is_given_up():
     subscribed = lambda frame: Subscribed(frame.id, 1, 0, 10, 0)  # noqa: E731
     with (
         peer({Subscribe: subscribed}) as server,
@@ -324,7 +324,7 @@ def poll(subscription, timeout):
 
 
 @pytest.mark.parametrize("timeout", [None, 0.01])
-def test_a_broker_that_is_silent_while_nothing_is_owed_is_asked_and_given_up(timeout):
+def test_a_silent_broker_that_owes_nothing_is_pinged_and_given_up(timeout):
     subscribed = lambda frame: Subscribed(frame.id, 1, 0, 0, 0)  # noqa: E731
     with (
         peer({Subscribe: subscribed}) as server,
@@ -364,18 +364,18 @@ def flood(client):
         client.send(Publish(0, "t", numbered(1, size=2**20)))
 
 
-def test_a_broker_that_takes_nothing_any_more_is_given_up():
+def test_a_broker_that_stops_reading_is_given_up():
     is_over = threading.Event()
     with (
         peer({Publish: lambda _: None if is_over.wait() else b""}) as server,
         blocking.connect(port=server.port, timeout=0.1) as client,
     ):
-        with pytest.raises(zaichik.ConnectionLost, match=r"took nothing for 0\.1 s"):
+        with pytest.raises(zaichik.ConnectionLost, match=r"read nothing for 0\.1 s"):
             flood(client)
         is_over.set()
 
 
-def test_what_the_broker_said_before_it_left_is_the_reason():
+def test_the_brokers_last_words_are_the_reason():
     def subscribed(frame):
         return encode(Subscribed(frame.id, 1, 0, 10, 0)) + encode(GoAway(0, GoAwayCode.STOPPING, "it is stopping"))
 

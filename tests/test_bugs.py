@@ -43,7 +43,7 @@ def test_the_same_bug_is_logged_once_a_minute(bugs, clock, caplog):
     assert caplog.records[1].getMessage() == "a bug in dividing, number 60 since the start"
 
 
-def test_another_bug_is_logged_beside_it(bugs, caplog):
+def test_another_bug_is_logged_as_well(bugs, caplog):
     divide(bugs)
     divide(bugs, "one")
     with bugs.contained("dividing elsewhere"):
@@ -51,7 +51,7 @@ def test_another_bug_is_logged_beside_it(bugs, caplog):
     assert [record.exc_info[0] for record in caplog.records] == [ZeroDivisionError, TypeError, ZeroDivisionError]
 
 
-def test_what_is_no_bug_goes_through(bugs):
+def test_other_exceptions_pass_through(bugs):
     with pytest.raises(KeyboardInterrupt), bugs.contained("waiting"):
         raise KeyboardInterrupt
     assert bugs.count == 0

@@ -46,7 +46,7 @@ def test_every_code_point_is_shown_or_escaped_as_decided(told):
     assert [f"{ord(char):x}" for char, text in zip(EVERY, told, strict=True) if (text == char) != stays(char)] == []
 
 
-def test_every_escape_is_of_plain_letters_and_says_which(told):
+def test_every_escape_is_plain_ascii_and_names_its_character(told):
     escape = re.compile(r"\\(n|r|t|x[0-7][0-9a-f]|u[0-9a-f]{4}|U000[0-9a-f]{5}|U0010[0-9a-f]{4})")
     for char, text in zip(EVERY, told, strict=True):
         if text != char:
@@ -62,7 +62,7 @@ def test_no_two_values_are_shown_alike():
     assert shown("\n\r\t\x7f\x9b\u2028\U000e0041") == "\\n\\r\\t\\x7f\\u009b\\u2028\\U000e0041"
 
 
-def test_bytes_that_are_not_utf_8_are_told_from_characters():
+def test_bytes_that_are_not_utf_8_differ_from_characters():
     assert shown(b"a\xffb") == "a\\xffb"
     assert shown("a\x9bb".encode()) == "a\\u009bb"
     assert shown(b"\x9b") == "\\x9b"
@@ -110,7 +110,7 @@ def test_letters_of_all_scripts_and_emoji_stay_as_they_are(text):
         ("\x1b\u200d👩", "\\x1b\\u200d👩"),
     ],
 )
-def test_what_is_invisible_out_of_place_is_escaped(text, told):
+def test_invisible_characters_out_of_place_are_escaped(text, told):
     assert shown(text) == harmless(text) == told
     assert json.loads(json_line(text)) == text
     assert told.count("\\") == json_line(text).count("\\u") - json_line(text).count("\\udc")
@@ -126,11 +126,11 @@ def test_json_is_the_same_value_and_as_safe():
 
 
 @pytest.mark.parametrize("text", ["", "plain", "two words"])
-def test_what_is_plain_is_plain(text):
+def test_plain_text_stays_as_it_is(text):
     assert shown(text) == harmless(text) == shown(text.encode()) == text
 
 
-def test_what_is_safe_is_safe_the_second_time():
+def test_safe_text_is_not_escaped_again():
     for text in ("a\x1b\\\n\u2028", "\u0338\u0338", "❤\ufe0f\ufe0f"):
         assert harmless(harmless(text)) == harmless(text)
         assert harmless(shown(text)) == shown(text)

@@ -2,8 +2,8 @@
 
 Spark's workers and `zaichik record` read topics with it. It shares the codec, the errors and the results with the
 asynchronous client, and has one more problem to solve. The asynchronous client has a task that reads the socket at all
-times; here nothing reads while the caller works on what it was given, and a broker whose output stands still for ten
-seconds closes the connection (LAG-3). So:
+times; here nothing reads while the caller works on its messages, and a broker whose output is not read for ten
+seconds resets the connection (LAG-3). So:
 
 * **Everything that credit allows is read before any of it is given out.** Whether more is on its way need not be
   guessed: as long as a message of the largest size would still fit into the free credit, and the topic is known to
@@ -94,17 +94,17 @@ Reply = TypeVar("Reply", bound=Frame)
 def connect(
     host: str = "127.0.0.1", port: int = DEFAULT_PORT, *, name: str = "", timeout: float = 10.0
 ) -> Iterator["Client"]:
-    """A client that stays connected for as long as the block lasts. It belongs to one thread.
+    """Returns a client that stays connected for as long as the block lasts. Use it from one thread only.
 
     Args:
         host: the broker's address.
         port: the broker's port.
         name: the client's name in the broker's log and in `describe`.
         timeout: seconds the broker may be silent while it owes a reply or messages; then the connection counts as lost.
-            A reader that waits for messages which nobody publishes sends a Ping after every such interval.
+            A reader that waits for new messages sends a Ping after each such interval without any.
 
     Raises:
-        ConnectFailed: no broker is there, or none answered in time.
+        ConnectFailed: there is no broker, or none answered in time.
         BrokerError: the broker refused to serve this client, with `TooManyConnections` for example.
     """
     peer = f"{host}:{port}"
@@ -186,7 +186,7 @@ class Client:
         self._request(Delete(self._next_id(), topic, epoch, if_empty=if_empty), Deleted)
 
     def publish_batch(self, topic: str, batch: Batch) -> BatchResult:
-        """Store several messages: all or none, with one timestamp (PUB-2).
+        """Publishes several messages, all or none; returns their result (PUB-2).
 
         Raises:
             BatchTooLarge: more messages than `welcome.max_batch`, more bytes than `welcome.max_message`, or more than
@@ -209,7 +209,7 @@ class Client:
         credit: int = DEFAULT_CREDIT,
         credit_bytes: int = DEFAULT_CREDIT_BYTES,
     ) -> Iterator["Subscription"]:
-        """A subscription that lives as long as the block. Iterate over it, or over its `batches`.
+        """Returns a subscription that lasts as long as the block. Iterate over it, or over its `batches`.
 
         Args:
             topic: the topic to read; created if it does not exist.
@@ -217,8 +217,8 @@ class Client:
                 messages accepted since then (RET-4).
             until: stop before this offset; None: never.
             epoch: fail with `EpochChanged` unless the topic still has this epoch (TOP-5).
-            credit: most messages held here.
-            credit_bytes: most bytes of them.
+            credit: the most messages that are read ahead.
+            credit_bytes: the most bytes of keys and payloads that are read ahead.
 
         Raises:
             OffsetAhead, EpochChanged, NoSuchTopic, InvalidField.
@@ -250,7 +250,7 @@ class Client:
             self._raw.settimeout(self._timeout)
             self._raw.sendall(encode(frame))
         except TimeoutError as error:
-            raise self._lost(f"the broker took nothing for {self._timeout:g} s") from error
+            raise self._lost(f"the broker read nothing for {self._timeout:g} s") from error
         except OSError as error:
             raise self._lost(error.strerror or str(error)) from error
 
@@ -271,7 +271,7 @@ class Client:
         return self._events[subscription]
 
     def receive(self, timeout: float | None) -> bool:
-        """Take in what the socket has, or gets within `timeout` seconds (None: no limit).
+        """Receive what the socket holds, or gets within `timeout` seconds (None: no limit).
 
         Returns:
             Whether anything came.
@@ -300,7 +300,7 @@ class Client:
     def wait(self, timeout: float | None) -> bool:
         """Returns whether anything came within `timeout` seconds (None: no limit) from a broker that is alive.
 
-        One that is silent for as long as `connect` allows is sent a Ping: if it is frozen, TCP would not tell.
+        One that is silent for as long as `connect` allows is sent a Ping: TCP would not notice a frozen broker.
 
         Raises:
             ConnectionLost: nothing more will come, or the broker does not answer.
@@ -313,7 +313,7 @@ class Client:
         return True  # the Pong at least
 
     def receive_owed(self) -> None:
-        """Take in something that the broker is bound to send.
+        """Receive something that the broker is bound to send.
 
         Raises:
             ConnectionLost: nothing came in time.
@@ -342,14 +342,14 @@ class Client:
         return ConnectionLost(f"the connection to {self._peer} was lost: {self._goodbye or reason}")
 
     def close(self) -> None:
-        """Let the broker finish what it was sent, but not for long. `connect` does it."""
+        """Let the broker carry out what it was sent, for `CLOSE_SECONDS` at most. `connect` calls this."""
         self._timeout = CLOSE_SECONDS
         with suppress(ZaichikError):
             self._request(Close(self._next_id()), Closed)
 
 
 class Subscription:
-    """A topic's messages from somewhere on; `Client.subscribe` makes one.
+    """A subscription to a topic; `Client.subscribe` makes one.
 
     Attributes:
         topic: the topic's name.
@@ -357,7 +357,7 @@ class Subscription:
         start: the first offset that may be delivered.
         live: the topic's next offset when the subscription began: what lies below is history (RET-3).
         next: the offset after the last message given out.
-        lagged: total of messages that were gone before they could be delivered.
+        lagged: the number of messages that were gone before they could be delivered.
         ended: whether `until` was reached.
     """
 
@@ -383,7 +383,7 @@ class Subscription:
             yield from (item for item in self.fetch() if isinstance(item, Messages))
 
     def fetch(self, timeout: float | None = None) -> list[Messages | Lagged]:
-        """Returns all that credit allows, at least one item unless `until` is reached; settles what was fetched before.
+        """Returns all that credit allows, at least one item unless `until` is reached; settles the last fetch.
 
         Args:
             timeout: seconds after which to return nothing if nothing came; None: never.
@@ -406,7 +406,7 @@ class Subscription:
 
     @property
     def _is_owed_more(self) -> bool:
-        """Whether the broker is bound to send more than came so far: see the module's docstring."""
+        """Whether the broker is bound to send more than was received so far: see the module's docstring."""
         request, limits = self._request, self._client.welcome
         has_credit = self._in_flight == 0 or (
             self._in_flight < request.credit and self._in_flight_bytes + limits.max_message <= request.credit_bytes
@@ -415,7 +415,7 @@ class Subscription:
         return self.next >= request.until or (has_credit and self.next < self.live)
 
     def _taken(self) -> Iterator[Messages | Lagged]:
-        """Returns what has come, and counts it as in flight."""
+        """Yields what was received, and counts it as in flight."""
         events = self._client.events(self._request.id)
         while events:
             match events.popleft():

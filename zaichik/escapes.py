@@ -66,12 +66,12 @@ class LogFormatter(logging.Formatter):
     """A formatter whose messages are one line each, whatever names are in them. A traceback keeps its lines."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (logging's name)
-        """The record's line."""
+        """Returns the record's line."""
         record.message = harmless(record.message)
         return super().formatMessage(record)
 
     def formatException(self, ei: Any) -> str:  # noqa: N802 (logging's name)
-        """The lines of a traceback."""
+        """Returns the lines of a traceback."""
         return "\n".join(map(harmless, super().formatException(ei).split("\n")))
 
 
@@ -131,7 +131,7 @@ def _in_context(match: re.Match[str], escape: Callable[[str], str]) -> str:
 
 
 def _belongs(match: re.Match[str]) -> bool:
-    """Whether an invisible character does its work where it is."""
+    """Returns whether an invisible character has a function in its place."""
     if len(match[0]) > 1:  # a flag
         return True
     text, at = match.string, match.start()

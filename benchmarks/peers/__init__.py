@@ -1,1 +1,1 @@
-"""One file per broker, and `peer`, what a scenario asks of each of them."""
+"""One file per broker, and `peer`, the interface that a scenario uses."""

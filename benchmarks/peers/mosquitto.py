@@ -1,7 +1,7 @@
 """Mosquitto with paho-mqtt on the event loop: QoS 0, and QoS 1 where an acknowledgement is asked for.
 
-paho's own loop is a thread; its documented hooks put it on an event loop instead, which spares the threads' quarrel
-for the interpreter and lets many subscribers be tasks like everybody's.
+paho's own loop is a thread; its documented hooks put it on an event loop instead, which avoids contention between
+threads for the interpreter, and makes many subscribers tasks, as with the other clients.
 """
 
 # ruff: noqa: D102 - what the methods promise is said in peer.py

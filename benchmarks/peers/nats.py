@@ -1,4 +1,4 @@
-"""NATS with nats-py: core publish, flushed per thousand. What keeps and acknowledges messages is `jetstream`."""
+"""NATS with nats-py: core publish, flushed per thousand. `jetstream` stores and acknowledges messages."""
 
 # ruff: noqa: D102 - what the methods promise is said in peer.py
 

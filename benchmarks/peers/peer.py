@@ -1,9 +1,9 @@
-"""What a scenario asks of a broker and its client: as little as lets each be used in its own best way.
+"""The interface of a broker and its client, kept small so that each can be used in its own best way.
 
-A `Peer` knows how its server is started, a `Link` is one connection to it. The methods are as coarse as they can
-be (a whole stream of messages, not one), so that no layer of ours lies between a client and its idioms.
+A `Peer` knows how its server is started, a `Link` is one connection to it. The methods are as coarse as possible (a
+whole stream of messages, not one), so that no layer of ours lies between a client and its idioms.
 
-The clients are imported by name, when a link is made: none of them need be installed, not even to check types.
+The clients are imported by name, when a link is made: none of them needs to be installed, not even to check types.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Redis publish/subscribe with redis-py and hiredis: PUBLISH in pipelines of a thousand.
 
-A stream of messages, and a reader that is alone in its process, use the blocking client: it is twice as fast as the
-one of redis.asyncio, which serves where there are many tasks.
+A stream of messages, and a reader that is alone in its process, use the blocking client: it is twice as fast as that
+of redis.asyncio, which is used where there are many tasks.
 """
 
 # ruff: noqa: D102 - what the methods promise is said in peer.py

@@ -1,6 +1,6 @@
 """Redis Streams with redis-py and hiredis: XADD in pipelines of a thousand, XREAD of a thousand.
 
-Which client where: as in `redis_pubsub`.
+The blocking and the asynchronous client are used as in `redis_pubsub`.
 """
 
 # ruff: noqa: D102 - what the methods promise is said in peer.py

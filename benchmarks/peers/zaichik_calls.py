@@ -1,6 +1,6 @@
 """zaichik with each message as its own awaited `publish`, many tasks at a time.
 
-What a program does that has no stream of messages but many tasks with one message each.
+This is how a program publishes that has many tasks with one message each instead of a stream.
 """
 
 # ruff: noqa: D102 - what the methods promise is said in peer.py

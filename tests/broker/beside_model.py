@@ -213,7 +213,7 @@ class BesideModel(RuleBasedStateMachine):
         for topic in self.core.registry:
             assert len(topic.readers) == len(self.model.topics[topic.name].live)
             assert set(topic.ring._waiting) <= set(topic.readers)
-            assert len(topic.ring._entries) <= 2 * (len(topic.ring._entries) - topic.ring._first) + 1
+            assert len(topic.ring._batches) <= 2 * topic.ring.batches
         for client in self.clients:
             assert client.manager.replies.bytes == sum(map(len, client.manager.replies.waiting))
 

@@ -323,8 +323,9 @@ class MemoryListener:
     def __init__(self, peers):
         self.peers = peers
 
-    async def serve(self, handler, tasks):
+    async def serve(self, handler, tasks, turn):
         for peer in self.peers:
+            await turn()
             tasks.start_soon(handler, peer.stream, "memory:0")
             await anyio.wait_all_tasks_blocked()
 

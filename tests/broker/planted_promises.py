@@ -177,7 +177,7 @@ def a_refused_batch_opens_windows(monkeypatch):
             real(self, batch)
         except Refused:
             if self.window is not None:
-                self.window.admit(batch.keys(), self.ring._entries[self.ring._first].accepted_us)
+                self.window.admit(batch.keys(), self.ring._accepted_us[self.ring._first])
             raise
 
     monkeypatch.setattr(TopicController, "_check_room", check_room)

@@ -9,7 +9,7 @@ def arrivals(window, times, key=b"k"):
     return [time for time in times if window.admit([key], time)]
 
 
-def test_the_first_message_of_a_window_is_kept_and_repeats_do_not_prolong_it():
+def test_the_first_message_of_a_window_is_kept_and_repeats_do_not_extend_it():
     """COM-1: with a window of 10, arrivals at 0 4 8 12 30 keep 0 12 30."""
     assert arrivals(CompactionWindow(10, 100), [0, 4, 8, 12, 30]) == [0, 12, 30]
 
@@ -19,12 +19,12 @@ def test_a_window_is_closed_at_its_end():
     assert arrivals(CompactionWindow(10, 100), [5, 14, 15, 24, 25]) == [5, 15, 25]
 
 
-def test_a_key_that_is_never_silent_gets_through_once_a_window():
+def test_a_key_without_a_pause_gets_through_once_per_window():
     """COM-1."""
     assert arrivals(CompactionWindow(10, 100), range(35)) == [0, 10, 20, 30]
 
 
-def test_a_window_that_is_forever_never_closes():
+def test_an_endless_window_never_closes():
     """COM-1."""
     window = CompactionWindow(FOREVER, 100)
     assert arrivals(window, [0, 2**62]) == [0]
@@ -54,7 +54,7 @@ def test_keys_are_compared_as_bytes():
     assert window.admit([b"a", b"A", b"a\x00", b"\xff", "ä".encode()], 0) == [0, 1, 2, 3, 4]
 
 
-def test_windows_that_are_over_are_forgotten_in_passing():
+def test_windows_that_have_ended_are_forgotten_along_the_way():
     """COM-6."""
     window = CompactionWindow(10, 100)
     window.admit([b"a", b"b"], 0)
@@ -69,7 +69,7 @@ def test_windows_that_are_over_are_forgotten_in_passing():
     assert window.forgotten == 0
 
 
-def test_the_oldest_window_is_forgotten_for_want_of_room():
+def test_the_oldest_window_is_forgotten_to_make_room():
     """COM-6: tested at one key less than the limit, at the limit, and beyond."""
     window = CompactionWindow(10, 3)
     window.admit([b"a", b"b"], 0)

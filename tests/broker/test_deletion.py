@@ -70,14 +70,14 @@ def test_a_topic_is_deleted_with_its_messages(client):
 
 
 @pytest.mark.parametrize("name", ["", "n" * 201, "a\nb", "$", "$journal/t"])
-def test_a_name_that_no_client_may_give_is_refused(client, name):
+def test_a_name_reserved_for_the_broker_is_refused(client, name):
     """TOP-6: a journal goes with its topic, and never alone."""
     client.ask(CreateTopic(0, "t", ((Setting.JOURNAL_BYTES, 1000),)))
     assert refusal(client, Delete(2, name)) == (ErrorCode.INVALID_FIELD, "topic")
     assert len(topics(client)) == 2
 
 
-def test_a_topic_that_is_not_there_is_not_made(client):
+def test_deleting_a_missing_topic_does_not_create_it(client):
     """TOP-6."""
     assert refusal(client, Delete(2, "t")) == (ErrorCode.NO_SUCH_TOPIC, "topic")
     assert refusal(client, Delete(2, "t", epoch=7)) == (ErrorCode.NO_SUCH_TOPIC, "topic")
@@ -114,7 +114,7 @@ def test_a_topic_with_a_reader_or_a_position_is_not_empty(client):
     assert client.ask(Delete(8, "t", if_empty=True)) == [Deleted(8)]
 
 
-def test_a_subscription_that_has_ended_is_no_reader(client):
+def test_an_ended_subscription_is_not_a_reader(client):
     """TOP-6."""
     client.ask(Subscribe(2, "t", until=0))
     assert client.ask(Delete(3, "t", if_empty=True)) == [Deleted(3)]
@@ -123,7 +123,7 @@ def test_a_subscription_that_has_ended_is_no_reader(client):
 # -- what goes with it -----------------------------------------------------------------------------------------
 
 
-def test_its_readers_are_told_and_hear_nothing_more(client):
+def test_its_readers_are_told_and_get_nothing_more(client):
     """TOP-6: also of what they had not been sent yet; the connection goes on."""
     reader = Conversation(client.broker)
     kept(client)
@@ -142,7 +142,7 @@ def test_a_reader_that_had_ended_is_not_told_again(client):
     assert client.ask(Commit(5, 3, 0), Unsubscribe(6, 3, forget=True)) == [Committed(5, 0), Unsubscribed(6)]
 
 
-def test_its_named_positions_go(client):
+def test_its_named_positions_are_deleted(client):
     """TOP-6: of those that read and of those that are away; other topics' stay."""
     kept(client)
     kept(client, "other")
@@ -180,7 +180,7 @@ def test_its_journal_goes_with_its_readers_and_positions(client):
     assert (topics(client), len(client.broker.sessions), client.broker.registry.budget.used) == ({}, 0, 0)
 
 
-def test_the_bytes_set_aside_for_it_are_given_back(client):
+def test_its_reserved_bytes_are_released(client):
     """TOP-6, RET-9."""
     rejecting = ((Setting.OVERFLOW, Overflow.REJECT),)
     names = [f"t{number}" for number in range(3)]
@@ -194,7 +194,7 @@ def test_the_bytes_set_aside_for_it_are_given_back(client):
     assert (budget.limit, budget.used) == (client.broker.settings.max_bytes, 0)
 
 
-def test_a_deleted_topic_is_never_asked_to_make_room():
+def test_a_deleted_topic_is_never_evicted_from():
     """TOP-6, RET-10: not even if it was the one that others were taking bytes from."""
     limit = 3 * prices.TOPIC + 13 * (prices.ENTRY + len(batch(bytes(80)).data))
     client = Conversation(broker_with(max_bytes=limit, topic=TopicSettings(retention_ttl_ms=FOREVER)))
@@ -218,7 +218,7 @@ def test_a_numbered_batch_stored_in_a_deleted_topic_is_not_stored_in_the_next(cl
 # -- the next of that name -------------------------------------------------------------------------------------
 
 
-def test_a_later_topic_of_that_name_has_a_greater_epoch_though_the_clock_stands_still(client):
+def test_a_later_topic_of_that_name_has_a_greater_epoch_although_the_clock_has_not_moved(client):
     """TOP-6: also if the one before had got its epoch that way."""
     epochs = []
     for number in range(2, 5):
@@ -232,7 +232,7 @@ def test_a_later_topic_of_that_name_has_a_greater_epoch_though_the_clock_stands_
     assert created.epoch == client.broker.clock.now_us()
 
 
-def test_an_old_topic_that_goes_later_takes_no_epoch_back(client):
+def test_deleting_an_older_topic_later_does_not_lower_the_epoch(client):
     """TOP-6."""
     client.ask(CreateTopic(0, "old"))
     client.broker.clock.advance(1)
@@ -242,7 +242,7 @@ def test_an_old_topic_that_goes_later_takes_no_epoch_back(client):
     assert again.epoch > young.epoch
 
 
-def test_a_publish_that_follows_makes_the_topic_anew(client):
+def test_the_next_publish_creates_the_topic_again(client):
     """TOP-6, TOP-3."""
     kept(client)
     *_, published = client.ask(Delete(0, "t"), Publish(2, "t", batch(b"y")))
@@ -250,7 +250,7 @@ def test_a_publish_that_follows_makes_the_topic_anew(client):
     assert topics(client)["t"]["settings"]["retention_ttl_ms"] == 0
 
 
-def test_who_names_the_old_epoch_gets_nothing_of_the_new_topic(client):
+def test_a_request_with_the_old_epoch_gets_nothing_of_the_new_topic(client):
     """TOP-5, TOP-6."""
     (created,) = client.ask(CreateTopic(2, "t"))
     client.ask(Delete(0, "t"), CreateTopic(0, "t"))
@@ -267,7 +267,7 @@ def seconds_pass(client, seconds):
     client.broker.sweep()
 
 
-def test_a_topic_that_was_only_read_goes_when_nobody_has_read_it_for_ten_minutes(client):
+def test_a_topic_that_was_only_read_is_deleted_after_ten_minutes_without_readers(client):
     """TOP-7."""
     client.ask(Subscribe(2, "t"))
     seconds_pass(client, 3600)
@@ -289,7 +289,7 @@ def test_a_topic_that_was_only_read_goes_when_nobody_has_read_it_for_ten_minutes
     ],
     ids=lambda use: type(use).__name__,
 )
-def test_a_request_that_fails_is_no_use_or_begins_the_time_anew(client, use):
+def test_a_failed_request_is_no_use_or_restarts_the_time(client, use):
     """TOP-7: it is use if it gets as far as looking for its topic."""
     client.ask(Subscribe(2, "t"), Unsubscribe(0, 2))
     seconds_pass(client, 599)
@@ -298,7 +298,7 @@ def test_a_request_that_fails_is_no_use_or_begins_the_time_anew(client, use):
     assert set(topics(client)) == ({"t"} if isinstance(use, Subscribe) else set())
 
 
-def test_a_topic_that_was_asked_for_or_written_to_or_has_a_position_stays(client):
+def test_a_topic_that_was_created_explicitly_or_published_to_stays(client):
     """TOP-7: also if all that was written has expired."""
     client.ask(CreateTopic(0, "asked for"), Publish(0, "written", batch(b"x")))
     seconds_pass(client, 3600)
@@ -306,7 +306,7 @@ def test_a_topic_that_was_asked_for_or_written_to_or_has_a_position_stays(client
     assert set(topics(client)) == {"asked for", "written"}
 
 
-def test_a_topic_with_a_named_position_stays_as_long_as_that():
+def test_a_topic_with_a_named_position_stays_as_long_as_the_position():
     """TOP-7, CMT-3."""
     client = Conversation(broker_with(session_ttl=10_000.0))
     client.ask(Subscribe(2, "t", "name"), Unsubscribe(0, 2))
@@ -314,7 +314,7 @@ def test_a_topic_with_a_named_position_stays_as_long_as_that():
     assert set(topics(client)) == {"t"}
 
 
-def test_the_journal_of_a_topic_that_goes_by_itself_goes_too():
+def test_the_journal_of_an_unused_topic_is_deleted_with_it():
     """TOP-7, JRN-1."""
     client = Conversation(broker_with(topic=TopicSettings(journal_bytes=1000)))
     client.ask(Subscribe(2, "t"), Unsubscribe(0, 2))

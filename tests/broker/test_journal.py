@@ -62,7 +62,7 @@ def hashed(payload):
     return int.from_bytes(blake2b(payload, digest_size=8).digest(), "little")
 
 
-def test_a_record_tells_when_and_where_a_message_was_stored(client):
+def test_a_record_says_when_and_where_a_message_was_stored(client):
     """JRN-1."""
     create(client)
     publish(client, (b"k", b"one"), b"two")
@@ -75,7 +75,7 @@ def test_a_record_tells_when_and_where_a_message_was_stored(client):
     ]
 
 
-def test_a_record_tells_which_message_kept_another_out(client):
+def test_a_record_names_the_message_that_kept_another_out(client):
     """JRN-1, COM-2: of an earlier batch, or of its own."""
     create(client, compaction_window_ms=FOREVER)
     publish(client, (b"a", b"1"), (b"b", b"2"), (b"a", b"3"))
@@ -91,7 +91,7 @@ def test_a_record_tells_which_message_kept_another_out(client):
     ]
 
 
-def test_the_winner_is_the_one_of_the_open_window(client):
+def test_the_winner_is_the_message_that_opened_the_window(client):
     """JRN-1, COM-1."""
     create(client, compaction_window_ms=1)
     for seconds in (0, 0.001, 0.0005):
@@ -128,20 +128,20 @@ def test_a_batch_has_a_batch_of_records_with_its_keys(client):
     assert [frame.batch.keys() for frame in frames] == [[b"a", b"b"], [b"c"]]
 
 
-def test_the_journal_has_the_epoch_of_its_topic_and_keeps_for_ever(client):
+def test_the_journal_has_the_epoch_of_its_topic_and_endless_retention(client):
     """JRN-1."""
     reply = create(client)
     journal = client.broker.registry.get_or_create("$journal/t", 0)
     assert (journal.epoch, journal.settings.retention_ttl_ms) == (reply.epoch, FOREVER)
 
 
-def test_a_topic_that_wants_no_journal_has_none(client):
+def test_a_topic_without_journal_bytes_has_no_journal(client):
     """JRN-1."""
     create(client, journal=0)
     assert [topic.name for topic in client.broker.registry] == ["t"]
 
 
-def test_a_topic_of_first_use_may_be_given_one_before_its_first_message(client):
+def test_a_topic_created_by_first_use_may_get_a_journal_before_its_first_message(client):
     """TOP-3."""
     client.ask(Subscribe(2, "t", credit=1, credit_bytes=1))
     create(client)
@@ -155,7 +155,7 @@ def with_journals():
     return Conversation(broker_with(topic=TopicSettings(journal_bytes=100_000)))
 
 
-def test_an_explicit_create_of_a_topic_of_first_use_sets_its_journals_size(with_journals):
+def test_an_explicit_create_after_first_use_sets_the_journals_size(with_journals):
     """TOP-3, JRN-1: and no other setting of it."""
     client = with_journals
     client.ask(Subscribe(2, "t"))
@@ -167,7 +167,7 @@ def test_an_explicit_create_of_a_topic_of_first_use_sets_its_journals_size(with_
     assert (journal.ring.bytes <= 150, journal.ring.batches, journal.end) == (True, 2, 5)
 
 
-def test_winners_are_known_in_a_journal_that_was_there_before_compaction(with_journals):
+def test_a_journal_older_than_the_compaction_window_knows_the_winners(with_journals):
     """TOP-3, JRN-1: its topic of first use had no windows."""
     client = with_journals
     client.ask(Subscribe(2, "t"))
@@ -177,7 +177,7 @@ def test_winners_are_known_in_a_journal_that_was_there_before_compaction(with_jo
     assert [record[2:4] for record in records(client)] == [(0, -1), (1, -1), (-1, 1), (-1, 0)]
 
 
-def test_an_explicit_create_without_a_journal_removes_that_of_first_use(with_journals):
+def test_an_explicit_create_without_a_journal_removes_the_one_of_first_use(with_journals):
     """TOP-3, JRN-1: its readers are told."""
     client = with_journals
     client.ask(Subscribe(2, "t"))
@@ -190,7 +190,7 @@ def test_an_explicit_create_without_a_journal_removes_that_of_first_use(with_jou
     assert client.broker.registry.budget.used == client.broker.registry.get_or_create("t", 0).memory
 
 
-def test_making_the_topic_again_makes_no_second_journal(client):
+def test_creating_the_topic_again_creates_no_second_journal(client):
     """TOP-2."""
     create(client)
     publish(client, b"a")
@@ -208,7 +208,7 @@ def test_only_the_broker_publishes_to_it(client):
     assert read(client) == []
 
 
-def test_what_its_ring_no_longer_holds_is_lag(client):
+def test_evicted_records_are_lag(client):
     """JRN-2; also a batch of records larger than the whole ring."""
     create(client, journal=100)
     publish(client, b"a")
@@ -228,7 +228,7 @@ def test_a_refused_batch_leaves_no_record(client):
     assert read(client) == []
 
 
-def test_its_account_balances_like_any_topics(client):
+def test_its_counts_add_up_as_in_any_topic(client):
     create(client, journal=100)
     for _ in range(5):
         publish(client, b"a", b"b")

@@ -118,7 +118,7 @@ def test_every_setting_has_a_row(setting):
 
 
 @pytest.mark.parametrize("setting", ALL_SETTINGS)
-def test_every_setting_is_told_by_describe(setting):
+def test_every_setting_is_reported_by_describe(setting):
     client = Conversation(broker_with())
     (reply,) = client.ask(Describe(2, Kind.BROKER))
     told = json.loads(reply.json)

@@ -107,12 +107,12 @@ def test_a_large_batch_may_take_the_place_of_several_that_were_read(size, fits):
     assert ring(client).head == (3 if fits else 0)
 
 
-def test_without_readers_the_oldest_go(client):
+def test_without_readers_the_oldest_messages_are_evicted(client):
     assert publish(client, 25) == 25
     assert (ring(client).head, ring(client).evicted) == (15, 15)
 
 
-def test_a_reader_that_is_further_back_than_the_ring_needs_only_what_is_left(client):
+def test_a_reader_behind_the_ring_needs_only_the_messages_left(client):
     publish(client, 15)
     late = reading(client, start=Start.OFFSET, value=0)
     assert publish(client, 5) == 1, "it has been told of its lag, and was sent one message"
@@ -134,33 +134,33 @@ def test_a_refusal_names_the_reader_that_is_furthest_back(client):
     fast.heard()
     assert refusal(client) == (
         "topic 't' is full, and subscription 7 of connection 3 (client 'somebody') still needs offset 0. "
-        "Send the batch again when it has read on."
+        "Retry when it has read further."
     )
 
 
-def test_a_refusal_names_the_first_offset_that_is_left_not_one_that_is_gone(client):
+def test_a_refusal_names_the_first_readable_offset_not_a_dropped_one(client):
     publish(client, 15)
     Conversation(client.broker).tell(Subscribe(1, "t", start=Start.OFFSET, value=0))
     assert "still needs offset 5. " in refusal(client)
 
 
-def test_a_refusal_names_a_named_reader_by_its_name_and_tells_when_it_is_away(client):
+def test_a_refusal_gives_a_named_readers_name_and_says_if_it_is_away(client):
     """CMT-3."""
     reader = reading(client, name="billing", credit=100)
     publish(client, 20)
     reader.heard()
     assert refusal(client) == (
         "topic 't' is full, and the named subscription 'billing', read by subscription 1 of connection 2 "
-        "(client 'somebody'), still needs offset 0. Send the batch again when it has read on."
+        "(client 'somebody'), still needs offset 0. Retry when it has read further."
     )
     client.broker.disconnect(reader.manager, "GONE")
     assert refusal(client) == (
         "topic 't' is full, and the named subscription 'billing', whose reader is away, still needs offset 0. "
-        "Send the batch again when it has read on."
+        "Retry when it has read further."
     )
 
 
-def test_who_leaves_or_has_reached_its_end_keeps_nobody_waiting(client):
+def test_a_reader_that_left_or_reached_its_end_delays_no_publisher(client):
     one = reading(client)
     ended = reading(client, until=0)
     assert publish(client, 20) == 10
@@ -169,7 +169,7 @@ def test_who_leaves_or_has_reached_its_end_keeps_nobody_waiting(client):
     assert publish(client, 20) == 20
 
 
-def test_a_named_reader_needs_what_it_has_not_settled(client):
+def test_a_named_reader_needs_the_messages_it_has_not_settled(client):
     """CMT-3: also while it is away, until its position is forgotten."""
     reader = reading(client, name="worker", credit=100)
     assert publish(client, 20) == 10
@@ -186,7 +186,7 @@ def test_a_named_reader_needs_what_it_has_not_settled(client):
 
 
 @pytest.mark.parametrize("name", ["", "worker"])
-def test_what_time_has_ended_fills_nothing(name):
+def test_expired_messages_take_no_room(name):
     """RET-5: though a reader stands before it and has no credit to be told."""
     settings = dict(lossless().settings) | {Setting.RETENTION_TTL_MS: 1000}
     client = Conversation(broker_with())
@@ -259,7 +259,7 @@ def broker_for(messages):
     return broker_with(max_bytes=2 * TOPIC + messages * COST)
 
 
-def test_what_is_reserved_is_free_at_once():
+def test_reserved_room_is_free_at_once():
     """RET-10: if it was not, all topics together could hold more than the broker's bytes."""
     client = Conversation(broker_for(20))
     assert publish(client, 20, topic="other") == 20
@@ -270,14 +270,14 @@ def test_what_is_reserved_is_free_at_once():
     assert {topic.name: topic.ring.batches for topic in client.broker.registry} == {"other": 12, "t": 8}
 
 
-def test_a_topic_that_could_not_be_made_leaves_nothing():
+def test_a_topic_that_could_not_be_created_leaves_nothing():
     """P6: nor a topic that is asked for its size for ever."""
     client = Conversation(broker_with(max_bytes=1_000))
     client.ask(*[lossless(max_bytes=501)] * 100)
     assert len(client.broker.registry.budget._holders) == client.broker.registry.budget.used == 0
 
 
-def test_it_does_not_lose_for_other_topics():
+def test_it_is_not_evicted_from_for_other_topics():
     client = Conversation(broker_for(20))
     client.ask(lossless(capacity=8, max_bytes=8 * SIZE))
     reader = reading(client, credit=100)
@@ -287,7 +287,7 @@ def test_it_does_not_lose_for_other_topics():
     assert [type(frame) for frame in reader.heard()] == [Messages] * 8
 
 
-def test_a_topic_that_was_made_by_first_use_may_become_one():
+def test_a_topic_created_by_first_use_may_become_lossless():
     """TOP-3: whoever waits there for messages gets them."""
     client = Conversation(broker_with(max_bytes=1_000_000))
     reader = reading(client)
@@ -297,7 +297,7 @@ def test_a_topic_that_was_made_by_first_use_may_become_one():
     assert [type(frame) for frame in reader.heard()] == [Messages]
 
 
-def test_a_topic_that_cannot_become_one_stays_as_it_was():
+def test_a_topic_that_cannot_become_lossless_stays_as_it_was():
     client = Conversation(broker_for(3))
     reading(client)
     refused, *_ = client.ask(lossless())

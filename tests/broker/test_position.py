@@ -64,7 +64,7 @@ def leave(client):
     client.broker.disconnect(client.manager, "GONE")
 
 
-def test_the_first_of_a_name_begins_where_it_asks_to(broker):
+def test_the_first_reader_of_a_name_begins_where_it_asks_to(broker):
     publish(broker, 5)
     client = reader(broker, start=Start.OFFSET, value=3)
     epoch = client.answer.epoch
@@ -72,7 +72,7 @@ def test_the_first_of_a_name_begins_where_it_asks_to(broker):
     assert delivered(client.events) == [(3, False), (4, False)]
 
 
-def test_who_comes_back_goes_on_after_what_was_settled(broker):
+def test_a_reader_that_returns_resumes_after_the_last_settled_message(broker):
     """What was delivered and not settled comes first, marked; what is new is not marked."""
     publish(broker, 4)
     client = reader(broker)
@@ -84,7 +84,7 @@ def test_who_comes_back_goes_on_after_what_was_settled(broker):
     assert delivered(back.events) == [(2, True), (3, True), (4, False), (5, False)]
 
 
-def test_a_commit_of_what_is_settled_moves_nothing_back(broker):
+def test_a_commit_of_settled_messages_moves_nothing_back(broker):
     """CMT-2."""
     publish(broker, 4)
     client = reader(broker)
@@ -93,7 +93,7 @@ def test_a_commit_of_what_is_settled_moves_nothing_back(broker):
     assert reader(broker).answer.start == 3
 
 
-def test_a_batch_of_which_only_a_part_was_delivered_comes_again_in_two_frames(broker):
+def test_a_partly_delivered_batch_is_redelivered_in_two_frames(broker):
     Conversation(broker).ask(Publish(0, "t", batch(b"0", b"1", b"2", b"3")))
     leave(reader(broker, credit=2))
     again = reader(broker, credit=10)
@@ -103,14 +103,14 @@ def test_a_batch_of_which_only_a_part_was_delivered_comes_again_in_two_frames(br
     ]
 
 
-def test_what_comes_a_third_time_is_marked_too(broker):
+def test_a_third_delivery_is_marked_too(broker):
     publish(broker, 2)
     leave(reader(broker))
     leave(reader(broker, credit=1))
     assert delivered(reader(broker).events) == [(0, True), (1, True)]
 
 
-def test_what_the_ring_has_lost_meanwhile_is_told_as_lag(broker):
+def test_messages_evicted_meanwhile_are_reported_as_lag(broker):
     publish(broker, 4)
     client = reader(broker)
     client.ask(Commit(0, 1, 1))
@@ -130,7 +130,7 @@ def test_names_are_those_of_a_topic(broker):
     assert not reader(broker, name="other").answer.resumed
 
 
-def test_an_anonymous_one_leaves_nothing(broker):
+def test_an_anonymous_position_leaves_nothing(broker):
     """CMT-4."""
     publish(broker, 1)
     client = Conversation(broker)
@@ -146,7 +146,7 @@ def test_an_anonymous_one_leaves_nothing(broker):
 # -- one reader to a name --------------------------------------------------------------------------------------
 
 
-def test_a_second_one_takes_over(broker):
+def test_a_second_reader_takes_over(broker):
     publish(broker, 3)
     first = reader(broker)
     first.ask(Commit(0, 1, 1))
@@ -159,14 +159,14 @@ def test_a_second_one_takes_over(broker):
     assert list(broker.registry.get_or_create("t", 0).readers) == [second.manager.subscriptions[5]]
 
 
-def test_the_first_one_is_told_also_if_it_has_no_credit(broker):
+def test_the_first_reader_is_told_even_without_credit(broker):
     publish(broker, 3)
     first = reader(broker, credit=1)
     reader(broker)
     assert [type(frame) for frame in first.heard()] == [SubscriptionEnded]
 
 
-def test_who_was_taken_over_moves_the_position_no_more(broker):
+def test_a_replaced_reader_no_longer_moves_the_position(broker):
     publish(broker, 3)
     first = reader(broker)
     second = reader(broker, credit=1)
@@ -189,7 +189,7 @@ def test_a_connection_may_take_over_from_itself(broker):
 @given(
     st.lists(st.tuples(st.sampled_from(["publish", "join", "leave", "hear", "commit"]), st.integers(1, 6)), max_size=60)
 )
-def test_nothing_is_missed_and_what_came_before_is_marked_whatever_the_order(steps):
+def test_nothing_is_missed_and_redelivery_is_marked_whatever_the_order(steps):
     broker = broker_with()
     Conversation(broker).ask(CreateTopic(2, "t", ((Setting.RETENTION_TTL_MS, FOREVER),)))
     owner, former = reader(broker, credit=1), []
@@ -230,7 +230,7 @@ def test_nothing_is_missed_and_what_came_before_is_marked_whatever_the_order(ste
 
 
 @pytest.mark.parametrize(("seconds", "resumed"), [(TTL - 1, True), (TTL, False), (TTL + 1, False)])
-def test_a_position_outlives_its_connection_for_so_long(broker, seconds, resumed):
+def test_a_position_outlives_its_connection_for_session_ttl(broker, seconds, resumed):
     publish(broker, 2)
     client = reader(broker)
     client.ask(Commit(0, 1, 1))
@@ -244,7 +244,7 @@ def test_a_position_outlives_its_connection_for_so_long(broker, seconds, resumed
     assert reader(broker).answer.resumed == resumed
 
 
-def test_the_time_begins_anew_whenever_the_reader_leaves(broker):
+def test_the_time_starts_again_whenever_the_reader_leaves(broker):
     for _ in range(3):
         client = reader(broker)
         broker.sweep()
@@ -275,12 +275,12 @@ def test_unsubscribing_keeps_the_position_unless_it_is_to_be_forgotten(broker, f
     assert back.answer.start == (2 if resumed else 0)
 
 
-def test_forgetting_an_anonymous_one_changes_nothing(broker):
+def test_forgetting_an_anonymous_position_changes_nothing(broker):
     client = Conversation(broker)
     assert client.ask(Subscribe(1, "t"), Unsubscribe(2, 1, forget=True))[-1] == Unsubscribed(2)
 
 
-def test_one_that_reached_its_until_may_still_be_settled(broker):
+def test_a_subscription_that_reached_its_until_still_accepts_commits(broker):
     """RET-4."""
     publish(broker, 3)
     client = reader(broker, until=2)
@@ -293,7 +293,7 @@ def test_one_that_reached_its_until_may_still_be_settled(broker):
 # -- bounds ----------------------------------------------------------------------------------------------------
 
 
-def test_there_are_no_more_than_so_many(broker):
+def test_their_number_is_limited(broker):
     """P6: whether or not their readers are there."""
     for name in ("a", "b", "c"):
         leave(reader(broker, name=name))
@@ -308,7 +308,7 @@ def test_there_are_no_more_than_so_many(broker):
     }
 
 
-def test_a_name_that_memory_has_no_room_for_is_refused_for_that_reason():
+def test_a_name_without_memory_left_is_refused_for_that_reason():
     """LAG-6: other names are allowed, so the limit that is reached is not `max_sessions`."""
     broker = broker_with(max_client_bytes=prices.NAME - 1)
     topic = broker.registry.get_or_create("t", 0)
@@ -332,7 +332,7 @@ def test_names_are_bounded(broker, name, good):
 # -- what is kept for it ---------------------------------------------------------------------------------------
 
 
-def test_without_retention_the_sweep_keeps_what_it_has_not_settled():
+def test_without_retention_the_sweep_keeps_messages_a_name_has_not_settled():
     """RET-1: also while its reader is away."""
     broker = broker_with()
     client = reader(broker)
@@ -348,7 +348,7 @@ def test_without_retention_the_sweep_keeps_what_it_has_not_settled():
     assert delivered(reader(broker).events) == [(2, True), (3, True), (4, True)]
 
 
-def test_when_it_is_forgotten_nothing_is_kept_for_it():
+def test_nothing_is_kept_for_a_forgotten_name():
     broker = broker_with()
     client = reader(broker)
     publish(broker, 5)
@@ -380,7 +380,7 @@ def refused_at(client):
     return client.answer.field
 
 
-def test_a_reader_that_wakes_does_not_throw_out_the_one_that_replaced_it(broker):
+def test_a_reader_that_wakes_up_does_not_displace_its_successor(broker):
     """CMT-3: it hung between two sockets while another one took the name."""
     leave(ask(broker, A))
     present = ask(broker, B)
@@ -389,7 +389,7 @@ def test_a_reader_that_wakes_does_not_throw_out_the_one_that_replaced_it(broker)
     assert delivered(present.heard()) == [(0, False)]
 
 
-def test_a_reader_that_was_replaced_is_refused_also_after_the_other_has_left(broker):
+def test_a_replaced_reader_is_refused_even_after_its_successor_has_left(broker):
     """CMT-3: as long as the position is kept."""
     leave(ask(broker, A))
     leave(ask(broker, B))
@@ -397,7 +397,7 @@ def test_a_reader_that_was_replaced_is_refused_also_after_the_other_has_left(bro
     assert refused_at(ask(broker, B, attempt=2)) is None
 
 
-def test_an_owner_comes_back_with_a_later_attempt_and_takes_over_from_its_old_connection(broker):
+def test_an_owner_returns_with_a_later_attempt_and_takes_over_from_its_old_connection(broker):
     """CMT-3."""
     old = ask(broker, A)
     assert refused_at(ask(broker, A, attempt=2)) is None
@@ -405,7 +405,7 @@ def test_an_owner_comes_back_with_a_later_attempt_and_takes_over_from_its_old_co
 
 
 @pytest.mark.parametrize("attempt", [1, 2])
-def test_an_old_connections_request_that_comes_late_changes_nothing(broker, attempt):
+def test_a_late_request_from_an_old_connection_changes_nothing(broker, attempt):
     """CMT-3."""
     present = ask(broker, A, attempt=2)
     assert refused_at(ask(broker, A, attempt=attempt)) == "attempt"
@@ -413,7 +413,7 @@ def test_an_old_connections_request_that_comes_late_changes_nothing(broker, atte
     assert delivered(present.heard()) == [(0, False)]
 
 
-def test_a_reader_that_does_not_say_who_it_is_takes_over_as_ever(broker):
+def test_a_reader_without_an_owner_takes_over_as_usual(broker):
     """CMT-3: and the owner it has replaced does not come back, nor is one that says nothing ever refused."""
     ask(broker, A)
     assert refused_at(ask(broker)) is None
@@ -423,7 +423,7 @@ def test_a_reader_that_does_not_say_who_it_is_takes_over_as_ever(broker):
     assert refused_at(ask(broker)) is None
 
 
-def test_owners_are_those_of_one_name(broker):
+def test_owners_belong_to_one_name(broker):
     """CMT-3."""
     ask(broker, A)
     ask(broker, B)
@@ -431,14 +431,14 @@ def test_owners_are_those_of_one_name(broker):
 
 
 @pytest.mark.parametrize(("others", "field"), [(64, "owner"), (65, None)])
-def test_the_last_64_owners_that_were_replaced_are_remembered(broker, others, field):
+def test_the_last_64_replaced_owners_are_remembered(broker, others, field):
     """CMT-3."""
     for owner in range(1, others + 2):
         assert refused_at(ask(broker, owner)) is None
     assert refused_at(ask(broker, 1, attempt=2)) == field
 
 
-def test_a_position_that_is_forgotten_forgets_its_owners(broker):
+def test_a_forgotten_position_forgets_its_owners(broker):
     """CMT-3."""
     ask(broker, A)
     ask(broker, B).ask(Unsubscribe(2, 1, forget=True))

@@ -38,7 +38,7 @@ def code(client, request):
     return ErrorCode(reply.code), reply.field
 
 
-def test_a_batch_that_comes_again_gets_the_same_answer_and_is_not_stored_again(client):
+def test_a_retried_batch_gets_the_same_answer_and_is_not_stored_again(client):
     client.ask(CreateTopic(2, "t", ((Setting.COMPACTION_WINDOW_MS, 1000),)))
     first = answer(client, numbered(0, (b"k", b"1"), (b"k", b"2"), b"3"))
     assert first == Published(5, 0, 2, 1, 0, b"\x02")
@@ -49,7 +49,7 @@ def test_a_batch_that_comes_again_gets_the_same_answer_and_is_not_stored_again(c
     assert stored(client) == 3
 
 
-def test_it_is_known_again_on_another_connection(client):
+def test_a_producer_is_recognised_on_another_connection(client):
     answer(client, numbered(0))
     other = Conversation(client.broker)
     assert answer(other, numbered(0)).duplicate
@@ -69,13 +69,13 @@ def test_producers_do_not_share_their_numbers(client):
     assert [answer(client, numbered(0, producer=producer)).first_offset for producer in (7, 8)] == [0, 1]
 
 
-def test_without_a_producer_the_number_is_not_looked_at(client):
+def test_without_a_producer_the_number_is_ignored(client):
     assert [answer(client, numbered(5, producer=0)).first_offset for _ in range(2)] == [0, 1]
     assert len(client.broker.producers) == 0
 
 
 @pytest.mark.parametrize("topic", ["t", ""])
-def test_a_refusal_that_would_be_the_same_again_uses_its_number_up(client, topic):
+def test_a_permanent_refusal_uses_its_number_up(client, topic):
     """Also if there is no topic; and what was sent behind it is stored."""
     client.ask(CreateTopic(2, "t", ((Setting.CAPACITY, 1),)))
     refused = numbered(0, b"1", b"2", topic=topic)
@@ -86,7 +86,7 @@ def test_a_refusal_that_would_be_the_same_again_uses_its_number_up(client, topic
     assert answer(client, numbered(1)).duplicate
 
 
-def test_a_refusal_that_may_pass_keeps_its_number(client):
+def test_a_temporary_refusal_keeps_its_number(client):
     """RET-9: nothing overtakes what waits for room."""
     client.ask(CreateTopic(2, "t", (*KEEP, (Setting.CAPACITY, 1), (Setting.OVERFLOW, 1), (Setting.MAX_BYTES, 1000))))
     reader = Conversation(client.broker)
@@ -100,7 +100,7 @@ def test_a_refusal_that_may_pass_keeps_its_number(client):
 
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(-1, 3), st.booleans()), max_size=60))
-def test_whatever_comes_in_whatever_order_every_batch_is_stored_once_in_its_place(steps):
+def test_every_batch_is_stored_once_in_its_place_whatever_the_order(steps):
     """Some come too early, some again, and some while there is no room for them."""
     client = Conversation(broker_with())
     client.ask(CreateTopic(2, "t", (*KEEP, (Setting.CAPACITY, 2), (Setting.OVERFLOW, 1), (Setting.MAX_BYTES, 1000))))
@@ -137,13 +137,13 @@ def test_the_last_64_answers_are_kept(client, back, known):
         assert code(client, again) == (ErrorCode.INVALID_FIELD, "sequence")
 
 
-def test_who_is_unknown_begins_at_0(client):
+def test_an_unknown_producer_begins_at_0(client):
     assert code(client, numbered(1)) == (ErrorCode.PRODUCER_UNKNOWN, "producer")
     assert len(client.broker.producers) == stored(client) == 0
 
 
 @pytest.mark.parametrize(("seconds", "known"), [(599, True), (600, False), (601, False)])
-def test_who_is_silent_for_ten_minutes_is_forgotten(client, seconds, known):
+def test_a_producer_silent_for_ten_minutes_is_forgotten(client, seconds, known):
     """And cannot have anything stored again that may be stored."""
     for sequence in range(2):
         client.ask(numbered(sequence))
@@ -158,7 +158,7 @@ def test_who_is_silent_for_ten_minutes_is_forgotten(client, seconds, known):
     assert stored(client) == 2
 
 
-def test_they_are_forgotten_in_the_order_of_their_last_use(client):
+def test_producers_are_forgotten_in_the_order_of_their_last_use(client):
     for producer in (1, 2):
         answer(client, numbered(0, producer=producer))
         client.broker.clock.advance(300)
@@ -169,7 +169,7 @@ def test_they_are_forgotten_in_the_order_of_their_last_use(client):
     assert answer(client, numbered(1, producer=1)).duplicate
 
 
-def test_a_producer_that_memory_has_no_room_for_is_refused_for_that_reason():
+def test_a_producer_without_memory_left_is_refused_for_that_reason():
     """LAG-6: other producers are allowed, so the limit that is reached is not `max_producers`."""
     client = Conversation(broker_with(max_client_bytes=CONNECTION + PRODUCER - 1))
     refused = answer(client, numbered(0))
@@ -179,7 +179,7 @@ def test_a_producer_that_memory_has_no_room_for_is_refused_for_that_reason():
     assert "max_producers" not in refused.message
 
 
-def test_there_are_no_more_than_so_many(client):
+def test_their_number_is_limited(client):
     """P6: a new one has to wait, nobody is forgotten for it before his time."""
     for producer in (1, 2, 3):
         answer(client, numbered(0, producer=producer))
@@ -204,7 +204,7 @@ def test_a_remembered_refusal_holds_no_batch(client):
 # -- what they cost ------------------------------------------------------------------------------------------------
 
 
-def test_answers_are_counted_at_what_they_hold_and_given_back():
+def test_answers_are_charged_at_their_size_and_released():
     """LAG-6: one that tells of thousands of messages holds a KiB, and a refusal its text."""
     broker = broker_with(max_producers=3, producer_ttl=600.0)
     client = Conversation(broker)

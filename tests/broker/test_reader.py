@@ -175,7 +175,7 @@ def frames(reading):
     return list(reading.subscription._frames)
 
 
-def test_of_many_frames_in_flight_neighbours_are_joined():
+def test_neighbours_among_many_frames_in_flight_are_joined():
     """CMT-1: what is remembered does not grow with what is in flight, and every message and byte is counted."""
     reading = Reading(credit=100_000)
     for _ in range(5_000):
@@ -200,7 +200,7 @@ def test_the_bytes_of_joined_frames_are_settled_with_the_last_of_them():
     assert (subscription.in_flight, subscription.in_flight_bytes) == (FRAMES_TOLD_APART - 1, total - 4)
 
 
-def test_over_a_gap_frames_are_joined_only_if_there_is_no_other_way():
+def test_frames_are_joined_over_a_gap_only_if_there_is_no_other_way():
     """CMT-1: skipped offsets are not in flight. What is joined over them is settled as a whole."""
     reading = Reading(credit=100_000, settings={"capacity": 1})
     for _ in range(FRAMES_TOLD_APART):
@@ -272,7 +272,7 @@ def test_a_commit_settles_everything_below():
     assert reading.subscription.in_flight == 2
 
 
-def test_a_commit_of_what_is_settled_changes_nothing():
+def test_a_commit_of_settled_messages_changes_nothing():
     """CMT-2."""
     reading = Reading(credit=2)
     reading.publish(*[b""] * 9)
@@ -327,7 +327,7 @@ def test_a_commit_settles_gaps():
 # -- lag -------------------------------------------------------------------------------------------------------
 
 
-def test_lag_is_told_also_if_nothing_follows():
+def test_lag_is_reported_even_if_nothing_follows():
     """LAG-1, RET-5: in the original, whoever lagged into silence was told nothing."""
     reading = Reading(settings={"retention_ttl_ms": 1})
     reading.publish(b"", b"", at=0)
@@ -346,7 +346,7 @@ def test_lag_uses_no_credit():
     assert reading.offsets() == ["lag 0 to 1", (1, 1)]
 
 
-def test_a_reader_without_credit_is_told_of_lag_after_its_commit():
+def test_a_reader_without_credit_gets_its_lag_report_after_a_commit():
     """LAG-1: all of it at once, and exactly."""
     reading = Reading(credit=1, settings={"capacity": 1})
     reading.publish(b"0")
@@ -361,7 +361,7 @@ def test_a_reader_without_credit_is_told_of_lag_after_its_commit():
     assert (reading.subscription.delivered, reading.subscription.skipped) == (2, 4)
 
 
-def test_a_head_inside_a_batch_is_where_the_reader_goes_on():
+def test_a_reader_resumes_at_a_head_inside_a_batch():
     """LAG-1, RET-6: nothing below the head is delivered, nothing above it twice."""
     reading = Reading(credit=10, settings={"capacity": 4})
     reading.publish(b"0", b"1", b"2")
@@ -388,7 +388,7 @@ def test_a_start_below_the_head_is_lag():
     assert reading.offsets() == ["lag 0 to 1", (1, 1)]
 
 
-def test_lag_of_one_reader_is_nothing_to_another():
+def test_the_lag_of_one_reader_does_not_affect_another():
     """LAG-2."""
     quick = Reading(credit=100, settings={"capacity": 1})
     slow = Reader(Subscribe(8, "t"), quick.topic, Position(0), lambda _: None, "a test")

@@ -29,7 +29,7 @@ def test_defaults_are_those_of_the_protocols_table():
     assert TopicSettings().pairs() == ((1, 0), (2, 0), (3, 10_000), (4, 67_108_864), (5, 100_000), (6, 0), (7, 0))
 
 
-def test_what_is_not_named_stays():
+def test_settings_not_named_stay():
     assert TopicSettings(capacity=7).merged(((1, 5),)) == TopicSettings(retention_ttl_ms=5, capacity=7)
     assert merged() == TopicSettings()
 

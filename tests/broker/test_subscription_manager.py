@@ -68,7 +68,7 @@ def test_welcome_tells_the_limits():
     assert client.manager.client == "me"
 
 
-def test_who_promises_no_heartbeat_may_be_silent():
+def test_a_client_that_promises_no_heartbeat_may_be_silent():
     """TIM-3."""
     client = Conversation(broker_with(), greeted=False)
     (welcome,) = client.ask(Hello(3, features=2**64 - 2))
@@ -90,7 +90,7 @@ def test_an_error_in_answer_to_a_hello_is_the_end(hello, code, field):
     assert client.manager.closing
 
 
-def test_a_second_hello_is_unsupported_and_the_conversation_goes_on(client):
+def test_a_second_hello_is_unsupported_and_the_connection_continues(client):
     assert refused(client, Hello(5))[0] == ErrorCode.UNSUPPORTED
     assert client.ask(Ping(6, 1)) == [Pong(6, 1)]
 
@@ -98,7 +98,7 @@ def test_a_second_hello_is_unsupported_and_the_conversation_goes_on(client):
 # -- topics and publishing -------------------------------------------------------------------------------------
 
 
-def test_create_tells_what_is_in_force(client):
+def test_create_returns_the_settings_in_force(client):
     """TOP-1, TOP-2."""
     (first,) = client.ask(CreateTopic(2, "t", ((Setting.CAPACITY, 5),)))
     assert first == TopicCreated(2, 1, 1_000, ((1, 0), (2, 0), (3, 5), (4, 67_108_864), (5, 100_000), (6, 0), (7, 0)))
@@ -108,7 +108,7 @@ def test_create_tells_what_is_in_force(client):
     assert refused(other, CreateTopic(9, "t", ((3, 6),))) == (ErrorCode.TOPIC_EXISTS, "settings")
 
 
-def test_published_tells_what_became_of_the_batch(client):
+def test_published_reports_what_became_of_the_batch(client):
     client.ask(CreateTopic(2, "t", ((2, 1),)), Subscribe(3, "t"), Subscribe(4, "t"))
     Conversation(client.broker).ask(Subscribe(2, "t"))
     published = client.ask(Publish(5, "t", batch((b"k", b"1"), (b"k", b"2"))))[0]
@@ -149,7 +149,7 @@ def test_bytes_of_a_key_are_limited(client, size, fits):
 # -- subscriptions ---------------------------------------------------------------------------------------------
 
 
-def test_subscribed_tells_where_history_ends(client):
+def test_subscribed_says_where_history_ends(client):
     """RET-3, RET-2: replay and live without a seam."""
     client.ask(CreateTopic(2, "t", ((1, FOREVER),)), Publish(0, "t", batch(b"old")))
     subscribed, old = client.ask(Subscribe(3, "t", credit=9))
@@ -205,7 +205,7 @@ def test_another_epoch_is_refused():
     assert isinstance(client.ask(Subscribe(4, "t", epoch=1_000))[0], Subscribed)
 
 
-def test_a_start_that_cannot_be_leaves_no_subscription(client):
+def test_an_impossible_start_leaves_no_subscription(client):
     """RET-4."""
     assert refused(client, Subscribe(2, "t", start=Start.OFFSET, value=1)) == (ErrorCode.OFFSET_AHEAD, "value")
     assert refused(client, Subscribe(3, "t", start=4)) == (ErrorCode.INVALID_FIELD, "start")
@@ -241,7 +241,7 @@ def test_nothing_is_delivered_after_unsubscribed(client):
 
 
 @pytest.mark.parametrize("request_of", [lambda n: Unsubscribe(9, n), lambda n: Commit(9, n, 0)])
-def test_an_unknown_or_closed_subscription_is_none(client, request_of):
+def test_an_unknown_or_closed_subscription_does_not_exist(client, request_of):
     """UNS-2."""
     client.ask(Subscribe(2, "t"), Unsubscribe(3, 2))
     for number in (2, 3, 0, 2**32 - 1):
@@ -278,7 +278,7 @@ def test_an_ended_subscription_accepts_commits_until_it_is_unsubscribed(client):
 # -- silence and order -----------------------------------------------------------------------------------------
 
 
-def test_id_0_asks_for_silence_and_failure_breaks_it(client):
+def test_id_0_asks_for_no_reply_but_a_failure_is_reported(client):
     for request in (Ping(0, 5), CreateTopic(0, "t"), Publish(0, "t", batch(b"")), Describe(0, 0)):
         assert client.ask(request) == []
     assert refused(client, Commit(0, 99, 0)) == (ErrorCode.NO_SUCH_SUBSCRIPTION, "subscription")
@@ -290,7 +290,7 @@ def test_replies_come_in_the_order_of_requests(client):
     assert [frame.id for frame in client.heard()] == [2, 3, 4, 5, 6]
 
 
-def test_a_frame_that_is_no_request_is_unsupported(client):
+def test_a_frame_that_is_not_a_request_is_unsupported(client):
     assert refused(client, Pong(2, 1)) == (ErrorCode.UNSUPPORTED, "type")
 
 
@@ -366,7 +366,7 @@ def test_go_away_tells_the_client_once_and_closes(client):
     assert (client.manager.closing, client.manager.reason) == (True, "STOPPED")
 
 
-def test_another_connection_is_ended_and_told_why(client):
+def test_another_connection_is_ended_and_its_client_is_told_why(client):
     """CLO-4: what was on its way to it comes first, and nothing more of it is carried out."""
     other = Conversation(client.broker)
     other.tell(Ping(2))
@@ -379,7 +379,7 @@ def test_another_connection_is_ended_and_told_why(client):
     assert other.heard() == [], "it is told once"
 
 
-def test_only_another_connection_that_there_is_can_be_ended(client):
+def test_only_another_existing_connection_can_be_ended(client):
     """CLO-4: one's own has Close."""
     invalid = ErrorCode.INVALID_FIELD, "connection"
     for number in (0, client.manager.number, client.manager.number + 1, 2**64 - 1):
@@ -387,7 +387,7 @@ def test_only_another_connection_that_there_is_can_be_ended(client):
     assert client.ask(Ping(3)) == [Pong(3, 0)]
 
 
-def test_a_fatal_error_is_the_last_thing_said(client):
+def test_a_fatal_error_is_the_last_frame(client):
     client.manager.refuse(Refused(ErrorCode.INTERNAL, "a bug"), 7, 3)
     client.tell(Ping(2))
     (error,) = client.heard()
@@ -412,7 +412,7 @@ def test_nothing_of_a_connection_is_left():
     assert broker.registry.get_or_create("u", 0).ring.bytes == 0
 
 
-def test_connections_have_numbers_and_a_broker_a_name_of_its_run():
+def test_connections_have_numbers_and_each_run_of_a_broker_its_own_boot():
     broker = broker_with()
     numbers = [Conversation(broker).manager.number for _ in range(3)]
     assert numbers == [1, 2, 3]

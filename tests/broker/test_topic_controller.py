@@ -58,14 +58,14 @@ def test_a_batch_of_which_nothing_is_stored_names_the_next_offset():
     assert publish(topic, (b"k", b"4"), at=1000) == Published(0, 2, 1, 0, 0, b"")
 
 
-def test_a_window_that_is_forever_lets_a_key_in_once():
+def test_an_endless_window_lets_a_key_in_once():
     """COM-1."""
     topic = topic_with(compaction_window_ms=FOREVER)
     assert publish(topic, (b"k", b"")).stored == 1
     assert publish(topic, (b"k", b""), at=2**60).stored == 0
 
 
-def test_a_winner_that_is_gone_still_closes_its_window():
+def test_a_window_outlives_its_evicted_first_message():
     """COM-6: window and ring do not know of each other."""
     topic = topic_with(compaction_window_ms=10, retention_ttl_ms=1, capacity=1)
     publish(topic, (b"k", b"1"))
@@ -114,7 +114,7 @@ def test_a_batch_too_large_for_its_ring_opens_no_window():
 
 
 @pytest.mark.parametrize(("now", "count"), [(5, 1), (1_004, 1), (1_005, 0), (1_006, 0)])
-def test_a_message_is_readable_until_just_before_its_time_is_over(now, count):
+def test_a_message_is_readable_until_just_before_its_retention_ends(now, count):
     """RET-1: accepted <= now < accepted + ttl."""
     topic = topic_with(retention_ttl_ms=1)
     publish(topic, b"", at=5)
@@ -133,7 +133,7 @@ def test_forever_is_until_the_ring_evicts():
     assert (topic.ring.expired, topic.ring.evicted) == (0, 1)
 
 
-def test_what_has_expired_is_not_evicted():
+def test_expired_messages_are_not_counted_as_evicted():
     """RET-6: expired messages go first, as expired."""
     topic = topic_with(retention_ttl_ms=1, capacity=2)
     publish(topic, b"", b"")
@@ -141,7 +141,7 @@ def test_what_has_expired_is_not_evicted():
     assert (topic.ring.expired, topic.ring.evicted) == (2, 0)
 
 
-def test_without_retention_the_sweep_frees_what_lies_below_every_cursor():
+def test_without_retention_the_sweep_frees_messages_below_every_cursor():
     """RET-1."""
     topic = topic_with()
     readers = [Reader(3), Reader(1)]
@@ -190,7 +190,7 @@ def test_creating_again_with_equal_settings_succeeds():
     assert topic.settings == TopicSettings(capacity=5, retention_ttl_ms=9)
 
 
-def test_creating_again_with_other_settings_tells_the_difference():
+def test_creating_again_with_other_settings_reports_the_difference():
     """TOP-2."""
     topic = topic_with(capacity=5, retention_ttl_ms=FOREVER, max_keys=3)
     with pytest.raises(Refused) as error:

@@ -18,7 +18,7 @@ def refusal(call, *arguments):
     return error.value.code, error.value.field
 
 
-def test_a_hundred_creators_get_one_topic_and_one_of_them_made_it():
+def test_a_hundred_creators_get_one_topic_that_one_of_them_created():
     """TOP-1: in the original two creators could both find nothing, and the second replaced the first's topic."""
     registry = registry_with()
     outcomes = [registry.create("t", (), now_us) for now_us in range(100)]
@@ -36,7 +36,7 @@ def test_first_use_creates_with_default_settings():
     assert list(registry) == [topic]
 
 
-def test_first_use_creates_nothing_if_the_broker_is_told_so():
+def test_first_use_creates_nothing_without_auto_create():
     """TOP-3."""
     registry = registry_with(auto_create=False)
     assert refusal(registry.get_or_create, "t", 0) == (ErrorCode.NO_SUCH_TOPIC, "topic")
@@ -44,7 +44,7 @@ def test_first_use_creates_nothing_if_the_broker_is_told_so():
     assert registry.get_or_create("t", 0) is topic
 
 
-def test_settings_not_named_are_the_brokers():
+def test_settings_not_named_take_the_brokers_defaults():
     """TOP-2."""
     registry = registry_with(topic=TopicSettings(retention_ttl_ms=9, capacity=7))
     topic, _ = registry.create("t", ((3, 8),), 0)
@@ -57,7 +57,7 @@ def test_an_epoch_is_never_0():
 
 
 @pytest.mark.parametrize("name", ["t", "n" * 199, "n" * 200, "ä" * 100, "a sentence, even", "a$b", "❄"])
-def test_names_of_1_to_200_bytes_are_good(name):
+def test_names_of_1_to_200_bytes_are_valid(name):
     """TOP-4."""
     assert registry_with().get_or_create(name, 0).name == name
 
@@ -65,7 +65,7 @@ def test_names_of_1_to_200_bytes_are_good(name):
 @pytest.mark.parametrize(
     "name", ["", "n" * 201, "ä" * 100 + "n", "a\nb", "\x00", "\x1f", "\x7f", "\x80", "\x9f", "$", "$system"]
 )
-def test_other_names_are_refused_and_nothing_is_made(name):
+def test_other_names_are_refused_and_create_nothing(name):
     """TOP-4."""
     registry = registry_with()
     assert refusal(registry.get_or_create, name, 0) == (ErrorCode.INVALID_FIELD, "topic")
@@ -85,7 +85,7 @@ def test_topics_are_limited():
     assert len(registry) == 2
 
 
-def test_a_topic_with_bad_settings_is_not_made():
+def test_a_topic_with_bad_settings_is_not_created():
     registry = registry_with()
     assert refusal(registry.create, "t", ((3, 0),), 0) == (ErrorCode.INVALID_FIELD, "settings")
     assert len(registry) == 0

@@ -84,7 +84,7 @@ async def test_a_batch_never_holds_more_than_the_broker_accepts():
         assert len({result.offset for result in await at_once(client, *[b"x" * 300] * 20)}) == 20
 
 
-async def test_what_was_refused_together_is_sent_again_alone_and_each_gets_its_own_answer():
+async def test_messages_refused_together_are_retried_alone_and_each_gets_its_own_answer():
     """PUB-2: nothing of a refused batch was stored."""
 
     def small_and_good(request):
@@ -101,7 +101,7 @@ async def test_what_was_refused_together_is_sent_again_alone_and_each_gets_its_o
             raise bad
 
 
-async def test_what_may_have_been_stored_before_a_loss_is_not_sent_again_alone():
+async def test_messages_that_may_have_been_stored_are_not_retried_alone():
     """PUB-4: the broker has forgotten the producer meanwhile, so it can tell nobody."""
 
     def forgotten(request):
@@ -185,7 +185,7 @@ async def test_a_call_that_is_cancelled_before_its_batch_leaves_takes_its_messag
             assert [message.payload async for message in subscription] == sorted(found, key=found.__getitem__)
 
 
-async def test_a_name_that_does_not_fit_the_wire_is_told_to_each_call_and_the_connection_goes_on():
+async def test_an_unencodable_name_is_raised_by_each_call_and_the_connection_continues():
     async with fake_client({Ping: lambda _: None}) as (broker, client):
         errors = []
 
@@ -213,7 +213,7 @@ async def test_calls_that_wait_for_their_turn_learn_that_the_connection_is_lost(
                 await client.publish("t", b"")
 
 
-async def test_a_call_does_not_join_what_could_not_be_sent():
+async def test_a_call_does_not_join_a_batch_that_could_not_be_sent():
     """A subscription that is left after the connection leaves its Unsubscribe unsent, so no call is alone."""
     async with real_broker() as broker, AsyncExitStack() as stack:
         async with zaichik.connect(port=broker.port) as client:

@@ -59,7 +59,7 @@ async def test_a_client_without_a_name_gives_its_version():
     assert hello.client == f"zaichik-python {version('zaichik')}"
 
 
-async def test_a_name_that_does_not_fit_the_wire_is_told_as_it_is():
+async def test_an_unencodable_name_is_raised_unwrapped():
     with pytest.raises(ValueError, match="Hello cannot be encoded"):
         async with zaichik.connect(port=1, name="x" * 70_000):
             pass
@@ -70,7 +70,7 @@ async def test_the_brokers_greeting_is_kept():
         assert (client.welcome.broker, client.welcome.boot, client.welcome.max_batch) == ("fake", 7, 8192)
 
 
-async def test_no_broker_there_is_told_with_the_next_step():
+async def test_a_missing_broker_is_reported_with_the_next_step():
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     with pytest.raises(zaichik.ConnectFailed, match=f"127.0.0.1:{port}.*zaichik serve"):
@@ -115,7 +115,7 @@ async def test_the_timeout_is_for_connecting_and_greeting_together(monkeypatch):
 
 
 @pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\x00" * 12, b""])
-async def test_what_answers_otherwise_is_no_broker(answer):
+async def test_a_peer_that_answers_otherwise_is_not_a_broker(answer):
     async with fake_broker({Hello: lambda _: [answer, HANG_UP]}) as broker:
         with pytest.raises(zaichik.ConnectFailed, match="does not answer as a zaichik broker"):
             async with zaichik.connect(port=broker.port):
@@ -174,14 +174,14 @@ async def test_cancelling_while_connecting_leaves_nothing_behind():
 # -- requests and replies ------------------------------------------------------------------------------------
 
 
-async def test_a_reply_of_another_type_is_an_error_and_the_connection_goes_on():
+async def test_a_reply_of_another_type_is_an_error_and_the_connection_continues():
     async with fake_client({CreateTopic: lambda frame: Pong(frame.id, 0)}) as (_, client):
         with pytest.raises(zaichik.ZaichikError, match="answered CreateTopic with Pong"):
             await client.create_topic("t")
         await client.ping()
 
 
-async def test_late_replies_to_cancelled_requests_confuse_nobody():
+async def test_late_replies_to_cancelled_requests_are_ignored():
     async with fake_client({Ping: silent}) as (broker, client):
         with anyio.CancelScope() as scope:
             async with anyio.create_task_group() as tasks:
@@ -214,7 +214,7 @@ async def test_replies_go_to_the_requests_they_answer_in_whatever_order_they_com
         assert {payload: result.offset for payload, result in results.items()} == {b"a": 97, b"b": 98, b"c": 99}
 
 
-async def test_a_refusal_of_what_wanted_no_answer_is_logged(caplog):
+async def test_a_refusal_of_a_request_without_a_reply_is_logged(caplog):
     async with fake_client() as (broker, client):
         await broker.send(Error(0, ErrorCode.NOT_IN_FLIGHT, 6, "next", 0, "too far"))
         await client.ping()
@@ -223,7 +223,7 @@ async def test_a_refusal_of_what_wanted_no_answer_is_logged(caplog):
     assert "too far" in record.getMessage()
 
 
-async def test_events_for_nobody_are_dropped():
+async def test_events_without_a_subscription_are_dropped():
     async with fake_client() as (broker, client):
         await broker.messages(0, b"late", subscription=99)
         await client.ping()
@@ -266,7 +266,7 @@ async def answered(connection, stream, *requests):
     return stream.pieces
 
 
-async def test_a_request_alone_is_sent_without_the_writer():
+async def test_a_lone_request_is_sent_without_the_writer():
     async with in_memory() as (connection, stream):
         output = connection._transport._output
         assert await answered(connection, stream, Ping(1)) == [encode(Ping(1))]
@@ -274,7 +274,7 @@ async def test_a_request_alone_is_sent_without_the_writer():
         assert not output.is_set()
 
 
-async def test_those_made_while_one_waits_are_sent_in_one_piece():
+async def test_requests_made_while_one_waits_are_sent_together():
     async with in_memory() as (connection, stream):
         requests = [Ping(number) for number in range(1, 9)]
         first, rest = await answered(connection, stream, *requests)
@@ -284,7 +284,7 @@ async def test_those_made_while_one_waits_are_sent_in_one_piece():
 
 
 @pytest.mark.parametrize("room", range(21))
-async def test_what_is_not_taken_at_once_is_sent_before_what_comes_later(room):
+async def test_the_rest_of_a_partial_send_is_sent_before_later_frames(room):
     async with in_memory() as (connection, stream):
         stream.room = room
         connection.send_soon(Ping(7))  # waits for the writer, so nothing may overtake it
@@ -336,13 +336,13 @@ async def waiting_tasks_are_woken(broker, client, expected, cause):
     return [str(error) for error in errors]
 
 
-async def test_a_lost_connection_wakes_everyone_with_the_reason():
+async def test_a_lost_connection_wakes_every_task_with_the_reason():
     async with fake_client({Ping: silent}, reconnect=0) as (broker, client):
         texts = await waiting_tasks_are_woken(broker, client, zaichik.ConnectionLost, broker.hang_up)
         assert set(texts) == {f"the connection to 127.0.0.1:{broker.port} was lost: the broker closed it"}
 
 
-async def test_bytes_that_are_no_frame_end_the_connection():
+async def test_malformed_bytes_end_the_connection():
     async with fake_client({Ping: silent}, reconnect=0) as (broker, client):
         texts = await waiting_tasks_are_woken(broker, client, zaichik.ConnectionLost, lambda: broker.send(b"\x00" * 12))
         assert all("not zaichik's protocol" in text for text in texts)
@@ -357,7 +357,7 @@ async def test_a_frame_that_does_not_add_up_ends_the_connection():
         assert all("Pong" in text for text in texts)
 
 
-async def test_a_broker_that_says_goodbye_gives_the_reason():
+async def test_a_goodbye_of_the_broker_is_the_reason():
     """CLO-2."""
     async with fake_client({Ping: silent}, reconnect=0) as (broker, client):
 
@@ -369,7 +369,7 @@ async def test_a_broker_that_says_goodbye_gives_the_reason():
         assert all(text.endswith("was lost: off to bed") for text in texts)
 
 
-async def test_what_was_sent_before_a_goodbye_is_still_answered():
+async def test_requests_before_a_goodbye_are_still_answered():
     """CLO-2: a broker that stops sends GoAway, answers what it has received, and closes."""
     async with (
         fake_client({Publish: silent}, reconnect=0) as (broker, client),
@@ -390,7 +390,7 @@ async def test_what_was_sent_before_a_goodbye_is_still_answered():
             await anext(subscription)
 
 
-async def test_a_real_broker_that_stops_is_told_as_such():
+async def test_a_real_broker_that_stops_is_reported_as_such():
     """CLO-2."""
     async with (
         real_broker() as broker,
@@ -402,7 +402,7 @@ async def test_a_real_broker_that_stops_is_told_as_such():
             await anext(subscription)
 
 
-async def test_a_reply_that_came_counts_whatever_comes_with_it():
+async def test_a_received_reply_counts_whatever_follows():
     async with fake_client({Publish: silent}, reconnect=0) as (broker, client), anyio.create_task_group() as tasks:
 
         async def publish():
@@ -413,7 +413,7 @@ async def test_a_reply_that_came_counts_whatever_comes_with_it():
         await broker.send(Published(request.id, 5, 1, 0, 0), fatal(0), GoAway(0, 1, "off to bed"))
 
 
-async def test_a_fatal_error_of_nobodys_request_is_everybodys():
+async def test_a_fatal_error_without_a_request_fails_all_requests():
     async with fake_client({Ping: silent}, reconnect=0) as (broker, client):
 
         async def give_up():
@@ -426,7 +426,7 @@ async def test_a_fatal_error_of_nobodys_request_is_everybodys():
             await client.ping()
 
 
-async def test_a_fatal_error_of_one_request_is_for_all_others_the_loss_of_the_connection():
+async def test_a_fatal_error_of_one_request_is_a_lost_connection_for_all_others():
     async with (
         fake_client({Ping: silent, Describe: silent}, reconnect=0) as (broker, client),
         anyio.create_task_group() as tasks,
@@ -443,7 +443,7 @@ async def test_a_fatal_error_of_one_request_is_for_all_others_the_loss_of_the_co
         await broker.send(fatal(request.id))
 
 
-async def test_what_came_before_the_loss_is_still_given_out():
+async def test_messages_received_before_the_loss_are_still_given_out():
     async with fake_client(reconnect=0) as (broker, client), client.subscribe("t") as subscription:
         await broker.messages(0, b"a", b"b")
         await broker.messages(2, b"c")
@@ -465,7 +465,7 @@ def greet_and_reset(server: socket.socket) -> None:
     stream.close()
 
 
-async def test_a_reset_wakes_whoever_waits():
+async def test_a_reset_wakes_every_waiting_task():
     with socket.create_server(("127.0.0.1", 0)) as server, anyio.fail_after(GUARD):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(anyio.to_thread.run_sync, greet_and_reset, server)
@@ -528,7 +528,7 @@ async def test_a_failed_send_leaves_the_reason_to_the_reader(idle):
 # -- leaving -------------------------------------------------------------------------------------------------
 
 
-async def test_leaving_says_close_after_everything_else():
+async def test_leaving_sends_close_after_everything_else():
     """CLO-1."""
     async with fake_broker() as broker:
         async with zaichik.connect(port=broker.port) as client, client.subscribe("t"):
@@ -563,7 +563,7 @@ async def test_leaving_a_broker_that_hangs_takes_close_seconds_at_most(monkeypat
         assert scope.cancelled_caught is cancelled
 
 
-async def test_a_task_that_still_waits_when_the_block_ends_is_told():
+async def test_a_task_that_still_waits_when_the_block_ends_fails():
     errors = []
     async with anyio.create_task_group() as tasks, fake_broker({Publish: silent}) as broker:
         async with zaichik.connect(port=broker.port) as client:

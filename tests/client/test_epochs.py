@@ -89,7 +89,7 @@ async def test_a_topic_comes_back_with_the_settings_its_program_gave_it():
         assert (before["overflow"], before["retention_ttl_ms"]) == (Overflow.REJECT, FOREVER)
 
 
-async def test_what_was_lost_is_reported_and_logged(caplog):
+async def test_lost_topics_are_reported_and_logged(caplog):
     caplog.set_level(logging.WARNING)
     async with restarted() as (client, restart, _):
         await client.create_topic("made")
@@ -110,7 +110,7 @@ async def test_what_was_lost_is_reported_and_logged(caplog):
     assert "lost what was published before" in warnings[1]
 
 
-async def test_a_stream_goes_on_in_the_new_topic_unless_it_is_told_not_to():
+async def test_a_stream_continues_in_the_new_topic_unless_configured_otherwise():
     async with restarted() as (client, restart, other):
         async with client.producer("t") as producer:
             for number in range(10):
@@ -130,7 +130,7 @@ async def stream(client, restart):
         await producer.send(b"b")
 
 
-async def test_publishing_fails_if_that_is_wanted():
+async def test_publishing_fails_if_configured_so():
     async with restarted(on_new_epoch="raise") as (client, restart, other):
         await client.create_topic("t")
         await client.publish("t", b"a")
@@ -145,7 +145,7 @@ async def test_publishing_fails_if_that_is_wanted():
         assert (await client.publish("another", b"b")).offset == 0
 
 
-async def test_what_was_not_answered_fails_too_and_is_not_stored_in_the_new_topic():
+async def test_unanswered_batches_fail_too_and_are_not_stored_in_the_new_topic():
     async with fake_client({Publish: lambda _: None}, on_new_epoch="raise") as (broker, client):
         errors = []
 
@@ -199,7 +199,7 @@ async def test_a_topic_that_is_refused_is_reported_and_not_swallowed():
         assert "exists with other settings" in str(lost)
 
 
-async def test_a_refusal_for_want_of_room_is_reported_and_does_not_make_a_topic():
+async def test_a_refusal_for_lack_of_room_is_reported_and_creates_no_topic():
     """RET-9: a lossless topic that cannot have its bytes."""
     async with restarted(settings={"max_bytes": 2**20}) as (client, restart, other):
         await client.create_topic("t", overflow="reject", max_bytes=2**17, capacity=10)
@@ -215,7 +215,7 @@ async def test_a_refusal_for_want_of_room_is_reported_and_does_not_make_a_topic(
 
 
 @pytest.mark.parametrize("mode", ["warn", "raise"])
-async def test_asking_for_epochs_makes_no_topic(mode):
+async def test_asking_for_epochs_creates_no_topic(mode):
     """TOP-3."""
     async with restarted(settings={"auto_create": False}, on_new_epoch=mode) as (client, restart, other):
         for _ in range(2):
@@ -273,7 +273,7 @@ async def test_a_client_that_does_not_reconnect_does_not_ask():
         assert broker.of(Subscribe) == []
 
 
-async def test_a_broker_that_does_not_tell_is_published_to_all_the_same():
+async def test_publishing_continues_if_the_broker_does_not_report_an_epoch():
     unsupported = lambda f: Error(f.id, ErrorCode.UNSUPPORTED, f.TYPE, "type", 0, "what?")  # noqa: E731
     async with fake_client({Subscribe: unsupported, Unsubscribe: unsupported}) as (broker, client):
         await client.publish("t", b"a")
@@ -379,7 +379,7 @@ async def test_leaving_while_topics_are_asked_for():
         await broker.has_received(CreateTopic, 2)
 
 
-async def test_what_is_done_with_a_new_epoch_is_one_of_two_words():
+async def test_on_new_epoch_is_one_of_two_words():
     with pytest.raises(ValueError, match="on_new_epoch"):
         async with zaichik.connect(port=1, on_new_epoch="ignore"):
             pass

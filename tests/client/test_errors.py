@@ -37,7 +37,7 @@ def test_every_public_error_stands_for_a_code():
     assert {cls for cls in public if issubclass(cls, BrokerError)} == {type_of(code) for code in CODES} | {BrokerError}
 
 
-def test_an_error_tells_what_the_frame_told():
+def test_an_error_has_the_fields_of_its_frame():
     error = BrokerError.of(refusal(1, ErrorCode.TOPIC_FULL, retryable=True))
     assert (str(error), error.field, error.retryable, error.retry_after) == ("cause and next step", "value", True, 1.5)
 
@@ -56,7 +56,7 @@ def test_a_code_of_a_later_broker_is_a_broker_error():
     assert error.code == 999
 
 
-def test_only_what_may_pass_is_retryable():
+def test_only_temporary_errors_are_retryable():
     assert zaichik.ConnectFailed.retryable
     assert zaichik.ConnectionLost.retryable
     assert not zaichik.SubscriptionLost.retryable

@@ -60,7 +60,7 @@ def test_a_client_that_sends_anyway_does_not_ping():
         assert peer.check() == Verdict.FINE
 
 
-def test_a_client_that_stood_still_pings_at_once():
+def test_a_stalled_client_pings_at_once():
     peer = Peer()
     peer.check()
     assert peer.check(60) == Verdict.PING
@@ -71,7 +71,7 @@ def test_without_a_promise_there_are_no_pings():
     assert {peer.check() for _ in range(100)} == {Verdict.FINE}
 
 
-def test_a_broker_that_owes_an_answer_and_is_silent_is_lost():
+def test_a_silent_broker_that_owes_a_reply_is_lost():
     peer = Peer(idle=0)
     peer.check()
     peer.is_waiting = True
@@ -87,7 +87,7 @@ def test_a_broker_that_owes_nothing_may_be_silent():
     assert peer.check_until(Verdict.LOST) >= SILENCE - 1
 
 
-def test_a_broker_that_says_anything_is_there():
+def test_a_broker_that_sends_anything_is_alive():
     peer = Peer(idle=0)
     peer.is_waiting = True
     for _ in range(100):
@@ -96,7 +96,7 @@ def test_a_broker_that_says_anything_is_there():
 
 
 @pytest.mark.parametrize("before", range(8))
-def test_a_client_that_stood_still_first_reads_what_has_come(before):
+def test_a_stalled_client_first_reads_its_input(before):
     peer = Peer(idle=0)
     peer.is_waiting = True
     for _ in range(before):
@@ -164,7 +164,7 @@ async def test_an_idle_client_keeps_its_promise_and_its_connection():
 
 @pytest.mark.usefixtures("no_guard")
 @by_a_clock_for_tests
-async def test_beside_a_broker_that_stands_still_the_connection_is_made_again():
+async def test_the_connection_to_a_frozen_broker_is_replaced():
     async with fake_client({Publish: silent}, silence_timeout=7) as (broker, client):
         began = anyio.current_time()
         async with anyio.create_task_group() as tasks:
@@ -178,7 +178,7 @@ async def test_beside_a_broker_that_stands_still_the_connection_is_made_again():
 
 @pytest.mark.usefixtures("no_guard")
 @by_a_clock_for_tests
-async def test_a_reader_that_only_waits_notices_it_by_its_pings():
+async def test_a_waiting_reader_notices_a_frozen_broker_by_its_pings():
     async with (
         fake_client({Hello: with_heartbeat, Ping: silent}, silence_timeout=20) as (broker, client),
         client.subscribe("t"),
@@ -190,7 +190,7 @@ async def test_a_reader_that_only_waits_notices_it_by_its_pings():
 
 @pytest.mark.usefixtures("no_guard")
 @by_a_clock_for_tests
-async def test_without_reconnecting_whoever_waits_is_told():
+async def test_without_reconnecting_waiting_calls_fail():
     async with fake_client({Ping: silent}, reconnect=0) as (_, client):
         with pytest.raises(zaichik.ConnectionLost, match="silent for 30 s"):
             await client.ping()
@@ -198,7 +198,7 @@ async def test_without_reconnecting_whoever_waits_is_told():
 
 @pytest.mark.usefixtures("no_guard")
 @by_a_clock_for_tests
-async def test_a_client_that_stood_still_does_not_blame_the_broker():
+async def test_a_stalled_client_does_not_blame_the_broker():
     async with fake_client({Ping: silent}) as (broker, client), anyio.create_task_group() as tasks:
         tasks.start_soon(client.ping)
         ping = await broker.has_received(Ping)

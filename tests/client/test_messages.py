@@ -61,7 +61,7 @@ def test_a_duration_is_milliseconds_on_the_wire(duration, wire):
 
 
 @pytest.mark.parametrize("duration", [-1, -0.001, timedelta(seconds=-1), "always", None, float("nan")])
-def test_what_is_no_duration_is_refused(duration):
+def test_an_invalid_duration_is_refused(duration):
     with pytest.raises(ValueError, match="a duration must be"):
         milliseconds(duration)
 
@@ -98,12 +98,12 @@ def test_a_start_may_be_written(text, start):
 
 
 @pytest.mark.parametrize("text", ["", "first", "-1", "1.5", "\u0661", "2026-13-01"])
-def test_what_is_no_start_in_words_is_refused(text):
+def test_an_invalid_written_start_is_refused(text):
     with pytest.raises(ValueError, match=r"write earliest, latest, an offset, or a time such as 2026-01-31T08:00"):
         start_written(text)
 
 
 @pytest.mark.parametrize("start", [-1, "first", None, 1.5])
-def test_what_is_no_start_is_refused(start):
+def test_an_invalid_start_is_refused(start):
     with pytest.raises(ValueError, match="a start must be"):
         start_at(start)

@@ -52,13 +52,13 @@ async def test_everything_sent_is_stored_in_order_when_the_block_ends():
     assert (producer.topic, producer.stored, producer.compacted) == ("t", 5000, 0)
 
 
-async def test_a_lone_message_leaves_at_once():
+async def test_a_lone_message_is_sent_at_once():
     async with fake_client() as (broker, client), client.producer("t") as producer:
         await producer.send(b"a")
         assert payloads([await broker.has_received(Publish)]) == [b"a"]
 
 
-async def test_while_one_batch_is_on_its_way_the_next_one_gathers():
+async def test_while_one_batch_is_in_flight_the_next_one_gathers():
     async with fake_client({Publish: lambda _: None}) as (broker, client), client.producer("t") as producer:
         await producer.send(b"a")
         first = await broker.has_received(Publish)
@@ -73,7 +73,7 @@ async def test_while_one_batch_is_on_its_way_the_next_one_gathers():
         assert payloads(broker.of(Publish)) == [b"a", b"b", b"c", b"d"]
 
 
-async def test_batches_do_not_wait_for_those_before_them_once_the_ring_has_taken_one_as_large():
+async def test_batches_do_not_wait_once_the_ring_has_accepted_one_as_large():
     async with fake_client() as (broker, client), client.producer("t", max_batch=3) as producer:
         for number in range(4):
             await producer.send(b"%02d" % number)
@@ -97,7 +97,7 @@ async def test_batches_do_not_wait_for_those_before_them_once_the_ring_has_taken
         assert payloads(broker.of(Publish)) == [b"%02d" % number for number in range(100)]
 
 
-async def test_what_one_turn_brings_leaves_though_others_are_on_their_way():
+async def test_messages_of_one_turn_are_sent_although_others_are_in_flight():
     async with fake_client() as (broker, client), client.producer("t") as producer:
         for _ in range(3):
             await producer.send(b"a")
@@ -134,7 +134,7 @@ async def test_a_batch_larger_than_any_before_travels_alone():
         assert payloads(broker.of(Publish)) == [b"a", b"larger", b"b", b"c"]
 
 
-async def test_nothing_leaves_behind_a_batch_larger_than_any_before():
+async def test_nothing_is_sent_after_a_batch_larger_than_any_before():
     """Not even a small one: were the large one refused, its halves would come after it."""
     async with fake_client() as (broker, client), client.producer("t") as producer:
         await producer.send(b"a")
@@ -264,7 +264,7 @@ async def test_a_producer_of_many_tasks_keeps_the_order_of_each():
         assert [int(message.payload) for message in messages if message.key == name] == list(range(100))
 
 
-async def test_what_was_compacted_away_is_counted():
+async def test_compacted_messages_are_counted():
     """COM-2."""
     async with keeping_client() as client:
         await client.create_topic("t", compaction_window="forever")
@@ -380,7 +380,7 @@ async def test_flush_does_not_wait_for_what_is_sent_after_it():
             await broker.send(stored(await broker.has_received(Publish, 2)))
 
 
-async def test_what_was_sent_before_the_block_failed_is_stored():
+async def test_messages_sent_before_the_block_failed_are_stored():
     async with keeping_client() as client:
 
         async def block():
@@ -480,7 +480,7 @@ async def test_a_lost_connection_ends_a_producer():
 @pytest.mark.parametrize(
     ("topic", "payload", "kind"), [("t", 5.5, TypeError), ("t", "text", TypeError), ("x" * 70_000, b"", ValueError)]
 )
-async def test_what_cannot_be_sent_is_raised_bare(topic, payload, kind):
+async def test_an_unsendable_message_is_raised_unwrapped(topic, payload, kind):
     async with keeping_client() as client:
         with pytest.raises(kind):
             async with client.producer(topic) as producer:

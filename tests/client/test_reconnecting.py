@@ -54,7 +54,7 @@ def cuts(seed):
 
 
 @pytest.mark.parametrize("first", range(0, 25, 5))
-async def test_wherever_it_is_cut_nothing_is_lost_or_stored_twice_or_overtakes(first):
+async def test_wherever_it_is_cut_nothing_is_lost_duplicated_or_reordered(first):
     """PUB-4."""
     payloads = [b"%d" % number for number in range(60)]
     async with real_broker() as broker, zaichik.connect(port=broker.port) as other:
@@ -78,7 +78,7 @@ def connected(proxy):
 
 
 @pytest.mark.parametrize("first", range(0, 10, 5))
-async def test_wherever_it_is_cut_and_whoever_is_cancelled_nothing_is_stored_twice_or_overtakes(first):
+async def test_wherever_it_is_cut_and_cancelled_nothing_is_duplicated_or_reordered(first):
     """PUB-4: of a publish that was cancelled nobody knows, but it is not stored later than the next of its task."""
     async with real_broker() as broker, zaichik.connect(port=broker.port) as other:
         for seed in range(first, first + 5):
@@ -136,7 +136,7 @@ async def test_wherever_it_is_cut_a_reader_is_given_everything_once_and_in_order
 
 
 @pytest.mark.parametrize("first", range(0, 10, 5))
-async def test_wherever_it_is_cut_a_topic_that_may_lose_nothing_loses_nothing(first):
+async def test_wherever_it_is_cut_a_lossless_topic_loses_nothing(first):
     """RET-9, CMT-3, PUB-4: both ends are cut, the ring is far smaller than what passes through it."""
     async with real_broker() as broker, zaichik.connect(port=broker.port) as other:
         for seed in range(first, first + 5):
@@ -184,7 +184,7 @@ async def test_requests_of_every_kind_survive():
 
 
 @pytest.mark.parametrize("code", [ErrorCode.NO_SUCH_TOPIC, ErrorCode.EPOCH_CHANGED])
-async def test_a_topic_that_is_gone_when_it_is_to_be_deleted_again_counts_as_deleted(code):
+async def test_a_topic_gone_when_its_delete_is_retried_counts_as_deleted(code):
     """TOP-6: the first time has done it, and only its answer was lost."""
     error = [None, code]
 
@@ -200,7 +200,7 @@ async def test_a_topic_that_is_gone_when_it_is_to_be_deleted_again_counts_as_del
             await client.delete_topic("t")
 
 
-async def test_another_refusal_to_delete_is_raised_also_when_asked_again():
+async def test_another_refusal_of_a_retried_delete_is_raised():
     """TOP-6."""
     answers = [HANG_UP, ErrorCode.NOT_EMPTY]
 
@@ -213,7 +213,7 @@ async def test_another_refusal_to_delete_is_raised_also_when_asked_again():
             await client.delete_topic("t", if_empty=True)
 
 
-async def test_what_is_asked_while_there_is_no_connection_waits_for_one():
+async def test_a_request_without_a_connection_waits_for_one():
     async with real_broker() as broker, cutting_proxy(broker.port) as proxy, connected(proxy) as client:
         await client.ping()
         target, proxy.target = proxy.target, 1  # nobody listens there

@@ -78,7 +78,7 @@ async def publish(client, count):
 # -- without a name ------------------------------------------------------------------------------------------
 
 
-async def test_it_goes_on_at_the_first_message_that_was_not_taken():
+async def test_it_resumes_at_the_first_message_not_taken():
     async with fake_client({Subscribe: at}) as (broker, client):
         async with client.subscribe("t", start=5, until=90, credit=7, credit_bytes=1234) as subscription:
             await broker.messages(5, b"5", b"6", b"7")
@@ -97,7 +97,7 @@ async def test_it_goes_on_at_the_first_message_that_was_not_taken():
         assert broker.commits == [9], "what was taken before is settled without a word"
 
 
-async def test_what_was_taken_while_the_request_was_on_its_way_does_not_come_twice():
+async def test_messages_taken_while_the_request_was_in_flight_are_not_repeated():
     async with fake_client({Subscribe: at}) as (broker, client), client.subscribe("t", start=0) as subscription:
         await broker.messages(0, b"0", b"1")
         await broker.messages(2, b"2", b"3")
@@ -113,7 +113,7 @@ async def test_what_was_taken_while_the_request_was_on_its_way_does_not_come_twi
         assert [commit for commit in broker.commits if commit > 6] == []
 
 
-async def test_messages_that_are_gone_by_then_are_told_as_lag_but_not_those_taken():
+async def test_messages_gone_by_then_are_reported_as_lag_except_those_taken():
     async with (
         fake_client({Subscribe: at}) as (broker, client),
         client.subscribe("t", start=0, events=True) as subscription,
@@ -133,7 +133,7 @@ async def test_messages_that_are_gone_by_then_are_told_as_lag_but_not_those_take
 
 
 @pytest.mark.parametrize("code", [ErrorCode.EPOCH_CHANGED, ErrorCode.OFFSET_AHEAD, ErrorCode.NO_SUCH_TOPIC])
-async def test_a_refusal_ends_it_after_what_has_come(code, caplog):
+async def test_a_refusal_ends_it_after_the_messages_received(code, caplog):
     """TOP-5."""
     async with fake_client({Subscribe: at}) as (broker, client):
         async with client.subscribe("t", start=0) as subscription:
@@ -164,7 +164,7 @@ async def again_without(broker, client):
     assert len(broker.of(Subscribe)) == count
 
 
-async def test_one_that_had_come_to_its_end_is_not_made_again():
+async def test_an_ended_subscription_is_not_made_again():
     async with fake_client({Subscribe: at}) as (broker, client), client.subscribe("t", start=0) as subscription:
         await broker.messages(0, b"0", b"1")
         await broker.send(SubscriptionEnded(1, EndCode.UNTIL, 2, "until"))
@@ -174,7 +174,7 @@ async def test_one_that_had_come_to_its_end_is_not_made_again():
     assert broker.commits == []
 
 
-async def test_a_message_of_one_that_had_come_to_its_end_may_still_be_committed():
+async def test_a_message_of_an_ended_subscription_may_still_be_committed():
     async with cut_off() as (proxy, client, other):
         await other.create_topic("t", retention_ttl="forever")
         await publish(other, 3)
@@ -196,7 +196,7 @@ async def test_several_are_made_again_in_the_order_of_their_numbers():
         assert [(request.id, request.topic) for request in requests] == [(1, "a"), (2, "b"), (3, "c")]
 
 
-async def test_one_that_was_not_answered_yet_is_asked_for_as_it_was():
+async def test_an_unanswered_subscribe_is_sent_again_unchanged():
     async with fake_client({Subscribe: lambda _: None}) as (broker, client), anyio.create_task_group() as tasks:
 
         async def read():
@@ -210,14 +210,14 @@ async def test_one_that_was_not_answered_yet_is_asked_for_as_it_was():
         await broker.messages(9, b"9")
 
 
-async def test_one_that_was_left_in_between_is_not_made_again():
+async def test_a_subscription_left_in_between_is_not_made_again():
     async with fake_client({Subscribe: at}) as (broker, client):
         async with client.subscribe("t"):
             pass
         await again_without(broker, client)
 
 
-async def test_one_that_was_left_while_it_was_made_again_is_not_made_once_more():
+async def test_a_subscription_left_while_being_made_again_is_not_made_once_more():
     async with fake_client({Subscribe: at}) as (broker, client):
         async with client.subscribe("t"):
             broker.answers[Subscribe] = lambda _: None
@@ -233,7 +233,7 @@ async def test_one_that_was_left_while_it_was_made_again_is_not_made_once_more()
 # -- with a name ---------------------------------------------------------------------------------------------
 
 
-async def test_a_named_one_says_so_and_goes_on_where_the_last_one_stopped():
+async def test_a_named_subscription_resumes_where_the_last_one_stopped():
     async with real_client() as client:
         await client.create_topic("t", retention_ttl="forever")
         await publish(client, 10)
@@ -249,7 +249,7 @@ async def test_a_named_one_says_so_and_goes_on_where_the_last_one_stopped():
             assert (subscription.name, subscription.resumed, subscription.start) == ("", False, 0)
 
 
-async def test_a_loop_over_a_named_one_sees_nothing_twice_and_settles_what_it_had_in_hand():
+async def test_a_loop_over_a_named_subscription_sees_nothing_twice_and_settles_the_message_in_hand():
     async with cut_off() as (proxy, client, other):
         await other.create_topic("t", retention_ttl="forever")
         await publish(other, 10)
@@ -264,7 +264,7 @@ async def test_a_loop_over_a_named_one_sees_nothing_twice_and_settles_what_it_ha
             assert subscription.start == 9
 
 
-async def test_commit_waits_until_the_message_was_delivered_again():
+async def test_commit_waits_until_the_message_is_redelivered():
     """A commit beyond what the new connection has delivered would be refused (CMT-2)."""
     async with cut_off() as (proxy, client, other):
         await other.create_topic("t", retention_ttl="forever")
@@ -279,7 +279,7 @@ async def test_commit_waits_until_the_message_was_delivered_again():
             assert subscription.start == 4
 
 
-async def test_nothing_is_committed_before_it_was_delivered_again():
+async def test_nothing_is_committed_before_it_is_redelivered():
     async with (
         fake_client({Subscribe: lambda frame: Subscribed(frame.id, 77, 0, 9, 0, named=True)}) as (broker, client),
         client.subscribe("t", name="worker", credit=4) as subscription,
@@ -442,7 +442,7 @@ async def test_a_name_that_was_forgotten_meanwhile_begins_where_everything_is_se
         assert (request.name, request.start, request.value, request.epoch) == ("worker", Start.OFFSET, 6, 77)
 
 
-async def test_a_name_is_taken_over_and_not_fought_for():
+async def test_a_name_that_was_taken_over_is_not_taken_back():
     async with cut_off() as (proxy, client, other):
         await other.create_topic("t", retention_ttl="forever")
         await publish(other, 3)
@@ -458,7 +458,7 @@ async def test_a_name_is_taken_over_and_not_fought_for():
             assert [state["name"] for state in await other.subscriptions()] != []
 
 
-async def test_a_reader_that_was_replaced_between_two_sockets_does_not_throw_out_the_new_one():
+async def test_a_reader_replaced_between_two_sockets_does_not_displace_the_new_one():
     """CMT-3."""
     async with cut_off() as (proxy, client, other):
         await other.create_topic("t", retention_ttl="forever")
@@ -482,7 +482,7 @@ def granted(frame):
     return Welcome(frame.id, 1, frame.features & OWNER, 7, 2**21, 8192, 2**20, 10**6, 0, "fake")
 
 
-async def test_a_name_is_asked_for_by_one_owner_again_and_again():
+async def test_a_name_is_claimed_by_the_same_owner_each_time():
     """CMT-3: with a greater attempt each time, also if the first one was never answered."""
     answers = {Hello: granted, Subscribe: lambda _: None}
     async with fake_client(answers) as (broker, client), BackgroundTasks() as tasks:
@@ -514,7 +514,7 @@ async def test_two_subscriptions_are_two_owners():
     assert (anonymous.owned, anonymous.owner, anonymous.attempt) == (False, 0, 0)
 
 
-async def test_a_broker_that_does_not_know_owners_is_told_of_none():
+async def test_a_broker_that_does_not_know_owners_is_sent_none():
     """CMT-3: also if the one before it did."""
     answers = {Hello: granted, Subscribe: at}
     async with fake_client(answers) as (broker, client), client.subscribe("t", name="worker"):

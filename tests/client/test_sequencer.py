@@ -65,7 +65,7 @@ async def batch(client, payload, topic="t"):
     return await client.publish_batch(topic, [(None, payload)])
 
 
-async def test_each_topic_has_a_producer_and_counts_whoever_publishes():
+async def test_each_topic_has_one_producer_for_all_publishers():
     async with fake_client() as (broker, client):
         await client.publish("t", b"")
         await batch(client, b"")
@@ -77,7 +77,7 @@ async def test_each_topic_has_a_producer_and_counts_whoever_publishes():
         assert all(0 < request.producer < 2**64 for request in requests)
 
 
-async def test_what_was_not_answered_is_sent_again_under_its_number():
+async def test_unanswered_batches_are_sent_again_under_their_numbers():
     async with fake_client({Publish: silent}) as (broker, client), anyio.create_task_group() as tasks:
         for payload in (b"a", b"b", b"c"):
             tasks.start_soon(batch, client, payload)
@@ -90,7 +90,7 @@ async def test_what_was_not_answered_is_sent_again_under_its_number():
         assert broker.of(Publish) == before[1:]
 
 
-async def test_a_call_that_was_cancelled_leaves_no_hole_in_the_numbers():
+async def test_a_cancelled_call_leaves_no_gap_in_the_numbers():
     async with fake_client({Publish: silent}) as (broker, client), anyio.create_task_group() as tasks:
         async with anyio.create_task_group() as impatient:
             impatient.start_soon(batch, client, b"a")
@@ -107,7 +107,7 @@ async def test_a_call_that_was_cancelled_leaves_no_hole_in_the_numbers():
         assert numbers(before) == [(0, 0), (0, 1), (0, 2)]
 
 
-async def test_no_more_are_on_their_way_than_the_broker_remembers():
+async def test_no_more_batches_are_in_flight_than_the_broker_remembers():
     async with fake_client({Publish: silent}) as (broker, client), anyio.create_task_group() as tasks:
         for number in range(WINDOW + 8):
             tasks.start_soon(batch, client, b"%d" % number)
@@ -125,7 +125,7 @@ async def test_no_more_are_on_their_way_than_the_broker_remembers():
     assert numbers(broker.of(Publish)) == [(0, number) for number in range(WINDOW + 8)]
 
 
-async def test_what_was_not_sent_and_nobody_waits_for_is_not_sent():
+async def test_an_unsent_batch_that_no_task_waits_for_is_not_sent():
     """Or a program that gives up and tries again would fill the memory."""
     async with fake_client({Publish: silent}) as (broker, client), anyio.create_task_group() as tasks:
         for _ in range(WINDOW):
@@ -142,7 +142,7 @@ async def test_what_was_not_sent_and_nobody_waits_for_is_not_sent():
         assert payloads(broker.of(Publish)) == [b""] * WINDOW + [b"last"]
 
 
-async def test_what_a_cancelled_producer_has_not_sent_is_not_sent():
+async def test_unsent_messages_of_a_cancelled_producer_are_not_sent():
     async with fake_client({Publish: silent}) as (broker, client), anyio.create_task_group() as tasks:
         for _ in range(WINDOW):
             tasks.start_soon(batch, client, b"")
@@ -206,7 +206,7 @@ async def test_publishing_to_a_full_topic_waits_and_keeps_its_order(code, retry_
     assert [int(payload) for payload in full.taken] == sorted(offsets, key=offsets.__getitem__)
 
 
-async def test_a_sequencer_that_waits_tries_with_one_batch_alone():
+async def test_a_waiting_sequencer_retries_with_one_batch():
     full = Full()
     async with fake_client({Publish: full}) as (broker, client), anyio.create_task_group() as tasks:
         for number in range(20):
@@ -233,7 +233,7 @@ class TimedFull(Full):
 
 
 @by_a_clock_for_tests
-async def test_a_topic_that_stays_full_is_asked_less_and_less_often():
+async def test_a_topic_that_stays_full_is_retried_less_and_less_often():
     full = TimedFull(retry_after_ms=50)
     async with fake_client({Publish: full}) as (_, client), anyio.create_task_group() as tasks:
         tasks.start_soon(batch, client, b"a")
@@ -247,7 +247,7 @@ async def test_a_topic_that_stays_full_is_asked_less_and_less_often():
 
 
 @by_a_clock_for_tests
-async def test_after_a_success_waiting_starts_anew():
+async def test_a_success_resets_the_backoff():
     full = TimedFull(retry_after_ms=50)
     async with fake_client({Publish: full}) as (_, client), anyio.create_task_group() as tasks:
         for _ in range(2):
@@ -263,7 +263,7 @@ async def test_after_a_success_waiting_starts_anew():
 
 
 @by_a_clock_for_tests
-async def test_a_broker_that_says_a_longer_time_is_not_asked_sooner():
+async def test_the_brokers_retry_after_is_respected():
     full = TimedFull(retry_after_ms=1500)
     async with fake_client({Publish: full}) as (_, client), anyio.create_task_group() as tasks:
         tasks.start_soon(batch, client, b"a")
@@ -286,7 +286,7 @@ async def test_a_full_topic_survives_a_lost_connection():
     assert len(full.taken) == 10
 
 
-async def test_another_run_of_the_broker_is_sent_everything_under_new_numbers():
+async def test_a_restarted_broker_is_sent_everything_under_new_numbers():
     """It has forgotten all topics and producers, so nothing can be stored twice in it."""
     boots = iter((7, 8))
     async with (
@@ -308,7 +308,7 @@ async def test_another_run_of_the_broker_is_sent_everything_under_new_numbers():
 
 
 @pytest.mark.parametrize("answered", range(8))
-async def test_another_run_of_the_broker_is_sent_what_waited_in_the_same_order(answered):
+async def test_a_restarted_broker_is_sent_waiting_batches_in_the_same_order(answered):
     """However far the refusals of a full topic, and of what came behind, have come back by then."""
     boots = iter((7, 8))
     answers = {
@@ -330,7 +330,7 @@ async def test_another_run_of_the_broker_is_sent_what_waited_in_the_same_order(a
     assert again.taken == payloads(requests)
 
 
-async def test_a_refusal_for_good_is_told_and_uses_its_number_up():
+async def test_a_permanent_refusal_is_raised_and_uses_its_number_up():
     async with fake_client({Publish: partial(refused, code=ErrorCode.FORBIDDEN)}) as (broker, client):
         with pytest.raises(zaichik.Forbidden):
             await batch(client, b"")
@@ -362,7 +362,7 @@ class Forgetful:
         return stored(request, len(self.taken) - 1)
 
 
-async def test_a_forgotten_producer_takes_another_id_for_what_was_sent_only_once():
+async def test_a_forgotten_producer_takes_a_new_id_for_batches_sent_only_once():
     """A broker whose clock is moved forgets sooner than ours says. What it has refused it has not stored."""
     forgetful = Forgetful(b"5", b"12", b"13", b"30")
     async with fake_client({Publish: forgetful}) as (_, client), anyio.create_task_group() as tasks:
@@ -380,7 +380,7 @@ async def test_a_forgotten_producer_keeps_the_order():
     assert forgetful.taken == [b"%d" % number for number in range(40)]
 
 
-async def test_a_forgotten_producer_is_told_of_what_may_have_been_stored():
+async def test_a_forgotten_producer_reports_batches_that_may_have_been_stored():
     async with fake_client({Publish: stored}) as (broker, client), anyio.create_task_group() as tasks:
 
         async def publish():
@@ -399,7 +399,7 @@ async def test_a_forgotten_producer_is_told_of_what_may_have_been_stored():
         assert numbers(broker.of(Publish)) == [(0, 0), (0, 1), (0, 1), (1, 0)]
 
 
-async def test_nothing_is_in_doubt_that_is_behind_what_was_refused_for_now():
+async def test_batches_after_a_temporary_refusal_are_not_ambiguous():
     """Another run of the broker, a full topic and two losses: what cannot have been stored is not told of."""
     boots = iter((7, 8, 8))
     answers = {
@@ -419,7 +419,7 @@ async def test_nothing_is_in_doubt_that_is_behind_what_was_refused_for_now():
     assert another.taken == [b"a", b"b"]
 
 
-async def test_nothing_overtakes_what_comes_back_behind_a_batch_that_was_told_of():
+async def test_nothing_overtakes_batches_returned_after_a_reported_one():
     unknown = partial(refused, code=ErrorCode.PRODUCER_UNKNOWN, field="producer")
     async with fake_client({Publish: stored}) as (broker, client), anyio.create_task_group() as tasks:
 
@@ -448,13 +448,13 @@ async def test_nothing_overtakes_what_comes_back_behind_a_batch_that_was_told_of
         assert numbers(broker.of(Publish)[6:]) == [(0, 0), (0, 1)]
 
 
-async def test_a_gap_with_nothing_before_it_is_told():
+async def test_a_gap_with_nothing_before_it_is_raised():
     async with fake_client({Publish: partial(refused, code=ErrorCode.SEQUENCE_GAP)}) as (_, client):
         with pytest.raises(zaichik.SequenceGap):
             await batch(client, b"")
 
 
-async def test_a_sequencer_that_was_idle_takes_another_id_and_goes_if_it_is_not_used():
+async def test_an_idle_sequencer_takes_a_new_id_and_is_dropped_if_unused():
     now = 0.0
     async with fake_client() as (broker, client):
         sequencers = client._sequencers
@@ -471,7 +471,7 @@ async def test_a_sequencer_that_was_idle_takes_another_id_and_goes_if_it_is_not_
             assert len(sequencers._sequencers) <= 6
 
 
-async def test_a_broker_without_numbers_is_sent_batches_without_in_order():
+async def test_a_broker_without_numbers_is_sent_unnumbered_batches_in_order():
     def unnumbered(request):
         return refused(request, ErrorCode.UNSUPPORTED, "producer") if request.producer else stored(request)
 
@@ -484,7 +484,7 @@ async def test_a_broker_without_numbers_is_sent_batches_without_in_order():
         assert {(request.producer, request.sequence) for request in requests[10:]} == {(0, 0)}
 
 
-async def test_nothing_overtakes_what_comes_back_from_a_broker_without_numbers():
+async def test_nothing_overtakes_batches_returned_by_a_broker_without_numbers():
     def refusal(request):
         return refused(request, ErrorCode.UNSUPPORTED, "producer")
 
@@ -502,7 +502,7 @@ async def test_nothing_overtakes_what_comes_back_from_a_broker_without_numbers()
         assert payloads(broker.of(Publish)[3:]) == [*payloads([first, *others]), b"d"]
 
 
-async def test_nothing_overtakes_when_another_topic_was_the_first_to_find_out():
+async def test_nothing_overtakes_if_another_topic_found_out_first():
     def unnumbered(request):
         return refused(request, ErrorCode.UNSUPPORTED, "producer") if request.producer else stored(request)
 
@@ -543,7 +543,7 @@ async def test_a_batch_without_a_number_is_lost_with_its_connection():
     assert len(broker.of(Publish)) == 2
 
 
-async def test_what_waited_behind_a_batch_that_was_lost_is_sent_over_the_next_connection():
+async def test_batches_waiting_after_a_lost_one_are_sent_over_the_next_connection():
     def unnumbered(request, answer=silent):
         return refused(request, ErrorCode.UNSUPPORTED, "producer") if request.producer else answer(request)
 
@@ -568,7 +568,7 @@ async def test_what_waited_behind_a_batch_that_was_lost_is_sent_over_the_next_co
     assert lost == [b"1"]
 
 
-async def test_a_refusal_that_may_pass_is_not_waited_for_when_the_client_leaves():
+async def test_a_leaving_client_does_not_retry_a_temporary_refusal():
     async with anyio.create_task_group() as tasks, fake_client({Publish: silent}) as (broker, client):
 
         async def publish():
@@ -580,7 +580,7 @@ async def test_a_refusal_that_may_pass_is_not_waited_for_when_the_client_leaves(
         broker.answers[Close] = lambda frame: [refused(request, ErrorCode.TOPIC_FULL), Closed(frame.id)]
 
 
-async def test_everyone_is_told_when_the_connection_is_lost_for_good():
+async def test_every_waiting_call_fails_when_the_connection_is_lost_for_good():
     full, errors = Full(), []
     async with fake_client({Publish: full}, reconnect=0) as (broker, client), anyio.create_task_group() as tasks:
 
@@ -596,7 +596,7 @@ async def test_everyone_is_told_when_the_connection_is_lost_for_good():
     assert len({id(error) for error in errors}) == WINDOW + 5
 
 
-async def test_a_topic_that_may_lose_nothing_makes_its_publishers_wait_for_its_readers():
+async def test_a_lossless_topic_makes_its_publishers_wait_for_its_readers():
     """RET-9, with a real broker: from the reader's credit back to `send`."""
     async with real_client() as client:
         await client.create_topic("t", capacity=10, overflow="reject", retention_ttl="forever")

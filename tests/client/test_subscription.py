@@ -62,7 +62,7 @@ def ended(code=EndCode.UNTIL, text="it reached its end"):
 # -- where it starts and ends --------------------------------------------------------------------------------
 
 
-async def test_it_reads_what_was_kept_and_what_comes():
+async def test_it_reads_kept_messages_and_new_ones():
     """RET-2."""
     async with real_client() as client:
         await client.create_topic("t", retention_ttl="forever")
@@ -108,7 +108,7 @@ async def test_a_start_beyond_the_end_is_ahead():
                 pass
 
 
-async def test_a_start_that_is_none_is_refused_before_it_is_sent():
+async def test_an_invalid_start_is_refused_before_it_is_sent():
     async with fake_client() as (broker, client):
         with pytest.raises(ValueError, match="a start must be"):
             async with client.subscribe("t", start="newest"):
@@ -117,7 +117,7 @@ async def test_a_start_that_is_none_is_refused_before_it_is_sent():
         assert broker.of(Subscribe) == []
 
 
-async def test_another_epoch_than_the_one_known_is_told():
+async def test_another_epoch_than_the_known_one_is_refused():
     """TOP-5."""
     async with real_client() as client:
         topic = await client.create_topic("t")
@@ -214,7 +214,7 @@ async def test_with_events_lag_is_also_yielded(caplog):
 
 
 @pytest.mark.parametrize("events", [False, True])
-async def test_lag_may_be_the_last_that_comes(events):
+async def test_lag_may_be_the_last_event(events):
     async with fake_client() as (broker, client), client.subscribe("t", events=events) as subscription:
         await broker.send(WireLagged(SUBSCRIPTION, 0, 4), WireLagged(SUBSCRIPTION, 4, 9), ended())
         assert [item async for item in subscription] == ([Lagged("t", 0, 4), Lagged("t", 4, 9)] if events else [])
@@ -260,7 +260,7 @@ async def leave_after_three(subscription, how):
 
 
 @pytest.mark.parametrize("how", ["break", "exception", "cancelled"])
-async def test_leaving_settles_what_was_stepped_past_and_not_the_message_in_hand(how):
+async def test_leaving_settles_messages_stepped_past_and_not_the_one_in_hand(how):
     async with fake_broker() as broker:
         try:
             async with zaichik.connect(port=broker.port) as client, client.subscribe("t") as subscription:
@@ -272,7 +272,7 @@ async def test_leaving_settles_what_was_stepped_past_and_not_the_message_in_hand
         assert [type(frame) for frame in broker.received] == [Hello, Subscribe, Commit, Unsubscribe, Close]
 
 
-async def test_a_cancelled_program_settles_what_it_stepped_past():
+async def test_a_cancelled_program_settles_messages_it_stepped_past():
     async with fake_broker() as broker:
         with anyio.CancelScope() as scope:
             async with zaichik.connect(port=broker.port) as client, client.subscribe("t") as subscription:
@@ -312,7 +312,7 @@ async def test_commit_settles_the_message_in_hand():
         assert await settled(client) == message.offset + 1
 
 
-async def test_what_commit_has_settled_is_not_sent_again():
+async def test_a_commit_is_not_sent_twice():
     async with fake_broker() as broker:
         async with zaichik.connect(port=broker.port) as client, client.subscribe("t") as subscription:
             await broker.messages(0, b"0", b"1", b"2")
@@ -324,7 +324,7 @@ async def test_what_commit_has_settled_is_not_sent_again():
         assert broker.commits == [2, 1]
 
 
-async def test_commit_of_what_was_not_delivered_is_not_in_flight():
+async def test_committing_an_undelivered_message_is_not_in_flight():
     """CMT-2."""
     async with real_client() as client, client.subscribe("t") as subscription:
         await publish(client, 1)
@@ -397,7 +397,7 @@ async def test_commits_are_sent_while_there_is_work_in_hand():
         assert state["delivered"] > 501
 
 
-async def test_a_busy_loop_lets_its_commits_go():
+async def test_a_busy_loop_sends_its_commits():
     """A loop that awaits nothing and always finds work must not keep them to itself."""
     async with fake_client() as (broker, client), client.subscribe("t", credit=10) as subscription:
         await broker.messages(0, *[b"x"] * 40)
@@ -528,7 +528,7 @@ async def test_a_cancelled_step_loses_nothing():
 # -- a slow handler ------------------------------------------------------------------------------------------
 
 
-async def test_what_waits_here_is_never_more_than_the_credit():
+async def test_waiting_messages_never_exceed_the_credit():
     """CMT-1: delivered - settled <= credit, at every step, whatever has been published."""
     async with real_client() as client, client.subscribe("t", credit=7, until=100) as subscription:
         await publish(client, 100)
@@ -568,7 +568,7 @@ async def test_requests_are_answered_while_a_handler_is_slow():
             assert result.offset == message.offset
 
 
-async def test_the_credit_asked_for_is_the_credit_told():
+async def test_the_requested_credit_is_the_credit_sent():
     async with fake_client() as (broker, client):
         async with client.subscribe("t", credit=17, credit_bytes=1234):
             pass
@@ -579,14 +579,14 @@ async def test_the_credit_asked_for_is_the_credit_told():
     assert (two.credit, two.credit_bytes) == (1000, 8 * 2**20)
 
 
-async def test_a_tiny_byte_credit_still_moves():
+async def test_a_tiny_byte_credit_still_makes_progress():
     """CMT-1: one message is always allowed when nothing is in flight."""
     async with real_client() as client, client.subscribe("t", credit_bytes=1, until=20) as subscription:
         await publish(client, 20)
         assert await offsets(subscription) == list(range(20))
 
 
-async def test_it_takes_up_where_the_broker_says_it_has_committed():
+async def test_it_starts_from_the_brokers_committed_offset():
     answers = {Subscribe: lambda frame: Subscribed(frame.id, 1, 40, 50, 40)}
     async with fake_broker(answers) as broker:
         async with zaichik.connect(port=broker.port) as client, client.subscribe("t") as subscription:

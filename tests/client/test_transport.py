@@ -32,7 +32,7 @@ def test_waiting_doubles_up_to_a_limit_and_is_random(part):
     assert [next(waits) for _ in range(6)] == [span * (1 + part) / 2 for span in (1, 2, 4, 8, 10, 10)]
 
 
-def test_waiting_is_random_of_its_own():
+def test_each_wait_draws_its_own_random_number():
     assert len({next(backoff(1, 10)) for _ in range(20)}) > 10
 
 
@@ -44,7 +44,7 @@ def test_waiting_is_random_of_its_own():
         *([fatal(code)] for code in ErrorCode if code.fatal and code.retryable),
     ],
 )
-async def test_what_may_pass_is_followed_by_another_connection(last, caplog):
+async def test_after_a_temporary_error_another_connection_is_opened(last, caplog):
     caplog.set_level(logging.INFO)
     answers = iter([last, None])
     async with fake_client({Ping: lambda f: next(answers) or Pong(f.id, f.value)}) as (broker, client):
@@ -59,7 +59,7 @@ async def test_what_may_pass_is_followed_by_another_connection(last, caplog):
 @pytest.mark.parametrize(
     "last", [*(fatal(code) for code in ErrorCode if code.fatal and not code.retryable), b"\x00" * 12]
 )
-async def test_what_would_not_pass_is_the_end(last):
+async def test_a_permanent_error_ends_the_connection_for_good(last):
     async with fake_client({Ping: lambda _: last}) as (broker, client):
         with pytest.raises(zaichik.ConnectionLost):
             await client.ping()
@@ -76,7 +76,7 @@ async def test_what_would_not_pass_is_the_end(last):
         (lambda _: b"\x00" * 12, "not zaichik's protocol"),
     ],
 )
-async def test_a_broker_that_does_not_want_us_back_is_the_end(answer, text):
+async def test_a_broker_that_refuses_us_ends_the_connection_for_good(answer, text):
     async with fake_client({Ping: lambda _: HANG_UP}) as (broker, client):
         broker.answers[Hello] = answer
         with pytest.raises(zaichik.ConnectionLost, match=text):
@@ -112,7 +112,7 @@ async def test_a_greeting_that_is_not_answered_is_tried_again():
         assert len(broker.of(Hello)) == 3
 
 
-async def test_giving_up_tells_everybody_why():
+async def test_giving_up_fails_every_call_with_the_reason():
     async with (
         real_broker() as broker,
         cutting_proxy(broker.port) as proxy,
@@ -170,7 +170,7 @@ async def test_leaving_while_there_is_no_connection_does_not_wait_for_one():
             proxy.cut()
             while client._connection._transport.is_open:
                 await anyio.lowlevel.checkpoint()
-        with pytest.raises(zaichik.ConnectionLost, match="closed here"):
+        with pytest.raises(zaichik.ConnectionLost, match="this client has closed it"):
             await client.ping()
 
 

@@ -17,14 +17,14 @@ def test_an_address_is_a_host_and_a_port(text, host, number):
 
 
 @pytest.mark.parametrize("text", ["", "localhost", ":8889", "::1:8889", "8889", "host:"])
-def test_other_texts_are_none(text):
-    with pytest.raises(argparse.ArgumentTypeError, match=r"is no (address|port)"):
+def test_other_texts_are_not_addresses(text):
+    with pytest.raises(argparse.ArgumentTypeError, match=r"is not an? (address|port)"):
         address(text)
 
 
 @pytest.mark.parametrize("text", ["65536", "-1", "http", "²"])
 def test_a_port_is_a_number_up_to_65535(text):
-    with pytest.raises(argparse.ArgumentTypeError, match="is no port; it must be 0 to 65535"):
+    with pytest.raises(argparse.ArgumentTypeError, match="is not a port; it must be 0 to 65535"):
         port(text)
 
 
@@ -35,7 +35,7 @@ def test_loopback_is_what_only_this_machine_can_reach():
     assert not Address("fe80::1%eth0", 1).is_loopback
 
 
-def test_the_environment_names_the_broker_and_the_option_goes_first(zaichik, broker, monkeypatch):
+def test_the_environment_names_the_broker_and_the_option_overrides_it(zaichik, broker, monkeypatch):
     monkeypatch.setenv("ZAICHIK_CONNECT", "127.0.0.1:1")
     assert "no broker answers at 127.0.0.1:1" in zaichik("topics").err
     assert zaichik("topics", "--connect", broker).code == 0
@@ -45,12 +45,12 @@ def test_a_wrong_environment_is_wrong_usage(zaichik, monkeypatch):
     monkeypatch.setenv("ZAICHIK_CONNECT", "nowhere")
     result = zaichik("topics")
     assert result.code == 2
-    assert "argument --connect: 'nowhere' is no address; write HOST:PORT" in result.err
+    assert "argument --connect: 'nowhere' is not an address; write HOST:PORT" in result.err
 
 
 @pytest.mark.parametrize("host", ["a" * 64, "a..b", "a\u05d0", "\u2028", "\udcff"])
 @pytest.mark.parametrize("words", [["topics"], ["record", "t"]], ids=["topics", "record"])
-def test_what_is_no_hosts_name_is_wrong_usage(zaichik, host, words):
+def test_an_invalid_host_name_is_wrong_usage(zaichik, host, words):
     result = zaichik(*words, "--connect", f"{host}:1")
     assert (result.code, result.err.count("\n"), "Traceback" in result.err) == (2, 1, False)
-    assert "is no host's name" in result.err
+    assert "is not a host name" in result.err

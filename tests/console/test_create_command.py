@@ -61,11 +61,11 @@ def test_wrong_names(zaichik, name):
 @pytest.mark.parametrize(
     ("option", "text"),
     [
-        ("--retention=5x", "'5x' is no duration"),
-        ("--compaction-window=-1s", "'-1s' is no duration"),
+        ("--retention=5x", "'5x' is not a duration"),
+        ("--compaction-window=-1s", "'-1s' is not a duration"),
         ("--capacity=0", "at least 1"),
-        ("--max-bytes=64M", "'64M' is no size"),
-        ("--max-keys=many", "'many' is no whole number"),
+        ("--max-bytes=64M", "'64M' is not a size"),
+        ("--max-keys=many", "'many' is not a whole number"),
     ],
 )
 def test_wrong_settings(zaichik, option, text):
@@ -76,7 +76,7 @@ def test_wrong_settings(zaichik, option, text):
     assert result.err.endswith("(see: zaichik create --help)\n")
 
 
-def test_a_topic_that_may_lose_nothing(zaichik, topic):
+def test_a_lossless_topic(zaichik, topic):
     """RET-9."""
     assert zaichik("create", topic, "--overflow", "reject", "--max-bytes", "64KiB").out.splitlines()[-1].split() == [
         "overflow",

@@ -26,7 +26,7 @@ async def shown(*words, **settings):
     return code, console.file.getvalue()
 
 
-async def test_each_step_shows_its_code_and_what_came_back():
+async def test_each_step_shows_its_code_and_its_result():
     code, text = await shown("--no-flights")
     assert code == 0
     for expected in (
@@ -44,14 +44,14 @@ async def test_each_step_shows_its_code_and_what_came_back():
     assert "Flights" not in text
 
 
-async def test_the_account_is_closed_in_numbers():
+async def test_the_account_adds_up():
     _, text = await shown("--no-flights")
     assert "published = stored + compacted: 1,205 = 1,007 + 198" in text
     assert "stored = resident + expired + evicted: 1,007 = 100 + 7 + 900" in text
     assert "It adds up" in text
 
 
-async def test_flights_without_a_terminal_are_told_in_a_few_lines():
+async def test_flights_without_a_terminal_take_a_few_lines():
     code, text = await shown("--days", "2", "--no-stats")
     assert code == 0
     assert "1,785 departures: 1,631 stored, 154 compacted" in text
@@ -69,19 +69,19 @@ async def test_flights_on_a_terminal_have_a_bar():
     assert "published, " not in text
 
 
-async def test_without_the_data_the_step_is_left_out(monkeypatch):
+async def test_without_the_data_the_step_is_skipped(monkeypatch):
     def not_installed(days):
         raise ModuleNotFoundError("it is not installed: pip install 'zaichik[flights]'")
 
     monkeypatch.setattr(demo, "read_departures", not_installed)
     code, text = await shown()
     assert code == 0
-    assert "This step is left out: it is not installed: pip install 'zaichik[flights]'" in text
+    assert "This step is skipped: it is not installed: pip install 'zaichik[flights]'" in text
     assert "It adds up" in text
 
 
 @pytest.mark.parametrize("lost", ["published", "expired"])
-async def test_an_account_that_does_not_add_up_makes_it_fail(monkeypatch, lost):
+async def test_an_account_that_does_not_add_up_fails_the_demo(monkeypatch, lost):
     true_topics = Client.topics
 
     async def topics(self, prefix=""):
@@ -103,7 +103,7 @@ async def test_pause_waits_for_enter_after_each_step(monkeypatch):
         code, text = await shown("--pause", "--days", "1", "--no-stats")
     os.close(keyboard)
     assert code == 0
-    assert text.count("Enter goes on") == 5
+    assert text.count("Press Enter to continue") == 5
 
 
 async def test_without_a_keyboard_nothing_waits(monkeypatch):

@@ -61,12 +61,12 @@ async def test_spark_and_the_broker_count_the_same(monkeypatch):
     code, text = await shown()
     assert code == 0
     assert "Spark counts 1,785 published, 1,631 stored, 154 compacted" in text
-    assert "These are the broker's own counters." in text
+    assert "They match the broker's own counters." in text
     assert row_of_six_hours(text)[:2] == ["6h", "1,631"]
-    assert "To go on" in text
+    assert "What next?" in text
 
 
-async def test_what_is_shown_is_what_the_statistics_tell(told):
+async def test_the_table_shows_the_statistics(told):
     told.stdout = statistics(COUNTED)
     code, text = await shown()
     assert code == 0
@@ -75,32 +75,32 @@ async def test_what_is_shown_is_what_the_statistics_tell(told):
     assert "Take [six] hours." in text
 
 
-async def test_a_broker_that_counts_otherwise_makes_it_fail(told):
+async def test_a_broker_that_counts_differently_fails_the_demo(told):
     told.stdout = statistics(COUNTED | {"stored": 1630, "compacted": 155})
     code, text = await shown()
     assert code == 1
-    assert "But the broker has counted 1,785 published, 1,631 stored, 154 compacted" in text
-    assert "To go on" not in text
+    assert "But the broker counted 1,785 published, 1,631 stored, 154 compacted" in text
+    assert "What next?" not in text
 
 
-async def test_statistics_that_fail_make_it_fail(told):
+async def test_failing_statistics_fail_the_demo(told):
     told.returncode = 1
     code, text = await shown()
     assert code == 1
-    assert "It has failed" in text
+    assert "It failed" in text
 
 
-async def test_without_spark_the_step_is_left_out(monkeypatch):
+async def test_without_spark_the_step_is_skipped(monkeypatch):
     monkeypatch.setattr(demo_statistics, "find_spec", lambda name: None)
     code, text = await shown()
     assert code == 0
-    assert "This step is left out: statistics need PySpark, which is not installed" in text
-    assert "To go on" in text
+    assert "This step is skipped: statistics need PySpark, which is not installed" in text
+    assert "What next?" in text
 
 
-async def test_without_a_java_the_step_is_left_out(monkeypatch):
+async def test_without_java_the_step_is_skipped(monkeypatch):
     session = import_module("zaichik.spark.session")  # by name, the package has a function of the same
     monkeypatch.setattr(session, "_places", list)
     code, text = await shown()
     assert code == 0
-    assert "This step is left out: Spark needs Java 17 or newer" in text
+    assert "This step is skipped: Spark needs Java 17 or newer" in text

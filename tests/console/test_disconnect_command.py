@@ -49,25 +49,25 @@ def test_a_connection_is_ended_and_its_client_comes_back(zaichik, reader, topic)
     assert "an operator ended this connection" in program.stderr.read()
 
 
-def test_a_connection_that_is_not_there(zaichik):
+def test_a_connection_that_does_not_exist(zaichik):
     result = zaichik("disconnect", "987654321")
     assert (result.code, result.out, result.err.count("\n")) == (1, "", 1)
     assert "connection 987654321 does not exist" in result.err
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "x", "1.5", "²", "18446744073709551616"])
-def test_what_is_no_number_of_a_connection(zaichik, text):
+def test_an_invalid_connection_number(zaichik, text):
     result = zaichik("disconnect", "--", text)
     assert (result.code, result.err.count("\n")) == (2, 1)
-    assert "is no number of a connection; see: zaichik describe --connections" in result.err
+    assert "is not the number of a connection; see: zaichik describe --connections" in result.err
 
 
-def test_connections_are_no_topics(zaichik, topic):
+def test_connections_of_a_topic_are_wrong_usage(zaichik, topic):
     result = zaichik("describe", "--connections", topic)
     assert (result.code, "leave TOPIC out" in result.err) == (2, True)
 
 
-def test_a_broker_that_is_older(zaichik, monkeypatch):
+def test_an_older_broker(zaichik, monkeypatch):
     async def refused(self, *_):
         raise Unsupported(Error(1, ErrorCode.UNSUPPORTED, Disconnect.TYPE, "type", 0, "not known here"))
 
@@ -78,4 +78,4 @@ def test_a_broker_that_is_older(zaichik, monkeypatch):
     monkeypatch.setattr(Client, "connections", no_such_kind)
     for words in (["disconnect", "1"], ["describe", "--connections"]):
         result = zaichik(*words)
-        assert (result.code, "is older than this" in result.err) == (1, True)
+        assert (result.code, "is too old to " in result.err) == (1, True)

@@ -54,7 +54,7 @@ def test_hexadecimal_digits_are_recognised(zaichik, file, data):
 
 
 @pytest.mark.parametrize("data", [b"xyz", b"123", b"\xff"])
-def test_no_hexadecimal_digits(zaichik, file, data):
+def test_invalid_hexadecimal_digits(zaichik, file, data):
     result = zaichik("dissect", file(data), "--hex")
     assert (result.code, result.err) == (1, "zaichik: these are not hexadecimal digits, two for each byte\n")
 
@@ -102,7 +102,7 @@ def test_a_pipe_is_not_laid_out_by_rich(zaichik, file):
     assert more - few < 100 * 1000
 
 
-def test_a_pipe_and_a_terminal_are_told_the_same(zaichik, on_terminal, file):
+def test_a_pipe_and_a_terminal_get_the_same_content(zaichik, on_terminal, file):
     path = file(encode(Hello(1, client="é" * 10 + "名" * 10)) + PING)
     lines = re.sub(r"\x1b\[[\d;]*m", "", on_terminal("dissect", path, COLUMNS="200")[1]).splitlines()
     assert [line.rstrip() for line in lines] == zaichik("dissect", path).out.splitlines()
@@ -115,8 +115,8 @@ def test_standard_input(start):
     assert out.startswith("Ping: 20 bytes from 0 on\n")
 
 
-def test_a_terminal_is_told_that_it_is_read(on_terminal):
+def test_a_terminal_is_told_that_input_is_read(on_terminal):
     code, text = on_terminal("dissect", "-", keys=PING.hex().encode() + b"\n\x04")
     assert code == 0
-    assert "reading the terminal, Ctrl-D ends" in text
+    assert "reading from the terminal; Ctrl-D ends the input" in text
     assert "\x1b[1mPing" in text

@@ -80,7 +80,7 @@ def test_a_missing_field_is_named():
     assert problems(encode(Commit(1, 2, 3))[:16])[0] == "next is missing"
 
 
-def test_nothing_is_nothing():
+def test_no_bytes_give_no_fields():
     assert list(dissect(b"")) == []
 
 
@@ -122,7 +122,7 @@ def test_bytes_after_the_last_field_are_named_and_the_next_frame_goes_on(frame):
         ("Publish that ends inside its topic", "topic is wrong or cut: "),
     ],
 )
-def test_what_does_not_add_up_is_named(name, problem):
+def test_lengths_that_do_not_add_up_are_named(name, problem):
     [found] = problems(invalid(name))
     assert found.startswith(problem)
 
@@ -145,7 +145,7 @@ def test_any_bytes_can_be_dissected(data):
 
 
 @pytest.mark.parametrize("case", [case for case in INVALID if case.hello_done], ids=by_name)
-def test_what_a_codec_refuses_is_never_shown_as_right(case):
+def test_frames_the_codec_refuses_are_never_shown_as_valid(case):
     """But for what is only wrong for the one who receives it: a type it does not take, a length beyond its limit."""
     known = case.data[4:5] and case.data[4] in {cls.TYPE for cls in ALL_FRAMES}
     only_here = known and (case.field == "type" or case.code in {"FRAME_TOO_LARGE", "HELLO_REQUIRED"})

@@ -54,12 +54,12 @@ def test_a_limit_is_set_by_its_name_in_the_unit_it_is_shown_in(text, value):
     assert given(text) == {text.partition("=")[0]: value}
 
 
-def test_the_listing_tells_every_default_as_it_can_be_given():
+def test_the_listing_has_every_default_in_the_options_notation():
     listed = re.findall(r"\w+=\S+", limits.listing())
     assert given(*listed) == BrokerSettings().limits()
 
 
-def test_what_is_not_given_is_left_to_the_broker():
+def test_limits_not_given_take_the_brokers_defaults():
     assert given() == {}
     assert given(no_auto_create=True) == {"auto_create": False}
 
@@ -72,12 +72,12 @@ def test_what_is_not_given_is_left_to_the_broker():
         ("timeout=2s", "there is no limit 'timeout'; did you mean idle_timeout or write_timeout or frame_timeout?"),
         ("colour=red", "there is no limit 'colour'"),
         ("=2", "there is no limit ''"),
-        ("max_keys=5", "max_keys is a setting of topics, and they have options of their own"),
-        ("retention_ttl=5s", "retention_ttl is a setting of topics, and they have options of their own"),
-        ("max_bytes", "max_bytes lacks a value; write max_bytes=512MiB"),
+        ("max_keys=5", "max_keys is a setting of topics; those have their own options, such as --retention"),
+        ("retention_ttl=5s", "retention_ttl is a setting of topics; those have their own options, such as --retention"),
+        ("max_bytes", "max_bytes has no value; write max_bytes=512MiB"),
     ],
 )
-def test_a_wrong_name_is_told_what_it_may_have_meant(text, sentence):
+def test_a_misspelt_name_is_answered_with_suggestions(text, sentence):
     with pytest.raises(ArgumentTypeError, match=f"^{re.escape(sentence)}$"):
         limits.limit(text)
 
@@ -99,7 +99,7 @@ SIZE = "a size from 1B to 1TiB, such as 512MiB"
         ("auto_create", "true", "yes or no"),
     ],
 )
-def test_a_wrong_value_is_told_what_is_allowed(name, value, allowed):
+def test_a_wrong_value_is_answered_with_the_allowed_ones(name, value, allowed):
     sentence = f"{name} is {value!r}; it must be {allowed}"
     with pytest.raises(ArgumentTypeError, match=f"^{re.escape(sentence)}$"):
         limits.limit(f"{name}={value}")
@@ -113,14 +113,14 @@ def test_more_connections_than_files_may_be_open_are_refused(monkeypatch):
 
 
 def test_a_limit_is_given_once():
-    with pytest.raises(ArgumentTypeError, match=r"^--limit max_topics is given twice; give it once$"):
+    with pytest.raises(ArgumentTypeError, match=r"^--limit max_topics is given twice$"):
         given("max_topics=1", "max_bytes=1MiB", "max_topics=1")
-    with pytest.raises(ArgumentTypeError, match=r"^auto_create is given by --limit and --no-auto-create; give one"):
+    with pytest.raises(ArgumentTypeError, match=r"^give either --limit auto_create or --no-auto-create, not both$"):
         given("auto_create=yes", no_auto_create=True)
 
 
 @pytest.mark.parametrize("texts", [["max_message=4MiB"], ["max_batch=50000"], ["max_frame=1MiB"], ["max_frame=1"]])
-def test_a_frame_must_carry_the_largest_batch_and_the_error_tells_which_does(texts):
+def test_a_frame_must_carry_the_largest_batch_and_the_error_names_a_size_that_does(texts):
     with pytest.raises(
         ArgumentTypeError, match=r"^a frame of max_frame=.* cannot carry a batch of max_message="
     ) as error:

@@ -79,7 +79,7 @@ def test_a_traceback_is_written_too_and_not_kept(writer, logger):
     assert text.endswith("ZeroDivisionError: division by zero")
 
 
-def test_what_does_not_fit_is_dropped_and_counted_and_said_when_the_log_is_read_again(writer, logger, monkeypatch):
+def test_lines_that_do_not_fit_are_dropped_and_their_number_is_logged_later(writer, logger, monkeypatch):
     monkeypatch.setattr(log, "LINES", 10)
     writer.may_write.clear()
     with log.written_beside(writer) as handler:
@@ -154,7 +154,7 @@ def test_its_errors_are_not_hidden_by_its_other_lines(per_peer):
     assert passed(per_peer, "10.0.0.1", 1000, logging.ERROR) == log.PEER_LINES
 
 
-def test_one_line_counts_what_was_left_out_and_then_it_is_logged_again(per_peer, seconds):
+def test_one_line_counts_the_lines_left_out_before_logging_resumes(per_peer, seconds):
     passed(per_peer, "10.0.0.1", log.PEER_LINES + 1234)
     passed(per_peer, "10.0.0.2", log.PEER_LINES)
     seconds[0] = log.PEER_SECONDS
@@ -163,7 +163,7 @@ def test_one_line_counts_what_was_left_out_and_then_it_is_logged_again(per_peer,
     assert passed(per_peer, "10.0.0.1", 5) == 5
 
 
-def test_at_the_end_it_is_counted_at_once(per_peer):
+def test_at_the_end_dropped_lines_are_counted_at_once(per_peer):
     passed(per_peer, "10.0.0.1", log.PEER_LINES + 1)
     assert len(per_peer.summaries(at_once=True)) == 1
 
@@ -175,7 +175,7 @@ def test_lines_about_no_peer_are_not_counted(per_peer):
     assert per_peer.filter(logging.LogRecord(PEER, logging.INFO, "", 0, "%(x)s", ({"x": 1},), None))
 
 
-def test_more_hosts_than_can_be_told_apart_are_one(per_peer, monkeypatch):
+def test_hosts_beyond_the_limit_count_as_one(per_peer, monkeypatch):
     monkeypatch.setattr(log, "MAX_PEERS", 2)
     passed(per_peer, "10.0.0.1", 1)
     passed(per_peer, "10.0.0.2", 1)
@@ -185,7 +185,7 @@ def test_more_hosts_than_can_be_told_apart_are_one(per_peer, monkeypatch):
 
 
 @pytest.mark.anyio
-async def test_the_brokers_lines_about_a_peer_are_known_as_such(per_peer, caplog):
+async def test_the_brokers_lines_about_a_peer_are_recognised(per_peer, caplog):
     """Their first argument is the peer's address."""
     caplog.set_level(logging.INFO, "zaichik.serving")
     async with running_broker() as server, await anyio.connect_tcp(server.host, server.port) as stream:
@@ -202,14 +202,14 @@ async def test_the_brokers_lines_about_a_peer_are_known_as_such(per_peer, caplog
 # -- standard output and error ---------------------------------------------------------------------------------
 
 
-def test_what_is_written_is_there_at_once():
+def test_output_is_written_at_once():
     reading, writing = os.pipe()
     with os.fdopen(reading) as reader, os.fdopen(writing, "w") as stream:
         log.unbuffered(stream).write("line é\n")
         assert reader.readline() == "line é\n"
 
 
-def test_where_the_reader_is_gone_nothing_happens():
+def test_output_without_a_reader_is_dropped():
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "w") as stream:

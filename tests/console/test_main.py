@@ -35,7 +35,7 @@ def test_every_command_explains_itself_with_examples(zaichik, name):
     assert max(map(len, result.out.splitlines())) <= 116
 
 
-def test_a_command_nobody_knows_is_wrong_usage(zaichik):
+def test_an_unknown_command_is_wrong_usage(zaichik):
     result = zaichik("pubish")
     assert (result.code, result.out) == (2, "")
     assert result.err == "zaichik: there is no command pubish; did you mean publish? (see: zaichik --help)\n"
@@ -43,7 +43,7 @@ def test_a_command_nobody_knows_is_wrong_usage(zaichik):
 
 
 @pytest.mark.parametrize("words", [["--nonsense"], ["topics", "--nonsense"], ["topics", "--connec", "a:1"]])
-def test_an_option_nobody_knows_is_wrong_usage(zaichik, words):
+def test_an_unknown_option_is_wrong_usage(zaichik, words):
     result = zaichik(*words)
     assert result.code == 2
     assert result.err.startswith("zaichik: unrecognized arguments: --")
@@ -89,7 +89,7 @@ def test_colour_is_for_terminals_that_want_it(on_terminal, topic):
 
 
 @pytest.mark.usefixtures("connected")
-def test_a_reader_that_is_gone_is_no_failure(start):
+def test_a_reader_that_has_gone_is_not_a_failure(start):
     read_end, write_end = os.pipe()
     os.close(read_end)
     process = start("describe", stdout=write_end)

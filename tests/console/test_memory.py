@@ -1,6 +1,7 @@
 """When unused memory is returned to the system; that it really is, tests/chaos/test_memory.py shows."""
 
 import ctypes
+import gc
 
 import anyio
 import pytest
@@ -28,7 +29,7 @@ class Allocator:
         self.trims += 1
 
 
-def test_much_is_what_has_become_unused_and_not_what_always_was():
+def test_only_memory_that_became_unused_counts():
     allocator = Allocator(unused=5 * MUCH)
     unused = Unused(allocator)
     assert not unused.is_much()
@@ -38,7 +39,7 @@ def test_much_is_what_has_become_unused_and_not_what_always_was():
     assert unused.is_much()
 
 
-def test_what_is_used_again_may_become_unused_again():
+def test_memory_used_again_may_become_unused_again():
     allocator = Allocator(unused=5 * MUCH)
     unused = Unused(allocator)
     allocator.unused = 0
@@ -47,7 +48,7 @@ def test_what_is_used_again_may_become_unused_again():
     assert unused.is_much()
 
 
-def test_what_a_trim_cannot_return_is_not_tried_again():
+def test_memory_that_a_trim_cannot_return_is_not_trimmed_again():
     allocator = Allocator(stuck=3 * MUCH)
     unused = Unused(allocator)
     allocator.unused = 7 * MUCH
@@ -58,7 +59,7 @@ def test_what_a_trim_cannot_return_is_not_tried_again():
 
 
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="the C library is no glibc, or an old one")
-def test_glibc_tells_what_is_unused_and_returns_it():
+def test_glibc_reports_unused_memory_and_returns_it():
     """64 MiB in pieces, of which every tenth stays: the others are holes in the heap."""
     allocator = memory.Glibc()
     pieces = [bytearray(64 * 1024) for _ in range(1024)]
@@ -69,7 +70,7 @@ def test_glibc_tells_what_is_unused_and_returns_it():
     assert allocator.unused_bytes() - used < MUCH
 
 
-async def test_it_is_looked_for_again_and_again(monkeypatch):
+async def test_unused_memory_is_checked_for_repeatedly(monkeypatch):
     monkeypatch.setattr(memory, "LOOK_SECONDS", 0.001)
     allocator = Allocator()
     monkeypatch.setattr(memory, "Glibc", lambda: allocator)
@@ -92,3 +93,11 @@ async def test_where_memory_cannot_be_returned_nothing_is_done(monkeypatch, erro
     monkeypatch.setattr(memory, "Glibc", no_glibc)
     with anyio.fail_after(10):
         await memory.give_back_forever()
+
+
+def test_what_exists_when_a_broker_begins_is_spared_from_collections():
+    try:
+        memory.spare_collector()
+        assert gc.get_freeze_count() > 10_000
+    finally:
+        gc.unfreeze()

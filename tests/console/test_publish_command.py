@@ -100,7 +100,7 @@ def test_a_bad_line_is_named_and_those_before_it_are_published(zaichik, topic, t
     assert error.startswith(f"zaichik: {text}")
 
 
-def test_of_arguments_that_cannot_all_be_sent_none_is(zaichik, topic):
+def test_if_one_argument_cannot_be_sent_none_is(zaichik, topic):
     result = zaichik("publish", topic, "--key-json", "id", '{"id": 1}', "junk")
     assert (result.code, result.err.count("\n")) == (1, 1)
     assert result.err.startswith("zaichik: message 2 is not JSON: ")
@@ -118,9 +118,9 @@ def test_a_line_that_is_too_long_is_named(zaichik, topic, tmp_path):
     ("words", "code", "text"),
     [
         (["--key", ""], 2, "an empty key"),
-        (["--key-regex", "("], 2, "'(' is no regular expression"),
+        (["--key-regex", "("], 2, "'(' is not a regular expression"),
         (["--key", "a", "--key-json", "b"], 2, "not allowed with argument"),
-        (["--file", "x"], 2, "MESSAGE and --file exclude each other"),
+        (["--file", "x"], 2, "give either MESSAGE or --file, not both"),
         (["--key", "k" * 2000], 1, "key"),
     ],
 )
@@ -143,10 +143,10 @@ def test_a_wrong_topic_name_is_one_sentence(zaichik, name):
     assert result.err.startswith("zaichik: topic")
 
 
-def test_a_terminal_is_told_what_is_going_on(on_terminal, topic):
+def test_a_terminal_is_told_that_lines_are_read(on_terminal, topic):
     code, text = on_terminal("publish", topic, keys=b"typed\n\x04")
     assert code == 0
-    assert "reading lines from the terminal, Ctrl-D ends" in text
+    assert "reading lines from the terminal; Ctrl-D ends the input" in text
     assert "published 1 = stored 1" in text
 
 
@@ -159,7 +159,7 @@ def test_a_file_has_a_progress_bar_on_a_terminal(on_terminal, topic, tmp_path):
     assert "published 20,000 = stored 20,000" in text
 
 
-def test_a_broker_that_was_started_anew_meanwhile_is_a_failure(start, topic):
+def test_a_broker_restarted_meanwhile_is_a_failure(start, topic):
     """TOP-5: what was published before is gone, although it was confirmed."""
 
     def serve(port):
@@ -181,7 +181,7 @@ def test_a_broker_that_was_started_anew_meanwhile_is_a_failure(start, topic):
     assert process.wait() == 1
     told = process.stderr.read()
     assert f"{topic}: published 2 = stored 2" in told
-    assert f"zaichik: topic '{topic}' is not the one it was" in told
+    assert f"zaichik: topic '{topic}' is no longer the same" in told
     assert "the broker has lost what was published before" in told
 
 
@@ -203,28 +203,28 @@ def publish(zaichik):
 
 
 HINT = (
-    "nobody is subscribed to t, and it keeps nothing for later readers (retention 0): this is lost. Subscribe first, "
-    "or create a topic that keeps messages before anything is published to it: zaichik create NAME --retention 1h"
+    "nobody is subscribed to t, and it keeps nothing for later readers (retention 0), so what you published is lost. "
+    "Subscribe first, or create a topic that keeps messages before publishing to it: zaichik create NAME --retention 1h"
 )
 
 
 @pytest.mark.parametrize("words", [[], ["--json"]])
-def test_what_nobody_will_read_is_told(publish, words):
+def test_messages_that_no_one_will_read_give_a_warning(publish, words):
     """PUB-1, RET-1."""
     assert publish(*words) == [HINT]
 
 
-def test_what_will_be_read_needs_no_hint(publish):
+def test_messages_that_will_be_read_give_no_warning(publish):
     publish.broker.create("t", retention_ttl=60)
     assert publish() == []
 
 
-def test_with_a_subscriber_there_is_no_hint(publish):
+def test_with_a_subscriber_there_is_no_warning(publish):
     with blocking.connect(port=publish.broker.port) as client, client.subscribe("t"):
         assert publish() == []
 
 
-def test_with_a_reader_that_is_away_there_is_no_hint(publish):
+def test_with_a_named_reader_away_there_is_no_warning(publish):
     """CMT-3: its position holds what comes."""
 
     async def come_and_go():
@@ -235,7 +235,7 @@ def test_with_a_reader_that_is_away_there_is_no_hint(publish):
     assert publish() == []
 
 
-def test_what_cannot_be_found_out_afterwards_is_no_failure(publish, monkeypatch):
+def test_a_failed_check_afterwards_is_not_a_failure(publish, monkeypatch):
     async def lost(*_):
         raise ConnectionLost("the broker closed it")
 

@@ -31,14 +31,14 @@ def test_a_size_is_a_number_with_a_unit(text, count):
 
 
 @pytest.mark.parametrize("text", ["", "5x", "-1s", "s", "1h30m", "10S", "1e3", "٣s", "ever", " 1s", "1s\n"])
-def test_other_texts_are_no_durations(text):
-    with pytest.raises(argparse.ArgumentTypeError, match="is no duration; write 500ms"):
+def test_other_texts_are_not_durations(text):
+    with pytest.raises(argparse.ArgumentTypeError, match="is not a duration; write 500ms"):
         duration(text)
 
 
 @pytest.mark.parametrize("text", ["", "5x", "-1", "64M", "MiB", "1h"])
-def test_other_texts_are_no_sizes(text):
-    with pytest.raises(argparse.ArgumentTypeError, match="is no size; write 4096"):
+def test_other_texts_are_not_sizes(text):
+    with pytest.raises(argparse.ArgumentTypeError, match="is not a size; write 4096"):
         size(text)
 
 
@@ -46,7 +46,7 @@ def test_whole_numbers():
     assert natural("0") == 0
     assert positive("7") == 7
     for text in ("-1", "x", "1.5", ""):
-        with pytest.raises(argparse.ArgumentTypeError, match="is no whole number"):
+        with pytest.raises(argparse.ArgumentTypeError, match="is not a whole number"):
             positive(text)
     with pytest.raises(argparse.ArgumentTypeError, match="at least 1"):
         positive("0")
@@ -54,8 +54,8 @@ def test_whole_numbers():
 
 @pytest.mark.parametrize("read", [duration, size, natural])
 @pytest.mark.parametrize("text", ["9" * 5000, "9" * 400 + ".5"])
-def test_a_number_longer_than_any_quantity_is_none(read, text):
-    with pytest.raises(argparse.ArgumentTypeError, match="is no "):
+def test_a_number_longer_than_any_quantity_is_refused(read, text):
+    with pytest.raises(argparse.ArgumentTypeError, match="is not a "):
         read(text)
 
 

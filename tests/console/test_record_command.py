@@ -19,11 +19,11 @@ def test_a_topic_is_recorded_and_then_nothing_is_new(zaichik, topic, tmp_path):
     assert (first.code, first.err) == (0, "")
     assert first.out == f"{topic}: 2 messages recorded into {tmp_path} (offsets 0 to 1)\n"
     assert zaichik("record", topic, "--into", str(tmp_path)).out == (
-        f"{topic}: nothing new; {tmp_path} reaches to offset 2\n"
+        f"{topic}: nothing new; {tmp_path} has everything below offset 2\n"
     )
 
 
-def test_missing_messages_are_told_and_are_the_exit_code(zaichik, topic, tmp_path):
+def test_missing_messages_are_reported_and_set_the_exit_code(zaichik, topic, tmp_path):
     zaichik("create", topic, "--capacity", "2", "--retention", "forever")
     zaichik("publish", topic, "a", "b")
     zaichik("record", topic, "--into", str(tmp_path))
@@ -63,7 +63,7 @@ def recorded(folder):
     return sorted((row["offset"], int(row["payload"].rstrip(b"\0"))) for row in table.to_pylist())
 
 
-def test_after_a_recorder_was_killed_nothing_is_missing_or_there_twice(start, zaichik, broker, topic, tmp_path):
+def test_after_a_recorder_was_killed_nothing_is_missing_or_duplicated(start, zaichik, broker, topic, tmp_path):
     """Killed when it had written some of a file: there is more than it keeps in memory."""
     publish(broker, topic, range(50))
     zaichik("record", topic, "--into", str(tmp_path))
@@ -120,7 +120,7 @@ main({!r})
         ("pathlib.Path", "replace", "after", 40),
     ],
 )
-def test_wherever_a_recorder_was_killed_nothing_is_missing_or_there_twice(
+def test_wherever_a_recorder_was_killed_nothing_is_missing_or_duplicated(
     zaichik, broker, topic, tmp_path, owner, function, when, appeared
 ):
     publish(broker, topic, range(60))
@@ -146,7 +146,7 @@ def test_a_bar_on_a_terminal(on_terminal, zaichik, topic, tmp_path):
     ("words", "code", "sentence"),
     [
         (["nowhere"], 1, "there is no topic nowhere"),
-        (["a", "b", "--follow"], 2, "one topic is followed at a time"),
+        (["a", "b", "--follow"], 2, "--follow takes one topic"),
     ],
 )
 def test_what_cannot_be_recorded_is_explained(zaichik, tmp_path, words, code, sentence):

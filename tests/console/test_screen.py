@@ -30,7 +30,7 @@ def test_limits_are_shown_in_their_units():
     assert screen.number(None) == "-"
 
 
-def test_a_table_that_nobody_looks_at_is_not_cut(monkeypatch):
+def test_a_table_in_a_pipe_is_not_cut(monkeypatch):
     file = io.StringIO()
     screen.print_table(Console(file=file, width=20), screen.rows([("name", "x" * 100)]))
     assert file.getvalue() == f"name  {'x' * 100}\n"
@@ -57,7 +57,7 @@ def test_a_closed_pipe_is_left_to_main():
 
 
 @pytest.mark.anyio
-async def test_where_output_is_no_pipe_its_reader_is_never_gone(monkeypatch, tmp_path):
+async def test_without_a_pipe_the_reader_is_never_gone(monkeypatch, tmp_path):
     with (tmp_path / "out").open("wb") as file:
         monkeypatch.setattr(screen, "_STDOUT", file.fileno())
         async with anyio.create_task_group() as tasks:

@@ -20,7 +20,7 @@ def ready(process):
     return json.loads(process.stdout.readline())
 
 
-def test_json_tells_the_address_and_every_limit(start, zaichik):
+def test_json_has_the_address_and_every_limit(start, zaichik):
     process = start("serve", "--port", "0", "--json", "--retention", "1h", "--capacity", "7", "--no-auto-create")
     told = ready(process)
     assert told["pid"] == process.pid
@@ -45,7 +45,7 @@ def test_plainly_it_prints_address_pid_and_limits(start):
     assert "INFO zaichik.console.serve: SIGTERM: stopping" in err
 
 
-def test_a_broker_with_a_limit_of_its_own_keeps_to_it(start, zaichik):
+def test_a_limit_that_was_set_is_enforced(start, zaichik):
     process = start("serve", "--port", "0", "--json", "--limit", "max_connections=2", "--limit", "max_bytes=128MiB")
     told = ready(process)
     assert told["limits"] == BrokerSettings(max_connections=2, max_bytes=128 * 1024**2).limits()
@@ -60,7 +60,7 @@ def test_a_broker_with_a_limit_of_its_own_keeps_to_it(start, zaichik):
     assert operator.code == 0
 
 
-def test_a_broker_with_the_largest_limits_can_tell_them_to_its_clients(start, zaichik):
+def test_a_broker_with_the_largest_limits_can_send_them_to_its_clients(start, zaichik):
     """In Welcome they have 32 bits."""
     largest = ["max_message=1GiB", "max_batch=10000000", "max_frame=2GiB", "max_credit=1000000000", "idle_timeout=49d"]
     process = start("serve", "0", "--json", *(word for text in largest for word in ("--limit", text)))
@@ -81,7 +81,7 @@ def test_help_lists_the_limits_and_fits_a_terminal(zaichik, monkeypatch):
     assert max(map(len, listed.splitlines())) < 80
 
 
-def test_sigterm_ends_it_in_order_and_clients_are_told(start):
+def test_sigterm_stops_it_gracefully_and_clients_are_told(start):
     process = start("serve", "--port", "0", "--json")
     address = f"127.0.0.1:{ready(process)['port']}"
     start("publish", "t", "hello", "--connect", address).wait()
@@ -98,7 +98,7 @@ def test_sigterm_ends_it_in_order_and_clients_are_told(start):
     assert err.count("\n") == 1
 
 
-def test_a_reader_goes_on_when_the_broker_is_back_and_says_so(start):
+def test_a_reader_resumes_when_the_broker_is_back_and_says_so(start):
     process = start("serve", "--port", "0", "--json")
     port = str(ready(process)["port"])
     start("create", "u", "--retention", "forever", "--connect", f"127.0.0.1:{port}").wait()
@@ -114,7 +114,7 @@ def test_a_reader_goes_on_when_the_broker_is_back_and_says_so(start):
     assert "old offsets mean nothing" in reader.stderr.read(), "its topics were in memory (TOP-5)"
 
 
-def test_ctrl_c_ends_it_in_order_too(start):
+def test_ctrl_c_stops_it_gracefully_too(start):
     process = start("serve", "--port", "0", "--json", "--log-level", "warning")
     ready(process)
     process.send_signal(signal.SIGINT)
@@ -128,7 +128,7 @@ def test_a_second_signal_does_not_wait(start):
     with silent:
         assert "connected" in process.stderr.readline()
         process.terminate()
-        assert "again: at once" in process.stderr.readline()
+        assert "a second signal stops at once" in process.stderr.readline()
         process.terminate()
         assert process.wait() in (0, 143)  # 0 if the first one was done already
 
@@ -137,7 +137,7 @@ def test_a_taken_port_is_one_sentence(zaichik, broker):
     port = broker.rpartition(":")[2]
     result = zaichik("serve", port)
     assert (result.code, result.out) == (1, "")
-    assert result.err.startswith(f"zaichik: port {port} at 127.0.0.1 is taken")
+    assert result.err.startswith(f"zaichik: port {port} at 127.0.0.1 is in use")
     assert result.err.count("\n") == 1
 
 
@@ -145,7 +145,7 @@ def test_a_taken_port_is_one_sentence(zaichik, broker):
     ("error", "text"),
     [(PermissionError(13, "Permission denied"), "port 80 needs privileges"), (OSError(99, "Nowhere"), "Nowhere")],
 )
-def test_an_address_that_cannot_be_had_is_one_sentence(zaichik, monkeypatch, error, text):
+def test_an_unavailable_address_is_one_sentence(zaichik, monkeypatch, error, text):
     async def listening(*_):
         raise error
 
@@ -158,15 +158,15 @@ def test_an_address_that_cannot_be_had_is_one_sentence(zaichik, monkeypatch, err
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["1", "--port", "2"], "PORT is 1 and --port 2; give one of them"),
-        (["70000"], "'70000' is no port"),
-        (["--retention", "5x"], "argument --retention: '5x' is no duration"),
+        (["1", "--port", "2"], "PORT is 1, but --port is 2; give only one"),
+        (["70000"], "'70000' is not a port"),
+        (["--retention", "5x"], "argument --retention: '5x' is not a duration"),
         (["--log-level", "loud"], "argument --log-level: invalid choice: 'loud'"),
         (["--limit", "max_topic=5"], "argument --limit: there is no limit 'max_topic'; did you mean max_topics?"),
         (["--limit", "max_topics=no"], "argument --limit: max_topics is 'no'; it must be a whole number from 1"),
         (["--limit", "max_topics=1", "--limit", "max_topics=2"], "--limit max_topics is given twice"),
-        (["--limit", "auto_create=yes", "--no-auto-create"], "auto_create is given by --limit and"),
-        (["--limit", "max_message=4MiB"], "give --limit max_frame=4293632, or make the others smaller"),
+        (["--limit", "auto_create=yes", "--no-auto-create"], "give either --limit auto_create or"),
+        (["--limit", "max_message=4MiB"], "set --limit max_frame=4293632, or lower the other two"),
     ],
 )
 def test_wrong_usage(zaichik, words, text):
@@ -280,7 +280,7 @@ def first_connection(process, port):
         assert process.poll() is None
 
 
-def test_a_terminal_that_was_halted_does_not_stop_it(start, zaichik):
+def test_a_paused_terminal_does_not_stop_it(start, zaichik):
     """Ctrl-S."""
     with terminal() as (_, programs):
         process = start("serve", "--port", "0", "--json", stdout=subprocess.PIPE, stdin=programs, stderr=programs)
@@ -313,7 +313,7 @@ def test_it_serves_without_standard_output_and_error(start, zaichik):
     assert ends_in_order(process)
 
 
-def test_sighup_is_a_line_in_the_log_and_no_end(start, zaichik):
+def test_sighup_is_logged_and_does_not_stop_it(start, zaichik):
     process = start("serve", "--port", "0", "--json")
     port = ready(process)["port"]
     process.send_signal(signal.SIGHUP)

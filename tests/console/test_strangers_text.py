@@ -100,7 +100,7 @@ def test_no_command_prints_what_is_unsafe(zaichik, words):
 
 
 @pytest.mark.parametrize("words", ["topics", "describe topic", "subscribe -v", "record", "create"], indirect=True)
-def test_a_terminal_is_not_moved(on_terminal, broker, words):
+def test_no_output_moves_the_terminals_cursor(on_terminal, broker, words):
     import re
 
     _, text = on_terminal(*words, ZAICHIK_CONNECT=broker.address, COLUMNS="200")
@@ -126,7 +126,7 @@ def test_a_pipe_gets_the_payload_as_it_is(zaichik, broker, monkeypatch):
     assert zaichik("subscribe", NAME, "--count", "1").out == NASTY + "\n"
 
 
-def test_topics_into_a_pipe_have_a_line_each(zaichik, broker, monkeypatch):
+def test_topics_in_a_pipe_have_a_line_each(zaichik, broker, monkeypatch):
     monkeypatch.setenv("ZAICHIK_CONNECT", broker.address)
     assert len(zaichik("topics").out.splitlines()) == 2
 

@@ -24,7 +24,7 @@ def lagging(zaichik, topic):
     return topic
 
 
-def test_into_a_pipe_goes_the_payload_alone(zaichik, ten):
+def test_a_pipe_gets_the_payload_alone(zaichik, ten):
     result = zaichik("subscribe", ten, "--until", "3")
     assert (result.code, result.out, result.err) == (0, "0\n1\n2\n", "")
 
@@ -48,18 +48,18 @@ def test_where_to_begin(zaichik, ten, where, first):
     assert zaichik("subscribe", ten, "--from", where, "--count", "1").out == f"{first}\n"
 
 
-def test_latest_begins_with_what_comes(zaichik, ten):
+def test_latest_begins_with_new_messages(zaichik, ten):
     assert zaichik("subscribe", ten, "--from", "latest", "--until", "10").out == ""
 
 
 @pytest.mark.parametrize("word", ["yesterday", "-1", "2001-02-30"])
-def test_no_place_to_begin(zaichik, ten, word):
+def test_an_invalid_start(zaichik, ten, word):
     result = zaichik("subscribe", ten, f"--from={word}")
     assert result.code == 2
-    assert f"argument --from: '{word}' is no start" in result.err
+    assert f"argument --from: '{word}' is not a start" in result.err
 
 
-def test_an_offset_that_is_not_there_yet_is_refused(zaichik, ten):
+def test_an_offset_beyond_the_end_is_refused(zaichik, ten):
     result = zaichik("subscribe", ten, "--from", "11")
     assert (result.code, result.err.count("\n")) == (1, 1)
     assert result.err.startswith("zaichik: ")
@@ -72,7 +72,7 @@ def test_bytes_that_are_not_utf_8(zaichik, topic, tmp_path):
     assert zaichik("subscribe", topic, "--count", "1", "--json").json["payload"] == {"base64": "Yf9i"}
 
 
-def test_lag_is_told_exactly(zaichik, lagging):
+def test_lag_is_reported_exactly(zaichik, lagging):
     result = zaichik("subscribe", lagging, "--from", "0", "--until", "10", "--events")
     assert result.out == "6\n7\n8\n9\n"
     assert result.err == "lag: 6 messages, offsets 0 to 5, were gone\n"
@@ -86,7 +86,7 @@ def test_lag_in_json(zaichik, lagging):
     assert [line["offset"] for line in lines[1:]] == [6, 7, 8, 9]
 
 
-def test_lag_is_warned_of_also_by_itself(zaichik, lagging):
+def test_without_events_lag_is_a_warning(zaichik, lagging):
     result = zaichik("subscribe", lagging, "--from", "0", "--until", "10")
     assert result.out == "6\n7\n8\n9\n"
     assert result.err.startswith(f"zaichik: {lagging}: 6 messages were gone before they could be read")
@@ -102,14 +102,14 @@ def test_ctrl_c_ends_it_with_a_summary(start, ten):
     assert err.count("\n") == 1
 
 
-def test_ctrl_c_tells_of_lag_as_well(start, lagging):
+def test_the_summary_of_ctrl_c_includes_lag(start, lagging):
     process = start("subscribe", lagging, "--from", "0", "--events")
     assert process.stdout.readline() == "6\n"
     process.send_signal(signal.SIGINT)
     assert ", 6 were gone, " in process.communicate()[1]
 
 
-def test_head_ends_it_though_nothing_more_comes(ten):
+def test_head_ends_it_although_nothing_more_comes(ten):
     """It must not wait for the next message to find out that nobody reads it."""
     command = f"{sys.executable} -m zaichik subscribe {ten} | head -n 2; echo ${{PIPESTATUS[0]}}"
     result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=20, check=True)
@@ -145,7 +145,7 @@ def test_more_credit_than_the_broker_grants(zaichik, topic):
     assert "credit" in result.err
 
 
-def test_a_name_goes_on_where_it_stopped(zaichik, ten):
+def test_a_name_resumes_where_it_stopped(zaichik, ten):
     """CMT-3."""
     assert zaichik("subscribe", ten, "--name", "n", "--count", "4").out == "0\n1\n2\n3\n"
     assert zaichik("subscribe", ten, "--name", "n", "--from", "latest", "--count", "2").out == "4\n5\n"
@@ -162,7 +162,7 @@ def test_a_name_can_be_forgotten(zaichik, ten):
 def test_forgetting_needs_a_name(zaichik, ten):
     result = zaichik("subscribe", ten, "--forget")
     assert (result.code, result.err.count("\n")) == (2, 1)
-    assert "--forget needs the --name" in result.err
+    assert "--forget needs a --name" in result.err
 
 
 @pytest.mark.parametrize("patience", ["6m", "forever", "soon"])

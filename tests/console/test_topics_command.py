@@ -54,7 +54,7 @@ def test_no_topics(zaichik):
     assert zaichik("topics", "no such prefix", "--json").json == []
 
 
-def test_a_broker_that_miscounts_is_given_away(zaichik, topic, monkeypatch):
+def test_a_miscount_of_the_broker_is_shown(zaichik, topic, monkeypatch):
     zaichik("publish", topic, "x")
     state = {**zaichik("topics", topic, "--json").json[0], "left_over": {"published - stored": 2, "other": 0}}
     assert (

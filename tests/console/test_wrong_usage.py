@@ -61,11 +61,11 @@ def test_a_number_that_is_too_large(zaichik, words, number):
         (["create", "t", "--max-bytes", "99999999.5TiB"], "is too large"),
         (
             ["stats", "t", "--windows", "0.0000001s"],
-            "a window of 0.0000001s is none; write one from 1ms to 36525d, or forever",
+            "0.0000001s is not a window; write one from 1ms to 36525d, or forever",
         ),
-        (["stats", "t", "--windows", "36526d"], "a window of 36526d is none"),
-        (["stats", "t", "--windows", "1m,0"], "a window of 0 is none"),
-        (["stats", "t", "--most-lost", "nan"], "is no percentage"),
+        (["stats", "t", "--windows", "36526d"], "36526d is not a window"),
+        (["stats", "t", "--windows", "1m,0"], "0 is not a window"),
+        (["stats", "t", "--most-lost", "nan"], "is not a percentage"),
         (["learn", "check", "--time-scale", "nan"], "is no time scale"),
     ],
 )
@@ -114,13 +114,13 @@ def test_without_standard_output_there_is_one_line(shell, line):
 
 
 @pytest.mark.parametrize("line", ["publish t", "publish t --file -", "dissect -"])
-def test_without_standard_input_what_reads_it_says_so(shell, line):
+def test_without_standard_input_commands_that_read_it_say_so(shell, line):
     code, out, err = shell(f"{line} <&-")
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert err.startswith("zaichik: standard input is closed")
 
 
-def test_without_standard_input_what_does_not_read_it_goes_on(shell):
+def test_without_standard_input_other_commands_work(shell):
     assert shell("publish t x <&-")[:2] == (0, "")
     assert shell("learn list --json <&-")[0] == 0
 

@@ -114,7 +114,7 @@ def must_be_stored(flights, window_us):
 
 @pytest.mark.unmeasured  # client and broker have tests of their own
 @pytest.mark.anyio
-async def test_two_weeks_go_through_the_broker_as_they_must(year):
+async def test_two_weeks_go_through_the_broker_as_expected(year):
     """Stored are exactly the departures that a direct reading of the rule keeps, in order, each at its own minute."""
     weeks = [departure for departure in year if departure.scheduled < datetime(2013, 1, 14, tzinfo=UTC)]
     kept = must_be_stored(weeks, 6 * 3_600_000_000)
@@ -136,7 +136,7 @@ async def test_two_weeks_go_through_the_broker_as_they_must(year):
 
 
 @pytest.mark.unmeasured  # a topic has tests of its own
-def test_the_broker_accounts_for_the_year_as_the_readme_shows(year):
+def test_the_brokers_account_of_the_year_is_the_one_in_the_readme(year):
     """Of the demo, which takes half a minute for it, because of 127,328 round trips; here is only the topic."""
     settings = TopicSettings(retention_ttl_ms=7 * 86_400_000, compaction_window_ms=6 * 3_600_000)
     topic = TopicController("flights", settings, 1, explicit=True)

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from zaichik.broker.reader import FRAMES_TOLD_APART
 from zaichik.sharing import prices
+from zaichik_protocol import Batch
 
 
 def check(broker):
@@ -65,12 +66,14 @@ def _check_topic(topic):
     assert topic.published == ring.next_offset + topic.compacted
     assert ring.head == ring.expired + ring.evicted
     assert 0 <= ring.next_offset - ring.head <= settings.capacity
-    alive = ring._entries[ring._first :]
-    assert not any(entry.batch.data for entry in ring._entries[: ring._first]), "dead entries hold no bytes"
-    assert ring.bytes == sum(len(entry.batch.data) for entry in alive) <= settings.max_bytes
-    assert len(ring._entries) == len(ring._bases) <= 2 * len(alive) + 1, "dead entries are forgotten"
-    assert all(one.end == next_.base and one.accepted_us <= next_.accepted_us for one, next_ in pairwise(alive))
-    assert not alive or (alive[0].base <= ring.head < alive[0].end and alive[-1].end == ring.next_offset)
+    first, alive, bases = ring._first, ring._batches[ring._first :], ring._bases[ring._first :]
+    assert not any(ring._batches[:first]), "dead entries hold no bytes"
+    assert ring.bytes == sum(map(len, alive)) <= settings.max_bytes
+    assert len(ring._batches) == len(ring._accepted_us) == len(ring._bases) - 1 <= 2 * len(alive), "dead ones are left"
+    assert [Batch.parse(data).count for data in alive] == [end - base for base, end in pairwise(bases)]
+    assert all(one <= other for one, other in pairwise(ring._accepted_us))
+    assert bases[-1] == ring.next_offset
+    assert not alive or bases[0] <= ring.head < bases[1]
     assert set(ring._waiting) <= set(topic.readers)
     if topic.window is not None:
         assert len(topic.window) <= settings.max_keys

@@ -31,7 +31,7 @@ async def test_tasks_run_while_the_block_does_and_end_with_it():
 
 
 @pytest.mark.parametrize("kind", [KeyError, SystemExit, KeyboardInterrupt, GeneratorExit, Own])
-async def test_what_the_block_raises_comes_out_bare(kind):
+async def test_the_blocks_exception_is_not_wrapped(kind):
     error, ended = kind("own"), []
 
     async def block():
@@ -46,7 +46,7 @@ async def test_what_the_block_raises_comes_out_bare(kind):
     assert ended == [True]
 
 
-async def test_it_comes_out_bare_through_nested_blocks():
+async def test_it_is_not_wrapped_by_nested_blocks_either():
 
     async def block():
         async with BackgroundTasks(), BackgroundTasks(), BackgroundTasks() as tasks:
@@ -65,7 +65,7 @@ async def test_a_group_the_block_raises_is_not_wrapped_again():
     assert caught.value is group
 
 
-async def test_a_failure_behind_the_block_ends_it_and_comes_as_a_group():
+async def test_a_background_failure_ends_the_block_and_is_raised_as_a_group():
 
     async def block():
         async with BackgroundTasks() as tasks:
@@ -77,7 +77,7 @@ async def test_a_failure_behind_the_block_ends_it_and_comes_as_a_group():
     assert isinstance(caught.value.exceptions[0], KeyError)
 
 
-async def test_a_failure_behind_is_told_even_if_the_block_is_over():
+async def test_a_background_failure_is_raised_even_if_the_block_is_over():
     async def fail_at_the_end():
         try:
             await anyio.sleep_forever()

@@ -98,6 +98,32 @@ async def test_each_connection_has_a_handler():
             assert [await one.receive(), await two.receive()] == [b"one", b"two"]
 
 
+async def test_each_connection_is_accepted_in_a_turn():
+    handled = []
+
+    async def handler(stream, peer):
+        handled.append(peer)
+        await stream.aclose()
+
+    async with await Listener.open("127.0.0.1", 0) as listener, anyio.create_task_group() as tasks:
+        turn = anyio.Event()
+
+        async def next_turn():
+            nonlocal turn
+            await turn.wait()
+            turn = anyio.Event()
+
+        tasks.start_soon(listener.serve, handler, tasks, next_turn)
+        for number in range(3):
+            async with await connect(listener) as stream:
+                await anyio.wait_all_tasks_blocked()
+                assert len(handled) == number
+                turn.set()
+                with pytest.raises(anyio.EndOfStream):
+                    await stream.receive()
+        tasks.cancel_scope.cancel()
+
+
 async def test_a_handler_gets_the_peers_address():
     told = []
 
@@ -110,7 +136,7 @@ async def test_a_handler_gets_the_peers_address():
         assert told == [f"127.0.0.1:{stream.extra(SocketAttribute.local_port)}"]
 
 
-async def test_a_handler_gets_it_also_of_a_connection_that_is_reset():
+async def test_a_handler_gets_the_address_even_of_a_reset_connection():
     """The socket does not know it any more."""
     told, given = [], anyio.Event()
 
@@ -177,7 +203,7 @@ def resolve_to(monkeypatch, *addresses):
     monkeypatch.setattr(anyio, "getaddrinfo", getaddrinfo)
 
 
-async def test_if_one_of_several_addresses_cannot_be_had_none_is(monkeypatch):
+async def test_if_one_of_several_addresses_is_unavailable_none_is_used(monkeypatch):
     resolve_to(monkeypatch, "127.0.0.1", "192.0.2.1")
     before = descriptors()
     with pytest.raises(OSError, match=r".+"):
@@ -185,7 +211,7 @@ async def test_if_one_of_several_addresses_cannot_be_had_none_is(monkeypatch):
     assert descriptors() == before
 
 
-async def test_all_addresses_have_one_port_and_one_named_twice_is_taken_once(monkeypatch):
+async def test_all_addresses_have_one_port_and_duplicates_count_once(monkeypatch):
     resolve_to(monkeypatch, "127.0.0.1", "127.0.0.2", "127.0.0.1")
     listener = await Listener.open("many", 0)
     monkeypatch.undo()
@@ -260,14 +286,14 @@ async def test_closing_during_a_pause_ends_the_accepting(monkeypatch):
 
 
 @pytest.mark.parametrize("code", [errno.ECONNABORTED, errno.EAGAIN, errno.EPROTO])
-async def test_a_peer_that_is_gone_again_is_nothing(code, caplog):
+async def test_a_peer_that_has_gone_already_is_ignored(code, caplog):
     async with serving(failing(code, code)) as listener, await connect(listener) as stream:
         await assert_echoes(stream)
     assert not caplog.records
 
 
 @pytest.mark.parametrize("code", sorted(listener_module.EXHAUSTED))
-async def test_without_descriptors_a_peer_is_told_and_the_others_go_on(code, caplog, no_pause):
+async def test_without_descriptors_a_peer_is_closed_and_others_continue(code, caplog, no_pause):
     async with serving(failing(None, code)) as listener, await connect(listener) as first:
         await assert_echoes(first)
         await assert_turned_away(await connect(listener))
@@ -288,7 +314,7 @@ async def test_it_is_not_logged_each_time(monkeypatch, caplog, no_pause, log_sec
     assert len(caplog.records) == lines
 
 
-async def test_a_pause_keeps_it_from_spinning(monkeypatch):
+async def test_a_pause_prevents_spinning(monkeypatch):
     """While nothing can be accepted, not even with the spare descriptor, the connection waits in the backlog."""
     pauses = []
 
@@ -302,7 +328,7 @@ async def test_a_pause_keeps_it_from_spinning(monkeypatch):
     assert pauses == [listener_module.PAUSE_SECONDS] * 3
 
 
-async def test_a_spare_descriptor_that_was_lost_is_had_again(no_pause, monkeypatch):
+async def test_a_lost_spare_descriptor_is_regained(no_pause, monkeypatch):
     """Another thread took it in the moment it was given up."""
 
     def taken():
@@ -354,7 +380,7 @@ def answers(client):
         return False
 
 
-def test_a_process_without_descriptors_goes_on(anyio_backend):
+def test_a_process_without_descriptors_continues(anyio_backend):
     """Real ones: connect until one is turned away; then all others still work, and one that leaves makes room."""
     process = subprocess.Popen(
         [sys.executable, "-c", EXHAUSTED_SERVER, anyio_backend],

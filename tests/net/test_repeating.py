@@ -60,7 +60,7 @@ async def test_it_is_called_until_it_returns_false():
             assert work.log == ["piece"] * 4 + ["rest"]
 
 
-async def test_what_is_not_needed_any_more_is_not_called():
+async def test_a_function_no_longer_needed_is_not_called():
     """But the event loop has looked at all sockets since."""
     work = Work()
     async with BackgroundTasks() as tasks:
@@ -72,7 +72,7 @@ async def test_what_is_not_needed_any_more_is_not_called():
         assert work.log == ["rest"]
 
 
-async def test_to_be_woken_twice_is_to_be_woken():
+async def test_waking_twice_is_waking_once():
     work = Work()
     async with BackgroundTasks() as tasks:
         tasks.group.start_soon(work.repeating.run)
@@ -85,7 +85,7 @@ async def test_to_be_woken_twice_is_to_be_woken():
         assert work.log == ["piece"] * 4 + ["rest"]
 
 
-async def test_to_be_woken_by_its_own_function_is_no_second_run():
+async def test_being_woken_by_its_own_function_starts_no_second_run():
     work = Work()
     real = work._do
 
@@ -101,7 +101,7 @@ async def test_to_be_woken_by_its_own_function_is_no_second_run():
         assert work.log == ["piece"] * 3 + ["rest"]
 
 
-async def test_what_woke_it_before_it_ran_is_not_forgotten():
+async def test_a_wake_before_it_ran_is_not_forgotten():
     work = Work()
     work.begin(2)
     async with BackgroundTasks() as tasks:
@@ -124,7 +124,7 @@ async def test_nothing_is_called_after_it_was_cancelled():
     assert work.log == log
 
 
-async def test_cancelled_in_the_middle_it_goes_on_when_it_runs_again():
+async def test_after_a_cancellation_it_continues_when_run_again():
     work = Work()
     work.begin(100)
     for sign in ("piece", "rest"):
@@ -136,7 +136,7 @@ async def test_cancelled_in_the_middle_it_goes_on_when_it_runs_again():
     assert work.log == ["piece"] * 100 + ["rest"]
 
 
-async def test_sockets_are_seen_to_between_pieces():
+async def test_sockets_are_polled_between_pieces():
     """A callback for what has come is called after one more piece at the most, however many there are."""
     work = Work()
     ours, theirs = socket.socketpair()

@@ -97,7 +97,7 @@ async def test_bytes_go_both_ways():
         assert await stream.receive() == b"and back"
 
 
-async def test_at_most_what_was_asked_for_is_received_and_the_rest_next():
+async def test_at_most_max_bytes_are_received_and_the_rest_next():
     async with connected() as (stream, peer):
         peer.sendall(b"abcdef")
         assert [await stream.receive(2) for _ in range(3)] == [b"ab", b"cd", b"ef"]
@@ -149,7 +149,7 @@ async def test_a_big_send_to_a_slow_reader_arrives_whole():
     assert received == data
 
 
-async def test_send_nowait_takes_nothing_while_the_peer_does_not_read():
+async def test_send_nowait_sends_nothing_while_the_peer_does_not_read():
     async with pair() as (stream, peer):
         total = 0
         while taken := fill(stream):
@@ -177,7 +177,7 @@ async def pushed_unread(sender, most):
     return total
 
 
-async def test_what_nobody_asks_for_is_not_read():
+async def test_nothing_is_read_without_a_receive():
     """A peer pushes 400 MiB; the kernel's buffers take a little, this process nothing."""
     async with pair() as (_, peer):
         assert await pushed_unread(peer, 400 * MIB) < 32 * MIB
@@ -204,7 +204,7 @@ async def test_why_this_is_not_anyios_own_stream():
 
 
 @pytest.mark.parametrize("what", ["receive", "send"])
-async def test_others_have_their_turn_although_there_is_always_something_to_do(what):
+async def test_other_tasks_run_although_there_is_always_something_to_do(what):
     turns = 0
 
     async def count():
@@ -237,7 +237,7 @@ async def test_a_reset_breaks_everything():
 
 
 @pytest.mark.parametrize("what", ["receive", "send", "wait_writable"])
-async def test_a_reset_wakes_who_waits(what):
+async def test_a_reset_wakes_waiting_tasks(what):
     """One who waits: of several, the first is told, and the kernel forgets it with that."""
     async with connected() as (stream, peer), anyio.create_task_group() as tasks:
         if what == "receive":
@@ -272,7 +272,7 @@ async def test_closing_with_bytes_unread_says_so_too():
 
 
 @pytest.mark.parametrize("sending", ["send", "wait_writable"])
-async def test_closing_wakes_who_waits(sending):
+async def test_closing_wakes_waiting_tasks(sending):
     async with connected() as (stream, _), anyio.create_task_group() as tasks:
         fill(stream)
         send = [stream.send, b"x" * 64 * MIB] if sending == "send" else [stream.wait_writable]
@@ -293,7 +293,7 @@ async def test_a_stream_that_was_told_to_reset_drops_what_the_peer_has_not_read(
             b"".join(iter(lambda: peer.recv(MIB), b""))
 
 
-async def test_to_reset_what_is_closed_is_nothing():
+async def test_resetting_a_closed_stream_does_nothing():
     async with connected() as (stream, _):
         await stream.aclose()
         stream.reset()
@@ -393,7 +393,7 @@ def resolve_to(monkeypatch, *addresses):
     monkeypatch.setattr(anyio, "getaddrinfo", getaddrinfo)
 
 
-async def test_nobody_there_is_an_os_error(nobodys_port, no_leak):
+async def test_a_refused_connection_is_an_os_error(nobodys_port, no_leak):
     with pytest.raises(ConnectionRefusedError):
         await SocketStream.connect("127.0.0.1", nobodys_port)
 
@@ -417,7 +417,7 @@ async def test_of_several_addresses_the_first_that_answers(monkeypatch, no_leak)
             assert stream.extra(SocketAttribute.remote_address) == ("127.0.0.2", port)
 
 
-async def test_an_address_of_a_kind_this_system_does_not_know_is_passed_over(monkeypatch, no_leak):
+async def test_an_address_of_an_unsupported_family_is_skipped(monkeypatch, no_leak):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
 
@@ -428,7 +428,7 @@ async def test_an_address_of_a_kind_this_system_does_not_know_is_passed_over(mon
         await (await SocketStream.connect("many", port)).aclose()
 
 
-async def test_a_connection_made_at_once_is_taken_as_it_is(monkeypatch):
+async def test_a_connection_established_at_once_needs_no_wait(monkeypatch):
     """Some systems do that on loopback."""
 
     async def never(_):
@@ -460,7 +460,7 @@ async def test_cancelled_connecting_closes_the_socket(monkeypatch, no_leak):
     assert descriptors() == before
 
 
-async def test_a_peer_that_is_gone_already_is_found_out_by_receiving():
+async def test_a_peer_that_has_gone_already_is_noticed_by_receiving():
     """On macOS options are refused then; here a socket that is not TCP's does."""
     one, two = socket.socketpair()
     two.close()
@@ -586,7 +586,7 @@ async def test_receive_each_on_a_closed_stream_says_so():
             await stream.receive_each(lambda _: True)
 
 
-async def test_tcp_looks_whether_a_silent_peer_is_still_there():
+async def test_tcp_probes_a_silent_peer():
     """P7: a cable that was pulled says nothing."""
     async with connected() as (stream, _):
         raw = stream.extra(SocketAttribute.raw_socket)
@@ -675,7 +675,7 @@ async def test_each_readable_that_was_ended_leaves_what_comes_in_the_socket():
         assert calls == [True]
 
 
-async def test_to_receive_nowait_what_is_not_there_is_nothing():
+async def test_receive_nowait_returns_nothing_if_nothing_is_there():
     async with connected() as (stream, peer):
         assert stream.receive_nowait() == b""
         peer.sendall(b"x")
@@ -700,7 +700,7 @@ async def test_pieces_are_sent_as_if_they_were_one():
         assert b"".join(iter(lambda: peer.recv(65536), b"")) == b"".join(pieces)
 
 
-async def test_what_is_not_taken_of_the_pieces_is_given_back_without_a_copy():
+async def test_unsent_pieces_are_returned_without_a_copy():
     async with pair() as (one, other):
         pieces = [os.urandom(MIB) for _ in range(16)]
         rest = one.send_pieces_nowait(pieces)
@@ -718,7 +718,7 @@ async def test_what_is_not_taken_of_the_pieces_is_given_back_without_a_copy():
 
 
 @pytest.mark.parametrize("pieces", [[b"abc"], [b"a", b"bc"], [b"", b"ab", b"", b"c", b""], [memoryview(b"abc")], []])
-def test_of_pieces_the_first_bytes_are_left_out_wherever_they_end(pieces):
+def test_the_first_bytes_of_pieces_are_left_out_wherever_they_end(pieces):
     whole = b"".join(pieces)
     for size in range(len(whole) + 1):
         left = without_first(pieces, size)

@@ -62,7 +62,7 @@ class Watched(list):
         return super().__getitem__(index)
 
 
-def test_a_page_costs_as_much_as_the_page():
+def test_a_page_costs_the_same_however_many_names_there_are():
     """P5."""
     directory = Directory()
     for number in range(10_000):

@@ -158,7 +158,7 @@ def test_a_recording_of_before_is_gone_on_with(broker, client, tmp_path):
     assert [(row["topic"], row["offset"]) for row in rows(tmp_path)] == [("über", 0), ("über", 1)]
 
 
-def test_a_topic_that_is_not_there_is_not_made(client, tmp_path):
+def test_deleting_a_missing_topic_does_not_create_it(client, tmp_path):
     with pytest.raises(NoSuchRecordedTopic, match="no topic t;"):
         record(client, "t", tmp_path)
     assert client.topics() == []

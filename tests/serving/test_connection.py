@@ -103,7 +103,7 @@ async def test_the_end_of_the_stream_is_a_close_without_a_reply():
 
 
 @pytest.mark.parametrize("room", [2**60, 0])
-async def test_what_a_peer_sent_before_it_went_is_carried_out(room):
+async def test_requests_sent_before_a_peer_left_are_carried_out(room):
     """CLO-1, though its socket takes no answers any more: found in its turn, or while it waits for room."""
     peer = Peer(room)
     async with connected(peer, max_replies=100) as (broker, _):
@@ -122,7 +122,7 @@ async def test_what_a_peer_sent_before_it_went_is_carried_out(room):
         assert_nothing_is_left(broker)
 
 
-async def test_after_a_close_the_peer_is_read_and_not_heard():
+async def test_input_after_a_close_is_read_and_ignored():
     """Unread bytes would turn the close into a reset, which could take the last frames away."""
     peer = Peer()
     async with connected(peer):
@@ -135,7 +135,7 @@ async def test_after_a_close_the_peer_is_read_and_not_heard():
         assert not peer.stream.sent
 
 
-async def test_a_peer_that_never_ends_its_side_is_left(monkeypatch):
+async def test_a_peer_that_never_closes_its_side_is_not_waited_for(monkeypatch):
     monkeypatch.setattr(connection_module, "LINGER_SECONDS", 0.01)
     peer = Peer()
     async with connected(peer) as (broker, _):
@@ -153,7 +153,7 @@ async def test_a_peer_that_never_ends_its_side_is_left(monkeypatch):
         (encode(Ping(2))[:-1] + b"\0\0", ErrorCode.MALFORMED),
     ],
 )
-async def test_bytes_that_are_no_frame_end_the_connection_after_what_came_before(data, code):
+async def test_malformed_bytes_end_the_connection_after_the_requests_before_them(data, code):
     peer = Peer()
     async with connected(peer):
         peer.send_bytes(encode(Publish(2, "t", batch(b""))) + (data if len(data) < 8 else malformed()))
@@ -178,7 +178,7 @@ async def test_the_first_frame_must_be_a_hello():
         assert (error.code, error.id, error.fatal) == (ErrorCode.HELLO_REQUIRED, 2, True)
 
 
-async def test_before_the_hello_little_is_accepted_and_after_it_the_limit():
+async def test_frames_are_limited_to_little_before_the_hello_and_to_the_limit_after_it():
     """One below the limit, at the limit, beyond."""
     for length, fits in ((5_999, True), (6_000, True), (6_001, False)):
         peer = Peer()
@@ -196,7 +196,7 @@ async def test_before_the_hello_little_is_accepted_and_after_it_the_limit():
         assert (await peer.receive()).code == ErrorCode.FRAME_TOO_LARGE
 
 
-async def test_an_error_inside_a_field_is_answered_and_the_connection_goes_on():
+async def test_an_invalid_field_is_answered_and_the_connection_continues():
     peer = Peer()
     async with connected(peer):
         bad = bytearray(encode(Publish(2, "t", batch(b""))))
@@ -290,7 +290,7 @@ def costly(turn_us):
 
 
 @pytest.mark.parametrize(("takes", "requests"), [(0.0, REQUESTS_A_TURN), (TURN_US / 1e6, 2)])
-async def test_a_client_that_has_sent_much_at_once_lets_others_have_their_turn(turns, takes, requests):
+async def test_a_client_that_sends_much_at_once_lets_others_have_their_turn(turns, takes, requests):
     """LAG-5: a turn is so many requests or so much time. The event loop looks at the others after two at the latest."""
     busy, other = Peer(), Peer()
     async with connected(busy, other, scheduler=costly(SLICE_US)):
@@ -344,7 +344,7 @@ async def test_a_reader_of_much_lets_others_have_their_turn(turns):
     assert alone <= 2
 
 
-async def test_what_a_turn_brings_about_for_others_is_theirs(turns):
+async def test_work_that_a_turn_causes_for_others_is_charged_to_them(turns):
     """A publish wakes its readers; each is sent the message in a turn of its own."""
     readers, writer = [Peer() for _ in range(5)], Peer()
     async with connected(*readers, writer):
@@ -386,7 +386,7 @@ async def test_a_stop_does_not_wait_for_all_that_was_read(turns):
     assert isinstance(frames[-1], GoAway)
 
 
-async def test_what_is_acknowledged_while_the_broker_stops_is_delivered(monkeypatch):
+async def test_messages_acknowledged_while_the_broker_stops_are_delivered(monkeypatch):
     """CLO-2: to all that read and have credit for it, in whatever order they have connected. Then comes the GoAway."""
     writer, readers = Peer(room=1), [Peer(), Peer()]
     async with connected(readers[0], writer, readers[1], max_replies=100) as (broker, connections):
@@ -464,7 +464,7 @@ async def test_a_peer_that_resets_leaves_nothing(caplog):
     assert "GONE: BrokenResourceError" in reasons(caplog)
 
 
-async def test_a_reset_after_the_last_word_does_not_change_the_reason(caplog):
+async def test_a_reset_after_the_last_frame_does_not_change_the_reason(caplog):
     """P7: everything was said and read; that the peer does not end its side in order is nobody's loss."""
     caplog.set_level(logging.INFO)
     peer = Peer()
@@ -569,7 +569,7 @@ async def test_requests_are_not_read_while_replies_pile_up():
         assert len(broker.registry) == 1
 
 
-async def test_the_end_comes_also_while_replies_pile_up():
+async def test_the_end_is_noticed_while_replies_pile_up():
     """CLO-1."""
     peer = Peer(room=1)
     async with connected(peer, max_replies=100):
@@ -583,7 +583,7 @@ async def test_the_end_comes_also_while_replies_pile_up():
         assert frames[-1] == Closed(3)
 
 
-async def test_publishing_much_to_a_topic_one_subscribes_to_and_does_not_read():
+async def test_publishing_much_to_a_subscribed_topic_without_reading_does_not_deadlock():
     """LAG-3: in the original both sides waited for each other for ever. 400 batches of 64 KiB; little of it waits."""
     peer = Peer(room=1)
     big = Publish(0, "t", batch(b"p" * 64 * 1024))
@@ -725,7 +725,7 @@ async def test_a_request_is_answered_without_waking_a_task():
         assert not attention.is_set()
 
 
-async def test_nothing_to_say_is_not_sent(monkeypatch):
+async def test_an_empty_output_is_not_sent(monkeypatch):
     peer = Peer()
     async with connected(peer):
         assert isinstance(await peer.receive(), Welcome)
@@ -736,7 +736,7 @@ async def test_nothing_to_say_is_not_sent(monkeypatch):
         await settled()
 
 
-async def test_what_came_together_is_answered_in_one_piece():
+async def test_requests_that_arrive_together_are_answered_together():
     peer = Peer()
     async with connected(peer):
         assert isinstance(await peer.receive(), Welcome)
@@ -751,7 +751,7 @@ async def test_what_came_together_is_answered_in_one_piece():
     steps=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 60), st.integers(0, 8)), max_size=20),
     max_replies=st.sampled_from([10, 100, 2**18]),
 )
-async def test_however_little_is_taken_at_once_all_is_sent_once_and_in_order(steps, max_replies):
+async def test_output_is_sent_once_and_in_order_however_little_is_accepted_at_once(steps, max_replies):
     """Requests come, room is made, and another connection publishes, while others have more turns or fewer."""
     peer, other = Peer(), Peer()
     async with connected(peer, other, max_replies=max_replies) as (broker, (connection, _)):
@@ -781,7 +781,7 @@ async def test_however_little_is_taken_at_once_all_is_sent_once_and_in_order(ste
         assert len(broker.managers) == 2
 
 
-async def test_nothing_overtakes_what_is_left_of_a_send():
+async def test_nothing_overtakes_the_rest_of_a_partial_send():
     """Also if there is room again, and the task that waits for it was not awake in between."""
     peer = Peer()
     async with connected(peer) as (_, (connection,)):
@@ -794,7 +794,7 @@ async def test_nothing_overtakes_what_is_left_of_a_send():
         assert [await peer.receive() for _ in range(3)] == [Pong(number, 0) for number in range(2, 5)]
 
 
-async def test_what_is_more_than_the_soft_mark_comes_in_the_next_turn():
+async def test_output_beyond_the_soft_limit_waits_for_the_next_turn():
     """LAG-3: the socket has taken all of a turn's, and there is more."""
     peer = Peer()
     async with connected(peer, soft_output=1000):
@@ -806,7 +806,7 @@ async def test_what_is_more_than_the_soft_mark_comes_in_the_next_turn():
         assert [(await peer.receive()).base for _ in range(9)] == list(range(9))
 
 
-async def test_messages_of_others_come_also_while_replies_pile_up():
+async def test_other_subscriptions_are_served_while_replies_pile_up():
     """Requests wait for room; what others publish meanwhile is sent all the same."""
     peer, other = Peer(room=1), Peer()
     async with connected(peer, other, max_replies=100):
@@ -884,7 +884,7 @@ async def test_a_bug_in_a_turn_does_not_end_the_turns_of_others(name, monkeypatc
             assert [type(await peer.receive()) for _ in range(2)] == [Welcome, Subscribed]
         assert isinstance(await writer.receive(), Welcome)
         await settled()
-        monkeypatch.setattr(connections[0], name, lambda: 1 / 0)
+        monkeypatch.setattr(connections[0], name, lambda *_: 1 / 0)
         writer.send(Publish(2, "t", batch(b"")))
         assert (await writer.receive()).subscribers == 2
         assert (await other.receive()).base == 0
@@ -921,7 +921,7 @@ async def test_nothing_after_a_slot_is_sent_before_it_is_filled():
         assert await peer.receive() == Pong(8, 8)
 
 
-async def test_what_is_before_a_slot_does_not_wait_for_it():
+async def test_replies_before_a_slot_do_not_wait_for_it():
     peer = Peer()
     async with connected(peer) as (_, (connection,)):
         peer.send(Ping(2))
@@ -959,7 +959,7 @@ async def test_the_goodbye_waits_for_the_replies_before_it():
 
 
 @pytest.mark.parametrize("end", ["reset", "end"])
-async def test_a_slot_of_a_conversation_that_is_gone_is_harmless(end):
+async def test_filling_a_slot_of_an_ended_connection_is_harmless(end):
     """CLO-3: its reply is known at last, and nobody is there to hear it."""
     peer, other = Peer(), Peer()
     async with connected(peer, other) as (broker, connections):
@@ -1014,7 +1014,7 @@ async def test_go_away_is_sent_after_what_was_answered():
         assert_nothing_is_left(broker)
 
 
-async def test_a_connection_that_another_one_ends_is_closed_in_order(caplog):
+async def test_a_connection_ended_by_another_is_closed_gracefully(caplog):
     """CLO-4, CLO-3: what it sends after that is read and not heard."""
     caplog.set_level(logging.INFO)
     peer, operator = Peer(), Peer()
@@ -1038,7 +1038,7 @@ async def test_a_connection_that_another_one_ends_is_closed_in_order(caplog):
     assert reasons(caplog) == ["DISCONNECTED", "CLOSED"]
 
 
-async def test_go_away_answers_what_was_read_also_while_replies_pile_up():
+async def test_go_away_follows_the_answers_to_requests_read_while_replies_pile_up():
     """CLO-2."""
     peer = Peer(room=1)
     async with connected(peer, max_replies=100) as (broker, connections):

@@ -66,7 +66,7 @@ def test_frames_that_end_give_the_next_one_its_own_time():
     assert client.seconds_until_disconnected(each=one_more_frame) is None
 
 
-def test_silence_is_no_reason_without_a_promise():
+def test_silence_is_allowed_without_a_promised_heartbeat():
     """TIM-3."""
     assert Watched().seconds_until_disconnected() is None
 
@@ -89,7 +89,7 @@ def test_any_byte_is_a_heartbeat(what):
     assert client.seconds_until_disconnected(each=something) is None
 
 
-def test_time_in_which_the_broker_stood_still_is_not_the_clients():
+def test_time_in_which_the_broker_was_stalled_is_not_charged_to_clients():
     """It was stopped for a minute; what had come meanwhile is read between two checks."""
     client = Watched(heartbeat=True)
     client.now += 200 * SECOND
@@ -98,7 +98,7 @@ def test_time_in_which_the_broker_stood_still_is_not_the_clients():
     assert client.seconds_until_disconnected(80) is None
 
 
-def test_a_frame_that_was_begun_before_the_broker_stood_still_has_the_time_it_had_then():
+def test_a_frame_begun_before_a_stall_keeps_the_time_it_had_left():
     """Its buffers were full soon, and the client could not go on. 90 s and ten are allowed, and four were used."""
     client = Watched()
     client.buffered, client.needed = 3, 90_000
@@ -143,7 +143,7 @@ def test_a_peer_that_reads_nothing_for_the_write_timeout_is_stuck():
     assert client.seconds_until_disconnected() == (11, ErrorCode.SLOW_CONSUMER)
 
 
-def test_a_socket_that_takes_nothing_from_the_start_has_the_whole_time():
+def test_a_socket_that_never_accepts_anything_has_the_whole_timeout():
     """LAG-3: it may have been full for a moment only when the first check comes, and has taken nothing since."""
     client = Watched()
     assert client.seconds_until_disconnected(50) is None
@@ -151,7 +151,7 @@ def test_a_socket_that_takes_nothing_from_the_start_has_the_whole_time():
     assert client.seconds_until_disconnected() == (11, ErrorCode.SLOW_CONSUMER)
 
 
-def test_whatever_the_socket_takes_is_progress():
+def test_any_byte_that_the_socket_accepts_is_progress():
     """LAG-3: a little, now and then, is enough."""
     client = Watched()
     client.is_full = True
@@ -172,7 +172,7 @@ def test_a_socket_that_was_empty_in_between_is_not_stuck():
     assert client.seconds_until_disconnected(each=sometimes_full) is None
 
 
-def test_time_in_which_the_broker_stood_still_is_not_for_reading_either():
+def test_a_stall_does_not_count_against_reading_either():
     """LAG-3: nobody was there to send."""
     client = Watched()
     client.is_full = True

@@ -19,5 +19,5 @@ def test_a_protocol_is_known_by_its_first_bytes(protocol, first):
 
 
 @pytest.mark.parametrize("first", [b"", b"\x00", b"GETTING", b"*x", bytes(16), b"PINGPONG", encode(Hello(1))[:16]])
-def test_what_is_none_of_them_is_not_taken_for_one(first):
+def test_other_bytes_are_not_taken_for_a_known_protocol(first):
     assert recognised(first) == ""

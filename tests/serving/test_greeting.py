@@ -44,14 +44,14 @@ async def test_what_comes_with_the_hello_is_kept():
 
 
 @pytest.mark.parametrize("first", [b"", encode(HELLO)[:-1]])
-async def test_a_hello_that_is_not_whole_in_time_is_refused(first):
+async def test_a_hello_that_is_incomplete_in_time_is_refused(first):
     """TIM-1."""
     with pytest.raises(Refused, match=r"no complete Hello within 0\.01 s") as raised:
         await greeted(*[first][: len(first)], seconds=0.01)
     assert raised.value.code is ErrorCode.HANDSHAKE_TIMEOUT
 
 
-async def test_bytes_give_no_more_time():
+async def test_partial_input_does_not_extend_the_deadline():
     """TIM-1: a peer that always sends the next one in time is refused all the same."""
     peer, decoder = Peer(greeting=False), FrameDecoder.for_broker()
 
@@ -68,7 +68,7 @@ async def test_bytes_give_no_more_time():
             tasks.cancel_scope.cancel()
 
 
-async def test_a_hello_that_waited_while_the_broker_stood_still_is_read():
+async def test_a_hello_that_arrived_while_the_broker_was_stalled_is_read():
     """TIM-1: the time was over before the broker came to look."""
 
     class Late(type(Peer().stream)):
@@ -81,7 +81,7 @@ async def test_a_hello_that_waited_while_the_broker_stood_still_is_read():
     assert await greet(peer.stream, FrameDecoder.for_broker(), 0) == HELLO
 
 
-async def test_an_end_that_waited_while_the_broker_stood_still_is_an_end():
+async def test_an_end_of_stream_during_a_stall_is_an_end():
     peer = Peer(greeting=False)
     peer.end()
     with pytest.raises(anyio.EndOfStream):

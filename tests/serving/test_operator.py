@@ -31,15 +31,15 @@ async def test_an_operator_gets_in_and_makes_room(full):
             await operator.disconnect(taken["connection"])
 
 
-async def test_it_does_nothing_else(full):
+async def test_an_operators_connection_accepts_nothing_else(full):
     server, _ = full
     with anyio.fail_after(GUARD):
         async with zaichik.connect(port=server.port, reconnect=0) as client:
-            with pytest.raises(TooManyConnections, match="Describe, Disconnect and Delete only"):
+            with pytest.raises(TooManyConnections, match="Describe, Disconnect, Delete and Close only"):
                 await client.create_topic("t")
 
 
-async def test_there_is_one_at_a_time(full):
+async def test_there_is_one_operators_connection_at_a_time(full):
     server, _ = full
     with anyio.fail_after(GUARD):
         async with zaichik.connect(port=server.port, reconnect=0) as first:

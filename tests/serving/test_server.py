@@ -3,7 +3,7 @@
 import logging
 import socket
 import struct
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 
 import anyio
 import pytest
@@ -122,7 +122,7 @@ def no_operators(monkeypatch):
 
 
 @pytest.mark.usefixtures("no_operators")
-async def test_one_connection_more_than_may_be_is_told_so(watch):
+async def test_a_connection_beyond_the_limit_is_told_so(watch):
     """P6: with two allowed, the third is turned away; when one has gone, there is room again."""
     async with running_broker(settings=BrokerSettings(max_connections=2)) as server:
         async with client_of(server), client_of(server) as second:
@@ -139,8 +139,25 @@ async def test_one_connection_more_than_may_be_is_told_so(watch):
         assert server.broker.ends["TOO_MANY_CONNECTIONS"] == 1
 
 
+async def test_connections_are_accepted_in_turns_of_the_scheduler():
+    """LAG-5: whoever dials as fast as they can has one share of the processor, and others have theirs."""
+    peer = Peer()
+    server = Server(Broker(BrokerSettings()), MemoryListener([peer]))
+    scheduler = server.broker.scheduler
+    with ExitStack() as no_turns:
+        no_turns.enter_context(scheduler.between_turns())
+        async with run(server):
+            await settled()
+            assert not server.broker.managers
+            no_turns.close()
+            await settled()
+            assert len(server.broker.managers) == 1
+            peer.end()
+            server.stop()
+
+
 @pytest.mark.usefixtures("no_operators")
-async def test_a_peer_that_is_turned_away_takes_nobodys_place(watch, monkeypatch):
+async def test_a_refused_connection_does_not_count(watch, monkeypatch):
     """P6: though it does not go."""
     monkeypatch.setattr(connection_module, "LINGER_SECONDS", GUARD)
     async with running_broker(settings=BrokerSettings(max_connections=1)) as server:
@@ -156,7 +173,7 @@ async def test_a_peer_that_is_turned_away_takes_nobodys_place(watch, monkeypatch
                 assert await again.ask(Ping(2, 5)) == Pong(2, 5)
 
 
-async def test_a_client_that_says_no_hello_is_disconnected():
+async def test_a_client_without_a_hello_is_disconnected():
     """TIM-1: as soon as its time is over."""
     settings = BrokerSettings(handshake_timeout=0.01)
     async with running_broker(settings=settings) as server, await anyio.connect_tcp(server.host, server.port) as stream:
@@ -202,7 +219,7 @@ async def test_a_sweep_resets_a_connection_that_takes_nothing(watch):
             await read_all(stream)
 
 
-def test_descriptors_are_left_for_other_things(monkeypatch):
+def test_descriptors_are_left_for_other_uses(monkeypatch):
     monkeypatch.setattr("zaichik.broker.settings.getrlimit", lambda _: (1024, 4096))
     assert BrokerSettings().max_connections == 1024 - 64
     monkeypatch.setattr("zaichik.broker.settings.getrlimit", lambda _: (2**20, 2**20))
@@ -214,7 +231,7 @@ def test_descriptors_are_left_for_other_things(monkeypatch):
 # -- serving ---------------------------------------------------------------------------------------------------
 
 
-async def test_a_free_port_is_taken_and_told():
+async def test_a_free_port_is_taken_and_reported():
     async with running_broker() as server:
         assert server.host == "127.0.0.1"
         assert server.port > 0
@@ -362,7 +379,7 @@ async def test_time_frees_memory_by_itself(monkeypatch):
         assert topic.ring.bytes == 0
 
 
-async def test_a_bug_in_a_sweep_is_logged_once_and_the_broker_goes_on(monkeypatch, caplog):
+async def test_a_bug_in_a_sweep_is_logged_once_and_the_broker_continues(monkeypatch, caplog):
     """P5: at each of three sweeps; the count tells of all of them."""
     monkeypatch.setattr(server_module, "SWEEP_SECONDS", 0.001)
     swept = [anyio.Event() for _ in range(3)]
@@ -408,7 +425,7 @@ async def test_a_bug_in_a_sweep_of_topics_or_of_one_connection_keeps_no_other_fr
 # -- the orderly end -------------------------------------------------------------------------------------------
 
 
-async def test_stop_tells_everybody_and_waits_for_what_is_on_its_way():
+async def test_stop_tells_every_client_and_waits_for_output_in_flight():
     """CLO-2: what was read is answered, then comes GoAway, then the end."""
     server = await Server.listening("127.0.0.1", 0)
     async with run(server), client_of(server) as one, client_of(server) as two:
@@ -423,7 +440,7 @@ async def test_stop_tells_everybody_and_waits_for_what_is_on_its_way():
     assert not server.broker.managers
 
 
-async def test_what_is_acknowledged_while_the_broker_stops_is_delivered():
+async def test_messages_acknowledged_while_the_broker_stops_are_delivered():
     """CLO-2: to subscribers that read and have credit, before the GoAway, whoever connected first."""
     early, writer, late = Peer(), Peer(room=1), Peer()
     server = Server(Broker(BrokerSettings(max_replies=100)), MemoryListener([early, writer, late]))
@@ -453,7 +470,7 @@ async def test_a_connection_that_is_accepted_as_the_broker_stops_is_told_too():
     class LastMoment:
         host, port = "memory", 0
 
-        async def serve(self, handler, tasks):
+        async def serve(self, handler, tasks, turn):
             self.accept = lambda: tasks.start_soon(handler, peer.stream, "memory:0")
             await anyio.sleep_forever()
 
@@ -471,7 +488,7 @@ async def test_a_connection_that_is_accepted_as_the_broker_stops_is_told_too():
         peer.end()
 
 
-async def test_stopped_brokers_take_no_connections(monkeypatch):
+async def test_a_stopped_broker_accepts_no_connections(monkeypatch):
     """CLO-2: from the first moment, also while others are still there."""
     server = await Server.listening("127.0.0.1", 0)
     async with run(server), client_of(server) as client:
@@ -509,7 +526,7 @@ async def test_a_stuck_peer_delays_the_end_by_the_drain_timeout_at_most(watch):
     assert not server._connections
 
 
-async def test_a_cancelled_server_ends_in_order_too():
+async def test_a_cancelled_server_stops_gracefully_too():
     """CLO-2."""
     server = await Server.listening("127.0.0.1", 0)
     with anyio.fail_after(GUARD):

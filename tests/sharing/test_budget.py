@@ -72,7 +72,7 @@ def test_an_empty_topic_is_counted():
     assert budget.used == 3 * TOPIC
 
 
-def test_open_windows_are_counted_and_forgotten_if_memory_is_short():
+def test_open_windows_are_charged_and_forgotten_if_memory_is_short():
     """RET-10, COM-6: a million keys of a KiB each are a GiB; here they are scaled down."""
     budget = Budget(TOPIC + 500 * (KEY + 1024))
     topic = topic_in(budget, compaction_window_ms=FOREVER, capacity=1, max_keys=10**6)
@@ -84,7 +84,7 @@ def test_open_windows_are_counted_and_forgotten_if_memory_is_short():
     assert topic.window.forgotten == 5_000 - len(topic.window) > 4_000
 
 
-def test_windows_that_the_journal_knows_too_are_counted_twice():
+def test_windows_known_to_a_journal_are_charged_twice():
     client = Conversation(broker_with())
     settings = ((Setting.COMPACTION_WINDOW_MS, FOREVER), (Setting.JOURNAL_BYTES, 10_000))
     client.ask(CreateTopic(2, "t", settings), Publish(3, "t", batch((b"key", b"x"))))
@@ -92,7 +92,7 @@ def test_windows_that_the_journal_knows_too_are_counted_twice():
     assert topic.memory == TOPIC + ENTRY + topic.ring.bytes + 2 * (KEY + 3)
 
 
-def test_windows_that_are_over_are_given_back_by_the_sweep():
+def test_ended_windows_are_released_by_the_sweep():
     """RET-7."""
     budget = Budget()
     topic = topic_in(budget, compaction_window_ms=1)
@@ -102,7 +102,7 @@ def test_windows_that_are_over_are_given_back_by_the_sweep():
     assert budget.used == before - KEY - 1
 
 
-def test_what_expires_is_given_back_at_once():
+def test_expired_messages_are_released_at_once():
     """RET-7: without waiting for the sweep."""
     budget = Budget()
     topic = TopicController("t", TopicSettings(1), 1, explicit=True, budget=budget)
@@ -113,7 +113,7 @@ def test_what_expires_is_given_back_at_once():
         assert budget.used == TOPIC + entries * COST
 
 
-def test_a_journal_counts():
+def test_a_journal_is_charged():
     client = Conversation(broker_with())
     client.ask(CreateTopic(2, "a", ((Setting.JOURNAL_BYTES, 10_000),)), Publish(3, "a", batch(b"x" * 88)))
     topics = {topic.name: topic for topic in client.broker.registry}
@@ -140,7 +140,7 @@ def test_the_sum_is_always_what_the_topics_hold_and_never_above_the_limit(publis
 # -- which topic loses ---------------------------------------------------------------------------------------------
 
 
-def test_the_topic_that_holds_most_loses_whoever_publishes():
+def test_the_largest_topic_is_evicted_from_whichever_is_published_to():
     budget, (small, large, newcomer) = topics_in(3, 6 * COST)
     store(small, 2)
     store(large, 4)
@@ -168,7 +168,7 @@ def test_the_batch_just_published_stays():
     assert (held(one), held(other), other.ring.evicted) == (1, 0, 2)
 
 
-def test_what_is_not_in_the_largest_topic_any_more_is_taken_from_the_next():
+def test_when_the_largest_topic_is_drained_the_next_is_evicted_from():
     """The one that holds most is looked for again when half of it is gone."""
     _, (first, second, newcomer) = topics_in(3, 160 * COST)
     store(first, 90)
@@ -242,7 +242,7 @@ def test_many_batches_of_a_lossless_topic_cost_no_more_than_is_reserved():
 # -- what users see ------------------------------------------------------------------------------------------------
 
 
-def test_a_reader_whose_messages_went_for_another_topic_is_told():
+def test_a_reader_gets_a_lag_report_for_messages_evicted_for_another_topic():
     """LAG-1."""
     client = Conversation(broker_with(max_bytes=2 * TOPIC + 4 * COST))
     client.tell(*[Publish(0, "a", batch(b"x" * 88)) for _ in range(4)])
@@ -254,7 +254,7 @@ def test_a_reader_whose_messages_went_for_another_topic_is_told():
     assert messages.base == 1
 
 
-def test_a_journal_never_costs_the_message_it_tells_of():
+def test_a_journal_never_evicts_the_message_it_records():
     """PUB-1: though that holds most, and there is nothing older in the journal."""
     client = Conversation(broker_with(max_bytes=2 * TOPIC + ENTRY + 300))
     client.ask(CreateTopic(2, "a", ((Setting.JOURNAL_BYTES, 10_000),)), Publish(3, "a", batch(b"x" * 250)))
@@ -263,7 +263,7 @@ def test_a_journal_never_costs_the_message_it_tells_of():
 
 
 @pytest.mark.parametrize(("size", "fits"), [(499, True), (500, True), (501, False)])
-def test_a_batch_of_more_than_all_may_hold_is_refused(size, fits):
+def test_a_batch_larger_than_the_budget_is_refused(size, fits):
     """RET-10: one below the limit, at it, beyond; also if there are topics that hold nothing."""
     client = Conversation(broker_with(max_bytes=500))
     (reply,) = client.ask(CreateTopic(0, "empty"), Publish(3, "t", batch(b"x" * (size - HEADER))))
@@ -274,7 +274,7 @@ def test_a_batch_of_more_than_all_may_hold_is_refused(size, fits):
 # -- what is reserved ----------------------------------------------------------------------------------------------
 
 
-def test_a_topic_of_first_use_that_becomes_lossless_is_counted_once():
+def test_a_topic_that_becomes_lossless_after_first_use_is_charged_once():
     """TOP-3, RET-9: and not at all when it is deleted."""
     budget = Budget(1_000_000)
     topic = TopicController("t", TopicSettings(), 1, explicit=False, budget=budget)
@@ -285,7 +285,7 @@ def test_a_topic_of_first_use_that_becomes_lossless_is_counted_once():
     assert (budget.used, budget.reserved, budget.limit) == (0, 0, 1_000_000)
 
 
-def test_a_topic_that_could_not_become_lossless_goes_on_losing_for_others():
+def test_a_topic_that_could_not_become_lossless_is_still_evicted_from_for_others():
     """RET-9, RET-10: or what it holds was there for good."""
     budget = Budget(10 * COST + 2 * TOPIC)
     topic, other = TopicController("t", TopicSettings(), 1, explicit=False, budget=budget), topic_in(budget)
@@ -313,7 +313,7 @@ def test_there_is_room_for_three_lossless_topics_by_default():
         TopicController("t", defaults.merged(((Setting.OVERFLOW, 1),)), 1, explicit=True, budget=budget)
 
 
-def test_a_topic_that_is_deleted_gives_everything_back():
+def test_a_deleted_topic_releases_everything():
     """TOP-6: messages, windows, what is reserved, and itself."""
     budget = Budget(10**6)
     for overflow in Overflow:
@@ -337,7 +337,7 @@ class Watched(dict):
         return super().__iter__()
 
 
-def test_many_small_batches_go_without_a_look_at_all_topics_for_each():
+def test_many_small_batches_are_evicted_without_a_search_for_each():
     """P5: one large publish must not stop the broker."""
     budget, many = topics_in(100, 100 * 20 * COST)
     for topic in many:

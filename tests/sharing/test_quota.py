@@ -24,7 +24,7 @@ def fill(quota, clients):
 
 
 @given(LIMITS, st.integers(1, 12))
-def test_clients_that_want_everything_get_equal_parts(limit, count):
+def test_clients_that_want_everything_get_equal_shares(limit, count):
     """Each of k gets 32 parts of 32 k + 1, to within one entry."""
     held = fill(Quota(limit), [f"client {number}" for number in range(count)])
     fair = limit * SHARE / (SHARE * count + 1)
@@ -45,12 +45,12 @@ def test_a_small_table_can_be_filled_by_one_client(limit):
 
 
 @pytest.mark.parametrize(("limit", "entries"), [(33, 32), (66, 64), (99, 96), (10_000, 9_697)])
-def test_alone_a_client_gets_32_parts_of_33(limit, entries):
+def test_a_single_client_gets_32_of_33_parts(limit, entries):
     assert fill(Quota(limit), ["one"]) == {"one": entries}
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 40)), max_size=60), st.integers(1, 300))
-def test_what_is_taken_is_counted_and_given_back(takes, limit):
+def test_amounts_are_charged_and_released(takes, limit):
     """And whoever has just been given room does not hold too much."""
     quota, held = Quota(limit), []
     for client, amount in takes:
@@ -67,7 +67,7 @@ def test_what_is_taken_is_counted_and_given_back(takes, limit):
     assert (quota.used, quota._held) == (0, {}), "a client that holds nothing is forgotten"
 
 
-def test_what_could_not_be_refused_may_be_beyond_and_is_waited_for():
+def test_charges_that_cannot_be_refused_may_exceed_the_share_and_delay_the_client():
     quota = Quota(100)
     quota.take("a", 97)
     assert not quota.is_over("a")
@@ -120,7 +120,7 @@ LIMITED = [
 
 
 @pytest.mark.parametrize(("take", "limit", "code"), LIMITED, ids=lambda value: getattr(value, "__name__", None))
-def test_one_client_cannot_use_a_table_up(take, limit, code):
+def test_one_client_cannot_use_up_a_table(take, limit, code):
     """TOP-8, CMT-3, PUB-4: from however many connections; one from another address still gets some."""
     broker = broker_with(**{limit: 330})
     hogs = [Conversation(broker, share="hog") for _ in range(2)]
@@ -146,7 +146,7 @@ def test_one_client_cannot_use_up_what_clients_may_hold(connections):
     assert broker.memory._held["hog"] <= client_bytes * SHARE / (SHARE + 1)
 
 
-def test_what_a_client_held_is_given_back_when_it_goes():
+def test_a_clients_holdings_are_released_when_it_leaves():
     """CLO-3: connections and subscriptions; names and producers in their time."""
     broker = broker_with(session_ttl=1.0, producer_ttl=600.0)
     client = Conversation(broker, share="a")
@@ -174,7 +174,7 @@ def test_a_producer_is_not_forgotten_before_its_time_for_another_client():
     assert one.ask(first)[0].duplicate
 
 
-def test_the_journal_of_another_clients_topic_counts_as_that_clients():
+def test_a_journal_is_charged_to_the_client_of_its_topic():
     """JRN-2: of those that are made by first use and get their settings later."""
     broker = broker_with(max_topics=33)
     one, other = Conversation(broker, share="one"), Conversation(broker, share="other")

@@ -20,7 +20,7 @@ def served(queue, cost_us, times):
     return order
 
 
-def test_the_one_that_has_had_least_is_next():
+def test_the_flow_that_has_used_least_is_next():
     queue = FairQueue()
     flows = [Flow(finish) for finish in (30, 10, 20)]
     for flow in flows:
@@ -28,7 +28,7 @@ def test_the_one_that_has_had_least_is_next():
     assert [queue.take() for _ in flows] == [flows[1], flows[2], flows[0]]
 
 
-def test_of_those_that_have_had_the_same_the_first_to_wait_is_next():
+def test_flows_with_equal_use_are_served_first_come_first_served():
     queue = FairQueue()
     flows = [Flow(0) for _ in range(5)]
     for flow in flows:
@@ -36,7 +36,7 @@ def test_of_those_that_have_had_the_same_the_first_to_wait_is_next():
     assert [queue.take() for _ in flows] == flows
 
 
-def test_dear_turns_are_fewer():
+def test_costlier_turns_are_fewer():
     """What counts is the time that they have had, and not how often."""
     queue = FairQueue()
     cheap, dear = Flow(0), Flow(0)
@@ -53,7 +53,7 @@ def test_dear_turns_are_fewer():
 
 
 @pytest.mark.parametrize("finish", [0, 55], ids=["it was away for long", "it has just been away"])
-def test_a_flow_that_comes_back_has_saved_nothing(finish):
+def test_a_returning_flow_has_saved_no_credit(finish):
     queue = FairQueue()
     busy, returning = Flow(0), Flow(finish)
     queue.put(busy)
@@ -63,7 +63,7 @@ def test_a_flow_that_comes_back_has_saved_nothing(finish):
     assert 9 <= order.count(returning) <= 11
 
 
-def test_a_flow_that_is_away_for_a_moment_has_not_got_rid_of_what_it_had():
+def test_a_short_absence_does_not_clear_past_use():
     queue = FairQueue()
     one, other = Flow(0), Flow(0)
     queue.put(one)
@@ -73,7 +73,7 @@ def test_a_flow_that_is_away_for_a_moment_has_not_got_rid_of_what_it_had():
     assert served(queue, 10, 10) == [other] * 10
 
 
-def test_what_is_charged_to_a_flow_that_waits_is_not_forgotten_in_its_turn():
+def test_a_charge_while_a_flow_waits_is_not_forgotten_in_its_turn():
     queue = FairQueue()
     one, other = Flow(0), Flow(0)
     queue.put(one)
@@ -82,7 +82,7 @@ def test_what_is_charged_to_a_flow_that_waits_is_not_forgotten_in_its_turn():
     assert served(queue, 10, 11).count(one) == 1
 
 
-def test_idle_time_forgives_as_fast_as_it_passes_and_not_faster():
+def test_idle_time_clears_past_use_as_fast_as_it_passes_and_no_faster():
     queue = FairQueue()
     flow = Flow(0)
     queue.charge(flow, 1000)
@@ -145,17 +145,19 @@ class Connection:
         self.had_us = 0.0
         self.left = 0
         self.brings_about = []  # connections that each of its turns wakes
+        self.on_turn = lambda: None
         self.turns = machine.scheduler.join(client, self._take)
 
-    def ask(self, turns=1):
+    def ask(self, turns=1, *, is_readable=False):
         self.left += turns
-        self.machine.scheduler.ask(self.turns)
+        self.machine.scheduler.ask(self.turns, is_readable=is_readable)
 
     def _take(self):
         self.machine.now_us += self.cost_us
         self.machine.log.append(self)
         self.had_us += self.cost_us
         self.left -= 1
+        self.on_turn()
         for other in self.brings_about:
             other.ask()
         return self.left > 0
@@ -172,14 +174,24 @@ def machine():
 ALWAYS = 10**9
 
 
-def test_a_client_that_is_alone_has_its_turn_at_once(machine):
+def test_a_lone_client_gets_its_turn_at_once(machine):
     one = Connection(machine, "a")
     machine.rest()
     one.ask()
     assert machine.log == [one]
 
 
-def test_an_ask_while_it_waits_is_no_second_turn(machine):
+def test_work_outside_of_turns_counts_as_much_as_work_in_turns(machine):
+    outside, inside = Connection(machine, "a", cost_us=1.0), Connection(machine, "b", cost_us=100.0)
+    outside.on_turn = lambda: machine.scheduler.charge(outside.turns, 99.0)
+    outside.ask(ALWAYS)
+    inside.ask(ALWAYS)
+    machine.log.clear()
+    machine.until(lambda: len(machine.log) >= 100)
+    assert abs(machine.log.count(outside) - machine.log.count(inside)) <= 4
+
+
+def test_asking_while_waiting_gives_no_second_turn(machine):
     one = Connection(machine, "a")
     one.left = 1
     with machine.scheduler.between_turns():
@@ -189,7 +201,7 @@ def test_an_ask_while_it_waits_is_no_second_turn(machine):
     assert machine.log == [one]
 
 
-def test_an_ask_in_the_middle_of_its_own_turn_is_left_to_its_end(machine):
+def test_asking_during_its_own_turn_takes_effect_at_its_end(machine):
     one = Connection(machine, "a")
     one.brings_about = [one]  # it says that there is more, too
     one.left = -5
@@ -220,7 +232,7 @@ def test_the_connections_of_a_client_share_what_it_gets(machine):
     assert max(had) - min(had) <= 400
 
 
-def test_a_new_connection_of_a_client_has_nothing_saved_that_its_others_have_used(machine):
+def test_a_new_connection_does_not_escape_its_clients_past_use(machine):
     """Also if they had their turns at once, and never had to wait for them."""
     old = Connection(machine, "a")
     for _ in range(1000):
@@ -236,7 +248,7 @@ def test_a_new_connection_of_a_client_has_nothing_saved_that_its_others_have_use
     assert 45 <= machine.log.count(new) <= 55
 
 
-def test_a_newcomer_has_saved_nothing(machine):
+def test_a_new_client_has_saved_no_credit(machine):
     busy, other = Connection(machine, "a"), Connection(machine, "b")
     busy.ask(ALWAYS)
     other.ask(ALWAYS)
@@ -250,7 +262,7 @@ def test_a_newcomer_has_saved_nothing(machine):
     assert new.had_us >= machine.had(busy) - before - CONNECTION_US - 2 * new.cost_us
 
 
-def test_a_client_that_comes_back_has_saved_nothing(machine):
+def test_a_returning_client_has_saved_no_credit(machine):
     busy, returning = Connection(machine, "a"), Connection(machine, "b")
     returning.ask()
     busy.ask(ALWAYS)
@@ -263,7 +275,7 @@ def test_a_client_that_comes_back_has_saved_nothing(machine):
     assert abs((returning.had_us - already) - (machine.had(busy) - before)) <= 200
 
 
-def test_a_client_that_reconnects_is_not_rid_of_what_it_has_used(machine):
+def test_reconnecting_does_not_clear_a_clients_past_use(machine):
     one, other = Connection(machine, "a", cost_us=4000), Connection(machine, "b")
     machine.rest()
     one.ask()
@@ -276,7 +288,7 @@ def test_a_client_that_reconnects_is_not_rid_of_what_it_has_used(machine):
     assert other.had_us == pytest.approx(4000 + CONNECTION_US, abs=200)
 
 
-def test_to_connect_again_and_again_costs_a_client_its_turns(machine):
+def test_connecting_again_and_again_costs_a_client_its_turns(machine):
     """Also if another of its connections waits for one all the time."""
     flood, one = Connection(machine, "a"), Connection(machine, "b")
     machine.rest()
@@ -291,7 +303,7 @@ def test_to_connect_again_and_again_costs_a_client_its_turns(machine):
     assert ahead == pytest.approx(100 * CONNECTION_US, abs=2 * CONNECTION_US)
 
 
-def test_a_client_that_is_due_is_served_at_once_and_before_all_that_wait(machine):
+def test_a_client_that_is_due_is_served_at_once_before_all_that_wait(machine):
     """LAG-5."""
     busy = [Connection(machine, f"busy {number}") for number in range(10)]
     quiet = Connection(machine, "quiet")
@@ -305,7 +317,7 @@ def test_a_client_that_is_due_is_served_at_once_and_before_all_that_wait(machine
         machine.until(lambda: machine.log[-50:].count(quiet) == 0)
 
 
-def test_a_client_that_is_not_due_waits_for_those_that_have_had_less(machine):
+def test_a_client_that_is_not_due_waits_for_those_that_have_used_less(machine):
     one, other = Connection(machine, "a", cost_us=1000), Connection(machine, "b")
     machine.rest()
     one.ask()  # it is due
@@ -317,7 +329,7 @@ def test_a_client_that_is_not_due_waits_for_those_that_have_had_less(machine):
     assert machine.log[0] is other
 
 
-def test_one_that_is_not_due_but_alone_hurries_once_until_the_loop_has_looked(machine):
+def test_a_lone_client_that_is_not_due_is_served_for_a_slice_until_sockets_are_polled(machine):
     """Another socket may hold the request of a client that has had less."""
     one = Connection(machine, "a")
     machine.rest()
@@ -333,7 +345,32 @@ def test_one_that_is_not_due_but_alone_hurries_once_until_the_loop_has_looked(ma
     assert len(machine.log) == 4
 
 
-def test_nobody_has_to_wait_for_the_loop_when_it_has_rested(machine):
+def test_short_turns_fill_the_slice_of_a_lone_client(machine):
+    one = Connection(machine, "a", cost_us=30)
+    machine.rest()
+    for _ in range(20):
+        one.ask()
+    assert len(machine.log) == 1 + 4  # the first one was due
+
+
+def test_a_socket_reported_again_shows_that_sockets_were_polled(machine):
+    one = Connection(machine, "a")
+    machine.rest()
+    for times in range(1, 100):
+        one.ask(is_readable=True)
+        assert len(machine.log) == times
+
+
+def test_sockets_reported_together_do_not_show_another_poll(machine):
+    many = [Connection(machine, "a") for _ in range(50)]
+    machine.rest()
+    for connection in many:
+        connection.ask(is_readable=True)
+    assert len(machine.log) == 2  # one that was due, and one that hurried
+    machine.until(lambda: len(machine.log) == 50)
+
+
+def test_after_a_rest_no_client_waits_for_a_poll(machine):
     one = Connection(machine, "a", cost_us=10)
     for times in range(1, 100):
         machine.rest(elapsed_us=1)
@@ -341,7 +378,7 @@ def test_nobody_has_to_wait_for_the_loop_when_it_has_rested(machine):
         assert len(machine.log) == times
 
 
-def test_what_a_turn_brings_about_comes_right_after_it(machine):
+def test_turns_that_a_turn_asks_for_follow_it_at_once(machine):
     writer, readers = Connection(machine, "w"), [Connection(machine, f"r{number}", cost_us=10) for number in range(5)]
     writer.brings_about = readers
     machine.rest()
@@ -349,7 +386,7 @@ def test_what_a_turn_brings_about_comes_right_after_it(machine):
     assert machine.log == [writer, *readers]
 
 
-def test_what_a_turn_brings_about_for_its_own_client_comes_after_that_of_others(machine):
+def test_turns_that_a_turn_asks_for_its_own_client_follow_those_of_others(machine):
     """What the turn has cost is counted before its client waits for another."""
     writer, own, other = Connection(machine, "w"), Connection(machine, "w"), Connection(machine, "r")
     writer.brings_about = [own, other]
@@ -383,7 +420,7 @@ def test_a_slice_ends(machine):
         assert SLICE_US <= machine.now_us - before_us < SLICE_US + 70
 
 
-def test_an_ask_takes_a_slice_at_most_for_what_it_brings_about(machine):
+def test_an_ask_takes_at_most_one_slice_for_the_turns_it_causes(machine):
     writer, readers = Connection(machine, "w"), [Connection(machine, f"r{number}") for number in range(500)]
     writer.brings_about = readers
     machine.rest()
@@ -394,7 +431,7 @@ def test_an_ask_takes_a_slice_at_most_for_what_it_brings_about(machine):
     assert len(machine.log) == 501
 
 
-def test_a_turn_in_which_the_process_stood_still_is_not_charged_for_all_of_it(machine):
+def test_a_turn_in_which_the_process_was_stalled_is_not_charged_in_full(machine):
     one, other = Connection(machine, "a", cost_us=60_000_000.0), Connection(machine, "b")
     machine.rest()
     one.ask()
@@ -436,7 +473,7 @@ def test_a_connection_that_asks_after_it_has_left_has_no_turn(machine):
     assert machine.log == []
 
 
-def test_a_sweep_forgets_clients_that_have_gone_and_used_nothing_lately(machine):
+def test_a_sweep_forgets_clients_that_left_and_have_no_recent_use(machine):
     scheduler = machine.scheduler
     gone, there = Connection(machine, "gone", cost_us=1000), Connection(machine, "there")
     machine.rest()
@@ -467,7 +504,7 @@ def test_a_sweep_keeps_a_client_that_waits(machine):
     assert "one" not in machine.scheduler._clients
 
 
-def test_between_turns_nobody_has_one_and_afterwards_all_do(machine):
+def test_no_turn_is_given_between_turns_and_all_are_given_afterwards(machine):
     connections = [Connection(machine, str(number)) for number in range(3)]
     machine.rest()
     with machine.scheduler.between_turns():
@@ -524,7 +561,7 @@ class Shares:
     wakes=st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), max_size=2),
     steps=STEPS,
 )
-def test_of_two_clients_that_wait_none_gets_ahead_by_more_than_two_of_the_longest_turns(clients, wakes, steps):
+def test_neither_of_two_waiting_clients_gets_ahead_by_more_than_two_longest_turns(clients, wakes, steps):
     """LAG-5: whatever they have had before, however many connections they have, whoever wakes whom."""
     machine = Machine()
     connections = [Connection(machine, client, cost) for client, cost in clients]
@@ -559,7 +596,7 @@ def _and_then(take, look):
 
 @settings(deadline=None)
 @given(costs=st.lists(st.sampled_from(COSTS), min_size=1, max_size=10), steps=STEPS)
-def test_a_client_with_a_request_now_and_then_waits_for_nobody(costs, steps):
+def test_a_client_with_an_occasional_request_does_not_wait(costs, steps):
     """LAG-5: it is due again as soon as all that wait have had as much as it has, and a turn more."""
     machine = Machine()
     others = [Connection(machine, f"{number}", cost) for number, cost in enumerate(costs)]

@@ -260,8 +260,13 @@ class SimulatedListener:
         self._give.send_nowait(SimulatedSocket(up, down, self.connections, on_said, host))
         return kind(down, up, self.connections)
 
-    async def serve(self, handler, tasks):
+    async def serve(self, handler, tasks, turn):
         async for socket in self._take:
+            try:
+                await turn()
+            except trio.Cancelled:
+                socket.cut()  # nobody has accepted it
+                raise
             tasks.start_soon(handler, socket, f"{socket.peer}:{socket.number}")
 
     async def __aenter__(self):

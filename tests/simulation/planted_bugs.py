@@ -252,8 +252,8 @@ def a_full_topic_evicts(monkeypatch):
 @bug("P2", "P5", "ERR")
 def what_the_socket_did_not_take_is_forgotten(monkeypatch):
     def make(real):
-        def send(self):
-            real(self)
+        def send(self, now_us):
+            real(self, now_us)
             self._unsent, self._is_full = [], False
 
         return send
@@ -263,9 +263,9 @@ def what_the_socket_did_not_take_is_forgotten(monkeypatch):
 
 @bug("P2", "P5", "ERR")
 def a_send_that_is_interrupted_starts_again(monkeypatch):
-    def send(self):
+    def send(self, now_us):
         if not self._is_full and not self._is_gone:
-            self._unsent = self._unsent or [*self._manager.next_output(self._broker.clock.now_us())]
+            self._unsent = self._unsent or [*self._manager.next_output(now_us)]
             if self._unsent:
                 try:
                     left = self._stream.send_pieces_nowait(self._unsent)

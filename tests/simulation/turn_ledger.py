@@ -42,11 +42,11 @@ class TurnLedger:
         self._used_at[host] = trio.current_time()
         return turns
 
-    def _asks(self, turns):
+    def _asks(self, turns, **how):
         host = self._hosts.get(turns)
         if host and turns is not self._current and trio.current_time() - self._used_at[host] > WHILE:
             self._waiting.setdefault(host, Counter())
-        self._ask(turns)
+        self._ask(turns, **how)
 
     def _leaves(self, turns):
         self._waiting.pop(self._hosts.pop(turns), None)

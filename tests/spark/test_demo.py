@@ -46,6 +46,6 @@ def test_spark_and_the_broker_count_the_same(monkeypatch, capsys):
         assert broker.run(partial(statistics, second))
     text = second.file.getvalue()
     assert "Spark counts 1,785 published, 1,631 stored, 154 compacted" in text
-    assert "These are the broker's own counters." in text
+    assert "They match the broker's own counters." in text
     (row,) = [line.split() for line in text.splitlines() if line.strip().startswith("6h ")]
     assert row[:2] == ["6h", "1,631"]

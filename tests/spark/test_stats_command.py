@@ -168,7 +168,7 @@ def test_wrong_usage_is_explained(capsys, words, sentence):
 
 def test_a_page_that_cannot_be_written_is_told_before_anything_is_counted(capsys):
     assert main(["stats", "recording", "--html", "/nowhere/report.html"]) == 1
-    assert "/nowhere is no folder" in capsys.readouterr().err
+    assert "/nowhere is not a folder" in capsys.readouterr().err
 
 
 def test_a_page_that_is_a_folder_is_told_before_anything_is_counted(tmp_path, capsys):

@@ -1,4 +1,4 @@
-"""The state that all connections share: topics, positions, producers, the clock, the limits. No socket in sight."""
+"""The state that all connections share: topics, positions, producers, the clock, the limits. It knows no sockets."""
 
 import secrets
 from collections import Counter
@@ -29,14 +29,14 @@ class Broker:
         scheduler: decides which connection has the next turn (LAG-5).
 
     Attributes:
-        boot: a random number that tells this run from every other.
+        boot: a random number that distinguishes this run from every other.
         registry: the topics.
         producers: the producers that number their batches (PUB-4).
-        sessions: the named positions (CMT-3).
+        sessions: the named positions (CMT-3); `max_sessions` limits them.
         memory: the bytes that clients make the broker hold besides topics (LAG-6).
         scheduler: see above.
         managers: the open connections, by their number.
-        conversations: the open connections, in the order in which `describe` lists them.
+        conversations: the same, in the order in which `describe` lists them.
         readers: all subscriptions, with their connections, by the names that `describe` gives them.
         ends: how many connections have ended, by reason.
     """
@@ -79,7 +79,7 @@ class Broker:
         return manager
 
     def disconnect(self, manager: SubscriptionManager, reason: str) -> None:
-        """Remove a connection (CLO-3). All that is left of it is a count of its reason, up to the first colon."""
+        """Remove a connection (CLO-3), and count the reason why it ended: the part before the first colon."""
         self.ends[reason.partition(":")[0]] += 1
         manager.close()
         self.memory.take(manager.share, -prices.CONNECTION)

@@ -5,7 +5,7 @@ import unicodedata
 from zaichik.broker.settings import BrokerSettings, out_of_range
 from zaichik_protocol import Batch, ErrorCode, Refused, Subscribe
 
-OWN_TOPICS = "$"  # what the names of the broker's own topics begin with
+OWN_TOPICS = "$"  # first character of the names of the broker's own topics
 MAX_NAME = 200  # bytes: room for a sentence
 
 
@@ -19,7 +19,7 @@ def check_name(name: str, field: str) -> None:
     if not 1 <= size <= MAX_NAME:
         problem = f"it has {size} bytes; 1 to {MAX_NAME} are allowed"
     elif any(unicodedata.category(letter) == "Cc" for letter in name):
-        problem = "it has control characters"
+        problem = "it contains control characters"
     elif field == "topic" and name.startswith(OWN_TOPICS):
         problem = "names beginning with $ belong to the broker"
     else:
@@ -36,12 +36,15 @@ def check_batch(batch: Batch, limits: BrokerSettings) -> None:
     """
     if batch.size > limits.max_message:
         code = ErrorCode.MESSAGE_TOO_LARGE if batch.count == 1 else ErrorCode.BATCH_TOO_LARGE
-        raise Refused(code, f"{batch.size} bytes of keys and payloads; at most {limits.max_message}", "batch")
+        problem = f"keys and payloads have {batch.size} bytes; at most {limits.max_message} are allowed in a batch"
+        raise Refused(code, problem, "batch")
     if batch.count > limits.max_batch:
-        raise Refused(ErrorCode.BATCH_TOO_LARGE, f"{batch.count} messages; at most {limits.max_batch}", "batch")
+        problem = f"the batch has {batch.count} messages; at most {limits.max_batch} are allowed"
+        raise Refused(ErrorCode.BATCH_TOO_LARGE, problem, "batch")
     # Only if all keys together are longer than the limit can one of them be: the rest are not measured one by one.
     if batch.key_size > limits.max_key and (longest := max(map(len, batch.keys()))) > limits.max_key:
-        raise Refused(ErrorCode.INVALID_FIELD, f"a key of {longest} bytes; at most {limits.max_key}", "batch")
+        problem = f"a key has {longest} bytes; at most {limits.max_key} are allowed"
+        raise Refused(ErrorCode.INVALID_FIELD, problem, "batch")
 
 
 def check_subscribe(request: Subscribe, last: int, count: int, limits: BrokerSettings) -> None:
@@ -57,7 +60,7 @@ def check_subscribe(request: Subscribe, last: int, count: int, limits: BrokerSet
         Refused: `INVALID_FIELD`, `TOO_MANY_SUBSCRIPTIONS`.
     """
     if request.id <= last:
-        problem = f"a Subscribe's id names the subscription: it must be greater than {last}"
+        problem = f"id is {request.id}; it must be greater than that of the last Subscribe, {last}"
         raise Refused(ErrorCode.INVALID_FIELD, problem, "id")
     if request.name:
         check_name(request.name, "name")

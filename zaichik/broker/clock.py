@@ -1,6 +1,6 @@
 """The one clock: integer microseconds since 1970 that never decrease (RET-8).
 
-The broker reads it once per command. The reading decides retention and compaction and is also stored as the
+The broker reads it once per request. The reading decides retention and compaction and is also stored as the
 message's timestamp, so every decision can be recomputed from the data. Two clocks would disagree at the edges: a
 message could expire by one and be delivered by the other.
 """
@@ -30,8 +30,8 @@ class Clock(Protocol):
 class SystemClock:
     """Wall time at its creation, plus monotonic time since: setting the machine's clock changes nothing.
 
-    The time a laptop sleeps passes on Linux and macOS. On a system whose monotonic clock does not count it, every
-    later reading is behind the wall clock by the length of the sleep.
+    The time for which a laptop sleeps counts on Linux and macOS. On a system whose monotonic clock does not count it,
+    every later reading is behind the wall clock by the length of the sleep.
     """
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class ManualClock:
         """Move the clock forward to this time.
 
         Raises:
-            ValueError: that is in the past; the clock does not go back.
+            ValueError: that time is in the past.
         """
         if now_us < self._now_us:
             raise ValueError(f"the clock stands at {self._now_us} µs and cannot go back to {now_us}")

@@ -44,7 +44,7 @@ class Journal:
             PREFIX + of.name, settings, of.epoch, explicit=True, budget=budget, client=of.client
         )
         self._of = of
-        # The latest offset of each key whose window is open: the message that keeps others out is always here.
+        # The offset of the latest message stored of each key: while the key's window is open, the one that opened it.
         self._winners: OrderedDict[bytes, int] = OrderedDict()
         of.observer = self.write
 

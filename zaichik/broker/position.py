@@ -63,7 +63,7 @@ class Position:
         committed: every offset below is settled.
         delivered: every offset below was delivered at least once.
         reader: the live subscription; None if there is none.
-        left_us: when a sweep first found it without a reader; None while it has one, and until then.
+        left_us: when a sweep first found it without a reader; None before that.
     """
 
     def __init__(self, offset: int, name: str = "", client: str = "") -> None:
@@ -85,7 +85,7 @@ class Position:
             problem = f"another reader has taken over the name {self.name!r}: to take it back, subscribe anew"
             raise Refused(ErrorCode.TAKEN_OVER, problem, "owner")
         if owner and owner == self._owner and attempt <= self._attempt:
-            problem = f"the reader of {self.name!r} has made a later attempt than this one, which is {attempt}"
+            problem = f"this is attempt {attempt} to claim the name {self.name!r}; its owner has made a later one"
             raise Refused(ErrorCode.TAKEN_OVER, problem, "attempt")
         if self._owner not in (0, owner):
             self._replaced.append(self._owner)
@@ -152,14 +152,14 @@ class NamedPositions:
         if not self._quota.has_room(client):
             problem = (
                 f"the broker has {self._quota.used} named subscriptions; its limit (max_sessions) is "
-                f"{self._quota.limit}, of which no client may use up the rest. "
-                "Use one of them, or unsubscribe from one with FORGET."
+                f"{self._quota.limit}, and no single client may take all that is left. "
+                "Reuse a name, or unsubscribe from one with FORGET."
             )
             raise Refused(ErrorCode.TOO_MANY_SUBSCRIPTIONS, problem, "name")
         if not self._memory.has_room(client, prices.NAME):
             problem = (
-                f"this client holds its share of the broker's memory (max_client_bytes is {self._memory.limit}), and a "
-                f"new name needs {prices.NAME} bytes. Unsubscribe from something, or read without a name."
+                f"a new name needs {prices.NAME} bytes, and this client has used up its share of the broker's "
+                f"memory (max_client_bytes is {self._memory.limit}). Unsubscribe from a topic, or read without a name."
             )
             raise Refused(ErrorCode.TOO_MANY_SUBSCRIPTIONS, problem, "name")
         self._quota.take(client)

@@ -16,7 +16,6 @@ remembered; after that only number 0 can, because it looks like a new producer.
 
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import replace
 from sys import getsizeof
 
 from zaichik.broker.settings import BrokerSettings
@@ -27,13 +26,19 @@ from zaichik_protocol import ErrorCode, Publish, Published, Refused
 REMEMBERED = 64  # replies per producer, which is how many of its batches may be in flight
 
 
+# Published's fields after the id, as a tuple: the garbage collector stops visiting tuples of integers and bytes, and
+# there may be 64 for each of ten thousand producers.
+Stored = tuple[int, int, int, int, bytes]
+Answer = Stored | Refused
+
+
 class _Producer:
     """One producer: its next sequence number and its last replies."""
 
     def __init__(self, client: str) -> None:
         self.client = client
         self.next = 0
-        self.answers: deque[Published | Refused] = deque(maxlen=REMEMBERED)
+        self.answers: deque[Answer] = deque(maxlen=REMEMBERED)
         self.used_us = 0
         self.memory = prices.PRODUCER  # bytes
 
@@ -72,19 +77,20 @@ class Producers:
         if sequence > known.next:
             raise Refused(
                 ErrorCode.SEQUENCE_GAP,
-                f"batch {known.next} of this producer is missing; {sequence} can be stored after it. "
-                f"Send all from {known.next} on again, in order.",
+                f"batch {known.next} of this producer is missing, so batch {sequence} cannot be stored yet. "
+                f"Send all batches from {known.next} on again, in order.",
                 "sequence",
             )
         if sequence < known.next:
-            return replace(_answered(known, sequence), id=request.id, duplicate=True)
+            return Published(request.id, *_answered(known, sequence), duplicate=True)
         try:
             answer = publish(request, now_us)
         except Refused as refusal:
             if not refusal.code.retryable:
                 self._remember(known, _again(refusal))
             raise
-        self._remember(known, answer)
+        stored = (answer.first_offset, answer.stored, answer.compacted, answer.subscribers, answer.dropped)
+        self._remember(known, stored)
         return answer
 
     def sweep(self, now_us: int) -> None:
@@ -95,7 +101,7 @@ class Producers:
             self._quota.take(known.client, -1)
             self._memory.take(known.client, -known.memory)
 
-    def _remember(self, known: _Producer, answer: Published | Refused) -> None:
+    def _remember(self, known: _Producer, answer: Answer) -> None:
         """Remember a reply; it evicts the oldest if there are `REMEMBERED` already."""
         grown = _size(answer) - (_size(known.answers[0]) if len(known.answers) == REMEMBERED else 0)
         known.next += 1
@@ -112,21 +118,21 @@ class Producers:
             raise Refused(
                 ErrorCode.PRODUCER_UNKNOWN,
                 f"this broker does not know producer {producer:016x}, so it cannot tell whether batch {sequence} was "
-                "stored before. Look into the topic, or publish it with a new producer if storing it twice does no "
-                "harm.",
+                "stored before. Check the topic, or publish the batch with a new producer if storing it twice would "
+                "do no harm.",
                 "producer",
             )
         if not self._quota.has_room(client):
             problem = (
                 f"the broker remembers {len(self._known)} producers; its limit (max_producers) is {self._quota.limit}, "
-                "of which no client may use up the rest. Each is forgotten once it has been silent for "
+                "and no single client may take all that is left. A producer is forgotten when it has been silent for "
                 f"{self._settings.producer_ttl:g} s. Try again later."
             )
             raise Refused(ErrorCode.NO_MEMORY, problem, "producer")
         if not self._memory.has_room(client, prices.PRODUCER):
             problem = (
-                f"this client holds its share of the broker's memory (max_client_bytes is {self._memory.limit}), and a "
-                f"new producer needs {prices.PRODUCER} bytes. Unsubscribe from something, or try again later."
+                f"a new producer needs {prices.PRODUCER} bytes, and this client has used up its share of the broker's "
+                f"memory (max_client_bytes is {self._memory.limit}). Unsubscribe from a topic, or try again later."
             )
             raise Refused(ErrorCode.NO_MEMORY, problem, "producer")
         self._quota.take(client)
@@ -135,12 +141,12 @@ class Producers:
         return known
 
 
-def _answered(known: _Producer, sequence: int) -> Published:
+def _answered(known: _Producer, sequence: int) -> Stored:
     first = known.next - len(known.answers)
     if sequence < first:
         raise Refused(
             ErrorCode.INVALID_FIELD,
-            f"batch {sequence} of this producer was answered long ago; only the replies from {first} on are remembered",
+            f"batch {sequence} of this producer was answered long ago; replies are remembered from batch {first} on",
             "sequence",
         )
     answer = known.answers[sequence - first]
@@ -149,9 +155,9 @@ def _answered(known: _Producer, sequence: int) -> Published:
     return answer
 
 
-def _size(answer: Published | Refused) -> int:
+def _size(answer: Answer) -> int:
     """Returns the bytes of a reply's variable part: the bitmap of dropped messages, or the text of a refusal."""
-    return len(answer.dropped) if isinstance(answer, Published) else getsizeof(answer.message)
+    return getsizeof(answer.message) if isinstance(answer, Refused) else len(answer[-1])
 
 
 def _again(refusal: Refused) -> Refused:

@@ -27,7 +27,7 @@ from zaichik_protocol import (
     SubscriptionEnded,
 )
 
-FRAMES_TOLD_APART = 16  # frames in flight that are tracked one by one; beyond, neighbours are joined
+FRAMES_TOLD_APART = 16  # frames in flight that are tracked one by one; if there are more, neighbours are joined
 
 
 class Reader:
@@ -49,7 +49,7 @@ class Reader:
         skipped: offsets reported as lag.
         in_flight: messages sent and not settled.
         in_flight_bytes: their keys and payloads; a frame counts in full until its last message is settled.
-        is_ready: whether it has asked for turns, and `take` has not returned None since.
+        is_ready: whether it has asked for turns, and `take` may have another frame.
         ended: whether `SubscriptionEnded` was sent: nothing follows it, but commits are still accepted.
     """
 
@@ -115,7 +115,7 @@ class Reader:
         return not self._frames or (self.in_flight < self.credit and self.in_flight_bytes < self.credit_bytes)
 
     def make_ready(self) -> None:
-        """Ask for turns, by calling `on_ready` once; after that, not again until `take` has returned None."""
+        """Ask for turns, by calling `on_ready` once; after that, not again until `take` has nothing more."""
         if not self.is_ready:
             self.is_ready = True
             self._on_ready(self)
@@ -123,14 +123,16 @@ class Reader:
     def take(self, now_us: int) -> Frame | None:
         """Returns the next frame for the reader; None if there is none now.
 
-        After None, `make_ready` is called: by the ring if the reader is caught up, by a commit if it is out of credit.
+        If the reader is not ready afterwards, `make_ready` is called when it is: by the ring if it is caught up, by a
+        commit if it is out of credit.
         """
-        self.topic.expire(now_us)
+        topic = self.topic
+        topic.expire(now_us)
         frame = None if self.ended else self._next_frame()
-        if frame is None:
+        if frame is None or self.cursor == topic.end < self.until:
             self.is_ready = False
-            if self.ahead == 0 and self.has_credit and not self.ended:
-                self.topic.wait(self)
+            if self.cursor == topic.end and self.has_credit and not self.ended:
+                topic.wait(self)
         return frame
 
     def _next_frame(self) -> Frame | None:
@@ -172,10 +174,11 @@ class Reader:
         if found is None:
             return None
         accepted_us, batch = found
+        size = batch.size
         messages = Messages(self.id, self.cursor, accepted_us, batch, redelivered=again > 0)
         end = self.cursor + batch.count
         position.delivered = max(position.delivered, end)
-        self._frames.append((self.cursor, end, batch.count, batch.size))
+        self._frames.append((self.cursor, end, batch.count, size))
         if len(self._frames) > FRAMES_TOLD_APART:
             self._join_frames(over_gaps=False)
         if len(self._frames) > FRAMES_TOLD_APART:
@@ -183,7 +186,7 @@ class Reader:
         self.cursor = end
         self.delivered += batch.count
         self.in_flight += batch.count
-        self.in_flight_bytes += batch.size
+        self.in_flight_bytes += size
         return messages
 
     def _join_frames(self, *, over_gaps: bool) -> None:

@@ -1,6 +1,6 @@
 """The replies of one connection, in the order of its requests.
 
-A queued reply is bytes, or a slot: a placeholder for a reply that is not known yet, because it waits for a disk, say.
+A queued reply is bytes, or a slot: a placeholder for a reply that is not known yet: one that waits for a disk, say.
 The replies after a slot wait for it, so the order holds without a task that waits.
 """
 

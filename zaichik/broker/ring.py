@@ -8,10 +8,14 @@ A subscriber that falls behind the head has lost messages, and knows exactly how
     entries  [───dead──]│[    entry 3   ] [ 7  8  9 ]
                         head (here 4)                 next_offset = 10
 
-An entry is a published batch, with the one time at which it was accepted. Two lists run side by side, the
-entries and the offsets of their first messages, so that a cursor finds its entry by bisection, however many
-there are. (A deque would not do: reaching its middle is O(n).) The bytes of a dead entry at the front are freed
-at once, and the lists are trimmed when more than half of them is dead, which costs O(1) per append, amortized.
+An entry is a published batch, with the one time at which it was accepted. Entries are not objects but columns: the
+bytes of the batches, their times, and the offsets of their first messages, side by side. Python's garbage collector
+visits every object that can refer to others, and bytes and integers cannot: a million entries are three objects to it,
+and not two million, over which it would stop the broker for seconds. An `Entry` is made when one is read.
+
+A cursor finds its entry by bisection, however many there are. (A deque would not do: reaching its middle is O(n).) The
+bytes of a dead entry at the front are freed at once, and the columns are trimmed when more than half of them is dead,
+which costs O(1) per append, amortized.
 
 The bound in messages is exact although entries come in batches: the *head* is an offset and may stand inside
 an entry. Nothing below it is ever read again; the entry's bytes are freed with its last message. The bound in
@@ -23,15 +27,15 @@ prefix, and expiry never looks at the others.
 Plain and synchronous: no I/O, no clock, no lock. Nothing awaits between a check and the change that depends on it.
 """
 
+from array import array
 from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from zaichik_protocol import Batch
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """A stored batch.
 
     Attributes:
@@ -43,14 +47,6 @@ class Entry:
     base: int
     accepted_us: int
     batch: Batch
-
-    @property
-    def end(self) -> int:
-        """The first offset after it."""
-        return self.base + self.batch.count
-
-
-_DEAD = Entry(0, 0, Batch(b"", 0))  # replaces a dropped entry, so that its bytes are freed
 
 
 class BroadcastRing:
@@ -76,9 +72,11 @@ class BroadcastRing:
         self.bytes = 0
         self.evicted = 0
         self.expired = 0
-        self._entries: list[Entry] = []
-        self._bases: list[int] = []
+        self._batches: list[bytes] = []
+        self._accepted_us = array("q")
+        self._bases = array("q", [0])  # as in a batch's columns, one more than there are entries: the end of the last
         self._first = 0  # index of the first entry that is not dead
+        self._found: Entry | None = None  # the last one that was read: often, other readers read it next
         # Callbacks for the next message, by waiter. A dict, because it keeps order and removes in O(1).
         self._waiting: dict[object, Callable[[], None]] = {}
 
@@ -87,10 +85,9 @@ class BroadcastRing:
         head = max(self.head, self.next_offset + batch.count - self.capacity)
         too_much, index = self.bytes + len(batch.data) - self.max_bytes, self._first
         while too_much > 0:
-            entry = self._entries[index]
-            too_much -= len(entry.batch.data)
-            head = max(head, entry.end)
+            too_much -= len(self._batches[index])
             index += 1
+            head = max(head, self._bases[index])
         return head
 
     def append(self, batch: Batch, accepted_us: int) -> None:
@@ -98,9 +95,10 @@ class BroadcastRing:
 
         The batch must fit an empty ring, and `accepted_us` must not be less than that of the last one.
         """
-        self._entries.append(Entry(self.next_offset, accepted_us, batch))
-        self._bases.append(self.next_offset)
+        self._batches.append(batch.data)
+        self._accepted_us.append(accepted_us)
         self.next_offset += batch.count
+        self._bases.append(self.next_offset)
         self.bytes += len(batch.data)
         self._evict()
         waiting, self._waiting = self._waiting, {}
@@ -110,26 +108,32 @@ class BroadcastRing:
     def _evict(self) -> None:
         """Drop the oldest messages until both bounds hold."""
         before = self.head
-        self._drop_below(max(self.head, self.next_offset - self.capacity))
+        if self.next_offset - self.head > self.capacity:
+            self._drop_below(self.next_offset - self.capacity)
         while self.bytes > self.max_bytes:
-            self._drop_below(self._entries[self._first].end)
+            self._drop_below(self._oldest_end)
         self.evicted += self.head - before
 
     @property
     def batches(self) -> int:
         """The number of batches held, the oldest perhaps only in part."""
-        return len(self._entries) - self._first
+        return len(self._batches) - self._first
+
+    @property
+    def _oldest_end(self) -> int:
+        """The first offset after the oldest batch."""
+        return self._bases[self._first + 1]
 
     def evict_oldest(self) -> None:
         """Drop the oldest batch and count it as evicted (RET-6). There must be one."""
-        end = self._entries[self._first].end
+        end = self._oldest_end
         self.evicted += end - self.head
         self._drop_below(end)
 
     def expire_accepted_until(self, limit_us: int) -> None:
         """Drop every message accepted at or before `limit_us` and count it as expired."""
-        while self.head < self.next_offset and self._entries[self._first].accepted_us <= limit_us:
-            self.expire_below(self._entries[self._first].end)
+        while self.head < self.next_offset and self._accepted_us[self._first] <= limit_us:
+            self.expire_below(self._oldest_end)
 
     def expire_below(self, offset: int) -> None:
         """Drop every message below `offset` and count it as expired."""
@@ -139,12 +143,17 @@ class BroadcastRing:
 
     def entry(self, offset: int) -> Entry:
         """Returns the entry that holds `offset`, which must be readable."""
-        return self._entries[bisect_right(self._bases, offset, lo=self._first) - 1]
+        found = self._found
+        if found is None or not found.base <= offset < found.base + found.batch.count:
+            bases = self._bases
+            after = bisect_right(bases, offset, lo=self._first)
+            batch = Batch(self._batches[after - 1], bases[after] - bases[after - 1])
+            found = self._found = Entry(bases[after - 1], self._accepted_us[after - 1], batch)
+        return found
 
     def first_accepted_since(self, time_us: int) -> int:
         """Returns the first readable offset accepted at `time_us` or later; `next_offset` if there is none."""
-        index = bisect_right(self._entries, time_us - 1, lo=self._first, key=lambda entry: entry.accepted_us)
-        return max(self.head, self._bases[index]) if index < len(self._bases) else self.next_offset
+        return max(self.head, self._bases[bisect_right(self._accepted_us, time_us - 1, lo=self._first)])
 
     def wait(self, waiter: object, wake: Callable[[], None]) -> None:
         """Call `wake` once, when the next message is appended.
@@ -159,13 +168,13 @@ class BroadcastRing:
 
     def _drop_below(self, offset: int) -> None:
         self.head = offset
-        while self._first < len(self._entries):
-            entry = self._entries[self._first]
-            if entry.end > offset:
-                break
-            self.bytes -= len(entry.batch.data)
-            self._entries[self._first] = _DEAD
-            self._first += 1
-        if self._first * 2 > len(self._entries):
-            del self._entries[: self._first], self._bases[: self._first]
-            self._first = 0
+        batches, first = self._batches, self._first
+        while first < len(batches) and self._bases[first + 1] <= offset:
+            self.bytes -= len(batches[first])
+            batches[first] = b""
+            first += 1
+            self._found = None
+        if first * 2 > len(batches):
+            del batches[:first], self._accepted_us[:first], self._bases[:first]
+            first = 0
+        self._first = first

@@ -41,6 +41,10 @@ class TopicSettings:
         """Returns the settings as the wire carries them, in the order of their numbers."""
         return tuple((number.value, getattr(self, number.name.lower())) for number in Setting)
 
+    def by_name(self) -> dict[str, int]:
+        """Returns the name and value of every setting, for people and for `describe`."""
+        return {item.name: getattr(self, item.name) for item in fields(self)}
+
     def merged(self, pairs: tuple[tuple[int, int], ...]) -> "TopicSettings":
         """Returns these settings, overridden by those of a request.
 

@@ -55,7 +55,7 @@ from zaichik_protocol import (
     encode_pieces,
 )
 
-MESSAGES_A_TURN = 16  # frames of messages; each costs some 10 µs to cut and encode
+MESSAGES_A_TURN = 16  # frames of messages; cutting and encoding one takes some 10 µs
 OPERATORS_REQUESTS = (Hello, Describe, Disconnect, Delete, Close)
 MAX_CLIENT_NAME = 100  # characters of a client's name that are kept, for the log and `describe`
 # How soon to retry: a reader may make progress at any time, but producers are forgotten by a sweep, once a second.
@@ -77,7 +77,7 @@ class SubscriptionManager:
         greeted: whether the Hello was accepted.
         heartbeat: whether the client promised one (TIM-3).
         is_restricted: whether only an operator's requests are carried out (CLO-5).
-        hears: whether requests are still carried out.
+        hears: whether requests are still carried out; not once it is closing, or the broker is stopping.
         closing: whether it is ending; once `is_finished`, the socket can be closed.
         reason: why it ends, for the log.
         subscriptions: its subscriptions, by their id.
@@ -146,7 +146,7 @@ class SubscriptionManager:
     def _carry_out(self, request: Frame, now_us: int) -> Frame:
         if self.is_restricted and not isinstance(request, OPERATORS_REQUESTS):
             problem = (
-                "the broker is full: this connection is for Describe, Disconnect and Delete only. Try again later."
+                "the broker is full: this connection is for Describe, Disconnect, Delete and Close only. Try later."
             )
             raise Refused(ErrorCode.TOO_MANY_CONNECTIONS, problem)
         match request:
@@ -224,14 +224,14 @@ class SubscriptionManager:
         if number == self.number:
             raise Refused(ErrorCode.INVALID_FIELD, f"connection {number} is this one: end it with Close", "connection")
         if not self._broker.send_away(number):
-            problem = f"connection {number} does not exist: it may have ended by itself"
+            problem = f"connection {number} does not exist; it may have ended already"
             raise Refused(ErrorCode.INVALID_FIELD, problem, "connection")
 
     def _store(self, request: Publish, now_us: int) -> Published:
         check_batch(request.batch, self._broker.settings)
         topic = self._broker.registry.get_or_create(request.topic, now_us, self.share)
         if topic.name.startswith(OWN_TOPICS):
-            raise Refused(ErrorCode.INVALID_FIELD, f"only the broker publishes to {topic.name!r}", "topic")
+            raise Refused(ErrorCode.INVALID_FIELD, f"only the broker may publish to {topic.name!r}", "topic")
         return topic.publish(request.batch, now_us, request.id)
 
     # -- subscriptions ---------------------------------------------------------------------------------------
@@ -241,8 +241,8 @@ class SubscriptionManager:
         check_subscribe(request, self._last_subscription, len(self.subscriptions), broker.settings)
         if not broker.memory.has_room(self.share, prices.SUBSCRIPTION):
             problem = (
-                f"this client holds its share of the broker's memory (max_client_bytes is {broker.memory.limit}), and "
-                f"a new subscription needs {prices.SUBSCRIPTION} bytes. Unsubscribe from something."
+                f"a subscription needs {prices.SUBSCRIPTION} bytes, and this client has used up its share of the "
+                f"broker's memory (max_client_bytes is {broker.memory.limit}). Unsubscribe from a topic first."
             )
             raise Refused(ErrorCode.NO_MEMORY, problem)
         if request.epoch:
@@ -317,11 +317,11 @@ class SubscriptionManager:
             subscription = self._ready.popleft()
             if subscription.id not in self.subscriptions:
                 continue  # unsubscribed while it was in the queue (UNS-1)
-            frame = subscription.take(now_us)
-            if frame is not None:
+            if (frame := subscription.take(now_us)) is not None:
                 encoded = encode_pieces(frame)
                 pieces.extend(encoded)
                 size += sum(map(len, encoded))
+            if subscription.is_ready:
                 self._ready.append(subscription)
         if self._is_stopping and not self._ready and not self.closing:
             self.go_away(GoAwayCode.STOPPING, "STOPPED")

@@ -40,8 +40,8 @@ class TopicController:
         names: its named positions, with and without a reader (CMT-3).
         memory: bytes that it holds, at their real cost (`prices`).
         unreserved: the part of `memory` that is not reserved for it.
-        observer: called with every batch that is published, the indices of the messages to be stored, the offset of the
-            first of these, and the time; before they are stored.
+        observer: called before a published batch is stored, with the batch, the indices of the messages to be stored,
+            the offset of the first of these, and the time.
         unused_us: when a sweep first found it unused; None if it has been used since (TOP-7).
     """
 
@@ -64,7 +64,7 @@ class TopicController:
         self.names: dict[str, Position] = {}
         self.observer: Observer | None = None
         self.unused_us: int | None = None
-        self.memory = self.unreserved = 0
+        self.memory = self.unreserved = self._stored = 0
         self.budget = budget or Budget()
         self.ring = BroadcastRing(settings.capacity, settings.max_bytes)
         self._reserved = 0
@@ -185,10 +185,10 @@ class TopicController:
         return Published(request_id, first_offset, len(kept), compacted, len(self.readers), dropped)
 
     def _check_room(self, batch: Batch) -> None:
-        """Refuse a batch for which somebody would lose messages (RET-9).
+        """Refuse a batch if storing it would evict messages that a reader still needs (RET-9).
 
-        Who still needs what is looked at only if the ring is full, and who is furthest back only to tell of it. What
-        compaction would drop of the batch counts: nothing may have changed yet if it is refused.
+        Readers are examined only if the ring is full, and the slowest is looked up only for the error text. Messages
+        that compaction would drop count as well: a refused batch must not have opened windows.
         """
         head = self.ring.head_after(batch)
         if head > self.ring.head and self.needed() < head:
@@ -196,7 +196,7 @@ class TopicController:
             raise Refused(
                 ErrorCode.TOPIC_FULL,
                 f"topic {self.name!r} is full, and {slowest.description} still needs offset "
-                f"{max(slowest.needed, self.ring.head)}. Send the batch again when it has read on.",
+                f"{max(slowest.needed, self.ring.head)}. Retry when it has read further.",
                 "topic",
             )
 
@@ -240,13 +240,15 @@ class TopicController:
 
     def _account(self) -> None:
         """Recompute the memory held, and charge the budget with the part that is not reserved."""
-        memory = prices.TOPIC + self.ring.bytes + prices.ENTRY * self.ring.batches
+        stored = self.ring.bytes
+        memory = prices.TOPIC + stored + prices.ENTRY * self.ring.batches
         if self.window is not None:
             keys = prices.KEY * len(self.window) + self.window.key_bytes
             memory += keys if self.observer is None else 2 * keys  # a journal knows the winner of each
         unreserved = max(memory - self._reserved, 0)
         self.budget.used += unreserved - self.unreserved
-        self.memory, self.unreserved = memory, unreserved
+        self.budget.stored += stored - self._stored
+        self.memory, self.unreserved, self._stored = memory, unreserved, stored
 
     def can_evict(self, *, leaving: int) -> bool:
         """Returns whether there are windows to evict, or more than `leaving` batches (RET-10)."""
@@ -266,7 +268,7 @@ class TopicController:
     # -- deletion ----------------------------------------------------------------------------------------------
 
     def is_unused(self, now_us: int, ttl_us: float) -> bool:
-        """Returns whether first use created it and it has been unused for `ttl_us` (TOP-7). Called once a second."""
+        """Returns whether the topic was created by first use and unused for `ttl_us` (TOP-7). Called once a second."""
         if self.explicit or self.end or self.names or self.readers:
             self.unused_us = None
         elif self.unused_us is None:
@@ -290,7 +292,7 @@ class TopicController:
             )
 
     def delete(self) -> None:
-        """End every subscription and free every message (TOP-6): a reference that outlives the topic holds none."""
+        """End every subscription and free every message (TOP-6), even if something still refers to the topic."""
         for reader in list(self.readers):
             reader.cut_off(EndCode.DELETED)
         self.ring.expire_below(self.end)

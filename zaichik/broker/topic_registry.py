@@ -1,6 +1,6 @@
 """All topics by name, created on first use.
 
-The check for existence and the creation are one synchronous step. With a lock taken twice, once for each, two creators
+The check for existence and the creation are one synchronous step. If each step took a lock of its own, two creators
 could both find nothing, and the second would replace a topic whose readers then wait forever. With no `await` in
 between, there is nothing to lock (TOP-1).
 """
@@ -58,11 +58,11 @@ class TopicRegistry:
         if topic is None:
             check_name(name, "topic")
         if topic is None or topic.epoch != epoch:
-            what = "it no longer exists" if topic is None else f"a new topic of that name has epoch {topic.epoch}"
+            now = "there is no topic of that name" if topic is None else f"it has epoch {topic.epoch}"
             raise Refused(
                 ErrorCode.EPOCH_CHANGED,
-                f"topic {name!r} had epoch {epoch}; {what}, and the old offsets mean nothing. "
-                "Start again from its beginning, without an epoch.",
+                f"topic {name!r} is no longer the one with epoch {epoch}: {now} now, and the old offsets mean nothing. "
+                "Subscribe again without an epoch, from the beginning.",
                 "epoch",
             )
         return topic
@@ -120,7 +120,7 @@ class TopicRegistry:
         if topic is None:
             raise Refused(ErrorCode.NO_SUCH_TOPIC, f"there is no topic {name!r}", "topic")
         if epoch not in (0, topic.epoch):
-            problem = f"topic {name!r} has epoch {topic.epoch}; the one with epoch {epoch} is gone already"
+            problem = f"topic {name!r} has epoch {topic.epoch}; the one with epoch {epoch} no longer exists"
             raise Refused(ErrorCode.EPOCH_CHANGED, problem, "epoch")
         if if_empty:
             topic.check_empty(now_us)
@@ -169,8 +169,8 @@ class TopicRegistry:
         """
         if not self._quota.has_room(client, topics):
             problem = (
-                f"the broker has {len(self._topics)} topics; its limit (max_topics) is {self._quota.limit}, of which "
-                "no client may use up the rest. Use one of them, or delete one."
+                f"the broker has {len(self._topics)} topics; its limit (max_topics) is {self._quota.limit}, and no "
+                "single client may take all that is left. Use an existing topic, or delete one."
             )
             raise Refused(ErrorCode.TOO_MANY_TOPICS, problem, "topic")
 

@@ -1,16 +1,16 @@
 """The client library.
 
-A call of the program becomes a request, and a batch of messages becomes a stream of them, on the way down:
+The files, from what a program calls down to the socket:
 
 | file | idea |
 | --- | --- |
 | `client` | what a program calls |
 | `coalescing`, `producer` | messages are coalesced into batches: those of many tasks, those of a stream |
 | `sequencer` | batches have numbers, so that they can be sent again; back-pressure of a full topic |
-| `subscription`, `inbox` | reading, committing at the right moments, and going on after a loss |
-| `epochs` | whether topics are still those they were, and creating them again |
+| `subscription`, `inbox` | reading, committing at the right moments, and resuming after a lost connection |
+| `epochs` | whether topics are still the same after a reconnection, and creating them again |
 | `opening`, `connection` | requests and their replies, and what to send again over a new socket |
-| `transport`, `heartbeat` | one socket after the other: reading, writing, looking for the next |
+| `transport`, `heartbeat` | the current socket: reading, writing, replacing it when it is lost |
 
 Beside them `messages` (what is returned), `errors` (what is raised), `outcome` and `backoff`.
 
@@ -19,8 +19,8 @@ A connection that is lost is replaced behind all of this, by `transport`. What h
 `inbox`, where they were. If there is no connection for a while (`reconnect`), or the broker refuses
 another one, everything that waits fails with `ConnectionLost`.
 
-Two things a program may notice. Topics live in the broker's memory: if it was started anew, they are created again with
+A program may notice two things. Topics live in the broker's memory: if it was restarted, they are created again with
 the settings the program gave them, but what they held is gone. The client reports that (`Client.lost_topics`) or, if
-asked to, has publishing fail; subscriptions end with `EpochChanged`. And `create_topic` may say of a topic that it was
-there already, although the same call had made it, just before the connection was lost.
+asked to, has publishing fail; subscriptions end with `EpochChanged`. And `create_topic` may
+report `created=False` for a topic that the same call had created, just before the connection was lost.
 """

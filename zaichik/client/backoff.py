@@ -1,7 +1,7 @@
-"""How long to wait before trying again: longer each time, and never in step with others.
+"""Exponential backoff with jitter: each wait before a retry is longer than the last, and partly random.
 
-When a broker goes down, all its clients lose it in the same moment. If all of them came back after the same time they
-would meet again at the door, so each waits for a random part of its time.
+When a broker goes down, all its clients lose it at the same moment. If all of them waited for the same time, they would
+all come back at once.
 """
 
 import random
@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator
 
 
 def backoff(first: float, most: float, random: Callable[[], float] = random.random) -> Iterator[float]:
-    """Seconds to wait before each further try, without end: up to `first`, then up to twice as long each time.
+    """Yields the seconds to wait before each retry, without end.
 
     Args:
-        first: seconds before the first one, at most; half of it at least. All others likewise.
+        first: the longest first wait; it doubles with each retry. Each wait is at least half of its longest value.
         most: where the doubling ends.
-        random: a number from 0 to 1, a new one with each call.
+        random: returns a new random number from 0 to 1 with each call.
     """
     span = first
     while True:

@@ -78,10 +78,10 @@ async def connect(
     silence_timeout: float = SILENCE_SECONDS,
     on_new_epoch: Literal["warn", "raise"] = "warn",
 ) -> AsyncIterator["Client"]:
-    """A client that stays connected for as long as the block lasts.
+    """Returns a client that stays connected for as long as the block lasts.
 
-    A lost connection is replaced behind the scenes, and nothing is lost or done twice: tasks that wait for a reply, or
-    for messages, wait a little longer. See `zaichik.client` for how.
+    A lost connection is replaced behind the scenes, and no request is lost or carried out twice: tasks that wait for a
+    reply, or for messages, wait a little longer. See `zaichik.client` for how.
 
     Args:
         host: the broker's address.
@@ -89,15 +89,15 @@ async def connect(
         name: the client's name in the broker's log and in `describe`.
         timeout: seconds the broker may take to accept a connection and answer its Hello.
         reconnect: seconds to keep trying after the connection was lost, before everything raises `ConnectionLost`;
-            0: do not try. The first connection is attempted once.
-        silence_timeout: seconds after which a broker that owes a reply and sends nothing at all is considered frozen,
-            and the connection lost. It must be longer than one batch takes over a slow network; `math.inf`: never.
+            0: do not try. The first connection is attempted only once.
+        silence_timeout: seconds after which the connection to a broker that owes a reply, and sends nothing at all,
+            counts as lost. It must be longer than one batch takes over a slow network; `math.inf`: never.
         on_new_epoch: what to do when the broker comes back without a topic that this client created or published to,
             so that a topic of that name is a different one (TOP-5). "warn" logs a warning and adds the topic to
             `Client.lost_topics`; "raise" also makes every later publish to that topic raise `EpochChanged`.
 
     Raises:
-        ConnectFailed: no broker is there, or none answered in time.
+        ConnectFailed: there is no broker, or none answered in time.
         BrokerError: the broker refused to serve this client, with `TooManyConnections` for example.
         ValueError: `reconnect` is not from 0 to 300, `silence_timeout` is not above 0, `on_new_epoch` is neither word,
             or `name` is longer than 65,535 bytes.
@@ -235,7 +235,7 @@ class Client:
         await self._connection.request(Disconnect(self._connection.next_id(), connection), Disconnected)
 
     async def describe(self) -> dict[str, Any]:
-        """Returns the broker's description of itself; see `docs/describe.md`."""
+        """Returns the broker's state and limits; see `docs/describe.md`."""
         (page,) = [page async for page in self._describe(Kind.BROKER, "")]
         return page
 
@@ -277,7 +277,7 @@ class Client:
     # -- publishing ------------------------------------------------------------------------------------------
 
     async def publish(self, topic: str, payload: bytes, key: Key = None) -> PublishResult:
-        """Store one message and wait until it is readable (PUB-1).
+        """Publishes one message; returns its result once it is readable (PUB-1).
 
         Concurrent calls share batches. For a stream of messages, `producer` is faster still.
 
@@ -289,7 +289,7 @@ class Client:
         return await self._calls.publish(topic, key, payload)
 
     async def publish_batch(self, topic: str, batch: Batch | Iterable[tuple[Key, bytes]]) -> BatchResult:
-        """Store several messages, given as (key, payload) pairs: all or none, with one timestamp (PUB-2).
+        """Publishes several messages, given as (key, payload) pairs, all or none; returns their result (PUB-2).
 
         Raises:
             BatchTooLarge: more messages than `welcome.max_batch`, more bytes than `welcome.max_message`, or more than
@@ -311,12 +311,12 @@ class Client:
     async def producer(
         self, topic: str, *, max_batch: int = 1000, max_bytes: int = 256 * 1024
     ) -> AsyncIterator[Producer]:
-        """A producer for the topic, flushed when the block ends, unless it is cancelled.
+        """Returns a producer for the topic, which is flushed when the block ends, unless it is cancelled.
 
         Args:
             topic: the topic to publish to.
-            max_batch: most messages in a batch.
-            max_bytes: most bytes in a batch; a single message may have more.
+            max_batch: the most messages in a batch.
+            max_bytes: the most bytes in a batch; a single message may have more.
         """
         limits = self.welcome
         producer = Producer(
@@ -330,7 +330,7 @@ class Client:
             yield producer
             await producer.flush()
         except Exception:
-            # The block's own exception is the one to raise, and a broker that hangs must not hold it up.
+            # The block's own exception is raised, and a broker that hangs must not delay it.
             with suppress(Exception), anyio.move_on_after(CLOSE_SECONDS):
                 await producer.flush()
             raise
@@ -380,7 +380,7 @@ class Client:
         name: str = "",
         events: bool = False,
     ) -> AsyncIterator[Subscription[Any]]:
-        """A subscription that lives as long as the block. Iterate over it to get messages.
+        """Returns a subscription that lasts as long as the block. Iterate over it to get messages.
 
         Args:
             topic: the topic to read; created if it does not exist.
@@ -388,11 +388,11 @@ class Client:
                 messages accepted since then (RET-4).
             until: stop before this offset; None: never.
             epoch: fail with `EpochChanged` unless the topic still has this epoch (TOP-5).
-            credit: most messages in flight or waiting here.
-            credit_bytes: most bytes of them.
+            credit: the most messages in flight, including those that wait here.
+            credit_bytes: the most bytes of keys and payloads in flight.
             name: the name under which the broker keeps the position for a while after this subscription ends, so that
-                the next one of that name resumes there; `start` is for a name the broker does not know (CMT-3).
-                "": anonymous; no position is kept.
+                the next one of that name resumes there; `start` only applies to a name the broker does not know
+                (CMT-3). "": anonymous; no position is kept.
             events: whether to yield `Lagged` events among the messages. Lag is counted and logged in any case.
 
         Raises:

@@ -69,7 +69,7 @@ class PublishCalls:
 
 
 def _was_not_stored(error: Error) -> bool:
-    """Returns whether a retry is safe: of a batch whose producer is unknown nobody can tell (see `sequencer`)."""
+    """Returns whether a retry is safe: with an unknown producer, the batch may have been stored (see `sequencer`)."""
     return not error.fatal and error.code != ErrorCode.PRODUCER_UNKNOWN
 
 

@@ -90,9 +90,9 @@ class Connection:
         self._requests = 0
         self._last_subscription = 0
         self._pending: dict[int, tuple[Frame, OnOutcome]] = {}  # by the request's id, in the order they were sent
-        self._asked: set[int] = set()  # ids of those that are questions to this socket, and to no other
+        self._asked: set[int] = set()  # ids of questions, which concern this socket only
         self._is_held = False  # requests wait until all questions are answered
-        self._ahead: set[int] = set()  # ids of those that were sent before the held ones
+        self._ahead: set[int] = set()  # ids of requests that were sent while the others were held
         self._is_new = False  # the broker was restarted since requests were last sent
         self._inboxes: dict[int, Inbox] = {}
         self._hello = 0  # the id of the last one
@@ -105,7 +105,7 @@ class Connection:
     # -- requests --------------------------------------------------------------------------------------------
 
     def next_id(self) -> int:
-        """Returns an id for a request: from the upper half of all ids, around and around."""
+        """Returns an id for a request, from the upper half of all ids; they wrap around."""
         self._requests += 1
         return _FIRST_REQUEST + self._requests % _FIRST_REQUEST
 
@@ -115,7 +115,7 @@ class Connection:
         return self._last_subscription
 
     def send_soon(self, frame: Frame) -> None:
-        """Send a frame that wants no reply, in the writer's turn. Without a socket, it is dropped.
+        """Send a frame that needs no reply, in the writer's turn. Without a socket, it is dropped.
 
         So is an Unsubscribe whose Subscribe is still held.
         """
@@ -123,7 +123,7 @@ class Connection:
             self._transport.send_soon(frame)
 
     def send_now(self, frame: Frame) -> None:
-        """Send a frame that wants no reply, now unless others are before it. Without a socket, it is dropped."""
+        """Send a frame that needs no reply, at once unless others are queued. Without a socket, it is dropped."""
         self._transport.send_now(frame)
 
     def post(self, request: Frame, on_outcome: OnOutcome) -> None:
@@ -197,7 +197,7 @@ class Connection:
         if self._lost is not None:
             raise self._lost()
         outcome = Outcome(on_reply)
-        # A lone request is sent at once. Those that are made while it waits are sent in one piece, by the writer.
+        # A lone request is sent at once. Those made while it waits are sent together, by the writer.
         self._send(self._transport.send_soon if self._pending else self._transport.send_now, frame)
         self._pending[frame.id] = frame, outcome.settle
         try:
@@ -208,7 +208,7 @@ class Connection:
 
     @contextmanager
     def inbox(self, request: Subscribe) -> Iterator[Inbox]:
-        """The inbox for the events of a subscription, as long as the block lasts."""
+        """Returns the inbox for the events of a subscription, as long as the block lasts."""
         inbox = self._inboxes[request.id] = Inbox(request)
         try:
             yield inbox
@@ -217,10 +217,10 @@ class Connection:
             inbox.close(partial(RuntimeError, "the subscription has ended, with its `async with` block"))
             self._pending.pop(request.id, None)  # it was being made again
 
-    # -- what comes ------------------------------------------------------------------------------------------
+    # -- receiving -------------------------------------------------------------------------------------------
 
     def take(self, frame: Frame) -> None:
-        """Handle a frame that has come."""
+        """Handle a frame that was received."""
         match frame:
             case Messages() | Lagged() | SubscriptionEnded():
                 if inbox := self._inboxes.get(frame.id):  # else it was sent before an Unsubscribe arrived
@@ -232,7 +232,7 @@ class Connection:
             case Error(fatal=True, retryable=True) if self._transport.may_reopen:
                 self._transport.end(frame.message, hopeless=False)  # a request it answers is sent again
             case _:
-                # A reply to no request answers the Hello, if that is open. Otherwise the request was cancelled.
+                # An id of 0 answers the Hello, if it still waits. A reply with an unknown id is to a cancelled request.
                 if pending := self._pending.pop(frame.id or self._hello, None):
                     pending[1](frame)
                 if isinstance(frame, Error) and frame.fatal:  # for all others the connection is lost
@@ -301,7 +301,7 @@ class Connection:
 
     def hello(self) -> Hello:
         """Returns the Hello that a new socket begins with."""
-        self._pending.pop(self._hello, None)  # the socket before this one did not last until the answer
+        self._pending.pop(self._hello, None)  # the last socket was lost before its answer
         hello = self._next_hello()
         self._pending[hello.id] = hello, self._on_greeting
         self._hello = hello.id
@@ -363,18 +363,18 @@ class Connection:
                 yield
             finally:
                 self._tasks.cancel()
-                self.lost("it was closed here")
+                self.lost("this client has closed it")
 
     async def _run(self, stream: SocketStream) -> None:
         with self._tasks:
             await self._transport.run(stream)
 
     async def close(self) -> None:
-        """Let the broker finish what it was sent, also when cancelled, but not for long."""
+        """Let the broker carry out what it was sent, even when cancelled, but for `CLOSE_SECONDS` at most."""
         self._transport.may_reopen = False
         self._transport.make_calls()  # what is being coalesced is sent before the Close
         if self._lost is None and not self._transport.is_open:
-            return  # between two sockets there is no one to say it to
+            return  # between two sockets, there is nowhere to send a Close
         with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSE_SECONDS):
             try:
                 await self.request(Close(self.next_id()), Closed)

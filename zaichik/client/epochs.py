@@ -1,6 +1,6 @@
 """Topic epochs: whether the topics this client publishes to are still those it began with.
 
-Topics live in the broker's memory. If the broker was started anew, a topic of the same name is another topic with
+Topics live in the broker's memory. If the broker was restarted, a topic of the same name is another topic with
 another epoch, and everything published before is gone. The epoch decides, not the broker's boot number: a broker that
 keeps its topics on disk comes back with another boot and the same epochs, and then nothing was lost.
 
@@ -8,11 +8,11 @@ After every reconnection, before anything else is sent again:
 
 * Each CreateTopic of the program is repeated with all the settings it named, so that a topic does not come back by its
   first use, with default settings.
-* Each other topic it has published to is probed. So it is with the first batch, ahead of which the probe travels.
+* Each other topic it has published to is probed. The same probe is sent just before the first batch to a topic.
 
-A probe is a subscription that ends where it begins (`until=0`), with an Unsubscribe right behind it. `Subscribed` tells
-the epoch, and the broker treats a topic that is not there as it would for a Publish: it makes the topic, or answers
-`NO_SUCH_TOPIC` if it was told to make none. A CreateTopic without settings would make it in any case.
+A probe is a subscription that ends where it begins (`until=0`), followed by an Unsubscribe. `Subscribed` carries the
+epoch, and the broker treats a missing topic as it would for a Publish: it creates the topic, or answers
+`NO_SUCH_TOPIC` if it was told to create none. A CreateTopic without settings would create it in any case.
 """
 
 import logging
@@ -56,8 +56,8 @@ class LostTopic:
 
     def __str__(self) -> str:
         """A sentence for the log."""
-        now = f"epoch {self.new_epoch}" if self.new_epoch else "none"
-        text = f"topic {self.topic!r} is not the one it was (epoch {self.old_epoch}, now {now})"
+        now = f"it is now {self.new_epoch}" if self.new_epoch else "it has none now"
+        text = f"topic {self.topic!r} is no longer the same (its epoch was {self.old_epoch}, {now})"
         if self.new_epoch != self.old_epoch:
             text += ": the broker has lost what was published before"
         return text + (f"; it was not created again with its settings: {self.refusal}" if self.refusal else "")
@@ -67,11 +67,11 @@ class Epochs:
     """The epochs of the topics that a client creates and publishes to.
 
     Args:
-        connection: over which.
+        connection: the connection to the broker.
         is_strict: whether publishing to a topic fails once it is another one.
 
     Attributes:
-        lost: every change, in the order of their discovery.
+        lost: every change, in the order in which they were noticed.
     """
 
     def __init__(self, connection: Connection, *, is_strict: bool = False) -> None:
@@ -98,7 +98,7 @@ class Epochs:
         try:
             encode(questions[0][0])
         except Unencodable:
-            return  # so is the Publish, where it is raised
+            return  # and so is the Publish, which will raise it
         self._published.add(topic)
         if self._connection.is_open:  # else it is asked after reconnecting
             for question in questions:
@@ -111,7 +111,7 @@ class Epochs:
     # -- questions -------------------------------------------------------------------------------------------
 
     def _questions(self) -> tuple[list[Question], list[Question]]:
-        """What a new socket is asked: what comes before the subscriptions, and after them."""
+        """Returns the questions to a new socket: those before the subscriptions, and those after them."""
         probed = sorted(self._published.difference(self._settings))
         return (
             [self._creation(topic, settings) for topic, settings in self._settings.items()],
@@ -144,7 +144,7 @@ class Epochs:
         match reply:
             case TopicCreated():
                 self._observe(topic, reply.epoch)
-            case Error(code=ErrorCode.TOPIC_EXISTS):  # so to ask for its epoch does not make it
+            case Error(code=ErrorCode.TOPIC_EXISTS):  # the topic exists, so this CreateTopic only returns its epoch
                 request = CreateTopic(self._connection.next_id(), topic, ())
                 self._connection.ask((request, partial(self._exists, topic, reply.message)))
             case Error():
@@ -172,9 +172,9 @@ class Epochs:
         self.lost.append(lost)
         logger.warning("%s", lost)
         if self._is_strict:
-            text = f"{lost}. Connect again to go on in the new topic."
+            text = f"{lost}. Connect again to continue in the new topic."
             self._failures[topic] = Error(0, ErrorCode.EPOCH_CHANGED, Publish.TYPE, "topic", 0, text)
 
 
 def _ignore(_reply: Frame) -> None:
-    """To whether the probe could be taken back there is nothing to add."""
+    """Ignores the reply to a probe's Unsubscribe: whichever it is, the probe has ended."""

@@ -103,7 +103,7 @@ class AuthFailed(BrokerError, code=ErrorCode.AUTH_FAILED):
 
 
 class TooManyConnections(BrokerError, code=ErrorCode.TOO_MANY_CONNECTIONS):
-    """The broker has as many connections as its limit allows."""
+    """The broker has as many connections as its limit allows, or this client has its share of them."""
 
 
 class SlowConsumer(BrokerError, code=ErrorCode.SLOW_CONSUMER):
@@ -131,7 +131,7 @@ class TopicExists(BrokerError, code=ErrorCode.TOPIC_EXISTS):
 
 
 class TooManyTopics(BrokerError, code=ErrorCode.TOO_MANY_TOPICS):
-    """The broker has as many topics as its limit allows, or this client has created its part of them."""
+    """The broker has as many topics as its limit allows, or this client has created its share of them."""
 
 
 class TooManySubscriptions(BrokerError, code=ErrorCode.TOO_MANY_SUBSCRIPTIONS):
@@ -167,7 +167,7 @@ class BatchTooLarge(BrokerError, code=ErrorCode.BATCH_TOO_LARGE):
 
 
 class TopicFull(BrokerError, code=ErrorCode.TOPIC_FULL):
-    """Storing would drop what a reader still needs."""
+    """Storing the batch would evict messages that a reader still needs."""
 
 
 class SequenceGap(BrokerError, code=ErrorCode.SEQUENCE_GAP):

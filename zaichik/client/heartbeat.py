@@ -8,7 +8,7 @@ to its Ping is one.
 There is no timer for each request. The transport calls `check` at regular intervals and passes counters; what has not
 changed between two checks has not happened.
 
-A client that stood still itself (it was stopped, the machine was asleep, a computation held the event loop) must not
+A client that was stalled itself (it was stopped, the machine was asleep, a computation blocked the event loop) must not
 blame the broker. So a check counts two intervals at most, however late it comes, and a broker is lost only when it is
 overdue at two punctual checks in a row: in between, everything that had arrived was read.
 """
@@ -17,7 +17,7 @@ from enum import Enum, auto
 
 
 class Verdict(Enum):
-    """What the transport has to do."""
+    """The action that the transport has to take."""
 
     FINE = auto()
     PING = auto()
@@ -47,7 +47,7 @@ class Heartbeat:
         self._was_overdue = False
 
     def check(self, now: float, sent: int, received: int, *, is_waiting: bool) -> Verdict:
-        """Returns what is to be done now.
+        """Returns the action to take now.
 
         Args:
             now: seconds.

@@ -1,12 +1,13 @@
-"""A subscription's inbox: what it was sent and has not read yet, and where it stands, so that it can be made again.
+"""A subscription's inbox: events that were received and not read yet, and the offsets from which it can resume.
 
     committed        delivered         taken
     ────┬───────────────┬────────────────┬─────────▶ offsets
-        │ ours to settle│ will come again│ waiting in `events`, or still to come
+        │ may be settled│ redelivered    │ waiting in `events`, or still to be sent
 
-After a loss the subscription is made again under the same number. An anonymous one resumes at `taken`; what waited here
-will come again, so it is dropped. A named one resumes at the position below which the broker knows everything to be
-settled, which is `taken` at most: what lies between comes again, and `Subscription` leaves it out.
+After a lost connection the subscription is made again under the same number. An anonymous one resumes at `taken`;
+events that waited here will be sent again, so they are dropped. A named one resumes at the position below which the
+broker knows everything to be settled, which is `taken` at most: messages in between are redelivered, and `Subscription`
+leaves them out.
 """
 
 import secrets
@@ -78,7 +79,7 @@ class Inbox:
         self._arrived.set()
 
     def close(self, lost: Lost) -> None:
-        """No more events will come."""
+        """Note that no more events will come, and wake the tasks that wait for one."""
         self.lost = self.lost or lost
         self._arrived.set()
 
@@ -138,7 +139,7 @@ class Inbox:
             return None
         self.delivered = 0  # by the new connection: a commit sent right after the request would be refused (CMT-2)
         first = self._request
-        # The broker may have forgotten the name by now. Then it begins anew, at the first message not settled:
+        # The broker may have forgotten the name by now. Then the name starts again, at the first message not settled:
         # anything later could lose one.
         value = self.committed if first.name else self.taken
         return Subscribe(
@@ -151,7 +152,7 @@ class Inbox:
         match reply:
             case Subscribed():
                 if self.times:
-                    self.events.clear()  # it comes again
+                    self.events.clear()  # they are sent again
                 self.times += 1
                 self._epoch = reply.epoch
                 self.taken = max(self.taken, reply.start)

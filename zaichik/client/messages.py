@@ -1,4 +1,4 @@
-"""What the client returns: messages, lag, and the results of publishing. And how it reads its arguments."""
+"""Values the client returns (messages, lag, results of publishing), and conversion of its arguments for the wire."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class Message(NamedTuple):
     payload: bytes
 
 
-# What `Message._make` does, without a call of Python for each message.
+# Does what `Message._make` does, without a Python call for each message.
 _message: Callable[[tuple[Any, ...]], Message] = partial(tuple.__new__, Message)
 
 
@@ -128,7 +128,7 @@ def batch_result(reply: Published, count: int) -> BatchResult:
 
 
 def check_size(count: int, size: int, limits: Welcome) -> None:
-    """Refuse what the broker would refuse: it may close the connection over a frame that is too large for it.
+    """Refuse a batch that the broker would refuse: it closes a connection over a frame that is too large.
 
     Raises:
         MessageTooLarge: one message has more bytes than the broker accepts.
@@ -138,11 +138,10 @@ def check_size(count: int, size: int, limits: Welcome) -> None:
         if count == 1:
             code, what = ErrorCode.MESSAGE_TOO_LARGE, "a message of"
         else:
-            code, what = ErrorCode.BATCH_TOO_LARGE, f"a batch of {count} messages,"
-        most = f"at most {limits.max_batch} messages and {limits.max_message} bytes are accepted at once"
-        raise BrokerError.of(
-            Error(0, code, Publish.TYPE, "batch", 0, f"{what} {size} bytes; {most}. Send it in pieces.")
-        )
+            code, what = ErrorCode.BATCH_TOO_LARGE, f"a batch of {count} messages and"
+        most = f"at most {limits.max_batch} messages and {limits.max_message} bytes at once"
+        problem = f"{what} {size} bytes is too large: the broker accepts {most}. Send it in pieces."
+        raise BrokerError.of(Error(0, code, Publish.TYPE, "batch", 0, problem))
 
 
 def key_bytes(key: Key) -> bytes:
@@ -155,7 +154,7 @@ def key_bytes(key: Key) -> bytes:
     if key is None:
         return b""
     if not key:
-        raise ValueError('an empty key means "no key" on the wire; leave the key out, or give it a byte')
+        raise ValueError('an empty key means "no key" on the wire; leave the key out, or make it at least one byte')
     return key.encode() if isinstance(key, str) else _as_bytes("key", key)
 
 
@@ -192,7 +191,7 @@ def milliseconds(duration: Duration) -> int:
             # At least 1, unless it is exactly 0, which means off.
             return max(round(duration * 1000), 1 if duration else 0)
         case _:
-            raise ValueError(f'a duration must be seconds from 0 on, a timedelta or "forever", not {duration!r}')
+            raise ValueError(f'a duration must be 0 or more seconds, a timedelta or "forever", not {duration!r}')
 
 
 def overflow_of(word: str) -> Overflow:
@@ -208,7 +207,7 @@ def overflow_of(word: str) -> Overflow:
 
 
 def start_written(text: str) -> StartAt:
-    """Returns the start that a person has written, in a command or an option.
+    """Returns the start that is written in a command or an option.
 
     Raises:
         ValueError: it is none; the message says what may be written, and is meant to follow a mention of the text.

@@ -1,4 +1,4 @@
-"""Opening a connection, and leaving in order: only the first socket may fail to be had, without another attempt."""
+"""Opens a connection and closes it gracefully. The first socket is attempted once; only later ones are retried."""
 
 import math
 from collections.abc import AsyncIterator
@@ -15,12 +15,12 @@ from zaichik.net.socket_stream import SocketStream
 async def opened(
     host: str, port: int, name: str, timeout: float, reconnect: float = 0.0, silence: float = math.inf
 ) -> AsyncIterator[Connection]:
-    """A connection that has said Hello, and says Close at the end.
+    """Returns a connection whose Hello was accepted, and sends a Close when the block ends.
 
     Raises:
-        ConnectFailed: no broker there, or none that answered within `timeout` seconds.
-        BrokerError: the broker answered that it does not serve this client, `TooManyConnections` for example.
-        Unencodable: the name is longer than a Hello can tell.
+        ConnectFailed: there is no broker, or none answered within `timeout` seconds.
+        BrokerError: the broker refused to serve this client, with `TooManyConnections` for example.
+        Unencodable: the name is longer than a Hello can carry.
     """
     connection = Connection((host, port), name, timeout, reconnect, silence)
     peer = f"{host}:{port}"

@@ -45,7 +45,7 @@ class Producer:
         self._sequencers = sequencers
         self._max_batch = max_batch
         self._max_bytes = max_bytes
-        self._keys: list[bytes] = []  # these three are the batch that gathers
+        self._keys: list[bytes] = []  # these three are the gathering batch
         self._payloads: list[bytes] = []
         self._bytes = 0
         self._pieces: deque[Batch] = deque()  # of a batch that was too large: they are sent before all others
@@ -54,14 +54,14 @@ class Producer:
         self._in_flight = 0  # batches
         self._withdrawals: deque[Callable[[], None]] = deque()  # of those
         self._on_trial = False  # the one batch in flight is larger than any that the ring has accepted
-        self._is_due = False  # the batch that gathers is to be sent in the writer's next turn
+        self._is_due = False  # the gathering batch is to be sent in the writer's next turn
         self._proven_count = 0  # messages, and bytes with offsets, of the largest batches that the ring has accepted
         self._proven_bytes = 0
         self._failure: Callable[[], Exception] | None = None
         self._change: anyio.Event | None = None
 
     async def send(self, payload: bytes, key: Key = None) -> None:
-        """Queue a message; waits only if the batch that gathers is full and may not be sent yet.
+        """Queue a message; waits only if the gathering batch is full and may not be sent yet.
 
         The broker's answer comes later: see `flush`.
 
@@ -96,7 +96,7 @@ class Producer:
             await self._progress()
 
     def close(self, failure: Callable[[], Exception]) -> None:
-        """Send nothing more: what gathers is dropped, and `send` raises what `failure` makes."""
+        """Send nothing more: the gathering batch is dropped, and `send` raises the exception that `failure` makes."""
         self._failure = self._failure or failure
         self._max_batch = 0  # so that `send` looks for the reason
         self._keys, self._payloads, self._bytes = [], [], 0

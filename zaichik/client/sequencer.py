@@ -1,6 +1,6 @@
-"""Numbered publishing: what is sent again is never stored twice, and nothing overtakes.
+"""Numbered publishing: a batch that is sent again is never stored twice, and none overtakes another.
 
-    answered          on their way, 32 at most        not sent
+    answered          in flight, 32 at most           not sent
     ────────────────┬──────────────────────────────┬───────────────────▶ batches of one topic
      … 4   5   6    │  7   8   9   10   11   …     │ no number yet
 
@@ -10,10 +10,10 @@ answered again. A number belongs to its batch until the reply has come, even if 
 cancelled. It is never given to another batch: what an old connection still carries may arrive later than what the new
 one does.
 
-A broker refuses a batch for good, which uses up its number, or for now: `TOPIC_FULL`, `NO_MEMORY`. After a refusal for
-now the batches behind it are refused as well, as a gap, and all of them come back to the sequencer. It retries with one
-batch, and with one more after each success; the wait between retries grows exponentially, up to a second. This is
-back-pressure: publishers of a topic that must not lose anything are as fast as its slowest reader.
+A broker refuses a batch permanently, which uses up its number, or temporarily: `TOPIC_FULL`, `NO_MEMORY`. After a
+temporary refusal the batches after it are refused as well, as a gap, and all of them come back to the sequencer. It
+retries with one batch, and with one more after each success; the wait between retries grows exponentially, up to a
+second. This is back-pressure: publishers of a topic that must not lose anything are as fast as its slowest reader.
 
 A broker without numbered producers refuses them. It is sent batches without numbers, which are lost with their
 connection.
@@ -42,10 +42,10 @@ from zaichik_protocol import Batch, Error, ErrorCode, Frame, Publish, Published
 
 logger = logging.getLogger(__name__)
 
-WINDOW = 32  # batches of a sequencer on their way: half as many as the broker remembers, which is enough by far
-IDLE_SECONDS = 300.0  # an id that was unused for so long is given up; the broker forgets it after twice as long
+WINDOW = 32  # batches of a sequencer in flight: half as many as the broker remembers, and more than enough
+IDLE_SECONDS = 300.0  # after which an unused id is given up; the broker forgets it after twice as long
 FIRST_WAIT = 0.01  # seconds until a refused batch is tried again, at most, if the broker does not say
-LONGEST_WAIT = 1.0  # where the doubling ends: a topic that stays full costs a batch a second, and no more
+LONGEST_WAIT = 1.0  # where the doubling ends: a topic that stays full costs no more than a batch a second
 
 _Sent = tuple[Publish, OnOutcome]
 _Unsent = tuple[Batch, OnOutcome]
@@ -55,14 +55,14 @@ class Sequencers:
     """All publishing of one client.
 
     Args:
-        connection: over which.
-        tasks: where a sequencer that waits does so, until `close`.
+        connection: the connection to the broker.
+        tasks: the group for the tasks that wait before a retry, until `close`.
         epochs: of the topics.
-        clock: seconds; it tells for how long a sequencer was not used.
+        clock: seconds, to measure for how long a sequencer was unused.
 
     Attributes:
-        is_numbered: whether the broker is taken to know numbers, by sequencers that are new.
-        tasks: None when no sequencer waits any more.
+        is_numbered: whether new sequencers assume that the broker knows numbered batches.
+        tasks: see above; None after `close`.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Sequencers:
 
         Raises:
             ConnectionLost: it was not sent.
-            EpochChanged: nor will it be, the topic is another one.
+            EpochChanged: it was not sent, because the topic is another one.
         """
         if error := self._epochs.failure(topic):
             raise BrokerError.of(error)
@@ -93,7 +93,7 @@ class Sequencers:
         now = self._clock()
         sequencer = self._sequencers.get(topic)
         if sequencer is None or (now - sequencer.used > IDLE_SECONDS and sequencer.is_empty):
-            for name, old in list(islice(self._sequencers.items(), 2)):  # more go than come
+            for name, old in list(islice(self._sequencers.items(), 2)):  # two leave for each that comes
                 if now - old.used > IDLE_SECONDS and old.is_empty:
                     del self._sequencers[name]
             sequencer = self._sequencers[topic] = Sequencer(self, topic)
@@ -102,11 +102,11 @@ class Sequencers:
         return sequencer.post(batch, on_outcome)
 
     def close(self) -> None:
-        """Retry no more: from now on a refusal for now is an outcome like any other."""
+        """Stop retrying: from now on a temporary refusal is an outcome like any other."""
         self.tasks = None
 
     def _begin_again(self, requests: list[Frame], is_new: bool) -> list[Frame | None]:  # noqa: FBT001 (see Connection)
-        """What is to be sent, of the requests that wait, over another socket, or to another run of the broker."""
+        """Returns what to send over a new socket instead of each waiting request (see `Connection.on_resend`)."""
         for topic, sequencer in self._sequencers.items():
             if error := self._epochs.failure(topic):
                 sequencer.end(error)
@@ -129,7 +129,7 @@ class Sequencer:
 
     Args:
         sequencers: the client's.
-        topic: where to.
+        topic: the topic to publish to.
 
     Attributes:
         used: when the last batch was posted.
@@ -138,23 +138,22 @@ class Sequencer:
     def __init__(self, sequencers: Sequencers, topic: str) -> None:
         self.used = 0.0
         self._sequencers = sequencers
-        self._is_numbered = (
-            sequencers.is_numbered
-        )  # each sequencer finds out for itself, or it would overtake what comes back
+        # Each sequencer finds out for itself; otherwise its next batches would overtake those that come back.
+        self._is_numbered = sequencers.is_numbered
         self._connection = sequencers.connection
         self._topic = topic
         self._take_producer()
         self._window = WINDOW
         self._sent: dict[int, _Sent] = {}  # by the number of the request
-        self._returned: list[_Sent] = []  # refused for now, in the order of their sequence
+        self._returned: list[_Sent] = []  # temporarily refused, in the order of their sequence
         self._unsent: deque[_Unsent] = deque()
         self._doubtful: set[int] = set()  # numbers of requests that may have been stored when a socket was lost
         self._is_waiting = False
-        self._waits: Iterator[float] | None = None  # between tries, since the last success
+        self._waits: Iterator[float] | None = None  # between retries, since the last success
 
     @property
     def is_empty(self) -> bool:
-        """Whether all batches were answered, so that it may take another id, or go."""
+        """Whether all batches were answered, so that it may be dropped or take another id."""
         return not self._sent and not self._returned and not self._unsent
 
     def post(self, batch: Batch, on_outcome: OnOutcome) -> Callable[[], None]:
@@ -225,7 +224,7 @@ class Sequencer:
         match error:
             case Error(code=ErrorCode.UNSUPPORTED, field="producer"):
                 self._is_numbered = self._sequencers.is_numbered = False
-                self._window = 1  # those behind it come back first, or it would be overtaken
+                self._window = 1  # those after it come back first; otherwise they would overtake it
                 return True
             case Error(retryable=True) if self._sequencers.tasks is not None:
                 if not self._is_waiting:
@@ -237,12 +236,12 @@ class Sequencer:
                 self._window = 1
                 return True
             case Error(code=ErrorCode.SEQUENCE_GAP):
-                return bool(self._returned)  # it came behind one that was refused for now
+                return bool(self._returned)  # it came after one that was refused temporarily
             case Error(code=ErrorCode.PRODUCER_UNKNOWN):
                 if request.producer == self._producer:
                     self._take_producer()
                 self._window = 1  # as above
-                # Was it sent once only, it was refused, and cannot have been stored. Else nobody can tell.
+                # If it was sent only once, it was refused and cannot have been stored. Otherwise that is unknown.
                 return request.id not in self._doubtful
         return False
 
@@ -252,16 +251,16 @@ class Sequencer:
         self._send_more()
 
     def begin_again(self, *, is_new: bool) -> None:
-        """There is another socket. A new broker knows no number of ours: what has no answer is numbered from 0."""
-        if self._returned or self._unsent:  # no answer may be left to wait for: what has no number was lost
+        """Continue over a new socket. A restarted broker knows none of our numbers: batches are renumbered from 0."""
+        if self._returned or self._unsent:  # batches without numbers were lost, so no reply may come that triggers this
             self._connection.call_soon(self._send_more)
         if not is_new:
-            # What was refused was not stored, and nothing behind it either.
+            # A refused batch was not stored, and none after it either.
             first = self._returned[0][0].sequence if self._returned else math.inf
             self._doubtful = {request.id for request, _ in self._sent.values() if request.sequence < first}
             return
         self._doubtful = set()
-        self._is_numbered = True  # until it says otherwise
+        self._is_numbered = True  # until the broker refuses them
         self._take_producer()
         in_order = sorted([*self._sent.values(), *self._returned], key=_sequence)
         numbered = {request.id: (self._numbered(request), on_outcome) for request, on_outcome in in_order}
@@ -272,7 +271,7 @@ class Sequencer:
         self._producer, self._next = _new_producer(), 0
 
     def current(self, request: Publish) -> Publish | None:
-        """Returns a request that is on its way as it is to be sent, or None if it is not."""
+        """Returns the request as it is to be sent now, perhaps renumbered; None if it is no longer in flight."""
         sent = self._sent.get(request.id)
         return sent and sent[0]
 
@@ -282,7 +281,7 @@ class Sequencer:
         return numbered
 
     def end(self, outcome: Error | Lost) -> None:
-        """Nothing is sent any more: there is no connection, or the topic is another one."""
+        """Give every batch this outcome and send nothing more: the connection is lost, or the topic is another one."""
         self._is_waiting = False
         unanswered = [*self._sent.values(), *self._returned, *self._unsent]
         self._sent, self._returned = {}, []
@@ -297,7 +296,7 @@ def _new_producer() -> int:
 
 
 def _waits(retry_after: float) -> Iterator[float]:
-    """Seconds between retries: at first what the broker asks for, up to twice as much, then exponentially longer."""
+    """Returns the seconds between retries: at first what the broker asks for, up to twice that, then doubling."""
     first = 2 * retry_after or FIRST_WAIT
     return backoff(first, max(first, LONGEST_WAIT))
 
@@ -307,4 +306,4 @@ def _sequence(sent: _Sent) -> int:
 
 
 def _nothing() -> None:
-    """Withdraws a batch that was sent: it cannot be."""
+    """Does nothing: a batch that was sent cannot be withdrawn."""

@@ -10,9 +10,9 @@ and nothing waits for them. One is sent
 * every 100 ms, for slow programs;
 * when the subscription ends.
 
-After a loss of the connection the subscription resumes (see `inbox`). The message in hand stays there, and nothing is
-given out twice. Messages that were given out before are settled as ever: for an anonymous subscription there is nothing
-left to commit, for a named one the commit follows as soon as the broker has delivered them again.
+After a lost connection the subscription resumes (see `inbox`). The message in hand stays valid, and nothing is given
+out twice. Messages that were given out before are settled as usual: for an anonymous subscription there is nothing left
+to commit, for a named one the commit follows as soon as the broker has redelivered them.
 """
 
 import logging
@@ -42,7 +42,7 @@ class Subscription(Generic[Item]):
         epoch: the topic's identity, for subscribing again later.
         start: the first offset that may be delivered.
         live: the topic's next offset when the subscription began: what lies below is history (RET-3).
-        lagged: total of messages that were gone before they could be delivered.
+        lagged: the number of messages that were gone before they could be delivered.
         name: the name under which the broker keeps its position; "" if it is anonymous (CMT-4).
         resumed: whether it began where an earlier subscription of that name had stopped (CMT-3).
         redelivered: whether the message in hand was delivered to an earlier subscription of that name and not settled.
@@ -140,7 +140,7 @@ class Subscription(Generic[Item]):
 
     def _take_messages(self, frame: wire.Messages) -> None:
         inbox, messages, size = self._inbox, messages_of(frame, self.topic), self._half_credit
-        if frame.base < inbox.taken:  # it comes again
+        if frame.base < inbox.taken:  # some of it was taken before the connection was lost
             taken = inbox.taken
             messages = dropwhile(lambda message: message.offset < taken, messages)
         inbox.taken = max(inbox.taken, end_of(frame))

@@ -1,8 +1,8 @@
-"""Frames over a socket: one task reads, one writes, one keeps the heartbeat. After a loss, over another socket.
+"""Frames over a socket: one task reads, one writes, one keeps the heartbeat. A lost socket is replaced.
 
 The reader takes in everything as it comes, at all times. The writer sends everything queued since its last send in one
-piece, when the event loop comes to it, a turn later. That suits many small frames; one that is alone, or large, does
-not wait for it: `send_now` sends as much as the socket takes at once.
+piece, when the event loop comes to it, a turn later. That suits many small frames; one that is alone, or large, need
+not wait: `send_now` sends as much as the socket accepts at once.
 
 Nothing of a socket outlives it: its bytes, its decoder and its unsent frames are gone with it. Keeping what must be
 sent again is up to the transport's user.
@@ -34,20 +34,20 @@ class User(Protocol):
         """Returns the Hello for a new socket; once it is accepted, the user calls `Transport.open`."""
 
     def take(self, frame: Frame) -> None:
-        """Handle a frame that has come."""
+        """Handle a frame that was received."""
 
     @property
     def is_waiting(self) -> bool:
         """Whether the broker owes a reply."""
 
     def heartbeat(self) -> None:
-        """Send something that the broker replies to: it is time."""
+        """Send something that the broker replies to; called when a heartbeat is due."""
 
     def interrupted(self, reason: str) -> None:
-        """The socket is lost, and the transport tries to open another one."""
+        """Note that the socket is lost; the transport now tries to open another one."""
 
     def lost(self, reason: str) -> None:
-        """The connection is lost for good."""
+        """Note that the connection is lost for good."""
 
 
 class Transport:
@@ -61,7 +61,7 @@ class Transport:
         silence: seconds that the broker may be silent while it owes a reply.
 
     Attributes:
-        is_open: whether frames are sent; if not, they are dropped.
+        is_open: whether the Hello was accepted, so that frames are sent; before that, they are dropped.
         may_reopen: whether a lost socket is replaced.
         goodbye: why the broker is about to close this one, "" if it has not said so.
     """
@@ -107,7 +107,7 @@ class Transport:
                 give_up_at = anyio.current_time() + self._reconnect
                 logger.warning("the connection to %s:%d was lost (%s); reconnecting", *self._address, reason)
                 self._user.interrupted(reason)
-                if self._reads > 1:  # the broker did more than greet us: it is well, and the way to it is not
+                if self._reads > 1:  # the broker did more than greet us: it works, and the network is at fault
                     waits = backoff(FIRST_WAIT, LONGEST_WAIT)
             another, why_not = await self._another(waits, give_up_at)
             if another is None:

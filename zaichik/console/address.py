@@ -22,12 +22,12 @@ class Address(NamedTuple):
     port: int
 
     def __str__(self) -> str:
-        """In the form that `address` parses: an IPv6 host is in brackets."""
+        """Returns the form that `address` parses, with an IPv6 host in brackets."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine can reach it. The host must be a number: names are resolved by then."""
+        """Whether only this machine can reach it. The host must be an IP address, not a name."""
         return ip_address(self.host.partition("%")[0]).is_loopback
 
 
@@ -40,7 +40,7 @@ def address(text: str) -> Address:
     host, colon, number = text.rpartition(":")
     is_bracketed = host.startswith("[") and host.endswith("]")
     if not host or not colon or (":" in host and not is_bracketed):
-        raise argparse.ArgumentTypeError(f"{text!r} is no address; write HOST:PORT, such as {DEFAULT}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not an address; write HOST:PORT, such as {DEFAULT}")
     try:
         host.encode("idna")
     except UnicodeError:  # a label that is empty, longer than 63 letters, or has letters that are not allowed
@@ -49,7 +49,7 @@ def address(text: str) -> Address:
 
 
 def _no_host(host: str) -> argparse.ArgumentTypeError:
-    return argparse.ArgumentTypeError(f"{host!r} is no host's name")
+    return argparse.ArgumentTypeError(f"{host!r} is not a host name")
 
 
 def port(text: str) -> int:
@@ -59,7 +59,7 @@ def port(text: str) -> int:
         argparse.ArgumentTypeError: it is not a port.
     """
     if not (text.isascii() and text.isdigit()) or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is no port; it must be 0 to 65535")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port; it must be 0 to 65535")
     return int(text)
 
 
@@ -88,13 +88,15 @@ def add_reconnect(parser: argparse.ArgumentParser) -> None:
 def _patience(text: str) -> float:
     seconds = quantities.duration(text)
     if seconds == "forever" or seconds > MOST_RECONNECT_SECONDS:
-        raise argparse.ArgumentTypeError(f"{text!r} is too long; after 5m a broker may have forgotten us")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is longer than 5m: by then, a broker may have forgotten what it stored"
+        )
     return seconds
 
 
 @asynccontextmanager
 async def connected(arguments: argparse.Namespace, command: str) -> AsyncIterator[Client]:
-    """A client at the address of `--connect`, named after the command. It reconnects if the command has `--reconnect`.
+    """Returns a client of the broker at `--connect`, named after the command; with `--reconnect`, it reconnects.
 
     Raises:
         argparse.ArgumentTypeError: no host can have this name.

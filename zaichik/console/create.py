@@ -1,4 +1,4 @@
-"""`zaichik create`: a topic with settings of its own."""
+"""`zaichik create`: creates a topic with settings of its own."""
 
 import argparse
 
@@ -25,7 +25,7 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `zaichik create`."""
+    """Add the arguments of `zaichik create`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument(
         "topic", metavar="TOPIC", type=names.name, help='its name: 1 to 200 bytes of UTF-8, not beginning with "$"'
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 async def run(arguments: argparse.Namespace, console: Console) -> int:
-    """Create the topic, and show the settings in force."""
+    """Create the topic and show the settings in force."""
     settings = topic_settings.chosen(arguments) | {"overflow": arguments.overflow}
     async with address.connected(arguments, "create") as client:
         topic = await client.create_topic(arguments.topic, **settings)

@@ -1,4 +1,4 @@
-"""`zaichik delete`: a topic goes, with all that belongs to it."""
+"""`zaichik delete`: deletes a topic with everything that belongs to it."""
 
 import argparse
 
@@ -18,26 +18,26 @@ EPILOG = """\
 examples:
   zaichik delete orders
   zaichik delete orders --if-empty           # refuses if messages, readers or named positions would be lost
-  zaichik describe orders                    # first a look at what there is, and at who reads it
+  zaichik describe orders                    # look first: what it holds, and who reads it
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `zaichik delete`."""
+    """Add the arguments of `zaichik delete`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument("topic", metavar="TOPIC", help="which topic")
+    parser.add_argument("topic", metavar="TOPIC", help="the topic to delete")
     parser.add_argument(
-        "--if-empty", action="store_true", help="only if it holds no message, has no reader and no named position"
+        "--if-empty", action="store_true", help="only if it has no messages, no readers and no named positions"
     )
     address.add_option(parser)
 
 
 async def run(arguments: argparse.Namespace, console: Console) -> int:
-    """Delete it, and say so."""
+    """Delete the topic and confirm it."""
     async with address.connected(arguments, "delete") as client:
         try:
             await client.delete_topic(arguments.topic, if_empty=arguments.if_empty)
         except Unsupported:
-            raise Failure(f"{client.welcome.broker} cannot delete topics: the broker is older than this") from None
+            raise Failure(f"{client.welcome.broker} is too old to delete topics") from None
     console.print(Text(f"{arguments.topic}: deleted"), soft_wrap=True)
     return 0

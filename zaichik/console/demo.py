@@ -1,10 +1,10 @@
-"""`zaichik demo`: what a broker does, shown step by step on one that lives as long as the demo.
+"""`zaichik demo`: what a broker does, step by step, shown on one that runs as long as the demo.
 
-Each step is a function whose body is printed and then run, so that the code shown is the code that ran. The
-broker goes by a `ManualClock`, on which a minute, and a year of flights, pass as soon as they are told to.
+Each step is a function whose body is printed and then run, so the code shown is the code that ran. The broker runs on a
+`ManualClock`, so a minute, or a year of flights, passes at once.
 
-At the end stands the account of every topic, and what Spark makes of the flights. If one does not add up, or the
-other does not agree with the broker, the exit code is 1.
+The last steps add up the messages of every topic, and have Spark recompute the compaction of the flights. If a sum is
+wrong, or Spark and the broker disagree, the exit code is 1.
 """
 
 import argparse
@@ -40,27 +40,27 @@ COUNTS = ("published", "stored", "compacted", "resident", "expired", "evicted") 
 LAWS = (("published", "stored", "compacted"), ("stored", "resident", "expired", "evicted"))
 
 DESCRIPTION = """\
-Watch a broker at work: echo, retention, compaction, lag, and a year of real flights. It starts a broker of its
-own, shows each call beside what came back, closes the accounts, and has Spark tell what other compaction windows
-would have done. Nothing is left behind.
+Watch a broker at work: echo, retention, compaction, lag, and a year of real flights. The demo starts its own
+broker, shows each call and its result, adds up what became of every message, and has Spark work out what other
+compaction windows would have done. Nothing is left behind.
 """
 
 EPILOG = """\
 examples:
   zaichik demo
-  zaichik demo --pause                # at your own pace: Enter goes on
+  zaichik demo --pause                # at your own pace: press Enter to continue
   zaichik demo --days 31              # January is enough
 
-The flights are in a package of their own: pip install 'zaichik[flights]'
-Statistics need Spark and a Java: pip install 'zaichik[spark,java]'
+The flights come in a package of their own: pip install 'zaichik[flights]'
+Statistics need Spark and Java: pip install 'zaichik[spark,java]'
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `zaichik demo`."""
+    """Add the arguments of `zaichik demo`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument("--no-flights", action="store_true", help="leave the step with a year of real flights out")
-    parser.add_argument("--no-stats", action="store_true", help="leave the step out that takes Spark")
+    parser.add_argument("--no-flights", action="store_true", help="skip the year of real flights")
+    parser.add_argument("--no-stats", action="store_true", help="skip the statistics, which need Spark")
     parser.add_argument("--days", type=positive, metavar="N", help="only the first N days of that year")
     parser.add_argument("--pause", action="store_true", help="wait for Enter after each step")
 
@@ -77,7 +77,7 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
         await show_lag(show, client)
         if not arguments.no_flights:
             await show_flights(show, client, clock, arguments.days)
-        broker.sweep()  # it comes once a second by itself; done now, the numbers are the same in every run
+        broker.sweep()  # a sweep runs once a second; with one now, the numbers are the same in every run
         agreed = await show_account(show, client)
         if await client.topics("flights") and not arguments.no_stats:
             agreed &= await show_statistics(show, client, broker.port)
@@ -87,10 +87,10 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
 
 
 class Show:
-    """How the demo looks: numbered steps, each with a sentence, the code, and what came back.
+    """The look of the demo: numbered steps, each with a sentence, the code, and its result.
 
     Args:
-        console: where to.
+        console: for all output.
         pause: whether to wait for Enter after each step (if there is a keyboard).
     """
 
@@ -100,24 +100,24 @@ class Show:
         self._step = 0
 
     def begin(self, port: int) -> None:
-        """The first words."""
+        """Introduce the broker."""
         self.console.print()
         self.console.print("[bold]zaichik[/], a tiny message broker", highlight=False)
         self.console.print()
         self.say(
             "Programs send each other messages through a broker: one [bold]publishes[/] to a topic, others "
-            f"[bold]subscribe[/] to it. This is a broker of our own, started just now on port {port}. It goes by a "
-            "clock that we move by hand, so we need not wait for anything. `client` is a connection to it."
+            f"[bold]subscribe[/] to it. This is a broker of our own, started just now on port {port}. It runs on a "
+            "clock that we move by hand, so we never have to wait. `client` is a connection to it."
         )
 
     def end(self) -> None:
-        """The last words."""
-        # Named as it was started: `make demo` leaves it in a virtual environment that nobody has activated.
+        """Say what to try next."""
+        # The command as it was started: after `make demo`, its virtual environment is not active in the user's shell.
         name = sys.argv[0] if sys.argv[0].endswith("zaichik") else "zaichik"
-        self.say(f"\nTo go on: `{name} serve` runs a broker, `{name} publish` and `{name} subscribe` talk to it.")
+        self.say(f"\nWhat next? `{name} serve` runs a broker, `{name} publish` and `{name} subscribe` talk to it.")
 
     def step(self, title: str, sentence: str, code: Callable[..., object] | None = None) -> None:
-        """Begin a step: what will happen, and the calls that do it."""
+        """Begin a step: say what will happen, and show the calls that do it."""
         self._step += 1
         self.console.print()
         self.console.rule(f"[bold]{self._step}. {title}[/]", align="left", style="dim")
@@ -128,11 +128,11 @@ class Show:
             self.console.print()
 
     def say(self, sentence: str) -> None:
-        """Some prose."""
+        """Print some prose."""
         self.console.print(sentence, highlight=False)
 
     def came(self, outcome: str) -> None:
-        """What came back."""
+        """Print a result."""
         line = Table.grid(padding=(0, 1))
         line.add_row("[green]=>[/]", Text.from_markup(outcome))
         self.console.print(line)
@@ -140,16 +140,16 @@ class Show:
     async def end_step(self) -> None:
         """Wait for Enter, if that was asked for.
 
-        Waiting for the keyboard to be readable, and not in a thread for the line, can be cancelled: by Ctrl-C.
+        It waits for the keyboard to be readable, because that can be cancelled by Ctrl-C; a thread that reads cannot.
         """
         if self._pause:
-            self.console.print("\n[dim]Enter goes on[/] ", end="")
+            self.console.print("\n[dim]Press Enter to continue[/] ", end="")
             await anyio.wait_readable(sys.stdin)
             sys.stdin.readline()
 
 
 def _body(function: Callable[..., object]) -> Text:
-    """The lines of a function below its docstring, indented as they stand there, and coloured."""
+    """Returns the body of a function below its docstring, coloured, with its indentation."""
     _, _, body = inspect.getsource(function).partition('"""\n')
     text = Syntax("", "python", theme="ansi_dark").highlight(body)
     text.rstrip()
@@ -160,26 +160,26 @@ def _body(function: Callable[..., object]) -> Text:
 
 
 async def show_echo(show: Show, client: Client) -> None:
-    """One connection is publisher and subscriber."""
-    show.step("Echo", "Whoever subscribes to a topic gets what is published to it, its own messages too.", echo)
+    """Show one connection that publishes and subscribes."""
+    show.step("Echo", "A subscriber gets everything that is published to its topic, its own messages included.", echo)
     message = await echo(client)
     show.came(f"[bold]{_payloads([message])}[/] at offset {message.offset}: its place in the topic, counted from 0")
     await show.end_step()
 
 
 async def echo(client: Client) -> Message:
-    """The message that came back."""
+    """Returns the message that came back."""
     async with client.subscribe("echo") as subscription:
         await client.publish("echo", b"hello")
         return await anext(subscription)
 
 
 async def show_retention(show: Show, client: Client, clock: ManualClock) -> None:
-    """A latecomer, in time and too late."""
+    """Show a latecomer in time, and one too late."""
     show.step(
         "Retention",
-        "A topic can keep its messages for those who come late. This one keeps them for 60 seconds; "
-        "`until` ends the subscription by itself where the news ended.",
+        "A topic can keep its messages for latecomers. This one keeps them for 60 seconds; "
+        "`until` ends the subscription by itself after the last of them.",
         retention,
     )
     early, late = await retention(client, clock)
@@ -189,7 +189,7 @@ async def show_retention(show: Show, client: Client, clock: ManualClock) -> None
 
 
 async def retention(client: Client, clock: ManualClock) -> tuple[list[Message], list[Message]]:
-    """What two latecomers got."""
+    """Returns what two latecomers got."""
     await client.create_topic("news", retention_ttl=60)
     await client.publish("news", b"it rains")
     await client.publish("news", b"it pours")
@@ -206,7 +206,7 @@ def _payloads(messages: list[Message]) -> str:
 
 
 async def show_compaction(show: Show, client: Client, clock: ManualClock) -> None:
-    """A hundred rings, twice."""
+    """Show a hundred rings, twice."""
     show.step(
         "Compaction",
         "A message may have a key. In a topic with a compaction window, the first message of a key keeps its "
@@ -216,12 +216,12 @@ async def show_compaction(show: Show, client: Client, clock: ManualClock) -> Non
     at_once, later = await compaction(client, clock)
     rings = at_once.stored + at_once.compacted
     show.came(f"of {rings} rings [bold]{at_once.stored} stored, {at_once.compacted} compacted[/]: each door rang once")
-    show.came(f"10 seconds later, the windows over: [bold]{later.stored} stored, {later.compacted} compacted[/]")
+    show.came(f"10 seconds later, with the windows over: [bold]{later.stored} stored, {later.compacted} compacted[/]")
     await show.end_step()
 
 
 async def compaction(client: Client, clock: ManualClock) -> tuple[BatchResult, BatchResult]:
-    """What became of the rings."""
+    """Returns what became of the rings."""
     await client.create_topic("doorbell", compaction_window=10)
     rings = [("front door", b"ding")] * 100 + [("back door", b"dong")]
     at_once = await client.publish_batch("doorbell", rings)
@@ -231,19 +231,19 @@ async def compaction(client: Client, clock: ManualClock) -> tuple[BatchResult, B
 
 
 async def show_lag(show: Show, client: Client) -> None:
-    """A reader that sleeps through most of it."""
+    """Show a reader that sleeps through most of it."""
     show.step(
         "Lag",
-        "A slow reader holds up nobody. This topic has room for 100 messages, and 1000 are published before the "
+        "A slow reader holds nobody up. This topic has room for 100 messages, and 1000 are published before the "
         "reader looks at the first; its credit lets the broker send it no more than 10 ahead.",
         lag,
     )
-    # The library also logs a warning when messages were missed. Here that is the lesson, and told below.
+    # The library also logs a warning about missed messages. Here they are the lesson, and reported below.
     with without_warnings():
         events = await lag(client)
     for event in events:
         if isinstance(event, Lagged):
-            show.came(f"told: [bold]{event.count} messages are gone[/], offsets {event.start} to {event.end - 1}")
+            show.came(f"reported: [bold]{event.count} messages are gone[/], offsets {event.start} to {event.end - 1}")
     lagged = sum(event.count for event in events if isinstance(event, Lagged))
     received = sum(isinstance(event, Message) for event in events)
     show.came(f"{received} received + {lagged} lagged = {received + lagged} published: nothing is lost in silence")
@@ -251,7 +251,7 @@ async def show_lag(show: Show, client: Client) -> None:
 
 
 async def lag(client: Client) -> list[Message | Lagged]:
-    """What the reader was told, in order."""
+    """Returns what the reader was sent, in order."""
     await client.create_topic("ticker", capacity=100, retention_ttl="forever")
     async with client.subscribe("ticker", credit=10, until=1000, events=True) as slow:
         for number in range(1000):
@@ -260,19 +260,19 @@ async def lag(client: Client) -> list[Message | Lagged]:
 
 
 async def show_flights(show: Show, client: Client, clock: ManualClock, days: int | None) -> None:
-    """A year of departures, on the data's time."""
+    """Show a year of departures, at the data's own pace."""
     show.step(
         "Flights",
         "Now real events: the departures from New York in 2013, published minute by minute, while the broker's "
         "clock moves through that year with them. The key is the aircraft; of each, the topic stores the first "
-        "departure in six hours, and keeps it for a week. Its journal, a topic too, tells of every departure.",
+        "departure in six hours, and keeps it for a week. Its journal, also a topic, records every departure.",
         flights,
     )
     try:
         with show.console.status("reading the timetable"):
             departures = await anyio.to_thread.run_sync(read_departures, days, abandon_on_cancel=True)
     except ModuleNotFoundError as error:
-        show.say(f"[yellow]This step is left out:[/] {escape(str(error))}")
+        show.say(f"[yellow]This step is skipped:[/] {escape(str(error))}")
         return
     with Meter(show.console, clock, len(departures)) as meter:
         await flights(client, clock, departures, meter)
@@ -282,7 +282,7 @@ async def show_flights(show: Show, client: Client, clock: ManualClock, days: int
 
 
 async def flights(client: Client, clock: ManualClock, departures: list[Departure], meter: Meter) -> None:
-    """Publish them all."""
+    """Publish all departures."""
     six_hours, week = timedelta(hours=6), timedelta(days=7)
     await client.create_topic("flights", compaction_window=six_hours, retention_ttl=week, journal=2**26)
     for minute_us, together in by_minute(departures):
@@ -295,17 +295,17 @@ async def flights(client: Client, clock: ManualClock, departures: list[Departure
 
 
 async def show_account(show: Show, client: Client) -> bool:
-    """What became of every message, topic by topic; whether it adds up."""
+    """Shows what became of every message, topic by topic; returns whether it adds up."""
     show.step(
         "The account",
         "What became of every message. [bold]Stored[/] messages got an offset, [bold]compacted[/] ones were dropped "
-        "because of their key. Of those stored, the [bold]resident[/] can be read now; [bold]expired[/] means that "
-        "their time was over, [bold]evicted[/] that a full topic needed the room for newer ones.",
+        "because of their key. Of those stored, the [bold]resident[/] ones can be read now; [bold]expired[/] means "
+        "that their time was over, [bold]evicted[/] that a full topic needed the room for newer ones.",
     )
     topics = await client.topics()
     sums = {name: sum(topic[name] for topic in topics) for name in COUNTS}
     table = Table(box=box.SIMPLE, show_footer=True, header_style="bold", footer_style="bold", collapse_padding=True)
-    table.add_column("topic", footer="together", style="cyan")
+    table.add_column("topic", footer="total", style="cyan")
     for name in COUNTS:
         table.add_column(name, footer=f"{sums[name]:,}", justify="right")
     for topic in topics:
@@ -325,7 +325,7 @@ async def show_account(show: Show, client: Client) -> bool:
 
 
 def _breach(law: tuple[str, ...], topic: dict[str, Any]) -> Iterator[str]:
-    """A sentence if the topic breaks that law."""
+    """Yields a sentence if the topic breaks that law."""
     total, *parts = law
     if topic[total] != sum(topic[part] for part in parts):
         told = " + ".join(f"{part} {topic[part]:,}" for part in parts)

@@ -1,7 +1,7 @@
-"""The end of `zaichik demo`: what `zaichik stats` tells of the flights, held against the broker's own counters.
+"""The last step of `zaichik demo`: the numbers of `zaichik stats` for the flights, checked against the broker's own.
 
-The statistics are a program of their own, started as a user would start it: it asks the demo's broker over TCP, and
-the Java that Spark brings ends with it.
+The statistics run as a separate process, started as a user would start it: it queries the demo's broker over TCP, and
+Spark's Java ends with it.
 """
 
 import json
@@ -25,23 +25,24 @@ COUNTED = ("published", "stored", "compacted")  # by the broker and by Spark
 
 
 async def show_statistics(show: "Show", client: Client, port: int) -> bool:
-    """What other windows would have done; whether Spark and the broker agree about the one that ran."""
+    """Shows what other windows would have done; returns whether Spark and the broker agree about the one that ran."""
     show.step(
         "Statistics",
-        "Are six hours a good window? The journal tells what came, so what other windows would have stored can be "
-        "worked out. An update is lost if the message dropped said something else than the one that stayed; until "
-        "the next one is stored, it is seen late. Spark counts, which takes half a minute, mostly to start.",
+        "Are six hours a good window? The journal records everything that came, so Spark can work out what other "
+        "windows would have stored. An update is lost if the dropped message said something different from the one "
+        "that was kept; readers see the news late, when the key's next message is stored, or never. Spark needs "
+        "half a minute, mostly to start.",
     )
     absent = await anyio.to_thread.run_sync(missing)
     if absent is not None:
-        show.say(f"[yellow]This step is left out:[/] {escape(absent)}")
+        show.say(f"[yellow]This step is skipped:[/] {escape(absent)}")
         return True
     words = ["stats", TOPIC, "--connect", f"127.0.0.1:{port}", "--windows", "1h,6h,1d,7d"]
     show.say(f"\n    [bold]zaichik {' '.join(words)}[/]\n")
     command = [sys.executable, "-m", "zaichik", *words, "--json"]
     done = await anyio.run_process(command, stderr=None, check=False)
     if done.returncode:
-        show.say("[bold red]It has failed, and has said why.[/]")
+        show.say("[bold red]It failed, for the reason above.[/]")
         return False
     (statistics,) = json.loads(done.stdout)
     show.console.print(_table(statistics["what_if"]))
@@ -50,14 +51,14 @@ async def show_statistics(show: "Show", client: Client, port: int) -> bool:
     spark, broker = ([account[name] for name in COUNTED] for account in (statistics["account"], topic))
     show.came(f"Spark counts {_told(spark)}")
     if spark != broker:
-        show.say(f"[bold red]But the broker has counted {_told(broker)}, so one of the two has a bug.[/]")
+        show.say(f"[bold red]But the broker counted {_told(broker)}, so one of the two has a bug.[/]")
         return False
-    show.say("These are the broker's own counters.")
+    show.say("They match the broker's own counters.")
     return True
 
 
 def missing() -> str | None:
-    """What is missing for statistics, in a sentence."""
+    """Returns a sentence about what is missing for statistics; None if nothing is."""
     if find_spec("pyspark") is None:
         return "statistics need PySpark, which is not installed: pip install 'zaichik[spark]'"
     from zaichik.spark.session import NoJava, find_java
@@ -75,7 +76,7 @@ def _told(counters: list[int]) -> str:
 
 
 def _table(what_if: list[dict[str, Any]]) -> Table:
-    """What each window would do, keeping first messages as the broker does."""
+    """Returns the table of what each window would do, keeping first messages as the broker does."""
     from zaichik.spark.advice import percent, show_length, show_time
 
     table = Table(box=box.SIMPLE, header_style="bold", collapse_padding=True)

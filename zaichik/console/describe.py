@@ -17,7 +17,7 @@ from zaichik.escapes import harmless, shown
 
 DESCRIPTION = """\
 Without TOPIC: the broker's state and limits, and why connections have ended; with --connections, every connection. With
-TOPIC: its settings, where all its messages went, as sums that must come out even, and for each of its subscriptions its
+TOPIC: its settings, what became of its messages, as sums that must add up, and for each of its subscriptions the
 position and what it is waiting for: look there first when messages don't arrive. "needed" is the oldest offset that may
 still have to be sent to a reader. Named subscriptions are listed even while their reader is away.
 """
@@ -26,13 +26,13 @@ EPILOG = """\
 examples:
   zaichik describe
   zaichik describe orders
-  zaichik describe --connections             # which clients are there
+  zaichik describe --connections             # the clients that are connected
   zaichik describe orders --json | jq -r '.subscriptions[].waiting_for'
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `zaichik describe`."""
+    """Add the arguments of `zaichik describe`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument(
         "topic", metavar="TOPIC", nargs="?", type=names.name, help="the topic; without it, the broker itself"
@@ -79,12 +79,12 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
 
 async def _describe_connections(arguments: argparse.Namespace, console: Console) -> int:
     if arguments.topic is not None:
-        raise argparse.ArgumentTypeError("--connections are the broker's, not a topic's: leave TOPIC out")
+        raise argparse.ArgumentTypeError("--connections lists those of the whole broker: leave TOPIC out")
     async with address.connected(arguments, "describe") as client:
         try:
             connections = await client.connections()
         except InvalidField:
-            raise Failure(f"{client.welcome.broker} does not tell its connections: it is older than this") from None
+            raise Failure(f"{client.welcome.broker} is too old to list its connections") from None
     if arguments.json:
         screen.print_json(connections)
         return 0
@@ -115,7 +115,7 @@ def _show_broker(console: Console, state: dict[str, Any]) -> None:
 
 
 def _is_there(subscription: dict[str, Any]) -> bool:
-    """Whether the subscription has a reader. If not, it is a name whose reader is away."""
+    """Returns whether the subscription has a reader; if not, it is a name whose reader is away."""
     return bool(subscription["connection"])
 
 
@@ -124,7 +124,7 @@ def _show_topic(console: Console, state: dict[str, Any], *, away: int) -> None:
     held = f"offsets {n['head']} to {state['next_offset'] - 1:,}, {show_size(state['bytes'])}"
     needed = f"offset {n['needed']} and what follows" if state["needed"] < state["next_offset"] else "nothing now"
     pairs: list[screen.Row] = [
-        ("created", f"{_time(state['epoch'])}, {'by name' if state['explicit'] else 'by first use'}"),
+        ("created", f"{_time(state['epoch'])}, {'explicitly' if state['explicit'] else 'on first use'}"),
         ("holds", held if state["resident"] else "nothing now"),
         ("next offset", state["next_offset"]),
         ("needed", needed),
@@ -143,7 +143,7 @@ def _show_subscription(console: Console, state: dict[str, Any]) -> None:
     sizes = f"{show_size(state['in_flight_bytes'])} of {show_size(state['credit_bytes'])}"
     pairs: list[screen.Row] = [
         ("waiting for", state["waiting_for"]),
-        ("stands at", f"committed {n['committed']}, cursor {n['cursor']}, until {screen.number(state['until'])}"),
+        ("position", f"committed {n['committed']}, cursor {n['cursor']}, until {screen.number(state['until'])}"),
         ("in flight", f"{n['in_flight']} of {n['credit']} messages, {sizes}"),
         (
             f"since {n['start']}",
@@ -161,8 +161,8 @@ def _show_subscription(console: Console, state: dict[str, Any]) -> None:
 def _show_away(console: Console, state: dict[str, Any]) -> None:
     pairs: list[screen.Row] = [
         ("waiting for", state["waiting_for"]),
-        ("stands at", f"committed {state['committed']:,}"),
-        ("comes again", f"{state['delivered']:,}, delivered before and not settled"),
+        ("position", f"committed {state['committed']:,}"),
+        ("redelivers", f"{state['delivered']:,}, delivered before and not settled"),
         ("ahead", state["ahead"]),
     ]
     screen.print_rows(console, f"subscription {shown(state['session'])}", pairs)

@@ -1,4 +1,4 @@
-"""`zaichik disconnect`: a connection of another client is ended."""
+"""`zaichik disconnect`: ends another client's connection."""
 
 import argparse
 
@@ -10,35 +10,39 @@ from zaichik.console.failure import Failure
 
 DESCRIPTION = """\
 End a client's connection to the broker. The client is told why, and may connect again; zaichik's own clients do, and
-send again what was not answered. What it has sent and the broker has not carried out yet is dropped.
+retry what was not answered. Requests that the broker has not carried out yet are dropped.
 """
 
 EPILOG = """\
 examples:
-  zaichik describe --connections             # who is there, and under which number
+  zaichik describe --connections             # every connection, with its number
   zaichik disconnect 17
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `zaichik disconnect`."""
+    """Add the arguments of `zaichik disconnect`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument("connection", metavar="CONNECTION", type=_number, help="its number, as in the first example")
+    parser.add_argument(
+        "connection", metavar="CONNECTION", type=_number, help="its number; see: zaichik describe --connections"
+    )
     address.add_option(parser)
 
 
 def _number(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and 0 < int(text) < 2**64):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of a connection; see: zaichik describe --connections")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not the number of a connection; see: zaichik describe --connections"
+        )
     return int(text)
 
 
 async def run(arguments: argparse.Namespace, console: Console) -> int:
-    """Have it ended, and say so."""
+    """End the connection and confirm it."""
     async with address.connected(arguments, "disconnect") as client:
         try:
             await client.disconnect(arguments.connection)
         except Unsupported:
-            raise Failure(f"{client.welcome.broker} cannot end connections: the broker is older than this") from None
+            raise Failure(f"{client.welcome.broker} is too old to end connections") from None
     console.print(f"connection {arguments.connection}: disconnected")
     return 0

@@ -19,7 +19,7 @@ from zaichik.escapes import harmless, shown
 
 DESCRIPTION = """\
 Explain bytes of the wire protocol: every field of every frame, its offset, value and meaning. A frame that is cut
-or wrong is explained up to that place, which is marked, and the exit code is 1. The bytes may also be given as text
+or wrong is explained up to the fault, which is marked, and the exit code is 1. The bytes may also be given as text
 in hexadecimal digits: a file of nothing but hexadecimal digits is read as such.
 """
 
@@ -38,7 +38,7 @@ _HEX = re.compile(rb"[0-9a-fA-F\s]+")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `zaichik dissect`."""
+    """Add the arguments of `zaichik dissect`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("file", metavar="FILE", help='a file of bytes; "-" is standard input')
     parser.add_argument(
@@ -47,12 +47,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json",
         action="store_true",
-        help="print one JSON object a field: offset, bytes, frame, name, value, meaning, problem",
+        help="print one JSON object per field: offset, bytes, frame, name, value, meaning, problem",
     )
 
 
 async def run(arguments: argparse.Namespace, console: Console) -> int:
-    """Read all bytes, and explain them frame by frame."""
+    """Read all bytes and explain them frame by frame."""
     data = _bytes(everything(arguments.file), is_hex=arguments.hex)
     if not data:
         raise Failure("there are no bytes to explain")
@@ -109,7 +109,7 @@ def _table(fields: list[Field]) -> Table:
 
 
 def _lines(fields: list[Field]) -> Iterator[str]:
-    """The lines of the same table for a pipe, without rich.
+    """Yields the lines of the same table for a pipe, without rich.
 
     Rich needs some milliseconds to lay out a table, and a capture of 400 kB may hold 20,000 frames.
     """
@@ -135,7 +135,7 @@ def _hex(data: bytes) -> str:
 
 
 def _value(value: Any) -> str:
-    """A value in one line, cut if it is long."""
+    """Returns a value as one line, cut if it is long."""
     plain = _plain(value)
     match plain:
         case str():
@@ -162,7 +162,7 @@ def _state(field: Field) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A value parsed by construct, as JSON has it; bytes become text if they are UTF-8."""
+    """Returns a value parsed by construct as a JSON value; bytes become text if they are UTF-8."""
     match value:
         case bytes():
             return screen.json_bytes(value)

@@ -5,7 +5,7 @@ from zaichik_protocol import Refused, Unencodable
 
 
 class Failure(Exception):
-    """A command that cannot do what it was asked to; the text is the sentence to show."""
+    """A command cannot do what was asked; the text is the sentence to show."""
 
 
 def sentence(error: BaseException) -> str | None:

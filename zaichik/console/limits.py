@@ -1,7 +1,7 @@
 """A broker's limits on the command line: `--limit NAME=VALUE` sets what the table shows, by the same names.
 
-`BrokerSettings` accepts whatever a program gives it: a test may want a limit of 3, or one that is never reached. Typed
-numbers have slips of digits and units, so values from the command line are checked, each by itself and all together.
+`BrokerSettings` accepts whatever a program gives it: a test may want a limit of 3, or one that is never reached. People
+mistype digits and units, so values from the command line are checked, each by itself and all together.
 """
 
 import argparse
@@ -26,7 +26,7 @@ _CENTURY = 36_525 * _DAY
 _OTHER_FILES = 64  # needed by the process besides its connections, as in BrokerSettings
 _HELP_WIDTH = 78
 
-# The largest values accepted: Welcome has 32 bits for some of them, and larger ones are slips.
+# The largest values accepted: Welcome has 32 bits for some of them, and larger ones are typing errors.
 _LARGEST_NUMBER = 1_000_000_000
 _LARGEST_SIZE = 1024 * _GIB
 _LARGEST = {
@@ -54,7 +54,7 @@ def add_option(parser: argparse.ArgumentParser) -> None:
 
 
 def listing() -> str:
-    """All limits with their defaults, in the option's notation, for the end of `--help`."""
+    """Returns all limits with their defaults, in the option's notation, for the end of `--help`."""
     words = [f"{name}={_typed(name, value)}" for name, value in BrokerSettings().limits().items()]
     lines = textwrap.wrap(
         " ".join(words), _HELP_WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False
@@ -74,7 +74,7 @@ def limit(text: str) -> Limit:
         raise argparse.ArgumentTypeError(_unknown(name))
     default = defaults[name]
     if not separator:
-        raise argparse.ArgumentTypeError(f"{name} lacks a value; write {name}={_typed(name, default)}")
+        raise argparse.ArgumentTypeError(f"{name} has no value; write {name}={_typed(name, default)}")
     read, allowed, largest = _kind(name, default)
     least, most = int(name not in _MAY_BE_ZERO), _LARGEST.get(name, largest)
     if name == "max_connections":
@@ -87,13 +87,13 @@ def limit(text: str) -> Limit:
         if read is not _switch:
             allowed += f" from {_typed(name, least)} to {_typed(name, most)}, such as {_typed(name, default)}"
         if name == "max_connections":
-            allowed += "; each takes one of the files that this process may open (ulimit -n)"
+            allowed += "; each needs one of the files that this process may open (ulimit -n)"
         raise argparse.ArgumentTypeError(f"{name} is {written!r}; it must be {allowed}")
     return name, value
 
 
 def chosen(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The limits given, as arguments of `BrokerSettings`.
+    """Returns the limits given, as arguments of `BrokerSettings`.
 
     Raises:
         argparse.ArgumentTypeError: one was given twice, or they contradict each other.
@@ -101,11 +101,11 @@ def chosen(arguments: argparse.Namespace) -> dict[str, Any]:
     given = dict[str, Any]()
     for name, value in arguments.limit:
         if name in given:
-            raise argparse.ArgumentTypeError(f"--limit {name} is given twice; give it once")
+            raise argparse.ArgumentTypeError(f"--limit {name} is given twice")
         given[name] = value
     if arguments.no_auto_create:
         if "auto_create" in given:
-            raise argparse.ArgumentTypeError("auto_create is given by --limit and --no-auto-create; give one of them")
+            raise argparse.ArgumentTypeError("give either --limit auto_create or --no-auto-create, not both")
         given["auto_create"] = False
     together = BrokerSettings().limits() | given
     needed = int(together["max_message"] + 12 * together["max_batch"] + 1024)  # see BrokerSettings.max_frame
@@ -113,13 +113,13 @@ def chosen(arguments: argparse.Namespace) -> dict[str, Any]:
         frame, message, batch = (_typed(name, together[name]) for name in ("max_frame", "max_message", "max_batch"))
         raise argparse.ArgumentTypeError(
             f"a frame of max_frame={frame} cannot carry a batch of max_message={message} and max_batch={batch}; "
-            f"give --limit max_frame={needed}, or make the others smaller"
+            f"set --limit max_frame={needed}, or lower the other two"
         )
     return given
 
 
 def table(limits: dict[str, Any], topic_defaults: dict[str, int]) -> Table:
-    """The limits, and the default settings of topics.
+    """Returns a table of the limits and the default settings of topics.
 
     They stand side by side, so that both fit on a screen together with the log lines that follow.
     """
@@ -133,16 +133,16 @@ def table(limits: dict[str, Any], topic_defaults: dict[str, int]) -> Table:
 
 
 def _unknown(name: str) -> str:
-    """The error for an unknown name. The table also shows settings of topics: for these, another one."""
+    """Returns the error for an unknown name; another one for a setting of topics, which the table shows as well."""
     if name in {item.name.removesuffix("_ms") for item in fields(TopicSettings)}:
-        return f"{name} is a setting of topics, and they have options of their own"
+        return f"{name} is a setting of topics; those have their own options, such as --retention"
     word, known = name.lower(), BrokerSettings().limits()
     similar = difflib.get_close_matches(word, known, 1, 0.8) or difflib.get_close_matches(word, known, 3)
     return f"there is no limit {name!r}" + (f"; did you mean {' or '.join(similar)}?" if similar else "")
 
 
 def _kind(name: str, default: Any) -> tuple[Callable[[str], Any], str, int]:
-    """A limit's parser, the word for its values, and the largest value of its kind."""
+    """Returns a limit's parser, the word for its values, and the largest value of its kind."""
     match default:
         case bool():
             return _switch, "yes or no", True
@@ -157,7 +157,7 @@ def _kind(name: str, default: Any) -> tuple[Callable[[str], Any], str, int]:
 
 
 def _largest_number_of_connections() -> int:
-    """As many as files that this process may open, less those needed otherwise."""
+    """Returns how many files this process may open, less those needed for other purposes."""
     return max(1, min(_LARGEST_NUMBER, getrlimit(RLIMIT_NOFILE)[0] - _OTHER_FILES))
 
 
@@ -168,5 +168,5 @@ def _switch(text: str) -> bool:
 
 
 def _typed(name: str, value: Any) -> str:
-    """A value in the table's form, as one word without commas: the option's notation."""
+    """Returns a value in the option's notation: as in the table, but without spaces and commas."""
     return screen.setting(name, value).replace(" ", "").replace(",", "")

@@ -1,4 +1,4 @@
-"""Reads lines from a file, a pipe or a terminal, a chunk at a time, while the rest of the program goes on.
+"""Reads lines from a file, a pipe or a terminal, a chunk at a time, without blocking the rest of the program.
 
 The usual way is a thread for each read, but a thread that waits for a terminal cannot be cancelled: Ctrl-C would have
 to be pressed twice. So we wait until the descriptor is readable, which can be cancelled, and then read what is there,
@@ -73,7 +73,7 @@ class Lines:
 
 @contextmanager
 def reading(path: str, longest: int) -> Iterator[Lines]:
-    """The lines of a file, or of standard input if the path is "-"; open for the duration of the block.
+    """Returns the lines of a file, or of standard input if the path is "-"; open for the duration of the block.
 
     Raises:
         OSError: it cannot be opened.
@@ -88,7 +88,7 @@ def reading(path: str, longest: int) -> Iterator[Lines]:
 
 
 def everything(path: str) -> bytes:
-    """All bytes of a file, or of standard input if the path is "-".
+    """Returns all bytes of a file, or of standard input if the path is "-".
 
     Raises:
         OSError: it cannot be read.
@@ -98,5 +98,5 @@ def everything(path: str) -> bytes:
         check_readable()
     with open(STDIN if path == "-" else path, "rb", closefd=path != "-") as file:
         if file.isatty():
-            sys.stderr.write("reading the terminal, Ctrl-D ends\n")
+            sys.stderr.write("reading from the terminal; Ctrl-D ends the input\n")
         return file.read()

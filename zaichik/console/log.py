@@ -1,7 +1,7 @@
 """A log that never stops the broker: a thread writes it, and what cannot be written is dropped and counted.
 
-A write to a pipe or a terminal waits for whoever reads there; Ctrl-S is enough to make it wait for ever. And to lay out
-a line for a terminal takes half a millisecond. So the event loop only puts records into a bounded queue.
+A write to a pipe or a terminal waits for its reader; Ctrl-S is enough to make it wait for ever. And laying out a line
+for a terminal takes half a millisecond. So the event loop only puts records into a bounded queue.
 
 No peer can flood the log. The broker's records about a peer have its address, HOST:PORT, as their first argument. At
 most `PEER_LINES` of them are logged in `PEER_SECONDS`, for each host and level; then one line counts the others.
@@ -20,8 +20,8 @@ from typing import Any, TextIO
 
 logger = logging.getLogger(__name__)
 
-LINES = 1000  # that wait to be written; some hundred bytes each
-FLUSH_SECONDS = 1.0  # that a stop waits for what is not written yet
+LINES = 1000  # that may wait to be written; some hundred bytes each
+FLUSH_SECONDS = 1.0  # for which a stop waits for unwritten lines
 TICK_SECONDS = 1.0  # after which the thread looks for something to summarise
 PEER_LINES, PEER_SECONDS = 100, 10.0
 MAX_PEERS = 10_000  # hosts told apart; all others together are one more
@@ -31,7 +31,7 @@ _OTHERS = "others"
 
 @contextmanager
 def written_beside(target: logging.Handler) -> Iterator[logging.Handler]:
-    """A handler that has `target` write its records on a thread of its own, as long as the block lasts."""
+    """Returns a handler that has `target` write its records on a thread of its own, as long as the block lasts."""
     handler = _Queue(target)
     try:
         yield handler
@@ -40,9 +40,9 @@ def written_beside(target: logging.Handler) -> Iterator[logging.Handler]:
 
 
 def unbuffered(stream: TextIO | None) -> TextIO:
-    """Standard output or error, written to at once, and without an error where its reader or terminal is gone.
+    """Returns standard output or error, unbuffered, and without errors once its reader or terminal is gone.
 
-    The interpreter's own buffer must stay empty: at its end it would be flushed, and that waits for the reader, too.
+    The interpreter's own buffer must stay empty: when it exits, it would flush it, and that waits for the reader, too.
 
     Args:
         stream: `sys.stdout` or `sys.stderr`; None, as it is where the program was started without it, goes nowhere.
@@ -53,13 +53,13 @@ def unbuffered(stream: TextIO | None) -> TextIO:
 
 
 class _Standard(io.FileIO):
-    """A descriptor of the process; whether anybody still reads it is no concern of the writer."""
+    """A descriptor of this process; it makes no difference to the writer whether it still has a reader."""
 
     def __init__(self, descriptor: int) -> None:
         super().__init__(descriptor, "w", closefd=False)
 
     def write(self, data: Any) -> int:
-        """Returns how many bytes there were; they are written, or there is nobody who could read them."""
+        """Returns the number of bytes; they are written, or dropped if there is no reader."""
         with suppress(OSError):
             super().write(data)
         return len(data)
@@ -115,7 +115,7 @@ class _Window:
 
 
 def _host(record: logging.LogRecord) -> str | None:
-    """The host that a record of the broker is about, if it is about one."""
+    """Returns the host that a record of the broker is about; None if it is not about one."""
     if record.name.startswith("zaichik.serving.") and isinstance(record.args, tuple) and record.args:
         host, colon, port = str(record.args[0]).rpartition(":")
         return host if colon and port.isdecimal() else None
@@ -134,7 +134,7 @@ class _Queue(logging.handlers.QueueHandler):
         self.addFilter(self._peers)
         self._dropped = 0
         self._is_ending = False
-        # A daemon: one that stands still in a write must not keep the process.
+        # A daemon: a thread that is stuck in a write must not keep the process alive.
         self._thread = threading.Thread(target=self._write, name="log", daemon=True)
         self._thread.start()
 
@@ -158,14 +158,14 @@ class _Queue(logging.handlers.QueueHandler):
             with suppress(queue.Empty):
                 record = self.queue.get(timeout=TICK_SECONDS)
             if record is not None:
-                # `emit` and not `handle`: nobody else writes, and a lock that is held in a write that stands still
-                # would be waited for by `logging` itself at the end of the process.
+                # `emit` and not `handle`: there is no other writer, and at the end of the process `logging` itself
+                # would wait for the lock of a write that is stuck.
                 self._target.emit(record)
             if self.queue.empty():
                 self._summarise()
 
     def _summarise(self) -> None:
-        """Say what is missing in the log, once everything before it is written."""
+        """Log how many lines are missing, once everything before them is written."""
         self.acquire()
         dropped, self._dropped = self._dropped, 0
         self.release()

@@ -20,18 +20,18 @@ from zaichik.escapes import harmless
 if TYPE_CHECKING:
     from rich.console import Console
 
-# A command is the file of its name beside this one.
+# A command is the file of that name in this folder.
 COMMANDS = {
     "serve": "run a broker",
     "publish": "send messages, from arguments, a file or standard input",
     "subscribe": "print a topic's messages as they come",
-    "create": "make a topic with settings of its own",
+    "create": "create a topic with settings of its own",
     "delete": "delete a topic with its messages",
     "topics": "list topics: what they hold, and what became of the rest",
     "describe": "show everything about the broker, or about one topic and its readers",
     "disconnect": "end a client's connection",
     "record": "save topics as Parquet files",
-    "stats": "what compaction does to a topic, and what another window would do",
+    "stats": "show what compaction does to a topic, and what other windows would do",
     "dissect": "explain the bytes of the wire protocol, field by field",
     "demo": "watch a broker at work",
     "learn": "build a broker of your own, stage by stage, and have it checked",
@@ -110,7 +110,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run the command named by the arguments. Returns the exit code."""
     words = sys.argv[1:] if argv is None else argv
     try:
-        streams.occupy(needs_output=words[:1] != ["serve"])  # a broker serves, whether or not it can say so
+        streams.occupy(needs_output=words[:1] != ["serve"])  # a broker serves even if it cannot print that it does
         if words and not words[0].startswith("-"):
             return _run(words[0], words[1:])
         parser = _main_parser()

@@ -1,14 +1,15 @@
-"""Memory that a broker has freed goes back to the system.
+"""The memory of a broker's process: freed memory is returned to the system, and the collector skips loaded modules.
 
-glibc keeps nearly all of it: `free` returns only what lies at the end of the heap, or was larger than anything freed
-before. A broker whose messages have expired would stay as large as it ever was. `malloc_trim` returns every page that
-is free. It takes 0.1 to 0.2 ms for each MiB that it returns, and next to nothing where little is free; so it is called
-when there is much to return.
+glibc keeps nearly all of it: `free` returns only memory at the end of the heap, or blocks larger than any freed before.
+A broker whose messages have expired would stay as large as it ever was. `malloc_trim` returns every page that is free.
+It takes 0.1 to 0.2 ms for each MiB that it returns, and next to nothing where little is free; so it is called when
+there is much to return.
 
-Only the program does this: how a process that embeds a broker uses its memory is not for the library to decide.
+Only the program does this: the library does not decide how a process that embeds a broker uses its memory.
 """
 
 import ctypes
+import gc
 import os
 from pathlib import Path
 from typing import Protocol
@@ -22,7 +23,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class Allocator(Protocol):
-    """What allocates the memory of this process."""
+    """The memory allocator of this process."""
 
     def unused_bytes(self) -> int:
         """Returns how many bytes of this process are in the machine's memory and not allocated to anything.
@@ -70,7 +71,7 @@ class Glibc:
 
 
 class Unused:
-    """When to trim.
+    """Decides when to trim.
 
     Args:
         allocator: of this process.
@@ -87,9 +88,18 @@ class Unused:
         return unused - self._least >= WORTH_BYTES
 
     def give_back(self) -> None:
-        """Trim. What is left then counts as used, so that it is not tried in vain again and again."""
+        """Trim. Unused memory that is left then counts as used, so that it is not trimmed in vain again and again."""
         self._allocator.trim()
         self._least = self._allocator.unused_bytes()
+
+
+def spare_collector() -> None:
+    """Exempt all that exists now from garbage collection: the modules, which stay until the process ends.
+
+    A full collection visits every object that is left, and nothing else goes on meanwhile.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 async def give_back_forever() -> None:

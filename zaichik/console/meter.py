@@ -19,7 +19,7 @@ class Meter:
 
     Args:
         console: for the bar or the lines.
-        clock: has the date in the data.
+        clock: the data's own time.
         total: messages to come.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""Names of topics and readers as arguments: one that no broker can even be asked for is wrong usage."""
+"""Names of topics and readers as arguments. A name that cannot be sent at all is wrong usage."""
 
 import argparse
 

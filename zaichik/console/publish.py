@@ -24,8 +24,8 @@ DESCRIPTION = """\
 Send messages to a topic, which is created if it doesn't exist. Without MESSAGE, every line of the file or of
 standard input is a message, without its line end; empty lines count, too. Messages may have a key: the same one for
 all, or one taken from each message. A topic with a compaction window keeps only the first message of each key in a
-window. A lost connection is made again, and messages that the broker hasn't confirmed are sent again; nothing is
-stored twice. After a restart of the broker its topics are gone: publishing goes on, and the exit code is 1. A topic
+window. After a lost connection, zaichik reconnects and retries messages that the broker hasn't confirmed; nothing is
+stored twice. If the broker is restarted, its topics are gone: publishing continues, and the exit code is 1. A topic
 created with --overflow reject makes publishers wait for its readers.
 
 A topic created by publishing keeps nothing for later readers, unless the broker was started with another default:
@@ -47,15 +47,15 @@ With --key-regex or --key-json, a message in which no key is found is published 
 """
 
 LOST = (
-    "nobody is subscribed to {}, and it keeps nothing for later readers (retention 0): this is lost. Subscribe first, "
-    "or create a topic that keeps messages before anything is published to it: zaichik create NAME --retention 1h"
+    "nobody is subscribed to {}, and it keeps nothing for later readers (retention 0), so what you published is lost. "
+    "Subscribe first, or create a topic that keeps messages before publishing to it: zaichik create NAME --retention 1h"
 )
 
 KeyOf = Callable[[bytes, int], bytes | None]  # the key of a payload; the number is that of its line, for errors
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `zaichik publish`."""
+    """Add the arguments of `zaichik publish`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("topic", metavar="TOPIC", type=names.name, help="the topic to publish to")
     parser.add_argument("messages", metavar="MESSAGE", nargs="*", help="a message to send; without any, lines are read")
@@ -88,16 +88,16 @@ def _regex(text: str) -> re.Pattern[str]:
     try:
         return re.compile(text)
     except re.error as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is no regular expression: {error}") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a regular expression: {error}") from None
 
 
 async def run(arguments: argparse.Namespace, console: Console) -> int:
-    """Send all messages, then report what became of them."""
+    """Send all messages and report what became of them."""
     if arguments.messages and arguments.file is not None:
-        raise argparse.ArgumentTypeError("MESSAGE and --file exclude each other")
+        raise argparse.ArgumentTypeError("give either MESSAGE or --file, not both")
     key_of = _key_of(arguments)
     payloads = [os.fsencode(text) for text in arguments.messages]
-    # All keys before the first message is sent: of arguments that cannot all be sent, none is.
+    # Find all keys before the first message is sent: a wrong argument stops all of them.
     messages = [(payload, key_of(payload, number)) for number, payload in enumerate(payloads, 1)]
     async with address.connected(arguments, "publish") as client:
         tally = _Tally(arguments.topic)
@@ -110,7 +110,7 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
                 if not messages:
                     await _send_lines(client, arguments.file or "-", key_of, tally)
         except BaseException as error:
-            # How far it came. The error itself is reported by `main`, Ctrl-C by nothing else.
+            # Report how far it got. `main` reports the error itself, but not Ctrl-C.
             if tally.confirmed or (tally.sent and not isinstance(error, Exception)):
                 tally.show(as_json=False)
             raise
@@ -118,15 +118,15 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
         if tally.producer.stored and await _is_lost(client, arguments.topic):
             screen.remark(LOST.format(shown(arguments.topic)), "yellow")
         if client.lost_topics:
-            raise Failure(f"{client.lost_topics[-1]}. Publish again what is still wanted.")
+            raise Failure(f"{client.lost_topics[-1]}. Publish again what is still needed.")
     return 0
 
 
 async def _is_lost(client: Client, topic: str) -> bool:
-    """Whether nobody can read what was just published: no retention, no subscription, no name that needs it (RET-1)."""
+    """Returns whether no one can read what was published: no retention, subscription or name that needs it (RET-1)."""
     try:
         states = await client.topics(topic)
-    except ZaichikError:  # everything is published: to find out no more is no failure
+    except ZaichikError:  # everything is published; a warning less is no failure
         return False
     return any(
         not (state["settings"]["retention_ttl_ms"] or state["subscriptions"] or state["needed"] < state["next_offset"])
@@ -151,7 +151,7 @@ class _Tally:
         return self.producer.stored + self.producer.compacted
 
     def show(self, *, as_json: bool) -> None:
-        """The closing summary."""
+        """Print the closing summary."""
         seconds = time.perf_counter() - self._began
         stored, compacted = self.producer.stored, self.producer.compacted
         rate = self.confirmed / seconds
@@ -177,7 +177,7 @@ class _Tally:
 async def _send_lines(client: Client, path: str, key_of: KeyOf, tally: _Tally) -> None:
     with reading(path, client.welcome.max_message) as lines:
         if lines.is_terminal:
-            screen.remark("reading lines from the terminal, Ctrl-D ends")
+            screen.remark("reading lines from the terminal; Ctrl-D ends the input")
         with _progress(lines) as advance:
             async for some in lines:
                 for payload in some:
@@ -188,7 +188,7 @@ async def _send_lines(client: Client, path: str, key_of: KeyOf, tally: _Tally) -
 
 @contextmanager
 def _progress(lines: Lines) -> Iterator[Callable[[int], None]]:
-    """A progress bar on standard error, if that is a terminal. Call it with the number of messages sent so far."""
+    """Returns a function to call with the number of messages sent so far. It shows a bar if stderr is a terminal."""
     if lines.is_terminal or not sys.stderr.isatty():
         yield lambda sent: None
         return

@@ -26,7 +26,9 @@ def duration(text: str) -> float | Literal["forever"]:
     match = _QUANTITY.fullmatch(text)
     unit = _MS.get(match["unit"] or "s") if match else None
     if not match or not unit:
-        raise argparse.ArgumentTypeError(f"{text!r} is no duration; write 500ms, 10s, 5m, 6h, 7d, forever or seconds")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a duration; write 500ms, 10s, 5m, 6h, 7d, forever or seconds"
+        )
     milliseconds = float(match["number"]) * unit
     if milliseconds > LARGEST:
         raise argparse.ArgumentTypeError(f"{text!r} is too long; write forever")
@@ -42,7 +44,7 @@ def size(text: str) -> int:
     match = _QUANTITY.fullmatch(text.lower())
     unit = _BYTES.get(match["unit"] or "b") if match else None
     if not match or not unit:
-        raise argparse.ArgumentTypeError(f"{text!r} is no size; write 4096, 10kB, 10MB, 64KiB, 64MiB or 1GiB")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size; write 4096, 10kB, 10MB, 64KiB, 64MiB or 1GiB")
     number = match["number"]
     count = round(float(number) * unit) if "." in number else int(number) * unit
     if count > LARGEST:
@@ -57,7 +59,7 @@ def natural(text: str) -> int:
         argparse.ArgumentTypeError: it is not one.
     """
     if not re.fullmatch(r"\d{1,30}", text, re.ASCII) or int(text) > LARGEST:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 0 to {LARGEST}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 to {LARGEST}")
     return int(text)
 
 
@@ -69,7 +71,7 @@ def positive(text: str) -> int:
     """
     number = natural(text)
     if not number:
-        raise argparse.ArgumentTypeError("0 is too little; it must be at least 1")
+        raise argparse.ArgumentTypeError("0 is too small; it must be at least 1")
     return number
 
 

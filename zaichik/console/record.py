@@ -1,4 +1,4 @@
-"""`zaichik record`: topics saved as Parquet files."""
+"""`zaichik record`: saves topics as Parquet files."""
 
 import argparse
 import importlib.util
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Save topics as Parquet files, a folder for each topic and day (UTC), for Spark, DuckDB, Polars and pandas to read.
-Run it again with the same folder, and it goes on where the files end: however the last run ended, no message is
-lost or saved twice. Messages that the broker no longer had when their turn came are reported as missing, and the
+Run it again with the same folder, and it continues where the files end: however the last run ended, no message is
+lost or saved twice. Messages that the broker had dropped before they could be saved are reported as missing, and the
 exit code is 3.
 """
 
@@ -37,7 +37,7 @@ examples:
 files:
   FOLDER/topic=orders/day=2026-01-31/EPOCH-START-END.parquet
   with the columns offset, timestamp, key and payload
-  A name too long for a folder is shortened there; the files' metadata has all of it (zaichik.topic).
+  A name that is too long for a folder is shortened; the full name is in the files' metadata (zaichik.topic).
 """
 
 MISSING = 3  # the exit code
@@ -45,7 +45,7 @@ INTERRUPTED = 130
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `zaichik record`."""
+    """Add the arguments of `zaichik record`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("topics", metavar="TOPIC", nargs="+", type=names.name, help="a topic to record")
     parser.add_argument(
@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=Path("recording"),
         help="the recording's folder (default: ./recording)",
     )
-    parser.add_argument("--follow", action="store_true", help="go on with new messages; for one topic only")
+    parser.add_argument("--follow", action="store_true", help="continue with new messages; for one topic only")
     parser.add_argument("--json", action="store_true", help="print one JSON object for each topic")
     address.add_option(parser)
 
@@ -65,7 +65,7 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
     if importlib.util.find_spec("pyarrow") is None:
         raise Failure("recording needs pyarrow, which is not installed: pip install 'zaichik[record]'")
     if arguments.follow and len(arguments.topics) > 1:
-        raise argparse.ArgumentTypeError("one topic is followed at a time; start a recorder for each of them")
+        raise argparse.ArgumentTypeError("--follow takes one topic; start a recorder for each of them")
     from zaichik import blocking
     from zaichik.recording.recorder import record
 
@@ -100,7 +100,7 @@ def _interruptible() -> Iterator[Callable[[], bool]]:
 
 @contextmanager
 def _bar(topic: str) -> Iterator[Callable[["Progress"], None]]:
-    """A progress bar on a terminal; elsewhere nothing."""
+    """Returns a function that shows progress: a bar on a terminal, elsewhere nothing."""
     console = screen.on_stderr()
     bar = Bar(
         TextColumn("{task.description}", markup=False),
@@ -131,7 +131,7 @@ def _summarise(progress: "Progress", arguments: argparse.Namespace, console: Con
         sentence = f"{topic}: {recorded:,} messages recorded into {arguments.into} ({offsets})"
         console.print(Text(harmless(sentence)), soft_wrap=True)
     else:
-        sentence = f"{topic}: nothing new; {arguments.into} reaches to offset {progress.next:,}"
+        sentence = f"{topic}: nothing new; {arguments.into} has everything below offset {progress.next:,}"
         console.print(Text(harmless(sentence)), soft_wrap=True)
     if missing:
         screen.remark(f"{topic}: {missing:,} messages are missing: the broker no longer had them", "yellow")

@@ -1,4 +1,4 @@
-"""Output: coloured on a terminal, plain for other programs, as JSON on demand.
+"""Output: coloured on a terminal, plain for other programs, JSON on request.
 
 Results go to standard output; everything about them (progress, summaries, warnings) goes to standard error, so that a
 pipe never carries both.
@@ -48,7 +48,7 @@ def on_stdout() -> Console:
 
 
 def on_stderr() -> Console:
-    """Returns the console for what is said about the results."""
+    """Returns the console for remarks about the results."""
     return on(sys.stderr)
 
 
@@ -73,7 +73,7 @@ def print_json(value: Any, file: TextIO | None = None) -> None:
 
 
 def json_bytes(data: bytes) -> str | dict[str, str]:
-    """Bytes as a JSON value: text if they are UTF-8, else {"base64": ...}."""
+    """Returns bytes as a JSON value: text if they are UTF-8, else {"base64": ...}."""
     import base64
 
     try:
@@ -83,7 +83,7 @@ def json_bytes(data: bytes) -> str | dict[str, str]:
 
 
 async def reader_gone() -> None:
-    """Returns when the pipe we write to has lost its reader; never if standard output is not a pipe.
+    """Returns when the pipe on standard output has lost its reader; never if it is not a pipe.
 
     A program that notices only when it writes would stay, in `zaichik subscribe t | head`, until the next message.
     """
@@ -113,7 +113,7 @@ def print_rows(console: Console, title: str, pairs: list[Row]) -> None:
 
 
 def rows(pairs: list[Row]) -> Table:
-    """Names and values in two columns."""
+    """Returns a table of names and values."""
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="cyan", no_wrap=True)
     table.add_column(overflow="fold")
@@ -123,7 +123,7 @@ def rows(pairs: list[Row]) -> Table:
 
 
 def number(value: Any) -> str:
-    """A value as text; a number with commas."""
+    """Returns a value as text; a number with commas."""
     match value:
         case bool():
             return "yes" if value else "no"
@@ -136,7 +136,7 @@ def number(value: Any) -> str:
 
 
 def setting(name: str, value: Any) -> str:
-    """The value of a limit or setting, formatted in its unit."""
+    """Returns the value of a limit or setting, formatted in its unit."""
     if name in SIZES:
         return quantities.show_size(value) + ("/s" if name == "frame_rate" else "")
     if name.endswith("_ms"):
@@ -155,9 +155,9 @@ SIZES = {
 
 
 def log_handler(level: int, file: TextIO) -> logging.Handler:
-    """Returns what writes a log of that level.
+    """Returns a handler for a log of that level.
 
-    Only warnings, as the clients want them, look like any other remark. A broker's log has times.
+    A client's log, of warnings only, looks like other remarks. A broker's log has times.
     """
     handler: logging.Handler = logging.StreamHandler(file)
     if level >= logging.WARNING:
@@ -174,7 +174,7 @@ def log_handler(level: int, file: TextIO) -> logging.Handler:
 def logging_to(handler: logging.Handler, level: int) -> Iterator[None]:
     """Give zaichik's log to the handler for the duration of the block.
 
-    A client's log also shows that all is well again: after a warning, its user waits for that.
+    A client's log also says when it has recovered: after a warning, its user waits for that.
     """
     logger = logging.getLogger("zaichik")
     before = logger.handlers, logger.level

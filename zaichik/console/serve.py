@@ -1,7 +1,7 @@
-"""`zaichik serve`: a broker that runs until it is told to stop, and is stopped by nothing else.
+"""`zaichik serve`: runs a broker until it is told to stop; nothing else stops it.
 
-Everything it writes is written by threads beside the one that serves. While nobody reads a pipe or a terminal, a write
-to it waits, and once the reader is gone it fails; the broker goes on in both cases.
+All its output is written by threads other than the one that serves. A write to a pipe or a terminal waits while it is
+not read, and fails once its reader is gone; the broker continues in both cases.
 """
 
 import argparse
@@ -12,7 +12,6 @@ import signal
 import sys
 import threading
 from collections.abc import AsyncIterator
-from dataclasses import asdict
 from functools import partial
 
 import anyio
@@ -31,8 +30,8 @@ logger = logging.getLogger(__name__)
 DESCRIPTION = """\
 Run a broker until it is told to stop. Everything is kept in memory, and gone when the broker ends. There is no
 authentication: anyone who can reach the address can read and write everything, so by default only this machine
-can. SIGTERM stops the broker in order, with exit code 0: clients are told, and what they have sent is answered.
-Ctrl-C does the same with exit code 130. A second signal ends it at once. SIGHUP is ignored: a broker outlives the
+can. SIGTERM stops the broker gracefully, with exit code 0: requests it has read are answered, and clients are told.
+Ctrl-C does the same with exit code 130. A second signal stops it at once. SIGHUP is ignored: a broker outlives the
 terminal it was started in.
 """
 
@@ -55,9 +54,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "port", metavar="PORT", nargs="?", type=address.port, help=f"default: {DEFAULT_PORT}; 0 takes a free one"
     )
-    parser.add_argument("--port", dest="port_option", metavar="PORT", type=address.port, help="the same as an option")
+    parser.add_argument("--port", dest="port_option", metavar="PORT", type=address.port, help="the port, as an option")
     parser.add_argument(
-        "--host", metavar="HOST", default="127.0.0.1", help="address to listen at (default: %(default)s)"
+        "--host", metavar="HOST", default="127.0.0.1", help="address to listen on (default: %(default)s)"
     )
     parser.add_argument(
         "--log-level", metavar="LEVEL", choices=LEVELS, default="info", help=f"{', '.join(LEVELS)} (default: info)"
@@ -75,8 +74,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 async def run(arguments: argparse.Namespace, console: Console) -> int:
     """Serve until a signal comes. Returns the exit code, which depends on the signal."""
     server = await _listening(_port(arguments), arguments.host, _settings(arguments))
+    memory.spare_collector()
     level = LEVELS[arguments.log_level]
-    # Signals are caught before anyone is told that the broker is ready: they may be waiting for that to send one.
+    # Signals are caught before the announcement: a program that waits for it may send one right away.
     with (
         log.written_beside(screen.log_handler(level, log.unbuffered(sys.stderr))) as handler,
         screen.logging_to(handler, level),
@@ -100,7 +100,7 @@ def _port(arguments: argparse.Namespace) -> int:
     given = {port for port in (arguments.port, arguments.port_option) if port is not None}
     if len(given) > 1:
         raise argparse.ArgumentTypeError(
-            f"PORT is {arguments.port} and --port {arguments.port_option}; give one of them"
+            f"PORT is {arguments.port}, but --port is {arguments.port_option}; give only one"
         )
     return given.pop() if given else DEFAULT_PORT
 
@@ -127,17 +127,17 @@ async def _listening(port: int, host: str, settings: BrokerSettings) -> Server:
         match error.errno:
             case errno.EADDRINUSE:
                 reason = (
-                    f"port {port} at {host} is taken, perhaps by another broker; name a free one: zaichik serve PORT"
+                    f"port {port} at {host} is in use, perhaps by another broker; choose a free one: zaichik serve PORT"
                 )
             case errno.EACCES:
-                reason = f"port {port} needs privileges; name one from 1024 on: zaichik serve PORT"
+                reason = f"port {port} needs privileges; choose one from 1024 on: zaichik serve PORT"
             case _:
                 reason = f"cannot listen at {host}: {error.strerror or error}"
         raise Failure(reason) from error
 
 
 def _announce(server: Server, *, as_json: bool) -> None:
-    """Tell where the broker is, its limits, and whether that is dangerous."""
+    """Print the broker's address and limits, and a warning if other machines can reach it."""
     here, settings = address.Address(server.host, server.port), server.broker.settings
     out = log.unbuffered(sys.stdout)
     if as_json:
@@ -146,7 +146,7 @@ def _announce(server: Server, *, as_json: bool) -> None:
             "port": server.port,
             "pid": os.getpid(),
             "limits": settings.limits(),
-            "topic_defaults": asdict(settings.topic),
+            "topic_defaults": settings.topic.by_name(),
         }
         screen.print_json(told, out)
     else:
@@ -154,7 +154,7 @@ def _announce(server: Server, *, as_json: bool) -> None:
         console.print(
             f"{server.broker.name} serves at [bold]{str(here).replace('[', chr(92) + '[')}[/], pid {os.getpid()}"
         )
-        screen.print_table(console, limits.table(settings.limits(), asdict(settings.topic)))
+        screen.print_table(console, limits.table(settings.limits(), settings.topic.by_name()))
     if not here.is_loopback:
         screen.remark(
             f"warning: there is no authentication, and {here} may be reached from other machines: "
@@ -165,10 +165,10 @@ def _announce(server: Server, *, as_json: bool) -> None:
 
 
 class _Ending:
-    """The way from a signal to the end.
+    """Stops the server when a signal comes.
 
     Attributes:
-        cause: the signal that began it.
+        cause: the first signal.
     """
 
     cause: signal.Signals | None = None
@@ -177,7 +177,7 @@ class _Ending:
         self._server = server
 
     async def watch(self, signals: AsyncIterator[signal.Signals]) -> None:
-        """Stop in order at the first signal, and at once at the second."""
+        """Stop gracefully at the first signal, and at once at the second."""
         async for received in signals:
             if received == signal.SIGHUP:  # the terminal is gone, or a session has ended
                 logger.info("SIGHUP is ignored; SIGTERM stops the broker")
@@ -186,5 +186,5 @@ class _Ending:
                 os._exit(128 + received)
             self.cause = received
             seconds = self._server.broker.settings.drain_timeout
-            logger.info("%s: stopping, within %g s; again: at once", received.name, seconds)
+            logger.info("%s: stopping, which may take %g s; a second signal stops at once", received.name, seconds)
             self._server.stop()

@@ -1,4 +1,4 @@
-"""`zaichik stats`: what compaction has done to topics, and what another window would do."""
+"""`zaichik stats`: shows what compaction has done to topics, and what other windows would do."""
 
 import argparse
 import importlib.util
@@ -35,11 +35,11 @@ Which compaction window should a topic have, what will it save, and what will it
 machine or on a cluster, from recordings (see zaichik record) or from what a broker holds now. A topic with a journal
 is read from that: only the journal knows what was dropped.
 
-An update is lost if a dropped message's payload differs from that of the message that stayed. The broker keeps the
+An update is lost if a dropped message's payload differs from that of the message that was kept. The broker keeps the
 first message of a window, so readers see the older value until the key's next message is stored: late, or never.
 With a policy that keeps the last message, only later readers would miss superseded ones.
 
-If messages are missing in between, no number is exact: that is reported, and the exit code is 3.
+If messages are missing in between, the numbers are not exact: that is reported, and the exit code is 3.
 """
 
 EPILOG = """\
@@ -58,7 +58,7 @@ MISSING = 3  # the exit code
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `zaichik stats`."""
+    """Add the arguments of `zaichik stats`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument(
         "sources", metavar="SOURCE", nargs="+", help="a recording's folder; anything else is a topic of the broker"
@@ -91,7 +91,7 @@ def _windows(text: str) -> "list[Window]":
         elif timedelta(microseconds=1).total_seconds() <= seconds <= LONGEST:
             lengths.append(timedelta(seconds=seconds))
         else:
-            raise argparse.ArgumentTypeError(f"a window of {word} is none; write one from 1ms to 36525d, or forever")
+            raise argparse.ArgumentTypeError(f"{word} is not a window; write one from 1ms to 36525d, or forever")
     return lengths
 
 
@@ -101,14 +101,14 @@ def _percent(text: str) -> float:
     except ValueError:
         value = -1
     if not 0 <= value <= 100:
-        raise argparse.ArgumentTypeError(f"{text!r} is no percentage; write a number from 0 to 100")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a percentage; write a number from 0 to 100")
     return value / 100
 
 
 def _picture(text: str) -> Path:
     path = Path(text)
     if path.suffix not in {".png", ".svg"}:
-        raise argparse.ArgumentTypeError(f"{text!r} names no picture; end it with .png or .svg")
+        raise argparse.ArgumentTypeError(f"{text!r} does not name a picture; it must end with .png or .svg")
     return path
 
 
@@ -120,7 +120,7 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for file in filter(None, (arguments.html, arguments.plot)):
         if not file.parent.is_dir():
-            raise Failure(f"{file.parent} is no folder, so {file.name} cannot be written there")
+            raise Failure(f"{file.parent} is not a folder, so {file.name} cannot be written there")
         if file.is_dir():
             raise Failure(f"{file} is a folder, so it cannot be written")
     statistics = _counted(arguments)
@@ -140,7 +140,7 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
 
 
 def _counted(arguments: argparse.Namespace) -> "list[Statistics]":
-    """The statistics. An error inside Spark becomes one sentence; Java's log has the rest."""
+    """Returns the statistics. An error inside Spark becomes one sentence; Java's log has the rest."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
     from pyspark.sql import DataFrame
@@ -173,7 +173,7 @@ def _counted(arguments: argparse.Namespace) -> "list[Statistics]":
 
 @contextmanager
 def _session(master: str, log: Path) -> "Iterator[SparkSession]":
-    """A session that ends with the block, unless it was running before."""
+    """Returns a session that ends with the block, unless it was running before."""
     from pyspark.sql import SparkSession
 
     from zaichik.spark import session
@@ -218,7 +218,7 @@ def _damage_named(arguments: argparse.Namespace) -> "Iterator[None]":
 
 
 def _sources(arguments: argparse.Namespace) -> "list[Source]":
-    """The sources, checked."""
+    """Returns the sources, checked."""
     from zaichik.spark.sources import at_broker, check_distinct, recorded
 
     topics = [source for source in arguments.sources if not Path(source).is_dir()]
@@ -231,13 +231,13 @@ def _sources(arguments: argparse.Namespace) -> "list[Source]":
 
 
 def _folders(arguments: argparse.Namespace) -> list[Path]:
-    """The recordings among the sources."""
+    """Returns the recordings among the sources."""
     return [Path(source) for source in arguments.sources if Path(source).is_dir()]
 
 
 def _sentence(text: str, log: Path) -> str:
-    """The sentence for an exception out of Spark: our own if there is one in it, else the innermost."""
-    if "[JAVA_GATEWAY_EXITED]" in text:  # it has ended while it was starting: only the log says why
+    """Returns the sentence for an exception from Spark: our own if it contains one, else that of the innermost."""
+    if "[JAVA_GATEWAY_EXITED]" in text:  # Java ended while it was starting: only the log says why
         reason = re.search(r"^Exception in thread \S+ [\w.]+: (.+)$", log.read_text(errors="replace"), re.MULTILINE)
         return reason[1] if reason else "Java ended while Spark was starting"
     ours = re.findall(r"^zaichik\.[\w.]+: (.+)$", text, re.MULTILINE)

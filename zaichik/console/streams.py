@@ -1,7 +1,7 @@
 """The three standard streams, some of which may have been closed by the program that started us.
 
-A closed one is dangerous: the next file or socket to be opened gets its number, and our output. So /dev/null takes the
-free numbers; as standard input it is opened for writing, so that reading it still fails.
+A closed one is dangerous: the next file or socket to be opened gets its number, and with it our output. So /dev/null
+takes the free numbers; as standard input it is opened for writing, so that reading it still fails.
 """
 
 import fcntl

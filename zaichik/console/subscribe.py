@@ -1,4 +1,4 @@
-"""`zaichik subscribe`: a topic's messages, printed as they come."""
+"""`zaichik subscribe`: prints a topic's messages as they come."""
 
 import argparse
 import sys
@@ -36,17 +36,17 @@ examples:
   zaichik subscribe orders --from 1 --until 3        # these offsets, then end
   zaichik subscribe orders --from 2026-01-31T08:00   # accepted since then; local time
   zaichik subscribe orders --count 1 --json | jq .payload
-  zaichik subscribe orders --events                  # also report messages that were gone
-  zaichik subscribe orders --name billing            # go on where billing stopped less than a minute ago
+  zaichik subscribe orders --events                  # also report missed messages
+  zaichik subscribe orders --name billing            # resume where billing stopped less than a minute ago
   zaichik subscribe orders --name billing --forget   # drop its position: the next one starts afresh
 
 A reader that can't keep up, such as a pager, doesn't hold up others: when the topic's ring is full, messages it
 hasn't read are evicted, and their exact number is reported. With --json --events the report is a line of its own:
 {"lagged": {"topic": "orders", "start": 10, "end": 35, "count": 25}}
 
-A lost connection is made again, and reading goes on where it stopped. A restarted broker has lost its topics, and
+After a lost connection, zaichik reconnects and resumes where it stopped. A restarted broker has lost its topics, and
 their offsets with them: that's an error, and ends the command. The broker keeps a named reader's position for a
-minute after the reader has gone. Messages it was sent and hadn't handled come again.
+minute after the reader has gone. Messages that it was sent but hadn't handled are sent again.
 """
 
 # In flight at most, in bytes. While the reader of our output blocks us, we do not read from the broker. What it has
@@ -57,7 +57,7 @@ MOST_CREDIT = 2**32 - 1  # that a frame can carry
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `zaichik subscribe`."""
+    """Add the arguments of `zaichik subscribe`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument(
         "topic", metavar="TOPIC", type=names.name, help="the topic to read; created if it doesn't exist"
@@ -73,13 +73,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--until", metavar="OFFSET", type=quantities.natural, help="stop before this offset")
     parser.add_argument("--count", metavar="N", type=positive, help="stop after this many messages")
     parser.add_argument(
-        "--name", metavar="NAME", default="", type=names.name, help="go on where the last reader of this name stopped"
+        "--name", metavar="NAME", default="", type=names.name, help="resume where the last reader of this name stopped"
     )
-    parser.add_argument("--forget", action="store_true", help="only make the broker forget the position of --name")
-    parser.add_argument("--events", action="store_true", help="also report messages that were gone")
+    parser.add_argument("--forget", action="store_true", help="only have the broker forget the position of --name")
+    parser.add_argument("--events", action="store_true", help="also report missed messages")
     parser.add_argument("--json", action="store_true", help="print one JSON object a line")
     parser.add_argument(
-        "-v", "--verbose", action="store_true", help="such lines (offset, time, key, escapes) also into a pipe"
+        "-v", "--verbose", action="store_true", help="in a pipe, too, print offset, time and key, and escape characters"
     )
     parser.add_argument(
         "--credit", metavar="N", type=_credit, default=CREDIT, help="messages in flight at most (default: %(default)s)"
@@ -94,7 +94,7 @@ def _start(text: str) -> StartAt:
     try:
         return start_written(text)
     except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is no start; {error}") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a start; {error}") from None
 
 
 def _credit(text: str) -> int:
@@ -125,7 +125,7 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
         ) as subscription,
     ):
         if console.is_terminal and not arguments.json:
-            again = f" again as {shown(arguments.name)}" * subscription.resumed
+            again = f", resuming {shown(arguments.name)}" * subscription.resumed
             screen.remark(f"{shown(subscription.topic)}: from offset {subscription.start:,}{again}; Ctrl-C ends")
         try:
             with quiet, anyio.CancelScope() as scope:
@@ -143,7 +143,7 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
 
 async def _forget(arguments: argparse.Namespace) -> int:
     if not arguments.name:
-        raise argparse.ArgumentTypeError("--forget needs the --name to forget")
+        raise argparse.ArgumentTypeError("--forget needs a --name to forget")
     async with (
         address.connected(arguments, "subscribe") as client,
         client.subscribe(arguments.topic, start="latest", credit=1, name=arguments.name) as subscription,

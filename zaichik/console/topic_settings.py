@@ -26,7 +26,7 @@ def add_options(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
         help="how long a key's first message keeps out later ones with the same key; 0 is off",
     )
     group.add_argument(
-        "--capacity", metavar="N", type=quantities.positive, help="most messages kept; the oldest go first"
+        "--capacity", metavar="N", type=quantities.positive, help="most messages kept; the oldest are evicted first"
     )
     group.add_argument("--max-bytes", metavar="SIZE", type=quantities.size, help="most bytes kept: 4096, 10MB, 64MiB")
     group.add_argument(
@@ -42,7 +42,7 @@ def add_options(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
 
 
 def chosen(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The settings that were given, as arguments of `Client.create_topic`."""
+    """Returns the settings that were given, as arguments of `Client.create_topic`."""
     settings = {
         "retention_ttl": arguments.retention,
         "compaction_window": arguments.compaction_window,
@@ -55,5 +55,5 @@ def chosen(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def rows(settings: dict[str, int]) -> list[screen.Row]:
-    """The settings in force, to be shown."""
+    """Returns the settings in force, as names and formatted values."""
     return [(name.removesuffix("_ms"), screen.setting(name, value)) for name, value in settings.items()]

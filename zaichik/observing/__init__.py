@@ -1,1 +1,1 @@
-"""The broker's state as JSON, a page at a time: read-only."""
+"""The broker's state as JSON, a page at a time."""

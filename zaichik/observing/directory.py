@@ -1,4 +1,4 @@
-"""A sorted dictionary: the cost of a page of names does not depend on how many names there are."""
+"""A sorted dictionary: the cost of a page of names does not depend on the number of names."""
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator

@@ -67,8 +67,8 @@ class Connection:
         self._is_gone = False  # nothing more reaches the peer
         self._failure: Exception | None = None  # a bug that a turn ran into
         self._cut_off = ""  # the reason, if the broker closed it or it was lost
-        self._may_begin, self._watch_again, self._attention = anyio.Event(), anyio.Event(), anyio.Event()
-        self._read_all = anyio.Event()
+        self._may_begin, self._read_all = anyio.Event(), anyio.Event()
+        self._watch_again, self._attention = anyio.Event(), anyio.Event()
         self._greeting, self._scope = anyio.CancelScope(), anyio.CancelScope()
 
     # -- from accept to close ----------------------------------------------------------------------------------
@@ -81,7 +81,8 @@ class Connection:
             async with self._stream:
                 with self._scope:
                     await self._greet()
-                    await self._converse()
+                    if not (self._is_at_end and self._is_over):  # or else the peer left before its Hello
+                        await self._converse()
                 reason = self._cut_off or self._manager.reason
             if self._failure is not None:
                 raise self._failure  # noqa: TRY301 (it was raised in a turn, and belongs here)
@@ -91,7 +92,7 @@ class Connection:
         finally:
             self._broker.scheduler.leave(self._turns)
             self._holding.update(0)
-            # In a cycle of references, what they hold would stay until the garbage collector comes by.
+            # These are in a reference cycle: what they hold would stay in memory until the garbage collector runs.
             self._unsent, self._decoder = [], FrameDecoder.for_broker()
             self._broker.disconnect(self._manager, reason)
             logger.info("%s %r disconnected: %s", self._peer, self._manager.client, reason)
@@ -104,7 +105,8 @@ class Connection:
             return
         try:
             with self._greeting:
-                self._apply(await greet(self._stream, self._decoder, self._broker.settings.handshake_timeout))
+                hello = await greet(self._stream, self._decoder, self._broker.settings.handshake_timeout)
+                self._apply(hello, self._broker.clock.now_us())
         except ProtocolError as error:
             self._manager.refuse(error, error.request_id, error.request_type)
         except Refused as refusal:
@@ -119,7 +121,7 @@ class Connection:
             self._is_applied = False  # requests may have come with the Hello
 
     async def _converse(self) -> None:
-        """Watch the socket and ask for turns until all output is sent; then close in order."""
+        """Watch the socket and ask for turns until all output is sent; then close gracefully."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._watch_input)
             self._is_conversing = True
@@ -156,7 +158,7 @@ class Connection:
         self._is_readable = True
         self._is_watched = not self._turns.is_waiting and self._may_receive
         if self._is_watched:
-            self._ask()
+            self._broker.scheduler.ask(self._turns, is_readable=True)
         return self._is_watched and not self._is_at_end
 
     def _ask(self) -> None:
@@ -166,7 +168,7 @@ class Connection:
 
     def finish_requests(self, until_us: int) -> None:
         """Apply the requests that were read, until that time, and no more after: the broker is stopping (CLO-2)."""
-        while self._broker.clock.now_us() < until_us and self._apply_next():
+        while (now_us := self._broker.clock.now_us()) < until_us and self._apply_next(now_us):
             pass
         self._manager.hears = False
 
@@ -185,23 +187,23 @@ class Connection:
 
     def check_deadlines(self, now_us: int) -> None:
         """Disconnect a peer past a deadline; a server calls this once a second (TIM-2, TIM-3, LAG-3)."""
-        deadlines, decoder = self._deadlines, self._decoder
+        deadlines, manager = self._deadlines, self._manager
+        seen = self._frames, self._decoder.buffered, self._decoder.needed
         deadlines.advance(now_us)
         if deadlines.is_stuck(self._sends, is_full=self._is_full):
             # A frame may be partly sent, so an Error now could not be decoded. A reset also drops what the system
             # holds for the peer.
             self._stream.reset()
-            seconds = self._broker.settings.write_timeout
-            self._cut_off = f"{ErrorCode.SLOW_CONSUMER.name}: it read nothing for {seconds:g} s"
+            self._cut_off = (
+                f"{ErrorCode.SLOW_CONSUMER.name}: it read nothing for {self._broker.settings.write_timeout:g} s"
+            )
             self._scope.cancel()
         # Input waits because of LAG-3, or because the broker is busy with other clients. But if it waits because the
         # client is over its share, deadlines apply: an incomplete frame would be held forever.
         elif not self._wants_input or (self._is_behind and self._may_receive):
             deadlines.excuse()
-        elif self._manager.greeted and self._manager.hears:
-            heartbeat = self._manager.heartbeat
-            if refusal := deadlines.check(self._frames, decoder.buffered, decoder.needed, heartbeat=heartbeat):
-                self.refuse(refusal)
+        elif manager.greeted and manager.hears and (refusal := deadlines.check(*seen, heartbeat=manager.heartbeat)):
+            self.refuse(refusal)
         if self._holding.is_over:
             self._holding.check()
             self._ask()
@@ -212,12 +214,11 @@ class Connection:
         """Reads, applies and sends; returns whether there is more to do. Never raises: the turns of others follow."""
         if not self._is_conversing:
             self._may_begin.set()
-            if self._manager.closing:  # an operator does not wait for a Hello
+            if self._manager.closing:  # an operator has ended it: its Hello no longer matters
                 self._greeting.cancel()
             return False
         try:
-            self._read()
-            self._send()
+            self._send(self._read())
         except Exception as error:
             self._failure = error
             self._scope.cancel()
@@ -257,22 +258,22 @@ class Connection:
     @property
     def _is_over(self) -> bool:
         """Whether all output is sent; if the peer has gone, whether all its requests are applied (CLO-1)."""
-        if self._is_gone:
-            return self._is_at_end
-        return self._manager.is_finished and not self._unsent
+        return self._is_at_end if self._is_gone else self._manager.is_finished and not self._unsent
 
-    def _read(self) -> None:
-        """Apply requests: those left over from the last turn, then what the socket holds."""
-        now_us = self._broker.clock.now_us
-        last, last_us = self._frames + REQUESTS_A_TURN, now_us() + TURN_US
+    def _read(self) -> int:
+        """Applies requests: those left over from the last turn, then what the socket holds. Returns the time."""
+        now_us = self._broker.clock.now_us()
+        last, last_us = self._frames + REQUESTS_A_TURN, now_us + TURN_US
         may_receive = self._is_readable  # once per turn, however fast the peer sends
-        while self._wants_input and self._frames < last and now_us() <= last_us:
+        while self._frames < last and now_us <= last_us and self._wants_input:
             if not self._is_applied:
-                self._is_applied = not (self._apply_next() and self._decoder.buffered)
+                self._is_applied = not (self._apply_next(now_us) and self._decoder.buffered)
             elif may_receive and self._may_receive and self._receive():
                 may_receive = self._is_applied = False
             else:
                 break
+            now_us = self._broker.clock.now_us()
+        return now_us
 
     def _receive(self) -> bool:
         """Receives once, without waiting; returns whether any bytes came."""
@@ -294,38 +295,36 @@ class Connection:
             self._lose(error)
         self._manager.close()
 
-    def _apply_next(self) -> bool:
+    def _apply_next(self, now_us: int) -> bool:
         """Applies the next frame; returns whether there was a complete one."""
-        manager = self._manager
-        if not manager.hears:
+        if not self._manager.hears:
             return False
         try:
             frame = self._decoder.next_frame()
         except ProtocolError as error:
             self._frames += 1
-            manager.refuse(error, error.request_id, error.request_type)
+            self._manager.refuse(error, error.request_id, error.request_type)
             return True
         if isinstance(frame, NeedData):
             return False
-        self._apply(frame)
+        self._apply(frame, now_us)
         return True
 
-    def _apply(self, frame: Frame) -> None:
+    def _apply(self, frame: Frame, now_us: int) -> None:
         self._frames += 1
         try:
-            self._manager.apply(frame, self._broker.clock.now_us())
+            self._manager.apply(frame, now_us)
         except Exception:
             logger.exception("%s: a bug in carrying out %s", self._peer, type(frame).__name__)
             bug = Refused(ErrorCode.INTERNAL, "the broker has a bug; its log has the details")
             self._manager.refuse(bug, frame.id, frame.TYPE)
 
-    def _send(self) -> None:
+    def _send(self, now_us: int) -> None:
         """Send the rest of the last output, or else the next, as far as the socket accepts it at once."""
         if self._is_gone:
             self._manager.replies.clear()
         elif not self._is_full:
-            if not self._unsent:
-                self._unsent = [*self._manager.next_output(self._broker.clock.now_us())]
+            self._unsent = self._unsent or [*self._manager.next_output(now_us)]
             if self._unsent:
                 try:
                     left = self._stream.send_pieces_nowait(self._unsent)
@@ -338,5 +337,5 @@ class Connection:
     def _lose(self, error: Exception) -> None:
         """Stop sending to a peer that has gone. Its earlier requests are still carried out (CLO-1)."""
         self._is_gone, self._is_full, self._unsent = True, False, []
-        self._manager.replies.clear()  # what they have kept from being read can be read now
+        self._manager.replies.clear()  # requests that waited because of them can be read now
         self._cut_off = self._cut_off or f"GONE: {type(error).__name__}"

@@ -2,7 +2,8 @@
 
 No connection has a timer. The broker checks each of them once a second and compares what it sees with what it saw
 before, so a thousand idle peers cost a thousand comparisons a second, and a busy one costs no more than an idle one. A
-peer that is overdue at two consecutive checks is disconnected: in between, all input that had arrived was read.
+peer whose input is overdue is disconnected only at the second consecutive check: in between, all input that had arrived
+was read. (A socket that accepts no output needs no second check.)
 
 Time in which the broker itself was stalled does not count: the buffers in between fill up, and no peer can make
 progress. So each connection has a time of its own, which a check advances by two seconds at most.
@@ -26,12 +27,12 @@ class Deadlines:
     def __init__(self, settings: BrokerSettings, now_us: int) -> None:
         self._settings = settings
         self._checked_us = now_us
-        self._time_us = 0  # since it was accepted, by its own time
-        self._step_us = 0  # of it, since the last check
+        self._time_us = 0  # the connection's own time since it was accepted
+        self._step_us = 0  # by which the last check advanced it
         self._frames = self._buffered = self._sends = 0  # seen at the last check
-        self._heard_us = 0  # when something had come last
-        self._begun_us = 0  # the last check before the frame that is not all here; waiting for another makes up for it
-        self._moved_us = 0  # the first check after the socket had last taken something, or had nothing to take
+        self._heard_us = 0  # the last check that saw new input
+        self._begun_us = 0  # the last check before the incomplete frame began: a little early, hence the second check
+        self._moved_us = 0  # the last check that saw output accepted, or none waiting
         self._was_full = self._was_overdue = False
 
     def advance(self, now_us: int) -> None:

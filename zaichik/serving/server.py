@@ -1,6 +1,6 @@
-"""The listener, and what runs beside the connections: the sweep once a second, and the orderly stop.
+"""The listener, and what runs beside the connections: the sweep once a second, and the graceful stop.
 
-A server is given its listener, so its caller decides about addresses. `stop` begins an orderly stop: accept no more
+A server is given its listener, so its caller decides about addresses. `stop` begins a graceful stop: accept no more
 connections, read no more bytes, carry out the requests that were read (for at most a second), deliver the messages that
 were acknowledged to readers with credit, send a GoAway to each client, close. Connections that are still open after the
 drain timeout are cancelled.
@@ -24,11 +24,13 @@ from zaichik.net.repeating import Repeating
 from zaichik.net.socket_stream import SocketStream
 from zaichik.serving.connection import Connection
 from zaichik.sharing.quota import Quota
+from zaichik.sharing.scheduler import CONNECTION_US
 from zaichik_protocol import DEFAULT_PORT, ErrorCode, Refused
 
 logger = logging.getLogger(__name__)
 
 SWEEP_SECONDS = 1.0
+NEWCOMERS = ""  # what the scheduler calls all clients whose connections are not accepted yet: it is no address
 LAST_ANSWERS_US = 1_000_000  # for which a stopping broker carries out what it has read, and does nothing else
 
 
@@ -54,6 +56,8 @@ class Server:
         scheduler = broker.scheduler
         self._turns = Repeating(scheduler.run, lambda: scheduler.is_waited_for, scheduler.rest)
         scheduler.on_waiting = self._turns.wake
+        self._accepting = scheduler.join(NEWCOMERS, self._accept_turn)
+        self._may_accept = anyio.Event()
         self._quota = Quota(broker.settings.max_connections)
         self._operator: Connection | None = None  # the one connection accepted beyond the limit (CLO-5)
         self._connections: dict[Connection, str | None] = {}  # with the client that is charged; None for the operator
@@ -88,11 +92,11 @@ class Server:
                     connection.check_deadlines(now_us)
 
     def stop(self) -> None:
-        """Begin the orderly stop (CLO-2); `run` returns when it is done."""
+        """Begin the graceful stop (CLO-2); `run` returns when it is done."""
         self._stopping.set()
 
     async def run(self) -> None:
-        """Serve until `stop` or until cancelled; both end in order, within the drain timeout."""
+        """Serve until `stop` or until cancelled; both stop gracefully, within the drain timeout."""
         async with BackgroundTasks() as background:
             background.group.start_soon(every, SWEEP_SECONDS, self.sweep)
             async with anyio.create_task_group() as tasks:
@@ -100,7 +104,7 @@ class Server:
                 try:
                     await self._stopping.wait()
                 finally:
-                    self.stop()  # also when cancelled: the shielded connections still end in order
+                    self.stop()  # also when cancelled: the shielded connections still end gracefully
 
     async def _serve_connections(self) -> None:
         """Accept until stopping, then drain."""
@@ -111,7 +115,7 @@ class Server:
 
     async def _accept_and_drain(self, connections: TaskGroup) -> None:
         async with self._listener, BackgroundTasks() as accepting:
-            accepting.group.start_soon(self._listener.serve, self._serve_one, connections)
+            accepting.group.start_soon(self._listener.serve, self._serve_one, connections, self._wait_to_accept)
             await self._stopping.wait()
         with self.broker.scheduler.between_turns():  # no request is interrupted by a turn
             until_us = self.clock.now_us() + LAST_ANSWERS_US
@@ -120,6 +124,18 @@ class Server:
             for connection in self._connections:  # not before: what was published is delivered first
                 connection.go_away()
         connections.cancel_scope.deadline = anyio.current_time() + self.broker.settings.drain_timeout
+
+    async def _wait_to_accept(self) -> None:
+        """Wait for the turn of newcomers: accepting is work, too, and anyone can cause it (LAG-5)."""
+        if not self._accepting.is_waiting:  # or else for another listening socket
+            self._may_accept = anyio.Event()
+            self.broker.scheduler.ask(self._accepting)
+        await self._may_accept.wait()
+
+    def _accept_turn(self) -> bool:
+        self.broker.scheduler.charge(self._accepting, CONNECTION_US)
+        self._may_accept.set()
+        return False
 
     async def _serve_one(self, stream: SocketStream, peer: str) -> None:
         """Serve one connection, from accept to close. An exception ends that connection only."""
@@ -135,10 +151,10 @@ class Server:
             self._operator = connection
             self._connections[connection] = None
             connection.restrict_to_operators()
-        else:  # not counted, however long it takes to close, or else others would be refused on its account
+        else:  # not counted: while it closes, it must not keep others out
             problem = (
                 f"the broker has {self._quota.used} connections; its limit (max_connections) is {self._quota.limit}, "
-                "of which no client may use up the rest. Try again later."
+                "and no single client may take all that is left. Try again later."
             )
             connection.refuse(Refused(ErrorCode.TOO_MANY_CONNECTIONS, problem))
         if self._stopping.is_set():  # accepted at the last moment, when the others had their GoAway already

@@ -44,12 +44,13 @@ class Budget:
         limit: unreserved bytes that may be held; a reservation lowers it.
         used: unreserved bytes held now.
         reserved: bytes reserved for lossless topics.
+        stored: bytes of the batches in all topics, as they came in; for `describe`.
     """
 
     def __init__(self, limit: int = 2**63) -> None:
         self.limit = limit
         self._half = limit // 2
-        self.used = self.reserved = 0
+        self.used = self.reserved = self.stored = 0
         self._holders: dict[Holder, None] = {}  # a set that keeps order, so that everything is repeatable
         self._largest: Holder | None = None
         self._loses_down_to = 0  # bytes

@@ -1,13 +1,13 @@
 """The memory overhead of everything that clients can make the broker hold, in bytes beyond those that clients send.
 
-A batch of one empty message is 20 bytes on the wire and fourteen times as many in memory. A budget that counted only
+A batch of one empty message is 20 bytes on the wire and several times as many in memory. A budget that counted only
 bytes received would be off by that factor, so each kind of object has a price, and is charged at that price.
 
-Most prices were measured on CPython 3.11 as the growth of resident memory per object, with 20,000 or more of each, and
-rounded up; that of a connection is an estimate. `python benchmarks/bound.py` compares their sum with a running broker.
+The prices were measured on CPython 3.11 as the growth of resident memory per object, with thousands of each, and
+rounded up. `python -m benchmarks.bound` compares their sum with a running broker.
 """
 
-ENTRY = 320  # a stored batch: the objects around its bytes
+ENTRY = 128  # a stored batch: the object of its bytes, and its row in three columns, which may be half empty
 KEY = 200  # an open compaction window, or a winner that the journal remembers, without the key itself
 TOPIC = 1_500
 CONNECTION = 24 * 1024  # socket, two tasks, decoder, manager
