@@ -98,7 +98,7 @@ def measure_all(options: argparse.Namespace, tables: list[Table]) -> None:
 
 
 def takes_part(peer: Peer, asked: list[Scenario]) -> bool:
-    """Whether it is measured in one of the scenarios."""
+    """Returns whether it is measured in one of the scenarios."""
     return any(scenario.name in peer.scenarios for scenario in asked)
 
 
@@ -112,7 +112,7 @@ def asked_for(options: argparse.Namespace) -> list[Scenario]:
 
 
 def written(options: argparse.Namespace, directory: Path, tables: list[Table]) -> None:
-    """Write what was found."""
+    """Writes the results."""
     peers = [peer_of(name) for name in options.peers]
     report.write(directory, report.gather(tables, options.runs, peers, quick=options.quick))
 

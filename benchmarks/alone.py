@@ -1,4 +1,4 @@
-"""The tables of what is measured of zaichik alone: a row for each thing, and not for each peer."""
+"""The tables of measurements of zaichik alone: a row for each thing instead of each peer."""
 
 from collections.abc import Iterator
 
@@ -43,7 +43,7 @@ def growth_rows(table: Table) -> list[list[str]]:
 
 
 def pauses(table: Table) -> Iterator[tuple[str, str, dict[str, list[float]]]]:
-    """Size of the ring, rate, and the figures found there, by name."""
+    """Returns, for each ring and rate, its figures by name."""
     for outcome in table.outcomes:
         found: dict[tuple[str, str], dict[str, list[float]]] = {}
         for figure, runs in outcome.figures.items():
@@ -54,7 +54,7 @@ def pauses(table: Table) -> Iterator[tuple[str, str, dict[str, list[float]]]]:
 
 
 def tail_rows(table: Table) -> list[list[str]]:
-    """A row for each ring at each rate: quantiles, and how many messages of all runs fall into each bar."""
+    """A row for each ring at each rate: quantiles, and the number of messages of all runs in each bar."""
     found = [["messages in the ring", "rate", *(f"{name}, ms" for name in FIGURES), *bars()]]
     for ring, rate, figures in pauses(table):
         quantiles = [shown(figures[name], ",.2f") for name in FIGURES]
@@ -63,7 +63,7 @@ def tail_rows(table: Table) -> list[list[str]]:
 
 
 def memory_rows(table: Table) -> list[list[str]]:
-    """A row for each kind of thing; where it is a message, also what each byte of its payload occupies."""
+    """A row for each kind of thing; for messages also the memory for each byte of their payloads."""
     found = [["one", "bytes", "target", "bytes for each byte kept"]]
     for outcome in table.outcomes:
         name = outcome.cell

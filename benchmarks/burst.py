@@ -1,6 +1,6 @@
-"""What a burst leaves behind: resident memory before it, at its peak, and five seconds after its messages have expired.
+"""Memory freed after a burst: resident memory before, at the peak, and five seconds after all messages have expired.
 
-Resident memory is what the system says that the process occupies (Linux's `VmRSS`, and `VmHWM` for the peak).
+Resident memory is Linux's `VmRSS`, and `VmHWM` for the peak.
 """
 
 import asyncio
@@ -12,16 +12,16 @@ from benchmarks.peers.peer import Job
 from zaichik_protocol import CreateTopic, Setting
 
 TOPIC = "burst"
-RETENTION = 0.6  # of the seconds waited afterwards: longer than publishing takes
+RETENTION = 0.6  # as a share of the seconds waited afterwards; longer than publishing takes
 LOOK_SECONDS = 0.1
 MIB = 1024 * 1024
 
 
 async def play(job: Job) -> dict[str, float]:
-    """Three figures in MiB.
+    """Returns the three figures in MiB.
 
     Raises:
-        RuntimeError: not all messages were there at the same time, so there was no peak to speak of.
+        RuntimeError: the first messages expired before the last ones were published.
     """
     (port, pid), total = job.servers[0], job.messages // BATCH * BATCH
     first = IdleConnection(port)

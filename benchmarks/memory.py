@@ -79,12 +79,12 @@ def private_bytes(pid: int) -> int:
 
 
 def resident_bytes(pid: int) -> int:
-    """Bytes of memory the process occupies now."""
+    """Returns the bytes of memory that the process occupies now."""
     return int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def peak_bytes(pid: int) -> int:
-    """The most it has occupied so far."""
+    """Returns the most bytes that the process has occupied so far."""
     (line,) = (line for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines() if "VmHWM" in line)
     return int(line.split()[1]) * 1024
 

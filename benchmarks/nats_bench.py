@@ -1,9 +1,8 @@
 """One throughput run of `nats bench`, NATS's own measuring program in Go, with one publisher and one subscriber.
 
-Its figure is that of the subscriber, which is given its messages last: their number divided by the time from its first
-message to its last. (All other rates here begin when the publisher is told to, which is less than a millisecond before
-the first message comes.) The subscriber ends only when it has counted all messages; one that is lost makes it wait
-until the job's deadline.
+The figure is the subscriber's: the number of messages divided by the time between the first and the last. (The clock
+of all other rates starts with the publisher, less than a millisecond before the first message arrives.) The subscriber
+ends once it has counted all messages; if one is lost, it waits until the job's deadline.
 """
 
 import asyncio
@@ -13,16 +12,16 @@ from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
 from benchmarks.obtain import nats_cli
 from benchmarks.peers.peer import Job
 
-SUBSCRIBING = b"Starting Core NATS subscriber, expecting"  # said before it subscribes
+SUBSCRIBING = b"Starting Core NATS subscriber, expecting"  # printed just before it subscribes
 SUBSCRIBE_SECONDS = 0.3
 RATE = re.compile(r"subscriber stats: ([\d,]+) msgs/sec")
 
 
 async def play(job: Job) -> dict[str, float]:
-    """Messages a second, as the subscriber counts them.
+    """Returns messages a second, as counted by the subscriber.
 
     Raises:
-        RuntimeError: the subscriber does not say how many there were, or the publisher failed.
+        RuntimeError: the subscriber printed no rate, or a program failed.
         TimeoutError: messages are missing.
     """
     async with asyncio.timeout(job.deadline):
@@ -33,7 +32,9 @@ async def play(job: Job) -> dict[str, float]:
             if not (line := await subscriber.stdout.readline()):
                 raise RuntimeError(f"nats bench sub: {output.decode()[-200:]}")
             output += line
-        await asyncio.sleep(SUBSCRIBE_SECONDS)  # it does not say when it has; if it has not, messages are missing
+        await asyncio.sleep(
+            SUBSCRIBE_SECONDS
+        )  # nothing tells when it has subscribed; if it is too late, messages are missing
         publisher = await started("pub", job)
         told, _ = await publisher.communicate()
         if publisher.returncode:
@@ -43,7 +44,7 @@ async def play(job: Job) -> dict[str, float]:
 
 
 async def started(command: str, job: Job) -> Process:
-    """`nats bench sub` or `nats bench pub`, with as many messages as the job says."""
+    """Starts `nats bench sub` or `nats bench pub`, with the job's number and size of messages."""
     program, server = str(nats_cli()), f"nats://127.0.0.1:{job.port}"
     counted = ("--msgs", str(job.messages), "--size", f"{job.size}B", "--clients", "1", "--no-progress")
     return await asyncio.create_subprocess_exec(
@@ -52,10 +53,10 @@ async def started(command: str, job: Job) -> Process:
 
 
 def rate(output: str) -> float:
-    """The subscriber's messages a second, out of what it prints.
+    """Returns the subscriber's messages a second, read from its output.
 
     Raises:
-        RuntimeError: it prints none.
+        RuntimeError: there is none in it.
     """
     found = RATE.findall(output)
     if len(found) != 1:

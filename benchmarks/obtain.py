@@ -20,11 +20,11 @@ COMPILE_SECONDS = 600.0
 
 
 class Unobtainable(Exception):
-    """A program cannot be had; the message says why."""
+    """A program could not be downloaded or compiled; the message says why."""
 
 
 def kafka_jars() -> list[Path]:
-    """The files of Kafka's server, for Java's class path; those not in the cache yet are downloaded (43 MB in all).
+    """Returns the files of Kafka's server, for Java's class path, after downloading those that are missing (43 MB).
 
     Raises:
         Unobtainable: Maven Central cannot be reached, or a file differs from its checksum.
@@ -36,10 +36,10 @@ def kafka_jars() -> list[Path]:
 
 
 def downloaded(checksum: str, path: str) -> Path:
-    """The file of that path on Maven Central, downloaded if the cache has none.
+    """Returns the cached file of that path on Maven Central, after downloading it if there is none.
 
     Raises:
-        Unobtainable: it cannot be downloaded, or has another SHA-256 than `checksum`.
+        Unobtainable: it cannot be downloaded, or its SHA-256 is not `checksum`.
     """
     target = CACHE / "kafka" / path
     if target.exists():
@@ -50,19 +50,19 @@ def downloaded(checksum: str, path: str) -> Path:
     except OSError as error:
         raise Unobtainable(f"{MAVEN_CENTRAL}{path} cannot be downloaded: {error}") from error
     if hashlib.sha256(data).hexdigest() != checksum:
-        raise Unobtainable(f"{MAVEN_CENTRAL}{path} is not the file it should be: its SHA-256 differs")
+        raise Unobtainable(f"{MAVEN_CENTRAL}{path} has the wrong SHA-256")
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_suffix(f".{os.getpid()}.part")
     part.write_bytes(data)
-    part.rename(target)  # whole or not at all, also if this program is ended now
+    part.rename(target)  # so that an interrupted download leaves no half file
     return target
 
 
 def nats_cli() -> Path:
-    """The program `nats`, compiled by Go if the cache has none: about a minute.
+    """Returns the program `nats`, after compiling it if the cache has none, which takes about a minute.
 
     Raises:
-        Unobtainable: Go cannot compile it, or not download it.
+        Unobtainable: Go could not download or compile it.
     """
     target = CACHE / NATS_CLI.partition("@")[2] / "nats"
     if not target.exists():

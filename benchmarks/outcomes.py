@@ -72,7 +72,7 @@ class Table:
 
 
 def took(tables: Sequence[Table]) -> dict[str, float]:
-    """Seconds that all runs of each peer took together."""
+    """Returns the seconds that all runs of each peer took together."""
     seconds: dict[str, float] = {}
     for table in tables:
         for outcome in table.outcomes:

@@ -1,4 +1,4 @@
-"""The short table of the README: one row for each broker, and one column each for a few scenarios."""
+"""The short table of the README: a row for each broker, a column for each of a few scenarios."""
 
 import statistics
 from collections.abc import Sequence
@@ -14,8 +14,8 @@ class Column:
     """A column of the overview.
 
     Attributes:
-        scenario, cell, figure: which of all figures it shows.
-        heading: what it says above.
+        scenario, cell, figure: of the figures it shows.
+        heading: the words above it.
         less_is_better: whether it is a cost.
     """
 
@@ -37,7 +37,7 @@ COLUMNS = (
 
 
 def found(tables: Sequence[Table], column: Column) -> dict[str, list[float]]:
-    """The figures of all runs by broker; other uses of zaichik (its name and a comma) are left out."""
+    """Returns the figures of all runs by broker, without zaichik's other uses (its name and a comma)."""
     for table in tables:
         if table.name == column.scenario:
             runs = {peer: table.runs(peer, column.cell, column.figure) for peer in table.peers(limits=False)}
@@ -46,12 +46,12 @@ def found(tables: Sequence[Table], column: Column) -> dict[str, list[float]]:
 
 
 def brokers(tables: Sequence[Table]) -> list[str]:
-    """All that have a figure in some column, in order."""
+    """Returns the brokers that have a figure in some column, in order."""
     return list(dict.fromkeys(peer for column in COLUMNS for peer in found(tables, column)))
 
 
 def rounded(runs: Sequence[float]) -> str:
-    """The median with three digits that count; "-" if there is none."""
+    """Returns the median, rounded to three significant digits; "-" if there is none."""
     if not runs:
         return "-"
     median = statistics.median(runs)
@@ -59,7 +59,7 @@ def rounded(runs: Sequence[float]) -> str:
 
 
 def best_ratio(runs: dict[str, list[float]], column: Column) -> str:
-    """The subject's median divided by that of the best other broker."""
+    """Returns zaichik's median divided by that of the best other broker."""
     medians = {peer: statistics.median(values) for peer, values in runs.items()}
     own = medians.pop(SUBJECT, None)
     if own is None or not medians:
@@ -68,7 +68,7 @@ def best_ratio(runs: dict[str, list[float]], column: Column) -> str:
 
 
 def rows(tables: Sequence[Table]) -> list[list[str]]:
-    """The cells of the table, heading first; the last row compares."""
+    """Returns the cells of the table: headings, brokers, and the ratio to the best peer."""
     keeps = {peer: words for table in tables for peer, words in table.keeps.items()}
     columns = [found(tables, column) for column in COLUMNS]
     body = [[peer, *(rounded(runs.get(peer, [])) for runs in columns), keeps.get(peer, "")] for peer in brokers(tables)]

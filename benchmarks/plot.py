@@ -41,12 +41,12 @@ def draw(table: Table, path: Path, colours: dict[str, str]) -> None:
 
 
 def draw_overview(tables: Sequence[Table], path: Path, colours: dict[str, str]) -> None:
-    """Write the plot of the README."""
+    """Writes the plot of the README."""
     save(overview(tables, colours), path)
 
 
 def save(figure: Any, path: Path) -> None:
-    """Write it, the same bytes for the same results."""
+    """Writes it; the same results give the same bytes."""
     figure.savefig(path, metadata={"Date": None})
     plt.close(figure)
 
@@ -124,7 +124,7 @@ def growth(table: Table) -> Any:
 
 
 def tail(table: Table) -> Any:
-    """A panel for each rate: of how many messages the reply took how long, on a logarithmic scale."""
+    """A panel for each rate: a histogram of latencies for each ring, on a logarithmic scale."""
     found_at = list(pauses(table))
     rates = list(dict.fromkeys(rate for _, rate, _ in found_at))
     figure, panels = plt.subplots(1, len(rates), figsize=(11, 3.6), layout="constrained", sharey=True, squeeze=False)
@@ -149,7 +149,7 @@ def tail(table: Table) -> Any:
 
 
 def overview(tables: Sequence[Table], colours: dict[str, str]) -> Any:
-    """A panel for each column, a bar for each broker: the median, and its number beside it."""
+    """A panel for each column, a bar for each broker: the median, with its number beside it."""
     columns = [(column, runs) for column in COLUMNS if (runs := found(tables, column))]
     names = brokers(tables)
     figure, panels = plt.subplots(

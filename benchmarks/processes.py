@@ -98,7 +98,7 @@ def server(peer: Peer) -> Iterator[Server]:
 
 @contextmanager
 def paused(group: int) -> Iterator[None]:
-    """Stops a process and what it has started, so that it uses no processor; at the end of the block they continue."""
+    """Stops a process group, so that it uses no processor time; it continues at the end of the block."""
     os.killpg(group, signal.SIGSTOP)
     try:
         yield
@@ -108,7 +108,7 @@ def paused(group: int) -> Iterator[None]:
 
 @contextmanager
 def resumed(group: int) -> Iterator[None]:
-    """Lets what is paused run as long as the block lasts."""
+    """Lets a paused process group run for as long as the block lasts."""
     os.killpg(group, signal.SIGCONT)
     try:
         yield
@@ -119,7 +119,7 @@ def resumed(group: int) -> Iterator[None]:
 def free_port() -> int:
     """The first of three neighbouring ports that are free (RabbitMQ needs three).
 
-    It lies below those that systems give to outgoing connections, of which one could take it before the server does.
+    They are below the ports of outgoing connections: one of those could take a port before the server does.
     """
     for _ in range(100):
         first = random.choice(PORTS)  # noqa: S311 - no secret

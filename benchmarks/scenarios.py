@@ -127,7 +127,7 @@ def timed(publishing: Job, seconds: float) -> list[Scenario]:
 
 
 def of_zaichik_alone(*, quick: bool) -> list[Scenario]:
-    """How its cost grows, its slowest answers, what it keeps in memory and gives back, and how soon it is there."""
+    """The growing cost of publishing, the longest pauses, memory taken and given back, and start-up."""
     alone = Job("growth", "", 0, "", messages=20 if quick else 100, rounds=2 if quick else 30, deadline=LONG)
     return [
         growth(alone, quick=quick),
@@ -153,12 +153,12 @@ def tail(alone: Job, *, quick: bool) -> Scenario:
     rings, rounds, seconds = ((100, 10_000), 1, 0.2) if quick else ((1_000, 1_000_000), 4, 4.0)
     job = replace(alone, role="tail", points=rings, rounds=rounds, seconds=seconds, deadline=2 * LONG)
     cells = (Cell("single messages", told, job, servers=len(rings)),)
-    title = "Time until a single message of 100 B is acknowledged, with a full ring of single messages"
+    title = "Latency of single messages of 100 B until they are acknowledged, in a full ring of such messages"
     return Scenario("tail", title, cells, "ms", most_runs=2)
 
 
 def memory(alone: Job, *, quick: bool) -> list[Scenario]:
-    """What is kept, and what is given back."""
+    """Memory taken, and memory given back."""
     messages, seconds = (20_000, 2.0) if quick else (500_000, 5.0)
 
     def kind(name: str, sizes: tuple[int, int]) -> Cell:
@@ -182,4 +182,4 @@ def startup(alone: Job, *, quick: bool) -> Scenario:
     """A cell for each command; there is no server beside it."""
     job = replace(alone, role="startup", rounds=1 if quick else 3)
     cells = tuple(Cell(name, told, replace(job, axis=name), servers=0) for name in COMMANDS)
-    return Scenario("startup", "Time until something is there", cells, "ms")
+    return Scenario("startup", "Start-up time", cells, "ms")

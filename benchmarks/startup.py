@@ -1,7 +1,4 @@
-"""How long one waits for the first sign of life: of the broker, of the library, of the command line.
-
-The last is a bare interpreter, which is part of all the others.
-"""
+"""Start-up time of the broker, the library and the command line, beside that of a bare interpreter."""
 
 import json
 import statistics
@@ -20,7 +17,7 @@ COMMANDS: dict[str, list[str]] = {
 
 
 def started(words: list[str]) -> float:
-    """Seconds until the program has ended, or, if it is a broker, until it says on which port it listens."""
+    """Returns seconds until the program has ended, or, if it is a broker, until it prints the port it listens on."""
     begin = time.monotonic()
     with subprocess.Popen([sys.executable, *words], stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
@@ -38,7 +35,7 @@ def started(words: list[str]) -> float:
 
 
 async def play(job: Job) -> dict[str, float]:
-    """Milliseconds, the median of some starts after one that is not counted: what is read is in the page cache."""
+    """Returns the median of some starts in milliseconds, after one uncounted start that fills the page cache."""
     words = COMMANDS[job.axis]
     started(words)
     return {"ms": statistics.median(started(words) for _ in range(job.rounds)) * 1000}

@@ -1,11 +1,11 @@
 """The slowest answers of a broker whose ring is full of small batches: does keeping much make it pause?
 
-A ring of a million batches of one message each is full, so every publish evicts one. Single messages are published at
-a fixed rate, and the time of each runs from when it was due until its reply is there. Beside that broker stands one
-with a ring of a thousand: what both have in common is the machine's doing. Slices at both brokers and at both rates
-alternate, in changing order.
+A ring of a million batches, each of one message, is full, so every publish evicts one. Single messages are published at
+a fixed rate, and their latency is measured from the time due to the reply. A second broker with a ring of a thousand is
+the control: pauses that both brokers show come from the machine. Slices at both brokers and both rates alternate, in
+random order.
 
-The publisher writes encoded frames and reads replies, and nothing else, so that its own pauses are few.
+The publisher only writes encoded frames and reads replies, so that it adds few pauses of its own.
 """
 
 # ruff: noqa: D102 - what the methods promise is said in peer.py
@@ -33,17 +33,17 @@ FIGURES = ("p50", "p99", "p99.9", "max")
 
 
 def bars() -> list[str]:
-    """The names of the histogram's bars."""
+    """Returns the names of the histogram's bars."""
     return [f"< {high} ms" for _, high in pairwise(BOUNDS_MS)] + [f"≥ {BOUNDS_MS[-1]} ms"]
 
 
 def singles(number: int, size: int) -> Iterator[Frame]:
-    """Requests that publish as many messages, each in a batch of its own."""
+    """Returns requests that publish this many messages, each in a batch of its own."""
     return repeat(Publish(1, TOPIC, Batch.of_columns([b""], [b"x" * size])), number)
 
 
 class TimedPublishes(Link, asyncio.Protocol):
-    """A connection that publishes single messages and notes how long after it was due each is answered."""
+    """A connection that publishes single messages and records the latency of each, from the time due to the reply."""
 
     def __init__(self) -> None:
         self.watch = Stopwatch(0)
@@ -78,22 +78,22 @@ class TimedPublishes(Link, asyncio.Protocol):
         self._transport.write(b"".join(frames))
 
     async def slice(self, job: Job) -> list[float]:
-        """Seconds until each message of an open loop was answered.
+        """Returns the latency of each message of an open loop, in seconds.
 
         Raises:
-            RuntimeError: the broker has refused one.
+            RuntimeError: the broker refused one.
         """
         self.watch = Stopwatch(job.messages)
         await open_loop(self, job)
         await self.watch.done.wait()
         if self.failure:
-            raise RuntimeError(f"the broker has refused: {self.failure}")
+            raise RuntimeError(f"the broker refused a message: {self.failure}")
         return self.watch.seconds
 
 
 @asynccontextmanager
 async def filled(port: int, point: int, size: int) -> Any:
-    """A connection to a broker whose ring holds as many messages as the point says, and is full."""
+    """Fills a ring of `point` messages; yields a connection to its broker."""
     first = IdleConnection(port)
     first.ask([create(TOPIC, point)])
     first.ask(singles(point, size))
@@ -106,10 +106,10 @@ async def filled(port: int, point: int, size: int) -> Any:
 
 
 async def play(job: Job) -> dict[str, float]:
-    """Quantiles in milliseconds and the bars of a histogram, for each ring at each rate.
+    """Returns quantiles in milliseconds and the bars of a histogram, for each ring at each rate.
 
     Raises:
-        RuntimeError: a broker has refused a message, or does not hold what it should.
+        RuntimeError: a broker refused a message, or its ring is not full at the end.
     """
     found: dict[tuple[int, int], list[float]] = {(point, rate): [] for point in job.points for rate in RATES}
     async with AsyncExitStack() as stack, asyncio.timeout(job.deadline):
@@ -132,10 +132,10 @@ async def play(job: Job) -> dict[str, float]:
 
 
 async def check(port: int, point: int) -> None:
-    """Compare what the ring holds with what it should.
+    """Checks that the ring is still full.
 
     Raises:
-        RuntimeError: they differ.
+        RuntimeError: it is not.
     """
     async with zaichik.connect(port=port) as client:
         (state,) = await client.topics(TOPIC)
@@ -144,7 +144,7 @@ async def check(port: int, point: int) -> None:
 
 
 def quantiles(seconds: list[float]) -> dict[str, float]:
-    """Milliseconds."""
+    """Returns quantiles in milliseconds."""
     cuts = statistics.quantiles(seconds, n=1000)
     return {
         name: value * 1000 for name, value in zip(FIGURES, (cuts[499], cuts[989], cuts[998], max(seconds)), strict=True)
@@ -152,7 +152,7 @@ def quantiles(seconds: list[float]) -> dict[str, float]:
 
 
 def histogram(seconds: list[float]) -> dict[str, int]:
-    """How many messages took how long."""
+    """Returns the number of messages in each bar."""
     lows = (*BOUNDS_MS, float("inf"))
     return {
         name: sum(low <= value * 1000 < high for value in seconds)

@@ -18,10 +18,10 @@ _numbers = count(1)
 
 @contextmanager
 def lasting_servers(peers: dict[str, Peer]) -> Iterator[dict[str, Server]]:
-    """Servers that take seconds to start, paused until it is their turn.
+    """Starts the servers that take seconds to start, and pauses them until it is their turn.
 
     Args:
-        peers: those that take part; what cannot be started is removed, and named on standard error.
+        peers: those that take part; a peer whose server does not start is removed, and the reason is printed.
     """
     with ExitStack() as stack:
         servers: dict[str, Server] = {}
@@ -60,7 +60,7 @@ def measure(scenario: Scenario, peers: dict[str, Peer], runs: int, lasting: dict
 
 
 def note(outcome: Outcome, where: str, run: Callable[[], Figures]) -> None:
-    """Measure once, and write down what was found or what went wrong."""
+    """Measures once, and records the figures or the failure."""
     begin = time.monotonic()
     try:
         figures = run()
@@ -95,7 +95,7 @@ def willing(scenario: Scenario, peers: dict[str, Peer]) -> dict[str, Peer]:
 
 
 def present(peers: dict[str, Peer]) -> dict[str, Peer]:
-    """Those of the peers that are installed, or could be obtained; the others are named on standard error."""
+    """Returns the peers that are installed, or could be obtained; for the others, prints the reason."""
     here = {}
     for name, peer in peers.items():
         if missing := peer.missing():

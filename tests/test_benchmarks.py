@@ -238,7 +238,7 @@ def test_a_file_is_downloaded_once(central):
     assert len(central) == 1
 
 
-@pytest.mark.parametrize(("path", "reason"), [("a/b.jar", "SHA-256"), ("missing.jar", "no such file")])
+@pytest.mark.parametrize(("path", "reason"), [("a/b.jar", "wrong SHA-256"), ("missing.jar", "no such file")])
 def test_a_file_that_is_another_or_missing_is_not_kept(central, tmp_path, path, reason):
     with pytest.raises(obtain.Unobtainable, match=reason):
         obtain.downloaded("0" * 64, path)

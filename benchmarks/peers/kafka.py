@@ -1,7 +1,7 @@
 """Kafka with confluent-kafka: one node in KRaft mode, a partition a topic, `produce` with linger, `consume` of 1000.
 
-The client (librdkafka) sends and fetches in threads of its own. A stream of messages, and a reader that only counts,
-are used from a thread, as its users do; where an event loop waits for an outcome, the callback hands it over.
+The client (librdkafka) sends and fetches in threads of its own. Streams are written and read from a Python thread, too;
+where the event loop waits for the outcome of a publish, the delivery callback wakes it up.
 """
 
 # ruff: noqa: D102 - what the methods promise is said in peer.py
@@ -21,11 +21,11 @@ from benchmarks.peers.peer import CHUNK, Job, Link, Peer, Receipt
 
 LINGER_MS = 5
 BATCH_BYTES = 256 * 1024
-IN_FLIGHT = 5  # requests, as in Kafka's own client: at a linger of 0 what comes meanwhile is sent together
+IN_FLIGHT = 5  # requests, as in Kafka's Java client; without a limit, each single message is a request of its own
 POLL_SECONDS = 0.1
-GREETING = b"greeting"  # when a reader has it, it is connected and fetching: `assign` alone returns before
+GREETING = b"greeting"  # a reader that has received it is connected and fetching; `assign` returns before that
 CLUSTER = "emFpY2hpay1iZW5jaG1hcg"  # sixteen bytes in Base64, as Kafka wants them
-MEGABYTES = 128 * 1024 * 1024  # of payloads a run: they go to a disk
+RUN_BYTES = 128 * 1024 * 1024  # of payloads in a run: they go to a disk
 JAVA = ["java", "-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"]  # as Kafka's own scripts have it
 CONFIG = """
 process.roles=broker,controller
@@ -36,9 +36,9 @@ controller.quorum.voters=1@127.0.0.1:{controller}
 log.dirs={directory}/log
 offsets.topic.replication.factor=1
 auto.create.topics.enable=false
-# It is stopped while other brokers have their turn, and must not miss itself afterwards.
+# The process is paused while other brokers have their turn; its controller must not count it as dead afterwards.
 broker.session.timeout.ms=3600000
-# What a run has left is deleted some runs later.
+# The topics of past runs are emptied while later ones go on.
 log.retention.ms=180000
 log.retention.check.interval.ms=30000
 file.delete.delay.ms=1000
@@ -46,7 +46,7 @@ file.delete.delay.ms=1000
 
 
 class KafkaLink(Link):
-    """A producer or a consumer, made when it is needed, with a thread each."""
+    """A producer, and a consumer that is made when it is needed, with a thread each."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -62,7 +62,7 @@ class KafkaLink(Link):
         self._is_open = True
 
     def create(self) -> None:
-        """The topic and a first message in it, unless another process of this run has made them."""
+        """Creates the topic with a first message in it, unless another process of this run has done so."""
         admin = import_module("confluent_kafka.admin")
         client, topic = admin.AdminClient(self._server), self._job.topic
         try:
@@ -76,7 +76,7 @@ class KafkaLink(Link):
         self._producer.list_topics(topic, timeout=10)  # so that the first message does not wait to know its partition
 
     def begin(self) -> None:
-        """Serve delivery callbacks in a thread, which only what awaits them needs."""
+        """Starts the thread that runs delivery callbacks, if anything awaits them."""
         if self._job.role in ("acknowledged", "roundtrip"):
             self._writing.submit(self._poll)
 
@@ -104,7 +104,7 @@ class KafkaLink(Link):
                 take(checked(message).value())
 
     def _each(self, receipt: Receipt) -> None:
-        """`consume` waits until it has as many as it was asked for; `poll` returns with the first."""
+        """Takes messages as they come: `poll` returns the first at once, `consume` would wait for a full batch."""
         left = receipt.expected
         while self._is_open and left:
             if first := self._consumer.poll(POLL_SECONDS):
@@ -125,7 +125,7 @@ class KafkaLink(Link):
             raise RuntimeError(f"{left} messages were not delivered to the broker")
 
     def _produce(self, produce: Callable[[], None]) -> None:
-        """Queue one message; if the queue is full, when there is room."""
+        """Queues one message, as soon as the queue has room."""
         while True:
             try:
                 return produce()
@@ -146,7 +146,7 @@ class KafkaLink(Link):
         await outcome
 
     def close(self) -> None:
-        """End the threads, then the consumer; the producer has nothing left to send."""
+        """Ends the threads, then the consumer; the producer has nothing left to send."""
         self._is_open = False
         self._writing.shutdown()
         self._reading.shutdown()
@@ -155,10 +155,10 @@ class KafkaLink(Link):
 
 
 def checked(message: Any) -> Any:
-    """The message, which may also be an error.
+    """Returns the message.
 
     Raises:
-        RuntimeError: it is one.
+        RuntimeError: it is an error in the shape of a message.
     """
     if message.error():
         raise RuntimeError(str(message.error()))
@@ -166,7 +166,7 @@ def checked(message: Any) -> Any:
 
 
 def settle(outcome: "asyncio.Future[None]", error: Any) -> None:
-    """Wake up the task that waits for this delivery, if it still does."""
+    """Wakes up the task that waits for this delivery, if it still does."""
     if outcome.done():
         return
     if error:
@@ -176,13 +176,13 @@ def settle(outcome: "asyncio.Future[None]", error: Any) -> None:
 
 
 def take_each(receipt: Receipt, payloads: list[bytes]) -> None:
-    """Count them on the event loop."""
+    """Takes messages, on the event loop."""
     for payload in payloads:
         receipt.take(payload)
 
 
 class KafkaPeer(Peer):
-    """Kafka as it comes: what is published is in the page cache, and the kernel decides when it is on the disk."""
+    """Kafka with its default durability: messages are in the page cache, and the kernel decides when to write them."""
 
     label = "Kafka, confluent-kafka"
     keeps = "in a log on disk; never fsynced by Kafka (its default), one replica, acks=1"
@@ -204,7 +204,7 @@ class KafkaPeer(Peer):
         return ""
 
     def messages(self, job: Job) -> int:
-        return min(super().messages(job), MEGABYTES // job.size)
+        return min(super().messages(job), RUN_BYTES // job.size)
 
     def commands(self, directory: Path, port: int) -> list[list[str]]:
         config = directory / "server.properties"

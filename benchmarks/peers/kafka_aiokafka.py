@@ -1,7 +1,7 @@
 """The same Kafka with aiokafka, on the event loop: batches made with `create_batch`, read with `getmany` of 1000.
 
-`create_batch` and `send_batch` are four times as fast as a `send` for each message, which is used where single messages
-are awaited or timed.
+`create_batch` and `send_batch` are four times as fast as `send` for each message of a stream; `send` is used where
+single messages are awaited or timed.
 """
 
 # ruff: noqa: D102 - what the methods promise is said in peer.py
@@ -32,7 +32,7 @@ class AiokafkaLink(Link):
         self._consumer: Any = None
 
     async def open(self) -> None:
-        """The producer, and, unless another process of this run has made them, the topic and a first message in it."""
+        """Starts the producer; creates the topic with a first message, if no other process of this run has done so."""
         admin, errors = import_module("aiokafka.admin"), import_module("aiokafka.errors")
         client = admin.AIOKafkaAdminClient(**self._server)
         await client.start()
@@ -76,7 +76,7 @@ class AiokafkaLink(Link):
         await self._producer.flush()
 
     async def _send(self, batch: Any) -> Any:
-        """Send a full batch, when there is room for it; the next one to fill."""
+        """Sends a full batch as soon as there is room for it; returns the next one to fill."""
         await self._producer.send_batch(batch, self._job.topic, partition=0)
         return self._producer.create_batch()
 

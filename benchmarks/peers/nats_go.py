@@ -1,6 +1,6 @@
-"""NATS with the client of its own command line, in Go: what a compiled client reaches with the same server.
+"""NATS with `nats bench`, its own measuring program in Go: the rate of a compiled client with the same server.
 
-A reference and not a rival, for it is no Python. `nats bench` counts the messages itself; see `benchmarks.nats_bench`.
+It is a reference, not a competitor, for it is not Python. How it counts is said in `benchmarks.nats_bench`.
 """
 
 # ruff: noqa: D102 - what the methods promise is said in peer.py
@@ -11,7 +11,7 @@ from benchmarks.peers.peer import executable
 
 
 class NatsGoPeer(NatsPeer):
-    """The same server, clients of another language."""
+    """The same server, with clients in another language."""
 
     label = "NATS, nats bench (Go)"
     batching = "the Go client's own buffers; one flush at the end"

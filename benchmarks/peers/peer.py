@@ -120,15 +120,15 @@ class Peer(ABC):
 
     Attributes:
         label: its name in tables.
-        keeps: what its server does with a message in these measurements, in a few words: how durable it is.
-        batching: how its client gathers messages, and how long it lets them linger.
+        keeps: how durable a message is on its server, as configured here, in a few words.
+        batching: the batch sizes and linger times of its client, in words.
         program: the server's program, for those who must install it; "" if it comes with Python.
         modules: what must be importable.
         share: of the messages of a scenario, so that a run of each peer lasts about as long; rates stay comparable.
-        lasting: whether one server serves all measurements, because starting it takes seconds. It is stopped
-            (SIGSTOP) while others have their turn.
-        warms_up: whether each cell begins with a run that is not counted, as a server needs that compiles itself.
-        own_role: the role of `benchmarks.roles` that measures it alone, if it has no link; "": it has one.
+        lasting: whether one server serves all measurements, because starting it takes seconds. It is paused (SIGSTOP)
+            while others have their turn.
+        warms_up: whether each cell begins with an uncounted run, for a server with a just-in-time compiler.
+        own_role: the role of `benchmarks.roles` that measures it, if it has no link; "" if it has one.
         has_server: whether there is one at all.
         is_limit: whether it is no broker, but something to measure brokers by.
         scenarios: those it can take part in.
@@ -154,7 +154,7 @@ class Peer(ABC):
         return " and ".join(lacks)
 
     def obtain(self) -> str:
-        """Fetch or compile what is not installed and can be had; "" or the reason why it cannot."""
+        """Fetches or compiles what is missing; returns "", or the reason why that failed."""
         return ""
 
     def messages(self, job: Job) -> int:

@@ -13,7 +13,7 @@ import zaichik
 from benchmarks.peers.peer import Job, Link, Peer, Receipt
 
 CREDIT = 10_000
-MOST_TOPICS = 11_000  # the default lets one client have 97 percent of 10,000, and `benchmarks.growth` makes all of them
+MOST_TOPICS = 11_000  # `benchmarks.growth` creates 10,000 from one address, more than an address may by default
 
 
 class ZaichikLink(Link):
@@ -40,7 +40,7 @@ class ZaichikLink(Link):
         )
 
     def settings(self) -> dict[str, Any]:
-        """Room for all messages of the run."""
+        """Returns the settings of a ring with room for all messages of the run."""
         room = max(self._job.messages, 100_000)
         return {"capacity": room, "max_bytes": max(2**28, 2 * room * (self._job.size + 64))}
 

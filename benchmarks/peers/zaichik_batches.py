@@ -1,4 +1,4 @@
-"""zaichik with batches that the program makes itself, as it would with a pipeline of Redis or a batch of aiokafka."""
+"""zaichik with batches made by the program, like a pipeline of Redis or a batch of aiokafka."""
 
 # ruff: noqa: D102 - what the methods promise is said in peer.py
 

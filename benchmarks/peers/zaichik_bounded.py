@@ -12,7 +12,7 @@ class ZaichikBoundedLink(ZaichikLink):
     """As `ZaichikLink`, with a topic of another kind."""
 
     def settings(self) -> dict[str, Any]:
-        """A ring of the default size, which refuses what it has no room for."""
+        """Returns the settings of a ring of the default size that refuses messages rather than evicts needed ones."""
         return {"capacity": RING_MESSAGES, "max_bytes": RING_BYTES, "overflow": "reject"}
 
 
