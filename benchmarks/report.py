@@ -52,7 +52,7 @@ def gather(tables: list[Table], runs: int, peers: Iterable[Peer], *, quick: bool
     machine = f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, {python}"
     when, load = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", round(os.getloadavg()[0], 2)
     shown = {outcome.peer for table in tables for outcome in table.outcomes}
-    used = [[peer.label, peer.keeps, peer.batching] for peer in peers if peer.label in shown]
+    used = [[peer.label, peer.keeps, peer.batching, peer.versions()] for peer in peers if peer.label in shown]
     about = {"machine": machine, "runs": runs, "quick": quick, "when": when, "load": load, "used": used}
     return Results(about, tables)
 
@@ -102,7 +102,7 @@ def page(results: Results) -> str:
     for table in results.tables:
         parts += section(table)
     if used := results.about.get("used"):
-        parts += ["## How each is used", USED, markdown([["", "kept", "batching and linger"], *used])]
+        parts += ["## How each is used", USED, markdown([["", "kept", "batching and linger", "versions"], *used])]
     return "\n\n".join(parts) + "\n"
 
 

@@ -7,6 +7,7 @@ from benchmarks.alone import burst_rows, growth_rows, memory_rows, startup_rows,
 from benchmarks.outcomes import SUBJECT, Table, heading, ratio, shown
 
 KEPT = "kept"  # the column of words, the last one
+WORDS = {KEPT, "batching and linger", "versions"}  # columns on the left
 RELATIVE = {"keepfirst", "replay"}  # whose second column is compared with the first, too
 ROWS = {
     "growth": growth_rows,
@@ -91,5 +92,5 @@ def text(table: Table) -> str:
 def markdown(cells: list[list[str]]) -> str:
     """Rows, heading first, for the documents: words on the left, figures on the right of their columns."""
     head, *body = cells
-    ruler = ["---" if index == 0 or name == KEPT else "--:" for index, name in enumerate(head)]
+    ruler = ["---" if index == 0 or name in WORDS else "--:" for index, name in enumerate(head)]
     return "\n".join("| " + " | ".join(line) + " |" for line in [head, ruler, *body])

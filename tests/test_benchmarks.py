@@ -98,7 +98,7 @@ def test_every_row_says_what_is_kept(counted):
     zaichik = peer_of("zaichik")
     assert head[-1] == "kept"
     assert {row[0]: row[-1] for row in body}["zaichik"] == zaichik.keeps
-    assert f"| zaichik | {zaichik.keeps} | {zaichik.batching} |" in report.page(report.load(counted))
+    assert f"| zaichik | {zaichik.keeps} | {zaichik.batching} | zaichik " in report.page(report.load(counted))
 
 
 def test_quick_results_say_so(counted):

@@ -203,6 +203,10 @@ class KafkaPeer(Peer):
             return str(error)
         return ""
 
+    def server_version(self) -> str:
+        (server,) = (path for path in kafka_jars() if path.name.startswith("kafka-server-4"))
+        return f"Kafka {server.parent.name}, {super().server_version()}"
+
     def messages(self, job: Job) -> int:
         return min(super().messages(job), RUN_BYTES // job.size)
 

@@ -118,6 +118,7 @@ class MosquittoPeer(Peer):
     keeps = "nothing is kept (QoS 0; QoS 1 where acknowledged; persistence off)"
     batching = "one packet a message; the socket is drained every 1000"
     program = "mosquitto"
+    tells_version = "-h"
     modules = ("paho.mqtt",)
     share = 0.05
 

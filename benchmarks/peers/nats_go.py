@@ -5,7 +5,7 @@ It is a reference, not a competitor, for it is not Python. How it counts is said
 
 # ruff: noqa: D102 - what the methods promise is said in peer.py
 
-from benchmarks.obtain import Unobtainable, nats_cli
+from benchmarks.obtain import NATS_CLI, Unobtainable, nats_cli
 from benchmarks.peers.nats import NatsPeer
 from benchmarks.peers.peer import executable
 
@@ -20,6 +20,9 @@ class NatsGoPeer(NatsPeer):
     is_limit = True
     own_role = "nats_bench"
     scenarios = frozenset({"throughput"})
+
+    def server_version(self) -> str:
+        return f"{super().server_version()}, natscli {NATS_CLI.partition('@v')[2]}"
 
     def missing(self) -> str:
         return super().missing() or ("" if executable("go") else "the program go")

@@ -7,9 +7,12 @@ The clients are imported by name, when a link is made: none of them needs to be 
 """
 
 import asyncio
+import importlib.metadata
 import importlib.util
 import os
+import re
 import shutil
+import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
@@ -124,6 +127,7 @@ class Peer(ABC):
         batching: the batch sizes and linger times of its client, in words.
         program: the server's program, for those who must install it; "" if it comes with Python.
         modules: what must be importable.
+        tells_version: the argument with which the program prints its version.
         share: of the messages of a scenario, so that a run of each peer lasts about as long; rates stay comparable.
         lasting: whether one server serves all measurements, because starting it takes seconds. It is paused (SIGSTOP)
             while others have their turn.
@@ -139,6 +143,7 @@ class Peer(ABC):
     batching: str
     program = ""
     modules: tuple[str, ...] = ()
+    tells_version = "--version"
     share = 0.2
     lasting = False
     warms_up = False
@@ -156,6 +161,21 @@ class Peer(ABC):
     def obtain(self) -> str:
         """Fetches or compiles what is missing; returns "", or the reason why that failed."""
         return ""
+
+    def server_version(self) -> str:
+        """Returns name and version of the server's program; "" if it comes with Python."""
+        if not (path := executable(self.program) if self.program else None):
+            return ""
+        printed = subprocess.run([path, self.tells_version], capture_output=True, text=True, check=False).stdout
+        found = re.search(r"\d+(\.\d+)+", printed)
+        return f"{self.program} {found[0] if found else 'of unknown version'}"
+
+    def versions(self) -> str:
+        """Returns names and versions of the server's program and the client's packages."""
+        packages = importlib.metadata.packages_distributions()
+        names = dict.fromkeys(packages[module.partition(".")[0]][0] for module in self.modules)
+        clients = [f"{name} {importlib.metadata.version(name)}" for name in names]
+        return ", ".join(filter(None, [self.server_version(), *clients]))
 
     def messages(self, job: Job) -> int:
         """How many of a job's messages this peer is given; none of them so many that a run has no end."""

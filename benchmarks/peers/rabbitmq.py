@@ -60,6 +60,9 @@ class RabbitmqPeer(Peer):
     def missing(self) -> str:
         return super().missing() or ("" if SERVER.exists() else f"the program {SERVER}")
 
+    def server_version(self) -> str:
+        return f"rabbitmq-server {next(SERVER.parent.parent.glob('lib/rabbitmq_server-*')).name.partition('-')[2]}"
+
     def environment(self, directory: Path, port: int) -> dict[str, str]:
         return {
             "HOME": str(directory),

@@ -2,6 +2,7 @@
 
 # ruff: noqa: D102 - what the methods promise is said in peer.py
 
+import importlib.metadata
 import random
 import sys
 from collections.abc import AsyncIterator, Sequence
@@ -93,6 +94,9 @@ class ZaichikPeer(Peer):
     share = 1.0
     scenarios = frozenset({*Peer.scenarios, "keepfirst", "replay", "growth", "tail", "memory", "burst", "startup"})
     link_class = ZaichikLink
+
+    def server_version(self) -> str:
+        return f"zaichik {importlib.metadata.version('zaichik')}"
 
     def commands(self, directory: Path, port: int) -> list[list[str]]:
         command = [sys.executable, "-m", "zaichik", "serve", str(port), "--log-level", "warning"]
