@@ -24,12 +24,14 @@ mpl.rcParams["svg.hashsalt"] = "zaichik"  # the same results give the same file
 mpl.rcParams["svg.fonttype"] = "none"  # text stays text
 plt = import_module("matplotlib.pyplot")
 
+Colour = tuple[float, float, float, float]  # red, green, blue, opacity
 LEGEND = {"fontsize": 8, "frameon": False}
 STROKES = ["-", ":", "--"]
+COLOURS = [mpl.colormaps["tab20"](index) for index in (*range(0, 20, 2), *range(1, 20, 2))]  # dark ones, then light
 TOLERANCE = 0.1
 
 
-def draw(table: Table, path: Path, colours: dict[str, str]) -> None:
+def draw(table: Table, path: Path, colours: dict[str, Colour]) -> None:
     """Write the plot of a table. It has a white ground, so that it can be read on a dark page."""
     match table.name:
         case "growth":
@@ -40,7 +42,7 @@ def draw(table: Table, path: Path, colours: dict[str, str]) -> None:
             save(comparison(table, colours), path)
 
 
-def draw_overview(tables: Sequence[Table], path: Path, colours: dict[str, str]) -> None:
+def draw_overview(tables: Sequence[Table], path: Path, colours: dict[str, Colour]) -> None:
     """Writes the plot of the README."""
     save(overview(tables, colours), path)
 
@@ -51,13 +53,13 @@ def save(figure: Any, path: Path) -> None:
     plt.close(figure)
 
 
-def colours_of(tables: Sequence[Table]) -> dict[str, str]:
+def colours_of(tables: Sequence[Table]) -> dict[str, Colour]:
     """A colour for each broker, the same in all plots."""
     brokers = dict.fromkeys(peer for table in tables for peer in table.peers(limits=False))
-    return {peer: f"C{index}" for index, peer in enumerate(brokers)}
+    return dict(zip(brokers, COLOURS, strict=False))
 
 
-def comparison(table: Table, colours: dict[str, str]) -> Any:
+def comparison(table: Table, colours: dict[str, Colour]) -> Any:
     """A group of bars for each column."""
     columns, brokers = table.columns(), table.peers(limits=False)
     figure, axes = plt.subplots(figsize=(9, 4.2), layout="constrained")
@@ -148,7 +150,7 @@ def tail(table: Table) -> Any:
     return figure
 
 
-def overview(tables: Sequence[Table], colours: dict[str, str]) -> Any:
+def overview(tables: Sequence[Table], colours: dict[str, Colour]) -> Any:
     """A panel for each column, a bar for each broker: the median, with its number beside it."""
     columns = [(column, runs) for column in COLUMNS if (runs := found(tables, column))]
     names = brokers(tables)

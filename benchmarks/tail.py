@@ -145,7 +145,7 @@ async def check(port: int, point: int) -> None:
 
 def quantiles(seconds: list[float]) -> dict[str, float]:
     """Returns quantiles in milliseconds."""
-    cuts = statistics.quantiles(seconds, n=1000)
+    cuts = statistics.quantiles(seconds, n=1000, method="inclusive")
     return {
         name: value * 1000 for name, value in zip(FIGURES, (cuts[499], cuts[989], cuts[998], max(seconds)), strict=True)
     }
