@@ -66,6 +66,11 @@ class Table:
         return []
 
     @property
+    def most_runs(self) -> int:
+        """The number of runs, without those that failed."""
+        return max((len(runs) for outcome in self.outcomes for runs in outcome.figures.values()), default=0)
+
+    @property
     def less_is_better(self) -> bool:
         """Whether the figures are costs."""
         return self.unit != "messages/s"

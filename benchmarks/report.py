@@ -90,17 +90,18 @@ def load(directory: Path) -> Results:
     return Results(data["about"], tables)
 
 
-def section(table: Table) -> list[str]:
-    """One table with its plot, if it has one."""
+def section(table: Table, runs: int) -> list[str]:
+    """Returns one table with its plot, if it has one, and the number of its runs, if it has fewer than others."""
+    fewer = [f"Median of {table.most_runs} runs."] if 0 < table.most_runs < runs else []
     image = [] if table.name in NO_PLOT else [f"![{table.title}]({table.name}.svg)"]
-    return [f"## {table.title}", *image, "\n\n".join([markdown(rows(table)), *failures(table)])]
+    return [f"## {table.title}", *fewer, *image, "\n\n".join([markdown(rows(table)), *failures(table)])]
 
 
 def page(results: Results) -> str:
     """The whole of results.md."""
     parts = ["# zaichik and its peers", f"{results.intro()} Made by `make bench`, {results.about['when'][:10]}."]
     for table in results.tables:
-        parts += section(table)
+        parts += section(table, results.about["runs"])
     if used := results.about.get("used"):
         parts += ["## How each is used", USED, markdown([["", "kept", "batching and linger", "versions"], *used])]
     return "\n\n".join(parts) + "\n"

@@ -193,6 +193,15 @@ def test_the_overview_compares_with_the_best_other_broker():
     assert [row[-1] for row in body] == ["", "nothing", "", ""]
 
 
+def test_a_table_of_fewer_runs_says_so():
+    about = {"runs": 3, "quick": False, "machine": "a machine", "when": "2026-01-01"}
+    few = Table("burst", "Few", "MiB", 0.0, [Outcome("zaichik", "x", 0, figures={"before": [1.0, 2.0]})])
+    many = Table("throughput", "Many", "messages/s", 0.0, [outcome_of("zaichik", 1.0, 2.0, 3.0)])
+    page = report.page(report.Results(about, [many, few]))
+    assert page.count("Median of 3 runs") == 1
+    assert "## Few\n\nMedian of 2 runs." in page
+
+
 def test_less_is_better_for_latencies():
     (column,) = (column for column in overview.COLUMNS if column.less_is_better)
     assert overview.best_ratio({"zaichik": [30.0], "A": [20.0], "B": [60.0]}, column) == "1.50"
