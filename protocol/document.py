@@ -36,8 +36,8 @@ VECTORS = Path(__file__).parent / "vectors"
 _TOPICS = {
     "Hello": "hello welcome",
     "CreateTopic": "create setting topic",
-    "Publish": "publish published producer batch compaction ring",
-    "Subscribe": "subscribe name owner start credit lag until",
+    "Publish": "publish published producer batch time compaction retention ring",
+    "Subscribe": "subscribe name owner start credit lag until fair messages ended",
     "Unsubscribe": "unsubscribe",
     "Commit": "commit credit",
     "Ping": "ping",
@@ -179,9 +179,15 @@ def ends() -> str:
 
 
 def index_of_requests() -> str:
-    """For each request, where the sentences about it stand: those of its topics, and those that name its frames."""
+    """For each request, where the sentences about it stand: those of its topics, and those that name its frames.
+
+    The topics of no request come first: they concern every one, or the connection.
+    """
     known = list(sentences.known().values())
-    lines = ["| request | its sentences | others that name it |", "| --- | --- | --- |"]
+    placed = " ".join(_TOPICS.values()).split()
+    shared = _ranges(each for each in known if _topic(each) not in placed)
+    lines = [f"For every request and every connection: {shared}.", ""]
+    lines += ["| request | its sentences | others that name it |", "| --- | --- | --- |"]
     for request, reply in zip(frames.REQUESTS, frames.REPLIES, strict=False):
         topics = _TOPICS[request.__name__].split()
         named = re.compile(rf"`({request.__name__}|{reply.__name__})\b")
