@@ -1,9 +1,12 @@
 """Compare zaichik with the other brokers on this machine, and with two limits.
 
 Starts every server itself, on a free loopback port with a private directory, and ends only what it has started.
-Peers that are not installed are skipped. The peers take turns; the tables show the median of all runs, with the lowest
-and the highest. Each message is counted where it arrives: a missing one is an error, and the exit code is 1.
-Two scenarios measure zaichik alone: how the cost of publishing grows, and how much memory the broker takes.
+Peers that are not installed are skipped, with the reason. Kafka's server (43 MB from Maven Central; it needs Java 17)
+and the program `nats` (compiled by Go) are fetched once, into ~/.cache/zaichik-bench.
+
+The peers take turns; the tables show the median of all runs, with the lowest and the highest. Each message is counted
+where it arrives: a missing one is an error, and the exit code is 1. Some scenarios measure zaichik alone: the growing
+cost of publishing, the longest pauses, memory taken and given back, and start-up.
 """
 
 import argparse
@@ -15,15 +18,19 @@ from pathlib import Path
 from typing import NoReturn
 
 from benchmarks import memory, report
+from benchmarks.outcomes import Table, took
 from benchmarks.peers.peer import Peer
 from benchmarks.processes import say
 from benchmarks.roles import peer_of
 from benchmarks.scenarios import Scenario, scenarios
-from benchmarks.tables import Table, text
-from benchmarks.turns import measure, present, willing
+from benchmarks.tables import text
+from benchmarks.turns import lasting_servers, measure, present, willing
+from zaichik.build import interpreter
 
-BROKERS = ["zaichik", "zaichik_calls", "nats", "jetstream", "redis_pubsub", "redis_streams", "mosquitto", "rabbitmq"]
-PEERS = [*BROKERS, "limit", "codec"]
+ZAICHIK = ["zaichik", "zaichik_bounded", "zaichik_batches", "zaichik_calls"]
+OTHERS = ["kafka", "kafka_aiokafka", "nats", "jetstream", "redis_pubsub", "redis_streams", "mosquitto", "rabbitmq"]
+PEERS = [*ZAICHIK, *OTHERS, "nats_go", "limit", "codec"]
+OF_MEMORY = {"memory", "burst"}
 OPEN_FILES = 4096  # more than a broker with a thousand connections needs
 SCENARIOS = [scenario.name for scenario in scenarios(quick=True)]
 EXAMPLES = """
@@ -78,21 +85,37 @@ def allow_open_files() -> None:
 
 def measure_all(options: argparse.Namespace, tables: list[Table]) -> None:
     """Append a table for each scenario that was asked for, and print it as soon as it is there."""
-    peers: dict[str, Peer] = present(options.peers, {name: peer_of(name) for name in options.peers})
-    for scenario in asked_for(options):
-        if taking_part := willing(scenario, peers):
-            tables.append(measure(scenario, taking_part, options.runs))
-            print(text(tables[-1]), flush=True)
-            say(f"{scenario.name} took {tables[-1].seconds:,.0f} s")
+    asked = asked_for(options)
+    named = {name: peer_of(name) for name in options.peers}
+    peers = present({name: peer for name, peer in named.items() if takes_part(peer, asked)})
+    with lasting_servers(peers) as servers:
+        for scenario in asked:
+            if taking_part := willing(scenario, peers):
+                tables.append(measure(scenario, taking_part, options.runs, servers))
+                print(text(tables[-1]), flush=True)
+                say(f"{scenario.name} took {tables[-1].seconds:,.0f} s")
+    for peer, seconds in took(tables).items():
+        say(f"{peer} took {seconds:,.0f} s")
+
+
+def takes_part(peer: Peer, asked: list[Scenario]) -> bool:
+    """Returns whether it is measured in one of the scenarios."""
+    return any(scenario.name in peer.scenarios for scenario in asked)
 
 
 def asked_for(options: argparse.Namespace) -> list[Scenario]:
     """Those that were named and can be measured here."""
     named = [scenario for scenario in scenarios(quick=options.quick) if scenario.name in options.only]
-    if not memory.readable() and "memory" in options.only:
-        say("memory is skipped: only Linux tells what belongs to a process alone, in /proc/PID/smaps_rollup")
-        return [scenario for scenario in named if scenario.name != "memory"]
+    if not memory.readable() and (skipped := OF_MEMORY.intersection(options.only)):
+        say(f"{' and '.join(sorted(skipped))}: skipped, because only Linux tells in /proc what a process occupies")
+        return [scenario for scenario in named if scenario.name not in skipped]
     return named
+
+
+def written(options: argparse.Namespace, directory: Path, tables: list[Table]) -> None:
+    """Writes the results."""
+    peers = [peer_of(name) for name in options.peers]
+    report.write(directory, report.gather(tables, options.runs, peers, quick=options.quick))
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -101,6 +124,8 @@ def main(arguments: Sequence[str]) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)
     allow_open_files()
+    if "no PGO" in interpreter():
+        say("this Python was built without PGO, or does not say so: with it, all that is Python here is faster")
     tables: list[Table] = []
     try:
         if options.redraw:
@@ -113,11 +138,11 @@ def main(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         say("interrupted; everything that was started has been ended")
         if options.out and tables:  # complete results that are there already stay as they are
-            report.write(options.out / "interrupted", report.gather(tables, options.runs, quick=options.quick))
+            written(options, options.out / "interrupted", tables)
             say(f"what was measured is in {options.out / 'interrupted'}")
         return 130
     if options.out:
-        report.write(options.out, report.gather(tables, options.runs, quick=options.quick))
+        written(options, options.out, tables)
     return 1 if any(outcome.failures for table in tables for outcome in table.outcomes) else 0
 
 

@@ -12,7 +12,6 @@ what `describe` reports as used: its field `memory`, or `bytes` in older brokers
 
 import argparse
 import json
-import os
 import sys
 import tempfile
 import time
@@ -27,6 +26,7 @@ import anyio
 import zaichik
 from benchmarks.idle import IdleConnection
 from benchmarks.isolation import PIPES, Spoken, interpreter
+from benchmarks.memory import resident_bytes
 from benchmarks.processes import Failed, kill, process, say
 from zaichik_protocol import FOREVER, Batch, CreateTopic, Frame, Publish, Setting, Subscribe, encode
 
@@ -195,11 +195,6 @@ STEPS: dict[str, Step] = {
 }
 
 
-def resident(pid: int) -> int:
-    """Bytes of memory the process has now."""
-    return int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
 async def reported(port: int) -> int:
     """Bytes that the broker says it uses."""
     async with zaichik.connect(port=port, timeout=60) as client:
@@ -223,13 +218,13 @@ def measure(steps: Iterable[str], python: str) -> Iterator[Point]:
     """A point after each step; all that was filled is still there."""
     with broker(python) as (port, pid):
         anyio.run(reported, port)  # what answering takes once belongs to the start
-        start, fillers = resident(pid), Fillers(port)
+        start, fillers = resident_bytes(pid), Fillers(port)
         for name in steps:
             begin, refused = time.monotonic(), fillers.refusals()
             STEPS[name](fillers)
             seconds = time.monotonic() - begin
             time.sleep(SETTLE_SECONDS)
-            grown = resident(pid) - start
+            grown = resident_bytes(pid) - start
             yield Point(name, grown, anyio.run(reported, port), fillers.refusals() - refused, round(seconds, 1))
 
 

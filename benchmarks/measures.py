@@ -37,9 +37,10 @@ def stream(job: Job) -> Figures:
         begin = time.monotonic()
         for writer in writers:
             writer.go()
-        results = [process.result() for process in (*readers, *writers)]
-    complete(sum(result["count"] for result in results[:processes]), expected * job.subscribers)
-    return {RATE: job.messages * job.subscribers / (max(result["end"] for result in results) - begin)}
+        written = [writer.result() for writer in writers]  # first, because readers would wait for a writer that failed
+        read = [reader.result() for reader in readers]
+    complete(sum(result["count"] for result in read), expected * job.subscribers)
+    return {RATE: job.messages * job.subscribers / (max(result["end"] for result in (*written, *read)) - begin)}
 
 
 def alone(job: Job) -> tuple[dict[str, float], float]:

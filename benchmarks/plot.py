@@ -2,6 +2,7 @@
 
 Brokers side by side are bars on a logarithmic scale, the median with a line from the lowest run to the highest, and the
 limits are strokes above them. Growth is a panel for each axis: what a point costs in comparison with the first one.
+Pauses are a histogram for each rate. The overview is a panel for each column of the README's table.
 """
 
 import math
@@ -12,7 +13,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from benchmarks.tables import GROWTH, Table, heading, points, ratios
+from benchmarks.alone import GROWTH, pauses, points, ratios
+from benchmarks.outcomes import SUBJECT, Table, heading
+from benchmarks.overview import COLUMNS, best_ratio, brokers, found, rounded
+from benchmarks.tail import bars
 
 mpl = import_module("matplotlib")
 mpl.use("svg")  # needs no screen
@@ -20,25 +24,42 @@ mpl.rcParams["svg.hashsalt"] = "zaichik"  # the same results give the same file
 mpl.rcParams["svg.fonttype"] = "none"  # text stays text
 plt = import_module("matplotlib.pyplot")
 
+Colour = tuple[float, float, float, float]  # red, green, blue, opacity
 LEGEND = {"fontsize": 8, "frameon": False}
-STROKES = ["-", ":"]
+STROKES = ["-", ":", "--"]
+COLOURS = [mpl.colormaps["tab20"](index) for index in (*range(0, 20, 2), *range(1, 20, 2))]  # dark ones, then light
 TOLERANCE = 0.1
 
 
-def draw(table: Table, path: Path, colours: dict[str, str]) -> None:
+def draw(table: Table, path: Path, colours: dict[str, Colour]) -> None:
     """Write the plot of a table. It has a white ground, so that it can be read on a dark page."""
-    figure = growth(table) if table.name == "growth" else comparison(table, colours)
+    match table.name:
+        case "growth":
+            save(growth(table), path)
+        case "tail":
+            save(tail(table), path)
+        case _:
+            save(comparison(table, colours), path)
+
+
+def draw_overview(tables: Sequence[Table], path: Path, colours: dict[str, Colour]) -> None:
+    """Writes the plot of the README."""
+    save(overview(tables, colours), path)
+
+
+def save(figure: Any, path: Path) -> None:
+    """Writes it; the same results give the same bytes."""
     figure.savefig(path, metadata={"Date": None})
     plt.close(figure)
 
 
-def colours_of(tables: Sequence[Table]) -> dict[str, str]:
+def colours_of(tables: Sequence[Table]) -> dict[str, Colour]:
     """A colour for each broker, the same in all plots."""
     brokers = dict.fromkeys(peer for table in tables for peer in table.peers(limits=False))
-    return {peer: f"C{index}" for index, peer in enumerate(brokers)}
+    return dict(zip(brokers, COLOURS, strict=False))
 
 
-def comparison(table: Table, colours: dict[str, str]) -> Any:
+def comparison(table: Table, colours: dict[str, Colour]) -> Any:
     """A group of bars for each column."""
     columns, brokers = table.columns(), table.peers(limits=False)
     figure, axes = plt.subplots(figsize=(9, 4.2), layout="constrained")
@@ -101,4 +122,52 @@ def growth(table: Table) -> Any:
     panels[0][0].set_ylabel("cost : cost at the first point")
     figure.suptitle(f"{table.title}; grey: within 10 %", fontsize=11)
     figure.legend(loc="outside lower center", ncols=len(GROWTH), **LEGEND)
+    return figure
+
+
+def tail(table: Table) -> Any:
+    """A panel for each rate: a histogram of latencies for each ring, on a logarithmic scale."""
+    found_at = list(pauses(table))
+    rates = list(dict.fromkeys(rate for _, rate, _ in found_at))
+    figure, panels = plt.subplots(1, len(rates), figsize=(11, 3.6), layout="constrained", sharey=True, squeeze=False)
+    for panel, rate in zip(panels[0], rates, strict=True):
+        rings = [(ring, figures) for ring, its_rate, figures in found_at if its_rate == rate]
+        width = 0.84 / len(rings)
+        for index, (ring, figures) in enumerate(rings):
+            counts = [sum(figures[name]) for name in bars()]
+            places = [place - 0.42 + width * (index + 0.5) for place in range(len(counts))]
+            label = f"ring of {ring} messages" if panel is panels[0][0] else None
+            panel.bar(places, counts, width * 0.92, color=f"C{index}", label=label)
+        panel.set_xticks(range(len(bars())), [name.removesuffix(" ms") for name in bars()], fontsize=8)
+        panel.set_yscale("log")
+        panel.set_title(f"{rate} single messages", fontsize=9)
+        panel.set_xlabel("ms")
+        panel.grid(axis="y", alpha=0.3)
+        panel.spines[["top", "right"]].set_visible(False)
+    panels[0][0].set_ylabel("messages (logarithmic)")
+    figure.suptitle(textwrap.fill(table.title, 90), fontsize=11)
+    figure.legend(loc="outside lower center", ncols=2, **LEGEND)
+    return figure
+
+
+def overview(tables: Sequence[Table], colours: dict[str, Colour]) -> Any:
+    """A panel for each column, a bar for each broker: the median, with its number beside it."""
+    columns = [(column, runs) for column in COLUMNS if (runs := found(tables, column))]
+    names = brokers(tables)
+    figure, panels = plt.subplots(
+        1, len(columns), figsize=(12, 0.9 + 0.26 * len(names)), layout="constrained", sharey=True, squeeze=False
+    )  # fmt: skip
+    for panel, (column, runs) in zip(panels[0], columns, strict=True):
+        for place, peer in enumerate(names):
+            if values := runs.get(peer):
+                panel.barh(place, statistics.median(values), 0.75, color=colours[peer])
+                panel.text(statistics.median(values), place, f" {rounded(values)}", va="center", fontsize=7)
+        words = f"{column.heading}{'; less is better' if column.less_is_better else ''}"
+        panel.set_title(textwrap.fill(words, 20), fontsize=8)
+        panel.set_xlabel(f"{SUBJECT} : the best peer  {best_ratio(runs, column)}", fontsize=7)
+        panel.set_xticks([])
+        panel.margins(x=0.35)
+        panel.spines[["top", "right", "bottom"]].set_visible(False)
+    panels[0][0].set_yticks(range(len(names)), names, fontsize=8)
+    panels[0][0].invert_yaxis()
     return figure

@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import select
 import signal
 import socket
@@ -18,9 +19,12 @@ from typing import IO, Any
 from benchmarks.peers.peer import Job, Peer, executable
 
 ROOT = Path(__file__).parent.parent
+PORTS = range(20_000, 32_000)
 START_SECONDS = 60.0  # RabbitMQ on a busy machine
 END_SECONDS = 2.0
 PATIENCE = 20.0  # seconds beyond a job's own deadline, for interpreters to start and links to stand
+
+Server = tuple[int, int]  # its port, and its process id, which is also its group's
 
 
 def say(text: str) -> None:
@@ -79,7 +83,7 @@ def has_ended(child: "subprocess.Popen[Any]") -> bool:
 
 
 @contextmanager
-def server(peer: Peer) -> Iterator[tuple[int, int]]:
+def server(peer: Peer) -> Iterator[Server]:
     """Port and process id of a server of this peer, started in a private directory, as long as the block lasts."""
     port = free_port()
     with tempfile.TemporaryDirectory(prefix="benchmark-", ignore_cleanup_errors=True) as name, ExitStack() as stack:
@@ -92,18 +96,40 @@ def server(peer: Peer) -> Iterator[tuple[int, int]]:
         yield port, child.pid
 
 
+@contextmanager
+def paused(group: int) -> Iterator[None]:
+    """Stops a process group, so that it uses no processor time; it continues at the end of the block."""
+    os.killpg(group, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.killpg(group, signal.SIGCONT)
+
+
+@contextmanager
+def resumed(group: int) -> Iterator[None]:
+    """Lets a paused process group run for as long as the block lasts."""
+    os.killpg(group, signal.SIGCONT)
+    try:
+        yield
+    finally:
+        os.killpg(group, signal.SIGSTOP)
+
+
 def free_port() -> int:
-    """The first of three neighbouring ports that are free (RabbitMQ needs three)."""
+    """The first of three neighbouring ports that are free (RabbitMQ needs three).
+
+    They are below the ports of outgoing connections: one of those could take a port before the server does.
+    """
     for _ in range(100):
-        with ExitStack() as stack:
-            first = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-            port: int = first.getsockname()[1]
-            try:
-                for neighbour in (port + 1, port + 2):
-                    stack.enter_context(socket.create_server(("127.0.0.1", neighbour)))
-            except (OSError, OverflowError):
-                continue
-            return port
+        first = random.choice(PORTS)  # noqa: S311 - no secret
+        try:
+            with ExitStack() as stack:
+                for port in (first, first + 1, first + 2):
+                    stack.enter_context(socket.create_server(("127.0.0.1", port)))
+                return first
+        except OSError:
+            continue
     raise Failed("no three neighbouring ports are free")
 
 

@@ -4,17 +4,27 @@ import importlib.util
 import json
 import os
 import platform
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from benchmarks import overview
+from benchmarks.outcomes import Outcome, Table
+from benchmarks.peers.peer import Peer
 from benchmarks.processes import say
-from benchmarks.tables import Outcome, Table, markdown
+from benchmarks.tables import failures, markdown, rows
+from zaichik.build import build, interpreter
 
 RESULTS = Path(__file__).parent / "results"
-IN_README = ("throughput", "growth", "memory")
-NO_PLOT = {"memory"}
+NO_PLOT = {"memory", "burst", "startup"}
+OVERVIEW = "overview.svg"
+USED = (
+    "All programs in Python, clients and `zaichik serve`, run on one interpreter and on the event loop named above (a "
+    "peer whose fastest client blocks uses that in a thread). Servers keep their defaults, except where said here. A "
+    "topic has one partition; nothing is replicated."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,20 +39,24 @@ class Results:
     about: dict[str, Any]
     tables: list[Table]
 
-    def intro(self) -> str:
+    def intro(self, spread: str = " (lowest to highest)") -> str:
         """How these figures came about, in a line or two."""
         about = self.about
         quick = " Measured with --quick: this shows that it works, not how fast." if about["quick"] else ""
-        return f"Median of {about['runs']} runs in turns (lowest to highest). {about['machine']}.{quick}"
+        return f"Median of {about['runs']} runs in turns{spread}. {about['machine']}.{quick}"
 
 
-def gather(tables: list[Table], runs: int, *, quick: bool) -> Results:
-    """The tables and what there is to say about them."""
+def gather(tables: list[Table], runs: int, peers: Iterable[Peer], *, quick: bool) -> Results:
+    """The tables and what there is to say about them; of the peers, those that took part."""
     loop = "uvloop" if importlib.util.find_spec("uvloop") else "asyncio's event loop"
-    python = f"Python {platform.python_version()}, clients on {loop}"
-    machine = f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, {python}"
+    python = f"Python {platform.python_version()} ({interpreter()})"
+    where = f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}"
+    machine = f"{where}, {python}, zaichik {build()}, clients on {loop}"
     when, load = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", round(os.getloadavg()[0], 2)
-    return Results({"machine": machine, "runs": runs, "quick": quick, "when": when, "load": load}, tables)
+    shown = {outcome.peer for table in tables for outcome in table.outcomes}
+    used = [[peer.label, peer.keeps, peer.batching, peer.versions()] for peer in peers if peer.label in shown]
+    about = {"machine": machine, "runs": runs, "quick": quick, "when": when, "load": load, "used": used}
+    return Results(about, tables)
 
 
 def write(directory: Path, results: Results) -> None:
@@ -60,6 +74,8 @@ def write(directory: Path, results: Results) -> None:
     for table in results.tables:
         if table.name not in NO_PLOT and table.columns():
             plot.draw(table, directory / f"{table.name}.svg", colours)
+    if overview.brokers(results.tables):
+        plot.draw_overview(results.tables, directory / OVERVIEW, colours)
 
 
 def load(directory: Path) -> Results:
@@ -76,17 +92,20 @@ def load(directory: Path) -> Results:
     return Results(data["about"], tables)
 
 
-def section(table: Table, heading: str, plots: str) -> list[str]:
-    """One table with its plot, if it has one."""
-    image = [] if table.name in NO_PLOT else [f"![{table.title}]({plots}{table.name}.svg)"]
-    return [f"{heading} {table.title}", *image, markdown(table)]
+def section(table: Table, runs: int) -> list[str]:
+    """Returns one table with its plot, if it has one, and the number of its runs, if it has fewer than others."""
+    fewer = [f"Median of {table.most_runs} runs."] if 0 < table.most_runs < runs else []
+    image = [] if table.name in NO_PLOT else [f"![{table.title}]({table.name}.svg)"]
+    return [f"## {table.title}", *fewer, *image, "\n\n".join([markdown(rows(table)), *failures(table)])]
 
 
 def page(results: Results) -> str:
     """The whole of results.md."""
     parts = ["# zaichik and its peers", f"{results.intro()} Made by `make bench`, {results.about['when'][:10]}."]
     for table in results.tables:
-        parts += section(table, "##", "")
+        parts += section(table, results.about["runs"])
+    if used := results.about.get("used"):
+        parts += ["## How each is used", USED, markdown([["", "kept", "batching and linger", "versions"], *used])]
     return "\n\n".join(parts) + "\n"
 
 
@@ -95,8 +114,11 @@ def excerpt(directory: Path = RESULTS) -> str:
     if not (directory / "results.json").exists():
         return "There are no results yet; `make bench` measures and writes them."
     results = load(directory)
-    parts = [f"{results.intro()} All scenarios: [results](benchmarks/results/results.md)."]
-    for table in results.tables:
-        if table.name in IN_README:
-            parts += section(table, "###", "benchmarks/results/")
-    return "\n\n".join(parts)
+    link = "benchmarks/results/"
+    return "\n\n".join(
+        [
+            f"{results.intro(spread='')} All scenarios, with spreads: [results]({link}results.md).",
+            f"![zaichik and its peers]({link}{OVERVIEW})",
+            markdown(overview.rows(results.tables)),
+        ]
+    )

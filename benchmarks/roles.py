@@ -15,6 +15,8 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import anyio
+
 from benchmarks.peers.peer import Job, Link, Peer, Receipt
 
 SPIN_SECONDS = 0.002  # an event loop sleeps in whole milliseconds; what is left it spends asking for events
@@ -167,7 +169,8 @@ ROLES: dict[str, Callable[[Job], Awaitable[Result]]] = {
     "acknowledged": acknowledged,
     "roundtrip": roundtrip,
 }
-FILES = ("codec", "growth", "memory")  # roles of zaichik alone, imported only by the processes that need them
+# Roles that are imported only by the processes that need them.
+FILES = ("burst", "codec", "growth", "memory", "nats_bench", "startup", "tail")
 
 
 async def play(job: Job) -> None:
@@ -177,13 +180,9 @@ async def play(job: Job) -> None:
 
 
 def main() -> None:
-    """Play the one role, on the event loop that is best for the peer's client."""
+    """Play the one role, on the loop that all clients share: uvloop's, or asyncio's own if it is not installed."""
     job = Job(**json.loads(sys.argv[1]))
-    factory = None
-    if peer_of(job.peer).uvloop and importlib.util.find_spec("uvloop"):  # else all run on asyncio's
-        factory = importlib.import_module("uvloop").new_event_loop
-    with asyncio.Runner(loop_factory=factory) as runner:
-        runner.run(play(job))
+    anyio.run(play, job, backend_options={"use_uvloop": importlib.util.find_spec("uvloop") is not None})
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from benchmarks.growth import AXES
 from benchmarks.measures import RATE, Figures, acknowledged, replay, roundtrip, stream, told
 from benchmarks.memory import SIZES
 from benchmarks.peers.peer import Job, Peer
+from benchmarks.startup import COMMANDS
 
 MICROSECONDS = "µs"
 LONG = 150.0  # seconds that building the largest broker may take on a busy machine
@@ -38,12 +39,14 @@ class Scenario:
         title: what is measured, in words.
         cells: its columns.
         unit: what the figures are.
+        most_runs: runs at most, where one is long enough to be many; 0: as many as were asked for.
     """
 
     name: str
     title: str
     cells: tuple[Cell, ...]
     unit: str = RATE
+    most_runs: int = 0
 
 
 def sized(job: Job, peer: Peer) -> Job:
@@ -77,9 +80,9 @@ def streams(publishing: Job) -> list[Scenario]:
         Scenario(
             "throughput",
             "Throughput 1 → 1 by size of payload",
-            (size(16, "16 B"), size(100, "100 B"), size(1024, "1 KiB"), size(65536, "64 KiB")),
+            (size(100, "100 B"), size(1024, "1 KiB"), size(65536, "64 KiB")),
         ),
-        Scenario("fanout", "Deliveries to many subscribers, 100 B", (fan(1), fan(4), fan(16), fan(64))),
+        Scenario("fanout", "Deliveries to many subscribers, 100 B", (fan(4), fan(64))),
         Scenario(
             "fanin",
             "From 16 publishers (in two processes) to one subscriber, 100 B",
@@ -124,29 +127,60 @@ def timed(publishing: Job, seconds: float) -> list[Scenario]:
 
 
 def of_zaichik_alone(*, quick: bool) -> list[Scenario]:
-    """How its cost grows, and what it keeps in memory."""
-    growth = Job("growth", "", 0, "", messages=20 if quick else 100, rounds=2 if quick else 30, deadline=LONG)
-    memory = replace(growth, role="memory")
+    """The growing cost of publishing, the longest pauses, memory taken and given back, and start-up."""
+    alone = Job("growth", "", 0, "", messages=20 if quick else 100, rounds=2 if quick else 30, deadline=LONG)
+    return [
+        growth(alone, quick=quick),
+        tail(alone, quick=quick),
+        *memory(alone, quick=quick),
+        startup(alone, quick=quick),
+    ]
+
+
+def growth(alone: Job, *, quick: bool) -> Scenario:
+    """A cell for each thing that grows."""
 
     def axis(name: str, points: tuple[int, ...]) -> Cell:
         few = points[:2] if quick else points
-        return Cell(name, told, replace(growth, axis=name, points=few), servers=len(few))
+        return Cell(name, told, replace(alone, axis=name, points=few), servers=len(few))
+
+    axes = tuple(axis(name, points) for name, points in AXES.items())
+    title = "What a publish of 100 B costs as the broker fills"
+    return Scenario("growth", title, axes, MICROSECONDS, most_runs=3)
+
+
+def tail(alone: Job, *, quick: bool) -> Scenario:
+    """A run is long: more than a hundred thousand messages at the higher rate."""
+    rings, rounds, seconds = ((100, 10_000), 1, 0.2) if quick else ((1_000, 1_000_000), 4, 4.0)
+    job = replace(alone, role="tail", points=rings, rounds=rounds, seconds=seconds, deadline=2 * LONG)
+    cells = (Cell("single messages", told, job, servers=len(rings)),)
+    title = "Latency of single messages of 100 B until they are acknowledged, in a full ring of such messages"
+    return Scenario("tail", title, cells, "ms", most_runs=2)
+
+
+def memory(alone: Job, *, quick: bool) -> list[Scenario]:
+    """Memory taken, and memory given back."""
+    messages, seconds = (20_000, 2.0) if quick else (500_000, 5.0)
 
     def kind(name: str, sizes: tuple[int, int]) -> Cell:
         few = tuple(size // 50 for size in sizes) if quick else sizes
-        return Cell(name, told, replace(memory, axis=name, points=few))
+        return Cell(name, told, replace(alone, role="memory", axis=name, points=few))
 
+    def burst(name: str, size: int) -> Cell:
+        job = replace(alone, role="burst", size=size, messages=messages * 100 // size, seconds=seconds)
+        return Cell(name, told, job)
+
+    kinds = tuple(kind(name, sizes) for name, sizes in SIZES.items())
+    bursts = (burst("messages of 100 B", 100), burst("messages of 1 KiB", 1024))
+    title = "Resident memory of the broker before, during and after a burst that expires"
     return [
-        Scenario(
-            "growth",
-            "What a publish of 100 B costs as the broker fills",
-            tuple(axis(name, points) for name, points in AXES.items()),
-            MICROSECONDS,
-        ),
-        Scenario(
-            "memory",
-            "Memory of the broker for one of each",
-            tuple(kind(name, sizes) for name, sizes in SIZES.items()),
-            "bytes",
-        ),
+        Scenario("memory", "Memory of the broker for one of each", kinds, "bytes", most_runs=3),
+        Scenario("burst", title, bursts[:1] if quick else bursts, "MiB", most_runs=3),
     ]
+
+
+def startup(alone: Job, *, quick: bool) -> Scenario:
+    """A cell for each command; there is no server beside it."""
+    job = replace(alone, role="startup", rounds=1 if quick else 3)
+    cells = tuple(Cell(name, told, replace(job, axis=name), servers=0) for name in COMMANDS)
+    return Scenario("startup", "Start-up time", cells, "ms")

@@ -1,101 +1,21 @@
-"""Results, and tables of them, as text or Markdown."""
+"""Tables of results, as text or Markdown."""
 
 import statistics
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
-SUBJECT = "zaichik"
+from benchmarks.alone import burst_rows, growth_rows, memory_rows, startup_rows, tail_rows
+from benchmarks.outcomes import SUBJECT, Table, heading, ratio, shown
+
+KEPT = "kept"  # the column of words, the last one
+WORDS = {KEPT, "batching and linger", "versions"}  # columns on the left
 RELATIVE = {"keepfirst", "replay"}  # whose second column is compared with the first, too
-GROWTH = {
-    "publish": "awaited publish, µs",
-    "broker": "the broker's processor, µs",
-    "batch": "the same for a batch of 100, µs",
+ROWS = {
+    "growth": growth_rows,
+    "tail": tail_rows,
+    "memory": memory_rows,
+    "burst": burst_rows,
+    "startup": startup_rows,
 }
-TARGETS = {"idle connection": 20 * 1024, "stored message": 30, "topic": 8 * 1024}  # bytes
-MEANING = {"stored message": "stored message of 100 B, in batches of 100, over its payload"}
-
-
-@dataclass(slots=True)
-class Outcome:
-    """The results of one peer in one cell.
-
-    Attributes:
-        peer: its label.
-        cell: the cell's label.
-        messages: published in a run; 0 where a run lasts a given time.
-        limit: whether the peer is not a broker, but a limit to compare brokers with.
-        figures: the figures of each run, by name.
-        failures: what went wrong, in words.
-    """
-
-    peer: str
-    cell: str
-    messages: int
-    limit: bool = False
-    figures: dict[str, list[float]] = field(default_factory=dict)
-    failures: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """The results of one scenario.
-
-    Attributes:
-        name, title: of the scenario.
-        unit: of the figures.
-        seconds: the time that all its runs took.
-        outcomes: cell by cell, and peer by peer in each cell.
-    """
-
-    name: str
-    title: str
-    unit: str
-    seconds: float
-    outcomes: list[Outcome]
-
-    def columns(self) -> list[tuple[str, str]]:
-        """Cells and figures, in order."""
-        pairs = [(outcome.cell, figure) for outcome in self.outcomes for figure in outcome.figures]
-        return list(dict.fromkeys(pairs))
-
-    def peers(self, *, limits: bool) -> list[str]:
-        """The brokers, or the limits, in order."""
-        return list(dict.fromkeys(outcome.peer for outcome in self.outcomes if outcome.limit == limits))
-
-    def runs(self, peer: str, cell: str, figure: str) -> list[float]:
-        """The figures of all runs; none if all have failed."""
-        for outcome in self.outcomes:
-            if (outcome.peer, outcome.cell) == (peer, cell):
-                return outcome.figures.get(figure, [])
-        return []
-
-    @property
-    def less_is_better(self) -> bool:
-        """Whether the figures are costs."""
-        return self.unit != "messages/s"
-
-
-def heading(cell: str, figure: str, separator: str = " ") -> str:
-    """A column's heading; a rate needs no name."""
-    return cell if figure == "messages/s" else f"{cell}{separator}{figure}"
-
-
-def shown(runs: list[float], form: str = ",.0f") -> str:
-    """A median and its spread."""
-    if not runs:
-        return "-"
-    spread = f" ({min(runs):{form}} to {max(runs):{form}})" if len(runs) > 1 else ""
-    return f"{statistics.median(runs):{form}}{spread}"
-
-
-def middle(runs: list[float]) -> str:
-    """A median alone."""
-    return f"{statistics.median(runs):,.0f}" if runs else "-"
-
-
-def ratio(runs: list[float], others: list[float], form: str = ".2f") -> str:
-    """Of two medians."""
-    return f"{statistics.median(runs) / statistics.median(others):{form}}" if runs and others else "-"
 
 
 # -- peer beside peer ----------------------------------------------------------------------------------------
@@ -134,42 +54,10 @@ def peer_rows(table: Table) -> list[list[str]]:
         found[0].append(f"{second[0]} : {first[0]}")
         for row in found[1:]:
             row.append(ratio(table.runs(row[0], *second), table.runs(row[0], *first)) if row[0] in brokers else "")
-    return found
-
-
-# -- zaichik alone -------------------------------------------------------------------------------------------
-
-
-def points(outcome: Outcome) -> list[str]:
-    """How far an axis went, in steps."""
-    return list(dict.fromkeys(figure.rpartition(" ")[0] for figure in outcome.figures))
-
-
-def ratios(outcome: Outcome, point: str, figure: str) -> list[float]:
-    """Of each run, what a point costs in comparison with the first one."""
-    runs, first = (outcome.figures.get(f"{name} {figure}", []) for name in (point, points(outcome)[0]))
-    return [own / other for own, other in zip(runs, first, strict=True)]
-
-
-def growth_rows(table: Table) -> list[list[str]]:
-    """A row for each point, and beside each figure its ratio to the first point, run by run."""
-    found = [["what grows", "to", *(text for name in GROWTH.values() for text in (name, ": first"))]]
-    for outcome in table.outcomes:
-        for point in points(outcome):
-            row = [outcome.cell, point]
-            for figure in GROWTH:
-                runs = outcome.figures.get(f"{point} {figure}", [])
-                row += [middle(runs), shown(ratios(outcome, point, figure), ".2f")]
-            found.append(row)
-    return found
-
-
-def memory_rows(table: Table) -> list[list[str]]:
-    """A row for each kind of thing."""
-    found = [["one", "bytes", "target"]]
-    for outcome in table.outcomes:
-        name = outcome.cell
-        found.append([MEANING.get(name, name), shown(outcome.figures.get("each", [])), f"≤ {TARGETS[name]:,}"])
+    if table.keeps:
+        found[0].append(KEPT)
+        for row in found[1:]:
+            row.append(table.keeps.get(row[0], ""))
     return found
 
 
@@ -178,7 +66,7 @@ def memory_rows(table: Table) -> list[list[str]]:
 
 def rows(table: Table) -> list[list[str]]:
     """The cells of a table, heading first."""
-    return {"growth": growth_rows, "memory": memory_rows}.get(table.name, peer_rows)(table)
+    return ROWS.get(table.name, peer_rows)(table)
 
 
 def failures(table: Table) -> list[str]:
@@ -190,18 +78,19 @@ def text(table: Table) -> str:
     """For the terminal: names on the left, figures on the right of their columns."""
     cells = rows(table)
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    is_text = [index == 0 or name == KEPT for index, name in enumerate(cells[0])]
     lines = [
         "  ".join(
-            [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
-        )
+            cell.ljust(width) if words else cell.rjust(width)
+            for cell, width, words in zip(row, widths, is_text, strict=True)
+        ).rstrip()
         for row in cells
     ]
     return "\n".join(["", table.title, *lines, *failures(table)])
 
 
-def markdown(table: Table) -> str:
-    """For the documents."""
-    head, *body = rows(table)
-    lines = [head, ["---", *("--:" for _ in head[1:])], *body]
-    drawn = "\n".join("| " + " | ".join(line) + " |" for line in lines)
-    return "\n\n".join([drawn, *failures(table)])
+def markdown(cells: list[list[str]]) -> str:
+    """Rows, heading first, for the documents: words on the left, figures on the right of their columns."""
+    head, *body = cells
+    ruler = ["---" if index == 0 or name in WORDS else "--:" for index, name in enumerate(head)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in [head, ruler, *body])

@@ -1,10 +1,14 @@
 """The benchmarks run and count; how fast anything is, no test says."""
 
+import hashlib
+import io
 import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
+from urllib.error import URLError
 
 import pytest
 from code_lines import code_lines, functions
@@ -12,13 +16,31 @@ from code_lines import code_lines, functions
 ROOT = Path(__file__).parent.parent
 PYTHONPATH = os.pathsep.join([str(ROOT), str(ROOT / "protocol")])
 RESULTS = ROOT / "benchmarks" / "results"
+PATIENCE = 5.0  # seconds in which a signal arrives
 sys.path.insert(0, str(ROOT))
 
-from benchmarks import bound, idle, isolation_table, memory, report, tables  # noqa: E402 - they are no installed package
+from benchmarks import (  # noqa: E402 - they are no installed package
+    alone,
+    bound,
+    idle,
+    isolation_table,
+    memory,
+    nats_bench,
+    obtain,
+    overview,
+    report,
+    tables,
+    tail,
+    turns,
+)
 from benchmarks.attacks import BY_NAME  # noqa: E402
-from benchmarks.peers.peer import Job  # noqa: E402
+from benchmarks.outcomes import Outcome, Table  # noqa: E402
+from benchmarks.peers.peer import Job, Peer  # noqa: E402
+from benchmarks.processes import paused, process, resumed  # noqa: E402
 from benchmarks.roles import peer_of  # noqa: E402
 from benchmarks.scenarios import scenarios, sized  # noqa: E402
+from benchmarks.startup import COMMANDS  # noqa: E402
+from zaichik.build import build, interpreter  # noqa: E402
 
 pytestmark = pytest.mark.unmeasured  # brokers and clients run as in other tests, only longer
 
@@ -71,14 +93,22 @@ def test_results_are_read_back_as_they_were_written(counted, tmp_path):
         assert (tmp_path / name).read_bytes() == (counted / name).read_bytes()
 
 
+def test_every_row_says_what_is_kept(counted):
+    (table, *_) = report.load(counted).tables
+    head, *body = tables.rows(table)
+    zaichik = peer_of("zaichik")
+    assert head[-1] == "kept"
+    assert {row[0]: row[-1] for row in body}["zaichik"] == zaichik.keeps
+    assert f"| zaichik | {zaichik.keeps} | {zaichik.batching} | zaichik " in report.page(report.load(counted))
+
+
 def test_quick_results_say_so(counted):
     assert "not how fast" in report.excerpt(counted)
 
 
-def test_cost_and_memory_are_told_for_every_point(tmp_path):
-    done = benchmarks(
-        "--quick", "--peers", "zaichik", "--only", "roundtrip", "growth", "memory", "--out", str(tmp_path)
-    )
+def test_what_is_of_zaichik_alone_is_told_for_every_point(tmp_path):
+    of_zaichik = ("roundtrip", "growth", "tail", "memory", "burst", "startup")
+    done = benchmarks("--quick", "--peers", "zaichik", "--only", *of_zaichik, "--out", str(tmp_path))
     assert done.returncode == 0, done.stdout + done.stderr
     by_name = {table.name: table for table in report.load(tmp_path).tables}
     assert [outcome.cell for outcome in by_name["roundtrip"].outcomes] == ["1,000/s", "10,000/s"]
@@ -90,8 +120,25 @@ def test_cost_and_memory_are_told_for_every_point(tmp_path):
         ["topics", "100"],
     ]
     assert all(row[3] == "1.00" for row in growth[1::2]), "the first point is compared with itself"
+    pauses = tables.rows(by_name["tail"])
+    assert [row[:2] for row in pauses[1:]] == [
+        [ring, rate] for ring in ("100", "10,000") for rate in ("1,000/s", "10,000/s")
+    ]
+    assert [sum(int(count.replace(",", "")) for count in row[6:]) for row in pauses[1:]] == [200, 2000] * 2
+    assert [row[0] for row in tables.rows(by_name["startup"])[1:]] == list(COMMANDS)
+    assert all(outcome.figures["ms"][0] > 0 for outcome in by_name["startup"].outcomes)
     if memory.readable():
         assert all(outcome.figures["each"] for outcome in by_name["memory"].outcomes)
+        (burst,) = (outcome.figures for outcome in by_name["burst"].outcomes)
+        assert burst["at its peak"] > burst["before"]
+
+
+def test_every_way_of_publishing_is_counted(tmp_path):
+    ways = ["zaichik_bounded", "zaichik_batches"]
+    done = benchmarks("--quick", "--peers", *ways, "--only", "throughput", "--out", str(tmp_path))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(outcomes(tmp_path)) == 6
+    assert all(outcome.figures for outcome in outcomes(tmp_path))
 
 
 @pytest.mark.parametrize("name", ["nats", "jetstream", "redis_pubsub", "redis_streams", "mosquitto"])
@@ -122,10 +169,141 @@ def test_limits_move_every_message_whatever_its_key():
 def test_growth_is_compared_run_by_run():
     """A run that is slow at both points shows no growth; the ratio of the medians would."""
     figures = {"1 publish": [10.0, 20.0, 30.0], "100 publish": [11.0, 60.0, 33.0]}
-    outcome = tables.Outcome("zaichik", "topics", 0, figures=figures)
-    assert tables.ratios(outcome, "100", "publish") == pytest.approx([1.1, 3.0, 1.1])
-    (_, _, row) = tables.rows(tables.Table("growth", "", "µs", 0.0, [outcome]))
+    outcome = Outcome("zaichik", "topics", 0, figures=figures)
+    assert alone.ratios(outcome, "100", "publish") == pytest.approx([1.1, 3.0, 1.1])
+    (_, _, row) = tables.rows(Table("growth", "", "µs", 0.0, [outcome]))
     assert row[:4] == ["topics", "100", "33", "1.10 (1.10 to 3.00)"]
+
+
+def outcome_of(peer, *runs):
+    return Outcome(peer, "100 B", 0, figures={"messages/s": list(runs)})
+
+
+def test_the_overview_compares_with_the_best_other_broker():
+    variant = outcome_of("zaichik, another way", 9e9)
+    found = [outcome_of("zaichik", 406_618.0), variant, outcome_of("A", 1_000.0), outcome_of("B", 203_309.0, 203_309.0)]
+    found.append(Outcome("a limit", "100 B", 0, limit=True, figures={"messages/s": [9e9]}))
+    head, *body = overview.rows([Table("throughput", "", "messages/s", 0.0, found, {"A": "nothing"})])
+    assert head[1] == "100 B, messages/s"
+    assert [row[:3] for row in body] == [
+        ["zaichik", "407,000", "-"],
+        ["A", "1,000", "-"],
+        ["B", "203,000", "-"],
+        ["zaichik : the best peer", "2.00", "-"],
+    ]
+    assert [row[-1] for row in body] == ["", "nothing", "", ""]
+
+
+def test_a_table_of_fewer_runs_says_so():
+    about = {"runs": 3, "quick": False, "machine": "a machine", "when": "2026-01-01"}
+    few = Table("burst", "Few", "MiB", 0.0, [Outcome("zaichik", "x", 0, figures={"before": [1.0, 2.0]})])
+    many = Table("throughput", "Many", "messages/s", 0.0, [outcome_of("zaichik", 1.0, 2.0, 3.0)])
+    page = report.page(report.Results(about, [many, few]))
+    assert page.count("Median of 3 runs") == 1
+    assert "## Few\n\nMedian of 2 runs." in page
+
+
+def test_less_is_better_for_latencies():
+    (column,) = (column for column in overview.COLUMNS if column.less_is_better)
+    assert overview.best_ratio({"zaichik": [30.0], "A": [20.0], "B": [60.0]}, column) == "1.50"
+
+
+def test_every_pause_is_in_one_bar_of_the_histogram():
+    bars = tail.histogram([0.0, 0.000_999, 0.001, 0.049, 0.2, 3.0])
+    assert {name: count for name, count in bars.items() if count} == {
+        "< 1 ms": 2,
+        "< 2 ms": 1,
+        "< 50 ms": 1,
+        "≥ 200 ms": 2,
+    }
+    assert sum(bars.values()) == 6
+    assert tail.quantiles([0.001] * 500 + [0.1])["max"] == 100.0
+
+
+def test_the_rate_of_nats_bench_is_read_from_what_it_prints():
+    printed = "x\nNATS Core NATS subscriber stats: 1,539,174 msgs/sec ~ 147 MiB/sec\n"
+    assert nats_bench.rate(printed) == 1_539_174.0
+    with pytest.raises(RuntimeError, match="no rate"):
+        nats_bench.rate("NATS Core NATS publisher stats: 1,539,174 msgs/sec")
+
+
+@pytest.fixture
+def central(monkeypatch, tmp_path):
+    """An empty cache, and a Maven Central that has one file; the paths that were asked for."""
+    asked = []
+
+    def answer(address, timeout):
+        asked.append(address)
+        if not address.endswith("a/b.jar"):
+            raise URLError("no such file")
+        return io.BytesIO(b"content")
+
+    monkeypatch.setattr(obtain, "CACHE", tmp_path)
+    monkeypatch.setattr(obtain.urllib.request, "urlopen", answer)
+    return asked
+
+
+def test_a_file_is_downloaded_once(central):
+    checksum = hashlib.sha256(b"content").hexdigest()
+    assert obtain.downloaded(checksum, "a/b.jar").read_bytes() == b"content"
+    assert obtain.downloaded(checksum, "a/b.jar").read_bytes() == b"content"
+    assert len(central) == 1
+
+
+@pytest.mark.parametrize(("path", "reason"), [("a/b.jar", "wrong SHA-256"), ("missing.jar", "no such file")])
+def test_a_file_that_is_another_or_missing_is_not_kept(central, tmp_path, path, reason):
+    with pytest.raises(obtain.Unobtainable, match=reason):
+        obtain.downloaded("0" * 64, path)
+    assert not [item for item in tmp_path.rglob("*") if item.is_file()]
+
+
+def test_every_file_of_kafka_has_a_checksum(monkeypatch):
+    monkeypatch.setattr(obtain, "downloaded", lambda checksum, path: (int(checksum, 16), len(checksum), Path(path)))
+    found = obtain.kafka_jars()
+    assert all(length == 64 and path.suffix == ".jar" for _, length, path in found)
+    assert [path.name for *_, path in found if path.name.startswith("kafka_")] == ["kafka_2.13-4.1.1.jar"]
+
+
+class Broken(Peer):
+    """A peer whose server ends at once, and which nobody could fetch."""
+
+    label, keeps, batching, lasting = "broken", "nothing", "none", True
+
+    def obtain(self):
+        return "the registry is closed"
+
+    def commands(self, directory, port):
+        return [["sh", "-c", "echo out of order; exit 1"]]
+
+    def link(self, job):
+        raise NotImplementedError
+
+
+def test_a_peer_that_cannot_be_obtained_or_started_is_left_out_with_the_reason(capsys):
+    assert turns.present({"broken": Broken(), "zaichik": peer_of("zaichik")}).keys() == {"zaichik"}
+    assert "broken is skipped: the registry is closed" in capsys.readouterr().err
+    peers = {"broken": Broken()}
+    with turns.lasting_servers(peers) as servers:
+        assert not servers
+    assert not peers
+    assert "broken is skipped: the server did not start: out of order" in capsys.readouterr().err
+
+
+def test_a_server_is_stopped_while_others_have_their_turn(tmp_path):
+    with process(["sleep", "60"], tmp_path / "log", {}) as child:
+
+        def happened(what):
+            limit = time.monotonic() + PATIENCE
+            while (found := os.waitid(os.P_PID, child.pid, what | os.WNOHANG)) is None:
+                assert time.monotonic() < limit, "the signal was not sent"
+            return found.si_code
+
+        with paused(child.pid):
+            assert happened(os.WSTOPPED) == os.CLD_STOPPED
+            with resumed(child.pid):
+                assert happened(os.WCONTINUED) == os.CLD_CONTINUED
+            assert happened(os.WSTOPPED) == os.CLD_STOPPED
+        assert happened(os.WCONTINUED) == os.CLD_CONTINUED
 
 
 def test_stored_messages_are_as_many_and_as_large_as_they_are_said_to_be():
@@ -140,6 +318,12 @@ def test_there_is_nothing_to_show_before_anything_was_measured(tmp_path):
     assert done.returncode == 1
     assert "results.json" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_report_names_the_builds_of_zaichik_and_of_python():
+    """Figures of two builds are not to be taken for those of two brokers."""
+    machine = report.gather([], 1, [], quick=True).about["machine"]
+    assert f" ({interpreter()}), zaichik {build()}, " in machine
 
 
 def test_the_readme_shows_the_results_that_are_there():

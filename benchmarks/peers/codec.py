@@ -16,7 +16,9 @@ class CodecPeer(Peer):
     """The wire protocol alone, in one process; `benchmarks.codec` measures it."""
 
     label = "encode + decode, one process"
-    uvloop = False
+    keeps = "nothing is kept"
+    batching = "batches of 1000 messages or 64 KiB"
+    own_role = "codec"
     share = 0.5
     has_server = False
     is_limit = True

@@ -52,6 +52,8 @@ class JetstreamPeer(NatsPeer):
     """The same server, another service of it."""
 
     label = "NATS JetStream, nats-py"
+    keeps = "in memory (storage=memory)"
+    batching = "as NATS; awaited publishes one by one"
     share = 0.1
     scenarios = frozenset({"acknowledged", "replay"})
     link_class = JetstreamLink

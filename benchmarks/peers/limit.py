@@ -102,7 +102,8 @@ class LimitPeer(Peer):
     """Not a broker: what is left of one if everything is taken away but the bytes and the processes."""
 
     label = "bare relay"
-    uvloop = False
+    keeps = "nothing is kept"
+    batching = "64 KiB a send; one message a write where each is awaited or timed"
     is_limit = True
     scenarios = frozenset({*Peer.scenarios, "keepfirst", "replay"})
 

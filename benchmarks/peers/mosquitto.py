@@ -115,8 +115,11 @@ class MosquittoPeer(Peer):
     """Mosquitto, nothing on disk."""
 
     label = "Mosquitto, paho-mqtt"
+    keeps = "nothing is kept (QoS 0; QoS 1 where acknowledged; persistence off)"
+    batching = "one packet a message; the socket is drained every 1000"
     program = "mosquitto"
-    modules = ("paho.mqtt", "uvloop")
+    tells_version = "-h"
+    modules = ("paho.mqtt",)
     share = 0.05
 
     def missing(self) -> str:

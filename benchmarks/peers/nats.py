@@ -52,8 +52,10 @@ class NatsPeer(Peer):
     """NATS, as Debian has it."""
 
     label = "NATS, nats-py"
+    keeps = "nothing is kept"
+    batching = "flush every 1000 messages or 4 MiB; the client sends what has gathered at once"
     program = "nats-server"
-    modules = ("nats", "uvloop")
+    modules: tuple[str, ...] = ("nats",)
     scenarios = Peer.scenarios - {"acknowledged"}
     link_class: type[NatsLink] = NatsLink
 

@@ -7,9 +7,12 @@ The clients are imported by name, when a link is made: none of them needs to be 
 """
 
 import asyncio
+import importlib.metadata
 import importlib.util
 import os
+import re
 import shutil
+import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
@@ -41,7 +44,7 @@ class Job:
         keys: how many zipf-distributed keys the messages have; 0: they have none.
         keep_first: whether the topic keeps only the first message of a key.
         deadline: seconds after which what has not arrived is counted as lost.
-        axis: what grows, of `benchmarks.growth`, or is stored, of `benchmarks.memory`.
+        axis: what grows, of `benchmarks.growth`, is stored, of `benchmarks.memory`, or starts, of `benchmarks.startup`.
         points: how far it grows.
         servers: port and process id of one server a point.
         rounds: how often the points take turns in one run.
@@ -120,22 +123,31 @@ class Peer(ABC):
 
     Attributes:
         label: its name in tables.
+        keeps: how durable a message is on its server, as configured here, in a few words.
+        batching: the batch sizes and linger times of its client, in words.
         program: the server's program, for those who must install it; "" if it comes with Python.
         modules: what must be importable.
-        uvloop: whether its client is faster with it. (Then it is used.)
+        tells_version: the argument with which the program prints its version.
         share: of the messages of a scenario, so that a run of each peer lasts about as long; rates stay comparable.
-        lasting: whether one server serves a whole scenario, because starting it takes seconds.
+        lasting: whether one server serves all measurements, because starting it takes seconds. It is paused (SIGSTOP)
+            while others have their turn.
+        warms_up: whether each cell begins with an uncounted run, for a server with a just-in-time compiler.
+        own_role: the role of `benchmarks.roles` that measures it, if it has no link; "" if it has one.
         has_server: whether there is one at all.
         is_limit: whether it is no broker, but something to measure brokers by.
         scenarios: those it can take part in.
     """
 
     label: str
+    keeps: str
+    batching: str
     program = ""
     modules: tuple[str, ...] = ()
-    uvloop = True
+    tells_version = "--version"
     share = 0.2
     lasting = False
+    warms_up = False
+    own_role = ""
     has_server = True
     is_limit = False
     scenarios: frozenset[str] = frozenset({"throughput", "acknowledged", "roundtrip", "fanout", "fanin"})
@@ -145,6 +157,25 @@ class Peer(ABC):
         lacks = [f"the program {self.program}"] if self.program and not executable(self.program) else []
         lacks += [f"the Python package {name}" for name in self.modules if importlib.util.find_spec(name) is None]
         return " and ".join(lacks)
+
+    def obtain(self) -> str:
+        """Fetches or compiles what is missing; returns "", or the reason why that failed."""
+        return ""
+
+    def server_version(self) -> str:
+        """Returns name and version of the server's program; "" if it comes with Python."""
+        if not (path := executable(self.program) if self.program else None):
+            return ""
+        printed = subprocess.run([path, self.tells_version], capture_output=True, text=True, check=False).stdout
+        found = re.search(r"\d+(\.\d+)+", printed)
+        return f"{self.program} {found[0] if found else 'of unknown version'}"
+
+    def versions(self) -> str:
+        """Returns names and versions of the server's program and the client's packages."""
+        packages = importlib.metadata.packages_distributions()
+        names = dict.fromkeys(packages[module.partition(".")[0]][0] for module in self.modules)
+        clients = [f"{name} {importlib.metadata.version(name)}" for name in names]
+        return ", ".join(filter(None, [self.server_version(), *clients]))
 
     def messages(self, job: Job) -> int:
         """How many of a job's messages this peer is given; none of them so many that a run has no end."""

@@ -51,16 +51,22 @@ class RabbitmqPeer(Peer):
     """RabbitMQ with its own name service, so that none is left behind. It takes seconds to start."""
 
     label = "RabbitMQ, aio-pika"
-    modules = ("aio_pika", "uvloop")
+    keeps = "in memory (transient messages, exclusive queues)"
+    batching = "one frame a message; no prefetch limit, no acknowledgements of deliveries"
+    modules = ("aio_pika",)
     share = 0.012
     lasting = True
 
     def missing(self) -> str:
         return super().missing() or ("" if SERVER.exists() else f"the program {SERVER}")
 
+    def server_version(self) -> str:
+        return f"rabbitmq-server {next(SERVER.parent.parent.glob('lib/rabbitmq_server-*')).name.partition('-')[2]}"
+
     def environment(self, directory: Path, port: int) -> dict[str, str]:
         return {
             "HOME": str(directory),
+            "ERL_CRASH_DUMP": str(directory / "crash"),
             "ERL_EPMD_PORT": str(port + 1),
             "RABBITMQ_CONF_ENV_FILE": "/dev/null",
             "RABBITMQ_NODENAME": f"benchmark{port}@localhost",

@@ -88,8 +88,10 @@ class RedisPubsubPeer(Peer):
     """Redis, nothing on disk."""
 
     label = "Redis pub/sub, redis-py + hiredis"
+    keeps = "nothing is kept"
+    batching = "PUBLISH in pipelines of 1000 messages or 4 MiB"
     program = "redis-server"
-    modules = ("redis", "hiredis", "uvloop")
+    modules = ("redis", "hiredis")
     scenarios = Peer.scenarios - {"acknowledged"}  # nothing is kept that could be acknowledged
     link_class: type[RedisLink] = RedisLink
 

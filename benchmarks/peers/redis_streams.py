@@ -47,6 +47,8 @@ class RedisStreamsPeer(RedisPubsubPeer):
     """The same server, another data type."""
 
     label = "Redis Streams, redis-py + hiredis"
+    keeps = "in memory (no snapshots, no append-only file)"
+    batching = "XADD in pipelines of 1000 messages or 4 MiB, XREAD of 1000; awaited publishes one by one"
     scenarios = frozenset({*RedisPubsubPeer.scenarios, "acknowledged", "replay"})
     link_class = RedisStreamsLink
 

@@ -2,16 +2,19 @@
 
 # ruff: noqa: D102 - what the methods promise is said in peer.py
 
+import importlib.metadata
 import random
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import zaichik
 from benchmarks.peers.peer import Job, Link, Peer, Receipt
 
 CREDIT = 10_000
+MOST_TOPICS = 11_000  # `benchmarks.growth` creates 10,000 from one address, more than an address may by default
 
 
 class ZaichikLink(Link):
@@ -32,12 +35,15 @@ class ZaichikLink(Link):
 
     async def create(self) -> None:
         """The topic, with the settings the job asks for."""
-        job = self._job
-        room = max(job.messages, 100_000)
+        window: Any = "forever" if self._job.keep_first else 0
         await self._client.create_topic(
-            job.topic, capacity=room, retention_ttl="forever", max_bytes=max(2**28, 2 * room * (job.size + 64)),
-            compaction_window="forever" if job.keep_first else 0,
-        )  # fmt: skip
+            self._job.topic, retention_ttl="forever", compaction_window=window, **self.settings()
+        )
+
+    def settings(self) -> dict[str, Any]:
+        """Returns the settings of a ring with room for all messages of the run."""
+        room = max(self._job.messages, 100_000)
+        return {"capacity": room, "max_bytes": max(2**28, 2 * room * (self._job.size + 64))}
 
     async def subscribe(self, receipt: Receipt) -> None:
         self._subscription = await self._stack.enter_async_context(
@@ -83,13 +89,18 @@ class ZaichikPeer(Peer):
     """The broker of this project."""
 
     label = "zaichik"
-    uvloop = True
+    keeps = "in memory, every message of the run"
+    batching = "producer: batches of 1000 messages or 256 KiB, 8 in flight, no linger time; credit of 10,000 messages"
     share = 1.0
-    scenarios = frozenset({*Peer.scenarios, "keepfirst", "replay", "growth", "memory"})
+    scenarios = frozenset({*Peer.scenarios, "keepfirst", "replay", "growth", "tail", "memory", "burst", "startup"})
     link_class = ZaichikLink
 
+    def server_version(self) -> str:
+        return f"zaichik {importlib.metadata.version('zaichik')}"
+
     def commands(self, directory: Path, port: int) -> list[list[str]]:
-        return [[sys.executable, "-m", "zaichik", "serve", str(port), "--log-level", "warning"]]
+        command = [sys.executable, "-m", "zaichik", "serve", str(port), "--log-level", "warning"]
+        return [[*command, "--limit", f"max_topics={MOST_TOPICS}"]]
 
     @asynccontextmanager
     async def link(self, job: Job) -> AsyncIterator[Link]:

@@ -9,6 +9,8 @@ from planted_promises import BUGS
 from planted_slips import ROOT, SLIPS
 from test_model import run_model
 
+pytestmark = pytest.mark.usefixtures("patchable")
+
 SAMPLE = [
     "messages_without_a_key_are_compacted", "one_message_too_many_is_evicted", "the_second_creator_replaces_the_topic",
     "a_commit_of_nothing_grants_a_message", "lag_is_swallowed", "until_is_inclusive", "a_retry_is_stored_twice",

@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 
 from zaichik.console import learn_doctor
-from zaichik.learn import chapters, files
+from zaichik.learn import chapters, files, sentences
 from zaichik.learn.drawing import FILE_NAME, Drawing, Step
 from zaichik.learn.failure import Failed
 from zaichik.learn.stages import CHECKS, STAGES
@@ -96,6 +96,17 @@ def test_list_shows_the_stages_and_one_with_its_text(zaichik, folder):
     listed = zaichik("learn", "list", "--json").json_lines
     assert [stage["stage"] for stage in listed] == [stage.id for stage in STAGES]
     assert sum(len(stage["checks"]) for stage in listed) == len(CHECKS)
+    assert listed[0]["checks"][1]["sentences"] == ["connect.3"]
+
+
+def test_list_shows_a_check_with_the_sentences_that_it_tests(zaichik, folder, monkeypatch, tmp_path):
+    """In full where the text is, else by their ids."""
+    shown = zaichik("learn", "list", "s0.2").out
+    assert "S0.2  the server waits for the client to speak first" in shown
+    assert "connect.3: The client speaks first." in shown
+    assert "protocol/README.md" in shown
+    monkeypatch.setattr(sentences, "TEXT", tmp_path / "README.md")
+    assert "sentences        connect.3\n" in zaichik("learn", "list", "S0.2").out
 
 
 def test_from_the_first_stage_to_the_first_failure(zaichik, folder):
@@ -166,6 +177,7 @@ def test_messages_name_the_file_that_was_given(zaichik, folder):
 def test_a_stage_that_is_named_is_listed_with_its_text_for_programs(zaichik, folder):
     (state,) = zaichik("learn", "list", "S9", "--json").json_lines
     assert (state["stage"], state["goal"], len(state["checks"])) == ("S9", STAGES[9].goal, len(STAGES[9].checks))
+    assert zaichik("learn", "list", "S9.1", "--json").json == state["checks"][0]
     assert [state["stage"] for state in zaichik("learn", "list", "5-7", "--json").json_lines] == ["S5", "S6", "S7"]
     told = zaichik("learn", "list", "S5-S6").out
     assert all(STAGES[number].goal in told for number in (5, 6))

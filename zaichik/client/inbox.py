@@ -14,10 +14,9 @@ import secrets
 from collections import deque
 from dataclasses import replace
 
-import anyio
-
 from zaichik.client.errors import BrokerError, SubscriptionLost, TakenOver
 from zaichik.client.outcome import Lost
+from zaichik.net.wakeup import Wakeup
 from zaichik_protocol import (
     OWNER,
     EndCode,
@@ -62,7 +61,7 @@ class Inbox:
         self._owner = secrets.randbelow(2**64 - 1) + 1  # of its name
         self._attempts = 0  # to get the name
         self._end: SubscriptionEnded | None = None  # one that the program did not ask for
-        self._arrived = anyio.Event()
+        self._arrived = Wakeup()
 
     def put(self, event: Event) -> None:
         """Add an event and wake the tasks that wait for one."""
@@ -117,7 +116,7 @@ class Inbox:
 
     async def _arrival(self) -> None:
         if self._arrived.is_set():
-            self._arrived = anyio.Event()  # otherwise another task waits for this one already
+            self._arrived = Wakeup()  # otherwise another task waits for this one already
         await self._arrived.wait()
 
     # -- being made, and made again --------------------------------------------------------------------------

@@ -3,9 +3,8 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-import anyio
-
 from zaichik.client.errors import BrokerError, ZaichikError
+from zaichik.net.wakeup import Wakeup
 from zaichik_protocol import Error, Frame
 
 Reply = TypeVar("Reply", bound=Frame)
@@ -27,7 +26,7 @@ class Outcome:
 
     def __init__(self, on_reply: OnOutcome | None = None) -> None:
         self._on_reply = on_reply
-        self._settled = anyio.Event()
+        self._settled = Wakeup()
 
     def settle(self, outcome: Frame | Lost) -> None:
         """Set the outcome and wake the tasks that wait for it."""

@@ -15,13 +15,12 @@ from collections.abc import Callable
 from copy import copy
 from functools import partial
 
-import anyio
-
 from zaichik.client.connection import Connection
 from zaichik.client.errors import BrokerError
-from zaichik.client.messages import Key, check_size, key_bytes, payload_bytes
+from zaichik.client.messages import Key, Payload, check_size, key_bytes, payload_bytes
 from zaichik.client.outcome import Lost, unexpected
 from zaichik.client.sequencer import Sequencers
+from zaichik.net.wakeup import Wakeup
 from zaichik_protocol import Batch, Error, ErrorCode, Frame, Publish, Published
 
 WINDOW = 8  # batches in flight: enough that neither side waits for the other to be scheduled
@@ -58,9 +57,9 @@ class Producer:
         self._proven_count = 0  # messages, and bytes with offsets, of the largest batches that the ring has accepted
         self._proven_bytes = 0
         self._failure: Callable[[], Exception] | None = None
-        self._change: anyio.Event | None = None
+        self._change: Wakeup | None = None
 
-    async def send(self, payload: bytes, key: Key = None) -> None:
+    async def send(self, payload: Payload, key: Key = None) -> None:
         """Queue a message; waits only if the gathering batch is full and may not be sent yet.
 
         The broker's answer comes later: see `flush`.
@@ -124,7 +123,7 @@ class Producer:
             self._leave()
         else:
             if self._change is None or self._change.is_set():
-                self._change = anyio.Event()
+                self._change = Wakeup()
             await self._change.wait()
 
     def _may_leave(self) -> bool:

@@ -20,6 +20,7 @@ from anyio.lowlevel import checkpoint
 from zaichik.client.backoff import backoff
 from zaichik.client.heartbeat import Heartbeat, Verdict
 from zaichik.net.socket_stream import Buffer, SocketStream
+from zaichik.net.wakeup import Wakeup
 from zaichik_protocol import NEED_DATA, Frame, FrameDecoder, Hello, ProtocolError, encode, encode_pieces
 
 logger = logging.getLogger(__name__)
@@ -83,8 +84,8 @@ class Transport:
         self._decoder = FrameDecoder.for_client()
         self._outbox: list[Buffer] = []
         self._calls: list[Callable[[], None]] = []  # for the writer's turn
-        self._output = anyio.Event()
-        self._opened = anyio.Event()
+        self._output = Wakeup()
+        self._opened = Wakeup()
         self._idle = 0.0  # seconds of silence after which the broker closes the connection; 0: never
         self._is_idle = False  # the writer waits for output
         self._patience = anyio.CancelScope()  # ends a socket on which our Hello is not answered
@@ -123,7 +124,7 @@ class Transport:
         self._outbox = [encode(self._user.hello())]
         self._is_idle = False
         self._reads = 0
-        self._opened = anyio.Event()
+        self._opened = Wakeup()
         self.goodbye, self._ended, self._is_hopeless = "", "", False
         try:
             async with stream:
@@ -232,9 +233,9 @@ class Transport:
                     if self.is_open:
                         self.make_calls()
                     frames, self._outbox = self._outbox, []
-                    await self._stream.send(b"".join(frames))
+                    await self._stream.send_pieces(frames)
                     self._sends += 1
-                self._output = anyio.Event()
+                self._output = Wakeup()
                 self._is_idle = True
                 await self._output.wait()
                 self._is_idle = False

@@ -15,8 +15,8 @@ from zaichik.escapes import harmless
 from zaichik.learn import chapters, examination, folder, layouts, progress
 from zaichik.learn.chapters import CHAPTERS
 from zaichik.learn.config import FILE_NAME
-from zaichik.learn.stage import Stage
-from zaichik.learn.stages import STAGES
+from zaichik.learn.stage import Check, Stage
+from zaichik.learn.stages import CHECKS, STAGES
 
 
 async def init(arguments: argparse.Namespace, console: Console) -> int:
@@ -51,11 +51,13 @@ async def step(arguments: argparse.Namespace, console: Console) -> int:
 
 
 async def show_stages(arguments: argparse.Namespace, console: Console) -> int:
-    """All stages in a table, or those that are named, with their texts."""
+    """All stages in a table, or those that are named, with their texts, or a check with the sentences that it tests."""
     known = progress.read(arguments.config.parent)
     named = selected(arguments.what or "all", known)
     stages = [stage for stage in STAGES if any(check.stage == stage.number for check in named)]
-    if arguments.json:
+    if arguments.what is not None and (check := CHECKS.get(arguments.what.upper())):
+        screen.print_json(_check_state(check)) if arguments.json else learn_screen.print_check(console, check)
+    elif arguments.json:
         for stage in stages:
             screen.print_json(_state(stage, known, with_text=arguments.what is not None))
     elif arguments.what is not None:
@@ -66,9 +68,13 @@ async def show_stages(arguments: argparse.Namespace, console: Console) -> int:
     return 0
 
 
+def _check_state(check: Check) -> dict[str, Any]:
+    return {"check": check.id, "title": check.title, "sentences": list(check.sentences)}
+
+
 def _state(stage: Stage, known: progress.Progress, *, with_text: bool) -> dict[str, Any]:
     """A stage as JSON has it; with its text if it was named."""
-    checks = [{"check": check.id, "title": check.title} for check in stage.checks]
+    checks = [_check_state(check) for check in stage.checks]
     state = {"stage": stage.id, "title": stage.title, "passed": stage.number in known.passed, "checks": checks}
     if not with_text:
         return state

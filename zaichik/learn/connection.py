@@ -45,8 +45,7 @@ class Connection:
         self._stream = stream
         self._writer = Writer(stream, trial.pattern, trial.rng)
         self._buffer = bytearray()
-        self._sent = b""  # the newest request's bytes, to recognise an echo
-        self._asked = ""
+        self._sent, self._asked = b"", ""  # the newest request, as bytes, to recognise an echo, and as text
         self._due: dict[int, str] = {}  # the name of the reply to a request, by its id
         self._ledgers = Ledgers()
 

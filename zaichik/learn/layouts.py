@@ -86,7 +86,7 @@ SETTINGS = {
 DURATIONS = {TTL, WINDOW}  # of these, all ones are forever
 EARLIEST, LATEST, OFFSET, TIME = range(4)  # where a subscription starts
 
-# The least a Welcome must grant for the checks to find room. The protocol itself sets no floor; boot is only not 0.
+# The least a Welcome must grant for the checks to find room. The protocol has lower floors (welcome.2).
 LEAST = {"boot": 1, "max_frame": 263_000, "max_batch": 16, "max_message": 262_144, "max_credit": 1000}
 
 # What a request says where a check does not say otherwise.

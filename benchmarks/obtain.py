@@ -1,0 +1,80 @@
+"""Programs that package managers rarely have, fetched once into a cache directory and used from there.
+
+Kafka's server is a list of files on Maven Central; each must have the checksum that `peers/kafka_jars.txt` gives.
+`nats bench` is compiled by Go, which checks what it downloads against its own database of checksums.
+"""
+
+import hashlib
+import os
+import subprocess
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+CACHE = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "zaichik-bench"
+MAVEN_CENTRAL = "https://repo1.maven.org/maven2/"
+KAFKA_JARS = Path(__file__).parent / "peers" / "kafka_jars.txt"
+NATS_CLI = "github.com/nats-io/natscli/nats@v0.5.1"
+DOWNLOAD_SECONDS = 60.0
+COMPILE_SECONDS = 600.0
+
+
+class Unobtainable(Exception):
+    """A program could not be downloaded or compiled; the message says why."""
+
+
+def kafka_jars() -> list[Path]:
+    """Returns the files of Kafka's server, for Java's class path, after downloading those that are missing (43 MB).
+
+    Raises:
+        Unobtainable: Maven Central cannot be reached, or a file differs from its checksum.
+    """
+    lines = [line for line in KAFKA_JARS.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
+    pairs = [line.split() for line in lines]
+    with ThreadPoolExecutor(8) as threads:
+        return list(threads.map(lambda pair: downloaded(*pair), pairs))
+
+
+def downloaded(checksum: str, path: str) -> Path:
+    """Returns the cached file of that path on Maven Central, after downloading it if there is none.
+
+    Raises:
+        Unobtainable: it cannot be downloaded, or its SHA-256 is not `checksum`.
+    """
+    target = CACHE / "kafka" / path
+    if target.exists():
+        return target
+    try:
+        with urllib.request.urlopen(MAVEN_CENTRAL + path, timeout=DOWNLOAD_SECONDS) as response:  # noqa: S310 - https
+            data: bytes = response.read()
+    except OSError as error:
+        raise Unobtainable(f"{MAVEN_CENTRAL}{path} cannot be downloaded: {error}") from error
+    if hashlib.sha256(data).hexdigest() != checksum:
+        raise Unobtainable(f"{MAVEN_CENTRAL}{path} has the wrong SHA-256")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_suffix(f".{os.getpid()}.part")
+    part.write_bytes(data)
+    part.rename(target)  # so that an interrupted download leaves no half file
+    return target
+
+
+def nats_cli() -> Path:
+    """Returns the program `nats`, after compiling it if the cache has none, which takes about a minute.
+
+    Raises:
+        Unobtainable: Go could not download or compile it.
+    """
+    target = CACHE / NATS_CLI.partition("@")[2] / "nats"
+    if not target.exists():
+        environment = {**os.environ, "GOBIN": str(target.parent)}
+        command = ["go", "install", NATS_CLI]
+        try:
+            subprocess.run(
+                command, env=environment, check=True, capture_output=True, text=True, timeout=COMPILE_SECONDS
+            )
+        except subprocess.CalledProcessError as error:
+            last = error.stderr.strip().splitlines()[-1:] or ["no reason given"]
+            raise Unobtainable(f"`{' '.join(command)}` failed: {last[0]}") from error
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise Unobtainable(f"`{' '.join(command)}` failed: {error}") from error
+    return target
