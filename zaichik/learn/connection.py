@@ -216,8 +216,7 @@ class Connection:
         self, frame: Frame, error: str, *, request_type: int | None = None, at: str | None = None, **fields: Any
     ) -> None:
         """Judge an Error: its code, whether it is fatal, what it names, and other fields that are given."""
-        code = layouts.ERROR_CODES[error]
-        fields["code"] = code
+        fields["code"] = code = layouts.ERROR_CODES[error]
         if request_type is not None:
             fields["request_type"] = request_type
         if at is not None:
@@ -281,7 +280,7 @@ class Connection:
             should = list(pairs[done : done + len(came)])
             if frame["batch"] != should:
                 raise Failed(
-                    self._ledgers.overdrawn(subscription) + difference(came, should),
+                    ": ".join(filter(None, (self._ledgers.overdrawn(subscription), difference(came, should)))),
                     asked=self._asked,
                     expected=shown.batch(should),
                     came=frame_line(frame),
@@ -311,12 +310,13 @@ class Connection:
         """
         await self.flush()
         await anyio.sleep(self._trial.quiet)
+        asked = self._asked
         await self.ping()
         if self.events:
             raise Failed(
-                f"{self._ledgers.overdrawn(self.events[0].id)}{why}, and yet {self.events[0].name} came",
-                asked=self._asked,
-                expected="nothing",
+                f"{self._ledgers.overdrawn(self.events[0].id) or why}, and yet {self.events[0].name} came",
+                asked=asked,
+                expected=f"nothing: {why}",
                 came=frame_line(self.events[0]),
             )
 

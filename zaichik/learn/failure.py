@@ -97,8 +97,9 @@ def compare(frame: Frame, name: str, expected: dict[str, Any], asked: str = "") 
         told = next((span for span in differing if span.name == "code"), differing[0])
         should, is_ = (shown.value(name, told.name, told.kind, value) for value in (expected[told.name], told.value))
         what = "the error" if (name, told.name) == ("Error", "code") else f"{name}.{told.name}"
+        due = f": the message with offset {should} was due" if what == "Messages.base" else ""
         raise Failed(
-            f"{what} should be {should}, and is {is_}",
+            f"{what} should be {should}, and is {is_}{due}",
             asked=asked,
             expected=shown.fields(name, expected),
             came=frame_line(frame),

@@ -67,7 +67,6 @@ class Ledgers:
             ledger.committed(frame["committed"])
 
     def overdrawn(self, subscription: int) -> str:
-        """What a subscription has in flight beyond its credit, to begin a sentence with; "" if nothing."""
+        """What a subscription has in flight beyond its credit; "" if nothing."""
         ledger = self._ledgers.get(subscription)
-        overdrawn = ledger.overdrawn() if ledger else ""
-        return f"{overdrawn}: " if overdrawn else ""
+        return ledger.overdrawn() if ledger else ""
