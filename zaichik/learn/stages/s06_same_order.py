@@ -14,7 +14,7 @@ PUBLISHERS, READERS, BATCHES = 3, 3, 8
 STAGE = Stage(
     number=6,
     title="The same order for all",
-    chapter=7,
+    chapter=6,
     goal=(
         "However many publish at once, a topic is one row of messages, and every reader walks along the same "
         "row. A batch stays together: nobody's message comes in between."

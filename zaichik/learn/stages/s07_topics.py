@@ -17,7 +17,7 @@ SETTINGS = 5
 STAGE = Stage(
     number=7,
     title="No subscribers, and topics that create themselves",
-    chapter=6,
+    chapter=7,
     frames=("CreateTopic", "TopicCreated"),
     goal=(
         "Publish works when nobody listens: the message gets its offset, and is gone when retention says so. "

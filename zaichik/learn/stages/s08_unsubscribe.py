@@ -1,7 +1,5 @@
 """S8: leaving."""
 
-from typing import Any
-
 import anyio
 
 from zaichik.learn.failure import Failed
@@ -12,7 +10,7 @@ from zaichik.learn.trial import Trial
 STAGE = Stage(
     number=8,
     title="Unsubscribe",
-    chapter=10,
+    chapter=8,
     frames=("Unsubscribe", "Unsubscribed"),
     goal=(
         "Unsubscribe ends one subscription, and after its answer nothing of it comes any more. A connection "
@@ -58,7 +56,7 @@ async def nothing_after(trial: Trial) -> None:
 
 
 @STAGE.check(
-    "a subscription that is not there is NO_SUCH_SUBSCRIPTION",
+    "a subscription that is not there cannot be left: NO_SUCH_SUBSCRIPTION",
     hint="Subscriptions belong to their connection: look the id up among this connection's own.",
     sentences="unsubscribe.4",
 )
@@ -66,10 +64,8 @@ async def unknown(trial: Trial) -> None:
     """Never there; ended; another connection's."""
     client, other = await trial.client(), await trial.client()
     subscription = await client.subscribe(trial.topic(), frame_id=700)
-    for request in ("Unsubscribe", "Commit"):
-        more: dict[str, Any] = {"next": 0} if request == "Commit" else {}
-        await client.refused("NO_SUCH_SUBSCRIPTION", request, subscription=subscription + 1, **more)
-        await other.refused("NO_SUCH_SUBSCRIPTION", request, subscription=subscription, **more)
+    await client.refused("NO_SUCH_SUBSCRIPTION", "Unsubscribe", subscription=subscription + 1)
+    await other.refused("NO_SUCH_SUBSCRIPTION", "Unsubscribe", subscription=subscription)
     await client.ok("Unsubscribe", subscription=subscription)
     await client.refused("NO_SUCH_SUBSCRIPTION", "Unsubscribe", subscription=subscription)
 

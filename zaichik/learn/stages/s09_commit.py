@@ -6,7 +6,7 @@ from zaichik.learn.trial import Trial
 STAGE = Stage(
     number=9,
     title="The commit gate",
-    chapter=11,
+    chapter=9,
     frames=("Commit", "Committed"),
     goal=(
         "A subscription is sent as many messages as it has credit for; those not yet settled by a Commit are "
@@ -169,3 +169,16 @@ async def zero(trial: Trial) -> None:
     client = await trial.client()
     await client.refused("INVALID_FIELD", "Subscribe", topic=trial.topic(), credit=0, at="credit")
     await client.refused("INVALID_FIELD", "Subscribe", topic=trial.topic(), credit_bytes=0, at="credit_bytes")
+
+
+@STAGE.check(
+    "a commit for a subscription that is not there is NO_SUCH_SUBSCRIPTION",
+    hint="The same as with Unsubscribe: the id is looked up among the connection's own subscriptions.",
+    sentences="unsubscribe.4",
+)
+async def unknown(trial: Trial) -> None:
+    """Never there; another connection's."""
+    client, other = await trial.client(), await trial.client()
+    subscription = await client.subscribe(trial.topic(), frame_id=700)
+    await client.refused("NO_SUCH_SUBSCRIPTION", "Commit", subscription=subscription + 1, next=0)
+    await other.refused("NO_SUCH_SUBSCRIPTION", "Commit", subscription=subscription, next=0)

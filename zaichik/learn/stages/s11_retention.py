@@ -3,18 +3,19 @@
 import anyio
 
 from zaichik.learn.failure import Failed
-from zaichik.learn.layouts import EARLIEST, FOREVER, LATEST, OFFSET, TIME, TTL
+from zaichik.learn.layouts import CAPACITY, EARLIEST, FOREVER, LATEST, OFFSET, TIME, TTL
 from zaichik.learn.stage import Stage
 from zaichik.learn.trace import frame_line
 from zaichik.learn.trial import Trial
 
 # Far from the edge on both sides. Between the two, right cannot be told from wrong on a busy machine.
 TTL_S, SURELY_THERE_S, SURELY_GONE_S = 0.4, 0.15, 1.2
+ROOM = 5  # messages in a small ring
 
 STAGE = Stage(
     number=11,
     title="Retention for latecomers",
-    chapter=8,
+    chapter=10,
     frames=("SubscriptionEnded",),
     goal=(
         "A topic with a retention keeps messages for those who come later: for a duration, or until the ring "
@@ -187,3 +188,20 @@ async def expires_waiting(trial: Trial) -> None:
     last = trial.message()
     await writer.publish(trial.topic(), last, first_offset=4)
     await reader.messages(subscription, 4, [last])
+
+
+@STAGE.check(
+    "a subscription may start at an offset that is gone: first Lagged, then the oldest",
+    hint="Start where you are told, below the head if need be. The next thing the reader gets is then its lag.",
+    sentences="start.3 lag.1",
+)
+async def start_below(trial: Trial) -> None:
+    """Offset 2 of a topic that begins at 8."""
+    writer = await trial.client()
+    await writer.ok("CreateTopic", topic=trial.topic(), settings={CAPACITY: ROOM, TTL: FOREVER})
+    messages = [(b"", bytes([offset])) for offset in range(13)]
+    for message in messages:
+        await writer.publish(trial.topic(), message)
+    subscription = await writer.subscribe(trial.topic(), start=OFFSET, value=2, expect={"start": 2, "live": 13})
+    await writer.lagged(subscription, 2, 8)
+    await writer.messages(subscription, 8, messages[8:])

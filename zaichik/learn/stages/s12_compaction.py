@@ -11,7 +11,7 @@ WINDOW_S, REPEAT_S, SURELY_INSIDE_S, AFTER_S, SURELY_PROLONGED_S = 0.8, 0.45, 0.
 STAGE = Stage(
     number=12,
     title="Compaction windows",
-    chapter=9,
+    chapter=11,
     goal=(
         "A message opens a window for its key; until the window ends, later messages of that key are dropped: "
         "no offset, no place, and their publisher is told which they were. Repeats do not prolong the window."
