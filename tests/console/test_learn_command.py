@@ -122,12 +122,12 @@ def test_from_the_first_stage_to_the_first_failure(zaichik, folder):
     assert "FAIL S1.1  Hello is answered with Welcome" in result.out
     assert "wrong            nothing came within 3 s where Welcome with id 1 was due" in result.out
     assert "run it again     zaichik learn check S1.1 --seed 5" in result.out
-    hints = STAGES[1].hints_of(CHECKS["S1.1"])
+    hints = CHECKS["S1.1"].hints
     for number in range(3):
         lines = zaichik("learn", "hint").out.splitlines()
         assert lines[1 : 2 + number] == [f"{n + 1}. {hint}" for n, hint in enumerate(hints[: number + 1])]
     assert "that was the last one; chapter 02" in lines[-1]
-    assert zaichik("learn", "hint", "S5.3").out.splitlines()[1] == f"1. {CHECKS['S5.3'].hint}"
+    assert zaichik("learn", "hint", "S5.3").out.splitlines()[1] == f"1. {CHECKS['S5.3'].hints[0]}"
     known = json.loads((folder / "learn-progress.json").read_text(encoding="utf-8"))
     assert (known["stage"], known["passed"], known["failed"], known["seed"]) == (1, [0], "S1.1", 5)
 
@@ -372,7 +372,7 @@ def test_watch_goes_on_only_when_it_is_told_to(typing, folder):
         ("h hint", "t"),
         ("t back", "t"),
         ("h hint", "h"),
-        (CHECKS["S1.1"].hint[:40], "h"),
+        (CHECKS["S1.1"].hints[0][:40], "h"),
         ("top bit set", "q"),
     ]
     code, output = typing("learn", "watch", steps=keys)

@@ -90,7 +90,7 @@ async def test_offsets_that_are_left_out_are_told():
         await client.messages(7, 3, batch)
 
     async with answering(says(data)) as host:
-        result = await run_check(Check("S5.1", 5, "a check", "a hint", receive), host, [0], Pace())
+        result = await run_check(Check("S5.1", 5, "a check", ("a hint",) * 3, receive), host, [0], Pace())
     assert result.failure.summary == "offsets were left out, though no message was missing"
 
 

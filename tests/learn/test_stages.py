@@ -1,5 +1,8 @@
 """The texts of the stages, and the table of chapters."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from zaichik.learn import chapters, examination, layouts
@@ -24,13 +27,32 @@ def test_a_stage_says_what_it_wants_and_why(stage):
     for number, check in enumerate(stage.checks, 1):
         assert check.id == f"{stage.id}.{number}"
         assert check.function.__doc__
-        assert 15 < len(check.hint) < 240
+        assert 15 < len(check.hints[0]) < 240
+        assert all(60 < len(hint) < 400 and hint.endswith(".") for hint in check.hints[1:])
         assert check.title[0].islower() or check.title.startswith(("Hello", "Ping", "Subscribe", "Create", "SIGTERM"))
 
 
 def test_titles_and_hints_are_not_repeated():
     assert len({check.title for check in CHECKS.values()}) == len(CHECKS)
-    assert len({check.hint for check in CHECKS.values()}) == len(CHECKS)
+    assert len({check.hints[0] for check in CHECKS.values()}) == len(CHECKS)
+
+
+def test_a_check_s_own_hints_replace_those_of_its_stage():
+    own = {hint for check in CHECKS.values() for hint in check.hints[1:]} - {hint for s in STAGES for hint in s.hints}
+    shared = [check for check in CHECKS.values() if check.hints[1:] == STAGES[check.stage].hints]
+    assert len(own) == 2 * (len(CHECKS) - len(shared))
+
+
+@pytest.mark.parametrize("check", CHECKS.values(), ids=lambda check: check.id)
+def test_what_a_hint_says_can_be_read_is_there(check):
+    """Files, and names in the broker of the tutorial."""
+    root = Path(__file__).parents[2]
+    for path in re.findall(r"[a-z_/]+\.py", check.hints[2]):
+        assert (root / path).is_file()
+    text = (root / "tutorial" / "tiny_broker.py").read_text(encoding="utf-8")
+    if check.hints[2].startswith("tutorial/tiny_broker.py") and "zaichik/" not in check.hints[2]:
+        for name in re.findall(r"`(?:\w+\.)?(\w+)`", check.hints[2]):
+            assert re.search(rf"\b{name}\b", text), name
 
 
 def test_every_frame_comes_into_play_once():

@@ -16,7 +16,6 @@ from zaichik.learn.chapters import CHAPTERS
 from zaichik.learn.config import FILE_NAME
 from zaichik.learn.runner import FAILED, INCONCLUSIVE, PASSED, SKIPPED, Result
 from zaichik.learn.stage import Check, Stage
-from zaichik.learn.stages import STAGES
 
 OUTCOMES = {
     PASSED: ("ok", "green"),
@@ -74,7 +73,7 @@ def print_result(console: Console, result: Result, *, hints: int = 0, options: s
     title = Text.assemble(result.check.title, (took, "dim"))
     hang(console, Text.assemble((f"{word:>4}", style), f" {result.check.id:<6}"), title)
     if result.outcome != PASSED:
-        told = STAGES[result.check.stage].hints_of(result.check)[:hints]
+        told = result.check.hints[:hints]
         sections = [*([story.Section("hint", told)] if told else []), *story.sections(result, options)]
         sections += [story.Section("as a picture", (drawn,))] if drawn else []
         print_sections(console, sections)

@@ -118,7 +118,7 @@ class Watch:
                 self._keep()
                 return True
             case "h" if bad := self._bad:
-                count = len(examination.stage(bad.check.stage).hints_of(bad.check))
+                count = len(bad.check.hints)
                 self._known.hints[bad.check.id] = min(self._known.hints.get(bad.check.id, 0) + 1, count)
                 self._keep()
         self._draw()

@@ -104,7 +104,7 @@ def as_json(result: Result) -> dict[str, Any]:
             "proof": list(failure.excerpt),
             "drawing": list(failure.drawing.lines()) if failure.drawing else [],
             "cause": failure.cause,
-            "hint": result.check.hint,
+            "hint": result.check.hints[0],
             "server": result.obituary,
             "output": result.output,
             "frames": [

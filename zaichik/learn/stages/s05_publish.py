@@ -32,8 +32,8 @@ STAGE = Stage(
     ),
     hints=(
         (
-            "Let a topic be a list of messages and a subscription an offset into it. Publishing appends and "
-            "wakes; sending is: while the offset is below the end, send and go on."
+            "Let a topic be a row of messages, and a subscription the offset of the message that it gets next. "
+            "Publishing appends and wakes; sending is: while the offset is below the end, send and go on."
         ),
         (
             "tutorial/tiny_broker.py: `read_batch`, `Topic.publish`, `Subscription.next_event` (what goes into "
@@ -46,6 +46,16 @@ STAGE = Stage(
 @STAGE.check(
     "Subscribe is answered with Subscribed",
     hint="The epoch is the topic's time of birth in µs, never 0. A new topic begins at offset 0.",
+    more=(
+        (
+            "Look the topic up; make it if it is not there, with the clock's µs as its epoch; put the subscription "
+            "into it under the Subscribe's id. Four numbers go back."
+        ),
+        (
+            "tutorial/tiny_broker.py: `Broker.find` makes the topic, and `Connection.subscribe` packs epoch, start, "
+            "live and committed."
+        ),
+    ),
     sentences="subscribe.1 subscribe.2 topic.1 topic.2",
 )
 async def subscribed(trial: Trial) -> None:
@@ -76,6 +86,16 @@ async def reaches(trial: Trial) -> None:
 @STAGE.check(
     "a batch arrives whole: every key and payload, empty ones and zero bytes too",
     hint="Message i is bytes [offset i] to [offset i + 1] of its column, and the payloads begin where the keys end.",
+    more=(
+        (
+            "Offsets are i32, and count + 1 of them belong to each column. All key bytes come first, then all "
+            "payload bytes. An empty string is two equal offsets."
+        ),
+        (
+            "tutorial/tiny_broker.py: `read_batch` takes one apart, and the end of `Subscription.next_event` puts "
+            "one together."
+        ),
+    ),
     sentences="batch.1 batch.2 messages.1 publish.1",
 )
 async def batches(trial: Trial) -> None:
@@ -93,6 +113,13 @@ async def batches(trial: Trial) -> None:
 @STAGE.check(
     "who publishes to a topic it reads gets Published before its own message",
     hint="Put the reply into the output before the subscriptions are looked at.",
+    more=(
+        (
+            "Each connection has one output, in order: first the replies to what was read, then messages. A publish "
+            "must not write to its own connection's socket in between."
+        ),
+        ("tutorial/tiny_broker.py, `Connection.write`: `self.replies + events` in one chunk, replies in front."),
+    ),
     sentences="open.5",
 )
 async def echo(trial: Trial) -> None:
@@ -109,6 +136,16 @@ async def echo(trial: Trial) -> None:
 @STAGE.check(
     "a large message arrives whole",
     hint="It takes many reads to get it and many writes to send it. Does your write send all it was given?",
+    more=(
+        (
+            "A send may take only a part and tell how much (use a sendall, or a loop), and a frame's rest may take "
+            "many reads. What your Welcome allows must fit, too."
+        ),
+        (
+            "tutorial/tiny_broker.py: `receive_exactly(length)` collects the pieces, and anyio's `stream.send` "
+            "sends all it is given."
+        ),
+    ),
     sentences="frame.4 batch.2",
 )
 async def large(trial: Trial) -> None:
@@ -140,6 +177,16 @@ async def apart(trial: Trial) -> None:
 
 @STAGE.check(
     "accepted_us is the broker's time in microseconds since 1970, and never goes back",
+    more=(
+        (
+            "µs since 1970 as an i64, once for each Publish. A clock that someone may set back needs a guard: never "
+            "less than the last one."
+        ),
+        (
+            "tutorial/tiny_broker.py: `main` adds the monotonic clock to the time of the start, `Topic.publish` "
+            "keeps `now` with each message, and `next_event` sends it."
+        ),
+    ),
     sentences="bytes.4 time.2 time.3",
     hint="Read the clock once for each Publish, and keep it with the messages. Seconds or milliseconds are not enough.",
 )
@@ -166,6 +213,16 @@ async def times(trial: Trial) -> None:
 @STAGE.check(
     "a batch whose columns do not add up is INVALID_FIELD, and nothing of it is stored",
     hint="Check before you store: offsets begin at 0, never decrease, and end where their strings do.",
+    more=(
+        (
+            "Read the count, and see that both rows of offsets fit, before you read them; then that each begins at "
+            "0 and never decreases, and that both ends together are just the bytes that are left."
+        ),
+        (
+            "tutorial/tiny_broker.py: `read_batch`, two calls of `require`, and nothing is stored before it has "
+            "returned."
+        ),
+    ),
     sentences="batch.3 judge.6",
 )
 async def bad_batches(trial: Trial) -> None:

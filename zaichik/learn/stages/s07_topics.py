@@ -51,6 +51,13 @@ STAGE = Stage(
 @STAGE.check(
     "a message that nobody reads is published all the same",
     hint="Offsets belong to the topic. They grow whether somebody reads or not; subscribers is then 0.",
+    more=(
+        (
+            "The topic counts its offsets itself: next offset += messages stored. Who is subscribed decides only "
+            "about `subscribers` in the answer."
+        ),
+        ("tutorial/tiny_broker.py: `Topic.publish` counts, `Connection.publish` asks `live_readers` afterwards."),
+    ),
     sentences="topic.1 topic.2 publish.2 publish.5",
 )
 async def nobody(trial: Trial) -> None:
@@ -64,6 +71,16 @@ async def nobody(trial: Trial) -> None:
 @STAGE.check(
     "with retention 0 a latecomer gets what comes, and nothing old",
     hint="With retention_ttl 0, the default, earliest means the same as latest: the next offset.",
+    more=(
+        (
+            "Where a subscription begins is decided when it is made: with retention 0 that is the topic's next "
+            "offset, whatever the ring still holds for others."
+        ),
+        (
+            "tutorial/tiny_broker.py, `Connection.subscribe`: `earliest` is the head, or the end if the topic's TTL "
+            "is 0."
+        ),
+    ),
     sentences="retention.3 start.1",
 )
 async def latecomer(trial: Trial) -> None:
@@ -82,6 +99,13 @@ async def latecomer(trial: Trial) -> None:
     "CreateTopic tells all settings in force, in the order of their numbers",
     hint="Five pairs of u8 and u64, whatever the request named; those it did not name have your defaults. "
     "Settings of your own may follow.",
+    more=(
+        (
+            "Keep a topic's settings as a table from number to value, with a default for each; what a request names "
+            "replaces the default. Write the table out in order."
+        ),
+        ("tutorial/tiny_broker.py: `DEFAULTS`, and the last two lines of `Connection.create_topic`."),
+    ),
     sentences="bytes.5 setting.2 create.1 create.2 topic.5",
 )
 async def settings(trial: Trial) -> None:
@@ -165,6 +189,13 @@ async def at_once(trial: Trial) -> None:
 @STAGE.check(
     "a topic's name has 1 to 200 bytes and does not begin with $",
     hint="Bytes, not letters: é is two of them. Anything else is INVALID_FIELD, and field says topic.",
+    more=(
+        (
+            "One function looks at a name, and everything that takes a topic calls it, before anything is made: the "
+            "length of its bytes, the first byte, and that it is UTF-8."
+        ),
+        ("tutorial/tiny_broker.py: `Broker.find` for length and $, `read_fields` for UTF-8."),
+    ),
     sentences="topic.8 judge.6",
 )
 async def names(trial: Trial) -> None:

@@ -58,6 +58,13 @@ async def nothing_after(trial: Trial) -> None:
 @STAGE.check(
     "a subscription that is not there cannot be left: NO_SUCH_SUBSCRIPTION",
     hint="Subscriptions belong to their connection: look the id up among this connection's own.",
+    more=(
+        (
+            "A table from id to subscription in each connection, not one for the whole broker. An id that is not in "
+            "it is refused, whoever else may have it."
+        ),
+        ("tutorial/tiny_broker.py: `Connection.subscriptions`, and the `require` in `Connection.unsubscribe`."),
+    ),
     sentences="unsubscribe.4",
 )
 async def unknown(trial: Trial) -> None:
@@ -73,6 +80,13 @@ async def unknown(trial: Trial) -> None:
 @STAGE.check(
     "two subscriptions of one connection to one topic are two",
     hint="Keep subscriptions by their id, not by their topic.",
+    more=(
+        (
+            "A topic has a list of subscriptions, and each of them its own place. The same connection may be in it "
+            "twice, under two ids."
+        ),
+        ("tutorial/tiny_broker.py: `Topic.readers` is a list of subscriptions, not of connections."),
+    ),
     sentences="unsubscribe.1 fair.1",
 )
 async def two(trial: Trial) -> None:
@@ -92,6 +106,13 @@ async def two(trial: Trial) -> None:
 @STAGE.check(
     "a Subscribe's id must be new, not 0, and greater than those before",
     hint="Keep the greatest id of a Subscribe that succeeded. Events carry it, so it must never mean two things.",
+    more=(
+        (
+            "One number for each connection, 0 at first: an id must be greater than it, and becomes it once the "
+            "Subscribe has succeeded. Unsubscribe does not change it."
+        ),
+        ("tutorial/tiny_broker.py, `Connection.subscribe`: its first line, and `last_subscribe_id` near its end."),
+    ),
     sentences="id.6",
 )
 async def ids(trial: Trial) -> None:
@@ -110,6 +131,16 @@ async def ids(trial: Trial) -> None:
 @STAGE.check(
     "a reader whose connection broke is forgotten, and others go on",
     hint="Whatever ends a connection (FIN, RST, a failed write), its subscriptions must leave their topics.",
+    more=(
+        (
+            "Put the cleaning up where every end of a connection comes by (finally, defer, Drop), not where the "
+            "client says goodbye. A failed write ends the connection, too."
+        ),
+        (
+            "tutorial/tiny_broker.py: `closing(self)` in `Connection.read` sets `done`, and `Topic.live_readers` "
+            "leaves out those whose connection is done."
+        ),
+    ),
     sentences="connect.2 close.2 close.5 publish.3",
 )
 async def broken(trial: Trial) -> None:

@@ -24,8 +24,9 @@ STAGE = Stage(
     ),
     hints=(
         (
-            "Keep cursor (next offset to send) and committed. In flight is what lies between. May another one "
-            "go? cursor - committed < credit. A commit only moves committed, forwards, up to cursor at most."
+            "Keep the cursor, which is the next offset to send, and the offsets that were sent and are not settled. "
+            "Another message may go while there are fewer of these than credit. A commit drops those below next. From "
+            "S10 on there are offsets in between that were never sent, so cursor - committed is not their number."
         ),
         (
             "tutorial/tiny_broker.py: `Subscription.next_event` decides, `Connection.commit` settles: below "
@@ -137,6 +138,16 @@ async def own_credit(trial: Trial) -> None:
 @STAGE.check(
     "credit also counts bytes, but one message is always allowed",
     hint="Keys and payloads in flight must stay below credit_bytes; if nothing is in flight, any one message may go.",
+    more=(
+        (
+            "Keep the size of each message in flight. The next one may go if nothing is in flight, or if all sizes "
+            "and its own are at most credit_bytes; a commit drops the sizes of what it settles."
+        ),
+        (
+            "tutorial/tiny_broker.py, `Subscription.next_event`: `used` is the sum of `in_flight`, and is looked at "
+            "twice."
+        ),
+    ),
     sentences="credit.2 credit.3 credit.6",
 )
 async def in_bytes(trial: Trial) -> None:
@@ -162,6 +173,13 @@ async def in_bytes(trial: Trial) -> None:
 @STAGE.check(
     "a credit of 0 is INVALID_FIELD",
     hint="Such a subscription would never get anything. credit and credit_bytes are at least 1.",
+    more=(
+        (
+            "Check both numbers when Subscribe is read, before anything is made; the Error's field is the name of "
+            "the one that is 0."
+        ),
+        ("tutorial/tiny_broker.py: `RANGES`, which `read_fields` looks at."),
+    ),
     sentences="subscribe.5 subscribe.6",
 )
 async def zero(trial: Trial) -> None:
@@ -174,6 +192,13 @@ async def zero(trial: Trial) -> None:
 @STAGE.check(
     "a commit for a subscription that is not there is NO_SUCH_SUBSCRIPTION",
     hint="The same as with Unsubscribe: the id is looked up among the connection's own subscriptions.",
+    more=(
+        (
+            "Look the subscription up first, and judge `next` only when it is there. One look-up can serve Commit "
+            "and Unsubscribe."
+        ),
+        ("tutorial/tiny_broker.py: the first line of `Connection.commit`."),
+    ),
     sentences="unsubscribe.4",
 )
 async def unknown(trial: Trial) -> None:

@@ -125,6 +125,13 @@ async def nobody_elses(trial: Trial) -> None:
 @STAGE.check(
     "a batch that is larger than the ring is BATCH_TOO_LARGE, and nothing of it is stored",
     hint="A publisher that is told can split its batch. One that is not would lose the beginning of it.",
+    more=(
+        (
+            "Before you store anything: does the batch have more messages than the topic's capacity? The whole "
+            "batch is refused, and no offset is used."
+        ),
+        ("tutorial/tiny_broker.py, `Connection.publish`: the second `require`, before `topic.publish`."),
+    ),
     sentences="publish.4",
 )
 async def too_large(trial: Trial) -> None:
