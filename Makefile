@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help demo test test-cluster check docs bench bench-spark fuzz fuzz-decoder fuzz-conversation simulate soak \
+.PHONY: help demo test test-cluster test-compiled check docs bench bench-spark fuzz fuzz-decoder fuzz-conversation simulate soak \
   soak-learn clean
 .DEFAULT_GOAL := help
 
@@ -13,6 +13,7 @@ help:
 	@echo "make demo    watch a broker at work: echo, retention, compaction, lag, a year of real flights"
 	@echo "make test    lint, format check, types, tests, coverage"
 	@echo "make test-cluster  Spark in processes of its own: zaichik stats on a cluster of three, and the whole demo"
+	@echo "make test-compiled  the tests once more, on zaichik compiled by mypyc: ten minutes, and a C compiler is needed"
 	@echo "make check   the fast half of it: lint, format check, types"
 	@echo "make docs    regenerate the tables, drawings, hexdumps and code blocks of the documents"
 	@echo "make bench   half an hour: side by side with the brokers installed here, into benchmarks/results"
@@ -50,6 +51,7 @@ check: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy hatch_build.py tests/compiled.py
 	$(BIN)/mypy examples/*.py tutorial/tiny_broker.py benchmarks/*.py benchmarks/peers/*.py
 	MYPYPATH=tutorial/tools $(BIN)/mypy tutorial/tools/*.py
 
@@ -64,6 +66,10 @@ test: check $(VENV)/.java
 
 test-cluster: $(VENV)/.installed-dev $(VENV)/.java
 	$(BIN)/python -m pytest -m cluster tests/spark tests/console
+
+test-compiled: export PYTHONDONTWRITEBYTECODE :=
+test-compiled: $(VENV)/.installed-dev $(VENV)/.java
+	$(BIN)/python tests/compiled.py
 
 docs: $(VENV)/.installed-dev
 	$(BIN)/cog -r -U protocol/README.md README.md docs/*.md

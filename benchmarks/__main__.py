@@ -25,6 +25,7 @@ from benchmarks.roles import peer_of
 from benchmarks.scenarios import Scenario, scenarios
 from benchmarks.tables import text
 from benchmarks.turns import lasting_servers, measure, present, willing
+from zaichik.build import interpreter
 
 ZAICHIK = ["zaichik", "zaichik_bounded", "zaichik_batches", "zaichik_calls"]
 OTHERS = ["kafka", "kafka_aiokafka", "nats", "jetstream", "redis_pubsub", "redis_streams", "mosquitto", "rabbitmq"]
@@ -123,6 +124,8 @@ def main(arguments: Sequence[str]) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)
     allow_open_files()
+    if "no PGO" in interpreter():
+        say("this Python was built without PGO, or does not say so: with it, all that is Python here is faster")
     tables: list[Table] = []
     try:
         if options.redraw:

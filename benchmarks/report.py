@@ -15,14 +15,15 @@ from benchmarks.outcomes import Outcome, Table
 from benchmarks.peers.peer import Peer
 from benchmarks.processes import say
 from benchmarks.tables import failures, markdown, rows
+from zaichik.build import build, interpreter
 
 RESULTS = Path(__file__).parent / "results"
 NO_PLOT = {"memory", "burst", "startup"}
 OVERVIEW = "overview.svg"
 USED = (
-    "All programs in Python, clients and `zaichik serve`, run on one interpreter, and all clients on the event loop "
-    "named above (a peer whose fastest client blocks uses that in a thread). zaichik's broker runs on asyncio's own "
-    "loop. Servers keep their defaults, except where said here. A topic has one partition; nothing is replicated."
+    "All programs in Python, clients and `zaichik serve`, run on one interpreter and on the event loop named above (a "
+    "peer whose fastest client blocks uses that in a thread). Servers keep their defaults, except where said here. A "
+    "topic has one partition; nothing is replicated."
 )
 
 
@@ -48,8 +49,9 @@ class Results:
 def gather(tables: list[Table], runs: int, peers: Iterable[Peer], *, quick: bool) -> Results:
     """The tables and what there is to say about them; of the peers, those that took part."""
     loop = "uvloop" if importlib.util.find_spec("uvloop") else "asyncio's event loop"
-    python = f"Python {platform.python_version()}, clients on {loop}"
-    machine = f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, {python}"
+    python = f"Python {platform.python_version()} ({interpreter()})"
+    where = f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}"
+    machine = f"{where}, {python}, zaichik {build()}, clients on {loop}"
     when, load = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", round(os.getloadavg()[0], 2)
     shown = {outcome.peer for table in tables for outcome in table.outcomes}
     used = [[peer.label, peer.keeps, peer.batching, peer.versions()] for peer in peers if peer.label in shown]

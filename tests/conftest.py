@@ -14,6 +14,8 @@ from unittest import mock
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
+from zaichik.build import build, is_compiled
+
 MEASURING = "COVERAGE_PROCESS_CONFIG"  # tells programs that are started to measure themselves
 UNMEASURED = ("unmeasured", "hypothesis")  # hypothesis marks its tests by itself
 SPARK = "tests/spark/"
@@ -31,6 +33,26 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 pytest.register_assert_rewrite("beside_model")  # no file of tests, but what it asserts is told as in one
+
+
+def pytest_addoption(parser):
+    parser.addoption("--compiled", action="store_true", help="fail unless it is the compiled build that is tested")
+
+
+def pytest_configure(config):
+    if config.getoption("--compiled") and not is_compiled():
+        raise pytest.UsageError(f"this is the {build()} build, not the compiled one: run `make test-compiled`")
+
+
+def pytest_report_header():
+    return f"zaichik: {build()}"
+
+
+@pytest.fixture
+def patchable():
+    """For tests that replace methods and functions, to watch them or to plant a bug: compiled code calls its own."""
+    if is_compiled():
+        pytest.skip("compiled code cannot be patched")
 
 
 @pytest.fixture(params=["asyncio", pytest.param("trio", marks=pytest.mark.unmeasured)])

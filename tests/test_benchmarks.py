@@ -40,6 +40,7 @@ from benchmarks.processes import paused, process, resumed  # noqa: E402
 from benchmarks.roles import peer_of  # noqa: E402
 from benchmarks.scenarios import scenarios, sized  # noqa: E402
 from benchmarks.startup import COMMANDS  # noqa: E402
+from zaichik.build import build, interpreter  # noqa: E402
 
 pytestmark = pytest.mark.unmeasured  # brokers and clients run as in other tests, only longer
 
@@ -317,6 +318,12 @@ def test_there_is_nothing_to_show_before_anything_was_measured(tmp_path):
     assert done.returncode == 1
     assert "results.json" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_report_names_the_builds_of_zaichik_and_of_python():
+    """Figures of two builds are not to be taken for those of two brokers."""
+    machine = report.gather([], 1, quick=True).about["machine"]
+    assert f" ({interpreter()}), zaichik {build()}, " in machine
 
 
 def test_the_readme_shows_the_results_that_are_there():

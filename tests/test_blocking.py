@@ -132,6 +132,17 @@ def test_batches_are_the_published_ones(broker, client):
     ]
 
 
+def test_pieces_are_the_messages_as_they_came(broker, client):
+    broker.create("t")
+    broker.publish("t", [(None, b"0"), ("key", b"1")], [(None, b"2")])
+    with client.subscribe("t", until=3) as subscription:
+        pieces = list(subscription.pieces())
+    assert [[(message.offset, message.key, message.payload) for message in piece] for piece in pieces] == [
+        [(0, None, b"0"), (1, b"key", b"1")],
+        [(2, None, b"2")],
+    ]
+
+
 @pytest.mark.parametrize(
     ("credit", "credit_bytes"), [(1, 10**7), (7, 10**7), (10**5, 1), (10**5, 3 * 2**19), (10**5, 10**7)]
 )

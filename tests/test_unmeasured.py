@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from zaichik.build import is_compiled
+
 pytestmark = [
     pytest.mark.unmeasured,  # what runs here measures itself
     pytest.mark.skipif(sys.version_info >= (3, 14), reason="coverage costs little here, and does not look away"),
+    pytest.mark.skipif(is_compiled(), reason="coverage is measured where all is Python"),
 ]
 
 SETTINGS = """

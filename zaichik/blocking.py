@@ -42,6 +42,7 @@ from zaichik.client.messages import (
     messages_of,
     start_at,
 )
+from zaichik.net.heap import keep_freed_memory
 from zaichik_protocol import (
     DEFAULT_PORT,
     FOREVER,
@@ -114,6 +115,7 @@ def connect(
         raise ConnectFailed(
             f"no broker answers at {peer} ({error.strerror or error}). Start one with: zaichik serve"
         ) from error
+    keep_freed_memory()
     with closing(raw):
         raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
@@ -209,7 +211,7 @@ class Client:
         credit: int = DEFAULT_CREDIT,
         credit_bytes: int = DEFAULT_CREDIT_BYTES,
     ) -> Iterator["Subscription"]:
-        """Returns a subscription that lasts as long as the block. Iterate over it, or over its `batches`.
+        """Returns a subscription that lasts as long as the block. Iterate over it, its `pieces` or its `batches`.
 
         Args:
             topic: the topic to read; created if it does not exist.
@@ -376,6 +378,10 @@ class Subscription:
         """Returns the messages, one by one, up to `until`. Lag is counted and logged."""
         for frame in self.batches():
             yield from messages_of(frame, self.topic)
+
+    def pieces(self) -> Iterator[list[Message]]:
+        """Returns the same in lists, as they came, each of at least one message."""
+        return ([*messages_of(frame, self.topic)] for frame in self.batches())
 
     def batches(self) -> Iterator[Messages]:
         """Returns the same in the wire's own batches: `base`, `accepted_us`, and the columns in `batch`."""

@@ -114,7 +114,8 @@ class Batch:
 
     def _column(self, start: int, offsets: tuple[int, ...]) -> Iterator[bytes]:
         data = self.data[start : start + offsets[-1]]  # a copy, but slices of bytes cost a third of a view's
-        return (data[begin:end] for begin, end in pairwise(offsets))
+        for begin, end in pairwise(offsets):
+            yield data[begin:end]
 
     def fitting(self, start: int, stop: int, max_bytes: int) -> int:
         """Returns the end of the longest run of messages from `start` on, `stop` at most, of at most so many bytes.

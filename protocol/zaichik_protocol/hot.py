@@ -8,6 +8,8 @@ reference:
 * A twin knows the well-formed case only. Whatever it stumbles over (it raises `struct.error` or `ValueError`)
   is read again by the declaration, which finds the right error. So both accept and reject alike.
 * A property test holds the two against each other.
+
+No slice of bytes begins behind its end (hence each `min`): in Python it is empty, but compiled it is an error.
 """
 
 from collections.abc import Callable, Sequence
@@ -46,7 +48,8 @@ def _decode_publish(frame_id: int, data: bytes, at: int, end: int) -> Publish:
     producer, sequence, size = _PUBLISH.unpack_from(data, at)
     batch_at = at + _PUBLISH.size + size
     topic = data[at + _PUBLISH.size : batch_at].decode()
-    return Publish(frame_id, topic, Batch.parse(data[batch_at:end]), producer=producer, sequence=sequence)
+    batch = Batch.parse(data[min(batch_at, end) : end])
+    return Publish(frame_id, topic, batch, producer=producer, sequence=sequence)
 
 
 def _encode_published(frame: Published) -> Pieces:
@@ -88,7 +91,7 @@ def _encode_messages(frame: Messages) -> Pieces:
 
 def _decode_messages(frame_id: int, data: bytes, at: int, end: int) -> Messages:
     base, accepted_us = _MESSAGES.unpack_from(data, at)
-    return Messages(frame_id, base, accepted_us, Batch.parse(data[at + _MESSAGES.size : end]))
+    return Messages(frame_id, base, accepted_us, Batch.parse(data[min(at + _MESSAGES.size, end) : end]))
 
 
 TWINS: dict[type[Frame], tuple[Encoder, Decoder]] = {

@@ -96,6 +96,9 @@ class MemoryStream(ByteStream):
         while item := item[self.send_nowait(item) :]:
             await self.wait_writable()
 
+    async def send_pieces(self, pieces):
+        await self.send(b"".join(pieces))
+
     async def send_eof(self):
         await anyio.lowlevel.checkpoint()
         if failure := self.failure or self.send_failure:

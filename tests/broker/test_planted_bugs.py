@@ -6,8 +6,10 @@ suite there is a sample; `make soak` plants all.
 
 import pytest
 from planted_promises import BUGS
-from planted_slips import SLIPS
+from planted_slips import ROOT, SLIPS
 from test_model import run_model
+
+pytestmark = pytest.mark.usefixtures("patchable")
 
 SAMPLE = [
     "messages_without_a_key_are_compacted", "one_message_too_many_is_evicted", "the_second_creator_replaces_the_topic",
@@ -41,3 +43,9 @@ def test_every_slip_is_caught_by_its_test(name, tmp_path):
     (slip,) = (slip for slip in SLIPS if slip.name == name)
     code, output = slip.find(tmp_path)
     assert code == pytest.ExitCode.TESTS_FAILED, output
+
+
+@pytest.mark.parametrize("slip", SLIPS, ids=[slip.name for slip in SLIPS])
+def test_every_slip_can_still_be_made(slip):
+    """Only `make soak` makes all of them."""
+    assert (ROOT / slip.file).read_text(encoding="utf-8").count(slip.right) == 1

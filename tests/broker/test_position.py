@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zaichik.sharing import prices
+from zaichik.sharing.quota import SHARE
 from zaichik_protocol import (
     FOREVER,
     Commit,
@@ -17,7 +18,6 @@ from zaichik_protocol import (
     Lagged,
     Messages,
     Publish,
-    Refused,
     Setting,
     Start,
     Subscribe,
@@ -308,17 +308,15 @@ def test_their_number_is_limited(broker):
     }
 
 
-def test_a_name_without_memory_left_is_refused_for_that_reason():
-    """LAG-6: other names are allowed, so the limit that is reached is not `max_sessions`."""
-    broker = broker_with(max_client_bytes=prices.NAME - 1)
-    topic = broker.registry.get_or_create("t", 0)
-    with pytest.raises(Refused, match=f"a new name needs {prices.NAME} bytes") as refused:
-        broker.sessions.open(topic, "a", 0, "client")
-    assert (refused.value.code, refused.value.field) == (ErrorCode.TOO_MANY_SUBSCRIPTIONS, "name")
-    assert f"max_client_bytes is {prices.NAME - 1}" in refused.value.message
-    assert "max_sessions" not in refused.value.message
-    assert not broker.sessions
-    assert not topic.names
+def test_a_name_needs_memory_beside_that_of_the_subscription():
+    """LAG-6."""
+    needed = prices.CONNECTION + prices.SUBSCRIPTION + prices.NAME
+    kept_for_others = needed // SHARE
+    for less, code in ((100, ErrorCode.NO_MEMORY), (0, None)):
+        broker = broker_with(max_client_bytes=needed + kept_for_others - less)
+        answer = reader(broker, name="a").answer
+        assert getattr(answer, "code", None) == code
+        assert bool(broker.sessions) == (code is None)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from peer import MemoryStream
 
 import zaichik
 from zaichik.client import connection as connection_module
+from zaichik.client import opening
 from zaichik.net.socket_stream import SocketStream
 from zaichik_protocol import (
     Close,
@@ -238,7 +239,7 @@ async def in_memory():
     stream = MemoryStream()
     connection = connection_module.Connection(("peer", 1))
     with anyio.fail_after(GUARD):
-        async with connection.running(stream):
+        async with opening.running(connection, stream):
             await anyio.wait_all_tasks_blocked()
             connection._transport.open()
             await anyio.wait_all_tasks_blocked()
@@ -493,8 +494,8 @@ class BrokenStream:
         self.send_nowait(pieces)
         return []
 
-    async def send(self, data):
-        self.send_nowait(data)
+    async def send_pieces(self, pieces):
+        self.send_nowait(pieces)
 
     async def receive_each(self, _take):
         await self.broken.wait()

@@ -1,5 +1,6 @@
 """Numbered publishing: PUB-4."""
 
+import asyncio
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -621,3 +622,16 @@ async def test_a_publisher_that_is_cancelled_while_it_waits_for_room_waits_no_lo
             with anyio.move_on_after(0.05) as scope:
                 await client.publish("t", b"c")
             assert scope.cancelled_caught
+
+
+def test_a_program_that_asyncio_itself_runs_waits_for_room_as_well():
+    """In callbacks of the event loop anyio does not know which library runs it."""
+
+    async def main():
+        full = Full()
+        async with fake_client({Publish: full}) as (broker, client), anyio.create_task_group() as tasks:
+            tasks.start_soon(batch, client, b"")
+            await broker.has_received(Publish, 2)
+            full.room = 1
+
+    asyncio.run(main())

@@ -350,7 +350,7 @@ async def test_a_refused_commit_changes_nothing():
 # -- when commits travel -------------------------------------------------------------------------------------
 
 
-async def test_a_commit_is_sent_before_waiting_for_more():
+async def test_a_commit_follows_when_the_loop_has_come_to_wait_for_more():
     async with fake_client() as (broker, client), client.subscribe("t") as subscription:
         await broker.messages(0, b"0", b"1", b"2")
         async with anyio.create_task_group() as tasks:
@@ -358,6 +358,52 @@ async def test_a_commit_is_sent_before_waiting_for_more():
             assert (await broker.has_received(Commit)).next == 3
             tasks.cancel_scope.cancel()
         assert broker.commits == [3], "and once only"
+
+
+@pytest.mark.parametrize("anyio_backend", [("trio", {"clock": MockClock(autojump_threshold=0.05)})], ids=["trio"])
+async def test_one_commit_is_for_all_that_is_settled_within_5_milliseconds():
+    """By trio's clock for tests, which jumps when everybody waits."""
+    async with fake_client() as (broker, client), client.subscribe("t") as subscription:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(offsets, subscription)
+            began = anyio.current_time()
+            for base in range(10):
+                await broker.messages(base, b"x")
+                await client.ping()  # all have come, and no time has passed
+            await broker.has_received(Commit)
+            assert anyio.current_time() - began == pytest.approx(0.005)
+            tasks.cancel_scope.cancel()
+        assert broker.commits == [10]
+
+
+@pytest.mark.parametrize("options", [{"name": "n"}, {"credit_bytes": 2**20}, {"credit": 1}, {"credit": 3}])
+async def test_a_commit_that_the_broker_may_need_is_sent_before_waiting(options, monkeypatch):
+    """RET-9, CMT-1: the fake broker's largest message has 2**20 bytes."""
+    monkeypatch.setattr(client_module, "WAITING_SECONDS", 3600)
+    async with (
+        fake_client() as (broker, client),
+        client.subscribe("t", **options) as subscription,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(offsets, subscription)
+        for base in range(3):
+            await broker.messages(base, b"x")
+            assert (await broker.has_received(Commit, base + 1)).next == base + 1
+        tasks.cancel_scope.cancel()
+
+
+async def test_leaving_sends_the_commit_that_was_put_off(monkeypatch):
+    monkeypatch.setattr(client_module, "WAITING_SECONDS", 3600)
+    async with fake_broker() as broker:
+        async with zaichik.connect(port=broker.port) as client, client.subscribe("t") as subscription:
+            await broker.messages(0, b"0", b"1")
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(offsets, subscription)
+                await client.ping()
+                await anyio.wait_all_tasks_blocked()
+                assert broker.commits == []
+                tasks.cancel_scope.cancel()
+        assert broker.commits == [2]
 
 
 @pytest.mark.parametrize(("credit", "every"), [(1, 1), (2, 1), (3, 1), (10, 5), (11, 5)])
@@ -451,6 +497,136 @@ async def test_regular_commits_are_each_subscriptions_own(monkeypatch):
             await anext(subscription)
         await broker.has_received(Commit, 2)
         assert {(frame.subscription, frame.next) for frame in broker.of(Commit)} == {(1, 1), (2, 6)}
+
+
+# -- in pieces -------------------------------------------------------------------------------------------------
+
+
+def offsets_of(piece):
+    return [message.offset for message in piece]
+
+
+async def test_a_piece_is_what_came_together():
+    async with fake_client() as (broker, client), client.subscribe("t") as subscription:
+        await broker.messages(0, b"0")
+        await broker.messages(1, b"1", b"2", b"3")
+        await broker.send(ended())
+        pieces = [piece async for piece in subscription.pieces()]
+        assert [[message.payload for message in piece] for piece in pieces] == [[b"0"], [b"1", b"2", b"3"]]
+        assert [piece async for piece in subscription.pieces()] == [], "it stays ended"
+    assert broker.commits == [4]
+
+
+async def test_a_piece_is_at_most_half_the_credit():
+    """CMT-1: so that the broker can send on while the program works."""
+    async with real_client() as client:
+        await client.create_topic("t", retention_ttl="forever")
+        await publish(client, 25)
+        async with client.subscribe("t", credit=10, until=25) as subscription:
+            pieces = [offsets_of(piece) async for piece in subscription.pieces()]
+    assert [offset for piece in pieces for offset in piece] == list(range(25))
+    assert max(map(len, pieces)) <= 5
+
+
+async def test_a_step_settles_the_piece_before_never_the_one_in_hand():
+    """CMT-2."""
+    async with fake_client() as (broker, client), client.subscribe("t", credit=4) as subscription:
+        await broker.messages(0, b"0", b"1", b"2", b"3")
+        await broker.messages(4, b"4", b"5")
+        async for piece in subscription.pieces():
+            subscription.commit_settled()
+            await client.ping()
+            assert broker.commits == list(range(2, piece[0].offset + 1, 2))
+            if piece[-1].offset == 5:
+                break
+    assert broker.commits == [2, 4]
+
+
+async def test_a_part_of_a_piece_can_be_settled():
+    async with real_client() as client:
+        await client.create_topic("t", retention_ttl="forever")
+        await publish(client, 6)
+        async with client.subscribe("t", name="n") as subscription:
+            async for piece in subscription.pieces():
+                await subscription.commit(piece[3])
+                assert await settled(client) == 4
+                break
+        async with client.subscribe("t", name="n") as subscription:
+            assert subscription.start == 4
+            assert offsets_of(await anext(subscription.pieces())) == [4, 5]
+            assert subscription.redelivered
+
+
+async def test_between_pieces_comes_lag():
+    """LAG-1."""
+    async with fake_client() as (broker, client), client.subscribe("t", events=True) as subscription:
+        await broker.messages(0, b"0", b"1")
+        await broker.send(WireLagged(SUBSCRIPTION, 2, 5))
+        await broker.messages(5, b"5")
+        await broker.send(ended())
+        one, lagged, other = [item async for item in subscription.pieces()]
+        assert (offsets_of(one), lagged, offsets_of(other)) == ([0, 1], Lagged("t", 2, 5), [5])
+
+
+async def test_without_events_lag_is_counted_between_pieces_and_not_yielded():
+    async with fake_client() as (broker, client), client.subscribe("t") as subscription:
+        await broker.send(WireLagged(SUBSCRIPTION, 0, 5))
+        await broker.messages(5, b"5")
+        await broker.send(ended())
+        assert [offsets_of(piece) async for piece in subscription.pieces()] == [[5]]
+        assert subscription.lagged == 5
+
+
+async def test_a_program_may_change_from_messages_to_pieces_and_back():
+    async with fake_client() as (broker, client), client.subscribe("t") as subscription:
+        await broker.messages(0, b"0", b"1", b"2")
+        await broker.messages(3, b"3", b"4", b"5")
+        await broker.send(ended())
+        assert (await anext(subscription)).offset == 0
+        pieces = subscription.pieces()
+        assert offsets_of(await anext(pieces)) == [1, 2]
+        subscription.commit_settled()
+        await client.ping()
+        assert broker.commits == [1]
+        assert (await anext(subscription)).offset == 3
+        subscription.commit_settled()
+        await client.ping()
+        assert broker.commits == [1, 3]
+        assert offsets_of(await anext(pieces)) == [4, 5]
+        with pytest.raises(StopAsyncIteration):
+            await anext(pieces)
+
+
+async def test_pieces_that_come_again_are_given_out_without_what_the_program_has_had():
+    answers = {Subscribe: lambda frame: Subscribed(frame.id, 1, 0, 9, 0)}
+    async with fake_client(answers) as (broker, client), client.subscribe("t", name="n") as subscription:
+        await broker.messages(0, b"0", b"1", b"2")
+        assert offsets_of(await anext(subscription.pieces())) == [0, 1, 2]
+        await broker.hang_up()
+        await broker.has_received(Subscribe, 2)
+        await client.ping()
+        await broker.messages(0, b"0", b"1")
+        await broker.messages(2, b"2", b"3")
+        assert offsets_of(await anext(subscription.pieces())) == [3]
+
+
+async def test_a_cancelled_wait_for_a_piece_loses_nothing():
+    async with fake_client() as (broker, client), client.subscribe("t") as subscription:
+        pieces = subscription.pieces()
+        with anyio.move_on_after(0) as scope:
+            await anext(pieces)
+        assert scope.cancelled_caught
+        await broker.messages(0, b"0", b"1")
+        assert offsets_of(await anext(pieces)) == [0, 1]
+
+
+async def test_pieces_end_with_their_subscription():
+    async with fake_client() as (broker, client), client.subscribe("t") as subscription:
+        await broker.messages(0, b"0")
+        await broker.send(ended(EndCode.FORBIDDEN, "no more"))
+        assert offsets_of(await anext(subscription.pieces())) == [0]
+        with pytest.raises(zaichik.SubscriptionLost):
+            await anext(subscription.pieces())
 
 
 # -- several loops -------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from zaichik.build import build
 from zaichik.console import topics
 from zaichik.console.main import COMMANDS
 
@@ -21,8 +22,8 @@ def test_without_a_command_there_is_help(zaichik):
     assert zaichik("--help").out == result.out
 
 
-def test_version(zaichik):
-    assert zaichik("--version").out == "zaichik 0.1.0\n"
+def test_version_and_build(zaichik):
+    assert zaichik("--version").out == f"zaichik 0.1.0 ({build()})\n"
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -1,6 +1,7 @@
 """`zaichik serve`."""
 
 import fcntl
+import importlib.util
 import json
 import os
 import pty
@@ -35,7 +36,7 @@ def test_plainly_it_prints_address_pid_and_limits(start):
     process = start("serve", "0")
     line = process.stdout.readline()
     assert line.startswith("zaichik 0.1.0 serves at 127.0.0.1:")
-    assert line.endswith(f", pid {process.pid}\n")
+    assert line.endswith((f", pid {process.pid}, on asyncio\n", f", pid {process.pid}, on uvloop\n"))
     assert process.stdout.readline().startswith("limits ")
     limits = [process.stdout.readline() for _ in BrokerSettings().limits()]
     assert any(text.startswith("max_frame          1.125 MiB") for text in limits)
@@ -43,6 +44,16 @@ def test_plainly_it_prints_address_pid_and_limits(start):
     out, err = process.communicate()
     assert (out, process.returncode) == ("", 0)
     assert "INFO zaichik.console.serve: SIGTERM: stopping" in err
+
+
+def test_it_runs_on_uvloop_where_that_is_installed(start, zaichik):
+    process = start("serve", "0", "--json")
+    told = ready(process)
+    assert told["loop"] == ("uvloop" if importlib.util.find_spec("uvloop") else "asyncio")
+    assert zaichik("publish", "t", "x", "--connect", f"127.0.0.1:{told['port']}").code == 0
+    process.terminate()
+    process.communicate()
+    assert process.returncode == 0
 
 
 def test_a_limit_that_was_set_is_enforced(start, zaichik):

@@ -22,8 +22,10 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("target", [decoder, conversation], ids=["decoder", "conversation"])
-def test_nothing_is_found(target):
+def test_nothing_is_found(target, request):
     """P5: whatever bytes come, and however: see the target's text."""
+    if target is conversation:  # it listens in
+        request.getfixturevalue("patchable")
     done, _ = campaign.run(target, 5000, seed=0)
     assert done >= 5000
 
@@ -118,6 +120,7 @@ BUGS = {
 }
 
 
+@pytest.mark.usefixtures("patchable")
 @pytest.mark.parametrize("plant", BUGS, ids=lambda plant: plant.__name__)
 def test_a_planted_bug_is_found(plant, monkeypatch):
     monkeypatch.setattr(campaign, "MOST_TRIES", 1)
@@ -126,6 +129,7 @@ def test_a_planted_bug_is_found(plant, monkeypatch):
         campaign.run(BUGS[plant], 20_000, seed=1)
 
 
+@pytest.mark.usefixtures("patchable")
 @pytest.mark.parametrize("plant", [a_twin_does_not_look_at_what_follows, one_clients_error_reaches_the_others])
 def test_what_fails_is_made_small_and_shown_with_the_command_that_repeats_it(plant, monkeypatch, capsys):
     name = BUGS[plant].__name__.rpartition(".")[2]
@@ -142,6 +146,7 @@ def test_what_fails_is_made_small_and_shown_with_the_command_that_repeats_it(pla
     assert command.main(again[3:]) == 0, "without the bug it is good"
 
 
+@pytest.mark.usefixtures("patchable")
 def test_the_same_seed_makes_the_same_inputs():
     for target in (decoder, conversation):
         logs = [[], [], []]
@@ -163,6 +168,7 @@ def started(*arguments):
     )
 
 
+@pytest.mark.usefixtures("patchable")
 def test_the_command_tells_what_it_has_done():
     out, err = (process := started("--inputs", "50", "--seed", "3")).communicate()
     assert (process.returncode, err) == (0, "")

@@ -241,6 +241,7 @@ async def test_both_families_at_once(monkeypatch):
                 await assert_echoes(stream)
 
 
+@pytest.mark.usefixtures("patchable")
 async def test_without_a_spare_descriptor_there_is_no_listener(monkeypatch):
     def exhausted(_):
         raise OSError(errno.EMFILE, "too many")

@@ -149,6 +149,20 @@ async def test_a_big_send_to_a_slow_reader_arrives_whole():
     assert received == data
 
 
+async def test_many_pieces_to_a_slow_reader_arrive_whole_and_in_order():
+    """More of them than one call takes, of sizes that end anywhere in what the socket has room for."""
+    chance = random.Random(1)
+    pieces = [chance.randbytes(chance.randrange(20_000)) for _ in range(2 * MAX_PIECES)]
+    async with pair() as (stream, peer), anyio.create_task_group() as tasks:
+        tasks.start_soon(stream.send_pieces, pieces)
+        await anyio.wait_all_tasks_blocked()
+        received = bytearray()
+        while len(received) < sum(map(len, pieces)):
+            received += await peer.receive(65_536)
+            await checkpoint()
+    assert received == b"".join(pieces)
+
+
 async def test_send_nowait_sends_nothing_while_the_peer_does_not_read():
     async with pair() as (stream, peer):
         total = 0

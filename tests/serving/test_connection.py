@@ -211,6 +211,7 @@ async def test_an_invalid_field_is_answered_and_the_connection_continues():
 # -- bugs of ours ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("patchable")
 async def test_a_bug_in_a_request_ends_that_connection_and_no_other(monkeypatch, caplog):
     """P5: INTERNAL for the one, one traceback for the log, nothing for the others."""
     real = SubscriptionManager._carry_out
@@ -279,7 +280,7 @@ class Turns(list):
 
 
 @pytest.fixture
-def turns(monkeypatch):
+def turns(patchable, monkeypatch):
     return Turns(monkeypatch)
 
 
@@ -842,6 +843,7 @@ async def test_a_turn_that_cannot_send_ends_the_connection(monkeypatch, caplog):
     assert reasons(caplog) == ["GONE: BrokenResourceError"]
 
 
+@pytest.mark.usefixtures("patchable")
 async def test_a_bug_in_a_turn_ends_the_connection_and_leaves_nothing(monkeypatch):
     """P5: the server logs it."""
     peer = Peer()
@@ -864,6 +866,7 @@ async def test_a_bug_in_a_turn_ends_the_connection_and_leaves_nothing(monkeypatc
 
 
 @pytest.mark.parametrize("name", ["_read", "_send"])
+@pytest.mark.usefixtures("patchable")
 async def test_a_bug_in_a_turn_does_not_end_the_turns_of_others(name, monkeypatch):
     """P5: what wakes a reader is another one's publish, and the reader's turn fails."""
     reader, writer, other = Peer(), Peer(), Peer()

@@ -108,7 +108,7 @@ class Watch:
 
 
 @pytest.fixture
-def watch(monkeypatch):
+def watch(patchable, monkeypatch):
     return Watch(monkeypatch)
 
 
@@ -360,6 +360,7 @@ async def test_a_connection_that_is_reset_before_it_is_served_leaves_its_address
 # -- the sweeper -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("patchable")
 async def test_time_frees_memory_by_itself(monkeypatch):
     """RET-7: of a topic nobody uses."""
     monkeypatch.setattr(server_module, "SWEEP_SECONDS", 0.001)
@@ -379,6 +380,7 @@ async def test_time_frees_memory_by_itself(monkeypatch):
         assert topic.ring.bytes == 0
 
 
+@pytest.mark.usefixtures("patchable")
 async def test_a_bug_in_a_sweep_is_logged_once_and_the_broker_continues(monkeypatch, caplog):
     """P5: at each of three sweeps; the count tells of all of them."""
     monkeypatch.setattr(server_module, "SWEEP_SECONDS", 0.001)
@@ -400,6 +402,7 @@ async def test_a_bug_in_a_sweep_is_logged_once_and_the_broker_continues(monkeypa
     assert record.exc_info[0] is ZeroDivisionError
 
 
+@pytest.mark.usefixtures("patchable")
 async def test_a_bug_in_a_sweep_of_topics_or_of_one_connection_keeps_no_other_from_being_swept(watch, monkeypatch):
     """P5, TIM-1."""
     clock = ManualClock()

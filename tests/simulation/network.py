@@ -195,6 +195,9 @@ class SimulatedSocket(ByteStream):
         while item := item[self.send_nowait(item) :]:
             await self.wait_writable()
 
+    async def send_pieces(self, pieces):
+        await self.send(b"".join(pieces))
+
     async def wait_writable(self):
         await trio.lowlevel.checkpoint()
         while not self._is_closed and not self._outgoing.is_broken and self._outgoing.held >= self.buffer:

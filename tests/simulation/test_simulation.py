@@ -11,7 +11,10 @@ import pytest
 from simulation.__main__ import main
 from simulation.scenario import run
 
-pytestmark = pytest.mark.unmeasured  # nothing of the broker that its own tests do not run
+pytestmark = [
+    pytest.mark.unmeasured,  # nothing of the broker that its own tests do not run
+    pytest.mark.usefixtures("patchable"),  # the books of a world listen in
+]
 
 ROOT = Path(__file__).parent.parent.parent
 SEEDS = [*range(30), 68]

@@ -156,12 +156,6 @@ class NamedPositions:
                 "Reuse a name, or unsubscribe from one with FORGET."
             )
             raise Refused(ErrorCode.TOO_MANY_SUBSCRIPTIONS, problem, "name")
-        if not self._memory.has_room(client, prices.NAME):
-            problem = (
-                f"a new name needs {prices.NAME} bytes, and this client has used up its share of the broker's "
-                f"memory (max_client_bytes is {self._memory.limit}). Unsubscribe from a topic, or read without a name."
-            )
-            raise Refused(ErrorCode.TOO_MANY_SUBSCRIPTIONS, problem, "name")
         self._quota.take(client)
         self._memory.take(client, prices.NAME)
         session = topic.names[name] = Position(offset, name, client)

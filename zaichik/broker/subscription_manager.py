@@ -239,9 +239,10 @@ class SubscriptionManager:
     def _subscribe(self, request: Subscribe, now_us: int) -> Subscribed:
         broker = self._broker
         check_subscribe(request, self._last_subscription, len(self.subscriptions), broker.settings)
-        if not broker.memory.has_room(self.share, prices.SUBSCRIPTION):
+        needed = prices.SUBSCRIPTION + (prices.NAME if request.name else 0)
+        if not broker.memory.has_room(self.share, needed):
             problem = (
-                f"a subscription needs {prices.SUBSCRIPTION} bytes, and this client has used up its share of the "
+                f"a subscription needs {needed} bytes, and this client has used up its share of the "
                 f"broker's memory (max_client_bytes is {broker.memory.limit}). Unsubscribe from a topic first."
             )
             raise Refused(ErrorCode.NO_MEMORY, problem)
@@ -252,11 +253,8 @@ class SubscriptionManager:
         position = topic.names.get(request.name)
         is_resumed = position is not None
         if position is None:
-            cursor = topic.position(request.start, request.value, now_us)
-            if request.name:
-                position = broker.sessions.open(topic, request.name, cursor, self.share)
-            else:
-                position = Position(cursor)
+            start, name = topic.position(request.start, request.value, now_us), request.name
+            position = broker.sessions.open(topic, name, start, self.share) if name else Position(start)
         if request.name:
             position.claim(request.owner, request.attempt)
         description = f"subscription {request.id} of connection {self.number} (client {self.client!r})"

@@ -17,6 +17,7 @@ from zaichik.client.messages import (
     Key,
     Lagged,
     Message,
+    Payload,
     PublishResult,
     StartAt,
     Topic,
@@ -62,6 +63,7 @@ DEFAULT_CREDIT = 1000  # messages in flight or waiting here: enough to keep a fa
 DEFAULT_CREDIT_BYTES = 8 * 1024 * 1024
 DESCRIBE_PAGE = 500
 COMMIT_SECONDS = 0.1  # so that the broker soon knows what a slow program has settled, whatever its credit
+WAITING_SECONDS = 0.005  # and this is how soon if the program waits for more
 SILENCE_SECONDS = 30.0  # a broker answers within milliseconds; if this takes longer, it is frozen, or the network is
 RECONNECT_SECONDS = 60.0  # a broker that was restarted is back by then
 MOST_RECONNECT_SECONDS = 300.0  # half as long as a broker remembers numbered batches
@@ -135,6 +137,7 @@ class Client:
         self._epochs = epochs
         self._calls = PublishCalls(connection, sequencers)
         self._subscriptions: set[Subscription[Any]] = set()
+        self._waits = anyio.Event()  # a loop over one of them waits for more
 
     @property
     def welcome(self) -> Welcome:
@@ -276,7 +279,7 @@ class Client:
 
     # -- publishing ------------------------------------------------------------------------------------------
 
-    async def publish(self, topic: str, payload: bytes, key: Key = None) -> PublishResult:
+    async def publish(self, topic: str, payload: Payload, key: Key = None) -> PublishResult:
         """Publishes one message; returns its result once it is readable (PUB-1).
 
         Concurrent calls share batches. For a stream of messages, `producer` is faster still.
@@ -284,11 +287,12 @@ class Client:
         Raises:
             MessageTooLarge: more bytes than `welcome.max_message`.
         """
-        key, payload = key_bytes(key), payload_bytes(payload)
-        check_size(1, len(key) + len(payload), self.welcome)
-        return await self._calls.publish(topic, key, payload)
+        name = b"" if key is None else key_bytes(key)
+        if type(payload) is not bytes:
+            payload = payload_bytes(payload)
+        return await self._calls.publish(topic, name, payload)
 
-    async def publish_batch(self, topic: str, batch: Batch | Iterable[tuple[Key, bytes]]) -> BatchResult:
+    async def publish_batch(self, topic: str, batch: Batch | Iterable[tuple[Key, Payload]]) -> BatchResult:
         """Publishes several messages, given as (key, payload) pairs, all or none; returns their result (PUB-2).
 
         Raises:
@@ -418,7 +422,9 @@ class Client:
             except anyio.get_cancelled_exc_class():
                 connection.send_soon(Unsubscribe(0, request.id))  # the broker may have made it all the same
                 raise
-            subscription: Subscription[Any] = Subscription(connection, request, reply, inbox, events=events)
+            subscription: Subscription[Any] = Subscription(
+                connection, request, reply, inbox, self._commit_soon, events=events
+            )
             self._subscriptions.add(subscription)
             try:
                 yield subscription
@@ -428,9 +434,15 @@ class Client:
                 if inbox.is_live:
                     connection.send_soon(Unsubscribe(0, request.id))
 
+    def _commit_soon(self) -> None:
+        self._waits.set()
+
     async def commit_regularly(self) -> None:
-        """Commit, ten times a second, what slow programs have settled."""
+        """Commit what is settled: soon after a loop has come to wait, and ten times a second for slow programs."""
         while True:
-            await anyio.sleep(COMMIT_SECONDS)
+            with anyio.move_on_after(COMMIT_SECONDS):
+                await self._waits.wait()
+                await anyio.sleep(WAITING_SECONDS)
+            self._waits = anyio.Event()
             for subscription in self._subscriptions:
                 subscription.commit_settled()

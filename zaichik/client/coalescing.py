@@ -15,7 +15,7 @@ from copy import copy
 from functools import partial
 
 from zaichik.client.connection import Connection
-from zaichik.client.messages import PublishResult, publish_results
+from zaichik.client.messages import PublishResult, check_size, publish_results
 from zaichik.client.outcome import Lost, Outcome, expected
 from zaichik.client.sequencer import Sequencers
 from zaichik_protocol import Batch, Error, ErrorCode, Frame, Publish, Published
@@ -30,13 +30,16 @@ class PublishCalls:
         self._open: dict[str, _Gathered] = {}  # by topic: batches that more messages may join
 
     async def publish(self, topic: str, key: bytes, payload: bytes) -> PublishResult:
-        """Store one message, which must not be too large for the broker, and wait until it is readable (PUB-1).
+        """Store one message and wait until it is readable (PUB-1).
 
         Raises:
+            MessageTooLarge: more bytes than the broker accepts.
             BrokerError: the broker refused it.
             ConnectionLost: there was no reply.
         """
         limits, size = self._connection.welcome, len(key) + len(payload)
+        if size > limits.max_message:
+            check_size(1, size, limits)
         gathered = self._open.get(topic)
         if gathered is not None and gathered.has_room(size, limits.max_batch, limits.max_message):
             index = gathered.add(key, payload)
@@ -137,7 +140,10 @@ class _Gathered(Outcome):
         return self._value
 
     def result(self, reply: Published, number: int) -> PublishResult:
-        """Returns the result of that message. All results are computed for the first caller."""
+        """Returns the result of that message. If some were compacted away, all are computed for the first caller."""
+        index = number - bisect_left(self._taken_back, number)
+        if not reply.compacted:
+            return PublishResult(reply.first_offset + index, compacted=False, subscribers=reply.subscribers)
         if not self._results:
             self._results = publish_results(reply, self.count)
-        return self._results[number - bisect_left(self._taken_back, number)]
+        return self._results[index]

@@ -12,8 +12,8 @@ topic that exists, committing what is committed, deleting a topic that is gone. 
 
 import logging
 import math
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
 
@@ -23,7 +23,6 @@ from zaichik.client.errors import ConnectionLost, ZaichikError
 from zaichik.client.inbox import Inbox
 from zaichik.client.outcome import Lost, OnOutcome, Outcome, Reply, expected, unexpected
 from zaichik.client.transport import Transport
-from zaichik.net.background import BackgroundTasks
 from zaichik.net.socket_stream import SocketStream
 from zaichik_protocol import (
     HEARTBEAT,
@@ -354,20 +353,15 @@ class Connection:
         """
         expected(Welcome, Hello, await self._greeting.wait())
 
-    @asynccontextmanager
-    async def running(self, stream: SocketStream) -> AsyncIterator[None]:
-        """Read and write as long as the block lasts, also while it is being cancelled: `close` needs both."""
-        async with BackgroundTasks() as background:
-            background.group.start_soon(self._run, stream)
-            try:
-                yield
-            finally:
-                self._tasks.cancel()
-                self.lost("this client has closed it")
-
-    async def _run(self, stream: SocketStream) -> None:
+    async def run(self, stream: SocketStream) -> None:
+        """Read and write until `end`, also while the task is being cancelled: `close` needs both."""
         with self._tasks:
             await self._transport.run(stream)
+
+    def end(self) -> None:
+        """Have `run` return; requests without a reply fail."""
+        self._tasks.cancel()
+        self.lost("this client has closed it")
 
     async def close(self) -> None:
         """Let the broker carry out what it was sent, even when cancelled, but for `CLOSE_SECONDS` at most."""

@@ -10,7 +10,8 @@ from typing import Any, Literal, NamedTuple
 from zaichik.client.errors import BrokerError
 from zaichik_protocol import FOREVER, Error, ErrorCode, Messages, Overflow, Publish, Published, Start, Welcome
 
-Key = str | bytes | None
+Payload = bytes | bytearray | memoryview
+Key = str | Payload | None
 Duration = float | timedelta | Literal["forever"]
 StartAt = Literal["earliest", "latest"] | int | datetime
 
@@ -158,7 +159,7 @@ def key_bytes(key: Key) -> bytes:
     return key.encode() if isinstance(key, str) else _as_bytes("key", key)
 
 
-def payload_bytes(payload: bytes) -> bytes:
+def payload_bytes(payload: Payload) -> bytes:
     """Returns the payload as the wire carries it.
 
     Raises:
@@ -176,11 +177,11 @@ def _as_bytes(what: str, value: object) -> bytes:
     raise TypeError(f"a {what} must be bytes, not {type(value).__name__}; .encode() turns text into bytes")
 
 
-def milliseconds(duration: Duration) -> int:
-    """Returns a duration as the wire carries it.
+def milliseconds(duration: object) -> int:
+    """Returns a `Duration` as the wire carries it.
 
     Raises:
-        ValueError: it is negative or infinite, or a word other than "forever".
+        ValueError: it is none; it is negative or infinite, or a word other than "forever".
     """
     match duration:
         case "forever":
@@ -223,8 +224,8 @@ def start_written(text: str) -> StartAt:
         raise ValueError("write earliest, latest, an offset, or a time such as 2026-01-31T08:00") from None
 
 
-def start_at(start: StartAt) -> tuple[Start, int]:
-    """Returns a start as the wire carries it: its kind and its value.
+def start_at(start: object) -> tuple[Start, int]:
+    """Returns a `StartAt` as the wire carries it: its kind and its value.
 
     Raises:
         ValueError: it is none of those allowed.

@@ -8,6 +8,7 @@ import anyio
 
 from zaichik.client.connection import Connection
 from zaichik.client.errors import ConnectFailed, ConnectionLost
+from zaichik.net.background import BackgroundTasks
 from zaichik.net.socket_stream import SocketStream
 
 
@@ -32,7 +33,7 @@ async def opened(
         raise ConnectFailed(
             f"no broker answers at {peer} ({str(error) or 'it took too long'}). Start one with: zaichik serve"
         ) from error
-    async with stream, connection.running(stream):
+    async with stream, running(connection, stream):
         try:
             with anyio.fail_after(deadline - anyio.current_time()):
                 await connection.greeted()
@@ -45,3 +46,14 @@ async def opened(
             yield connection
         finally:
             await connection.close()
+
+
+@asynccontextmanager
+async def running(connection: Connection, stream: SocketStream) -> AsyncIterator[None]:
+    """The connection reads and writes as long as the block lasts."""
+    async with BackgroundTasks() as background:
+        background.group.start_soon(connection.run, stream)
+        try:
+            yield
+        finally:
+            connection.end()

@@ -19,7 +19,7 @@ import anyio
 
 from zaichik.client.connection import Connection
 from zaichik.client.errors import BrokerError
-from zaichik.client.messages import Key, check_size, key_bytes, payload_bytes
+from zaichik.client.messages import Key, Payload, check_size, key_bytes, payload_bytes
 from zaichik.client.outcome import Lost, unexpected
 from zaichik.client.sequencer import Sequencers
 from zaichik_protocol import Batch, Error, ErrorCode, Frame, Publish, Published
@@ -60,7 +60,7 @@ class Producer:
         self._failure: Callable[[], Exception] | None = None
         self._change: anyio.Event | None = None
 
-    async def send(self, payload: bytes, key: Key = None) -> None:
+    async def send(self, payload: Payload, key: Key = None) -> None:
         """Queue a message; waits only if the gathering batch is full and may not be sent yet.
 
         The broker's answer comes later: see `flush`.

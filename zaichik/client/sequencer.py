@@ -72,6 +72,9 @@ class Sequencers:
         self._epochs = epochs
         self.is_numbered = True
         self.tasks: TaskGroup | None = tasks
+        self._retries: list[tuple[float, Callable[[], None]]] = []
+        self._retry_asked = anyio.Event()
+        tasks.start_soon(self._start_retries, tasks)
         self._clock = clock
         self._sequencers: OrderedDict[str, Sequencer] = OrderedDict()  # by topic, in the order of their last use
         connection.on_resend = self._begin_again
@@ -104,6 +107,20 @@ class Sequencers:
     def close(self) -> None:
         """Stop retrying: from now on a temporary refusal is an outcome like any other."""
         self.tasks = None
+
+    def retry_later(self, seconds: float, retry: Callable[[], None]) -> None:
+        """Call `retry` after that time."""
+        self._retries.append((seconds, retry))
+        self._retry_asked.set()
+
+    async def _start_retries(self, tasks: TaskGroup) -> None:
+        """Start a task for each retry. Its refusal came in a callback of the event loop, where anyio may start none."""
+        while True:
+            await self._retry_asked.wait()
+            self._retry_asked = anyio.Event()
+            retries, self._retries = self._retries, []
+            for seconds, retry in retries:
+                tasks.start_soon(_call_later, seconds, retry)
 
     def _begin_again(self, requests: list[Frame], is_new: bool) -> list[Frame | None]:  # noqa: FBT001 (see Connection)
         """Returns what to send over a new socket instead of each waiting request (see `Connection.on_resend`)."""
@@ -230,7 +247,7 @@ class Sequencer:
                 if not self._is_waiting:
                     self._is_waiting = True
                     self._waits = self._waits or _waits(error.retry_after_ms / 1000)
-                    self._sequencers.tasks.start_soon(self._send_later, next(self._waits))
+                    self._sequencers.retry_later(next(self._waits), self._retry)
                 if self._window == WINDOW:
                     logger.info("%s: publishing waits: %s", self._topic, error.message)
                 self._window = 1
@@ -245,8 +262,7 @@ class Sequencer:
                 return request.id not in self._doubtful
         return False
 
-    async def _send_later(self, seconds: float) -> None:
-        await anyio.sleep(seconds)
+    def _retry(self) -> None:
         self._is_waiting = False
         self._send_more()
 
@@ -288,6 +304,11 @@ class Sequencer:
         self._unsent.clear()
         for _, on_outcome in unanswered:
             on_outcome(outcome)
+
+
+async def _call_later(seconds: float, call: Callable[[], None]) -> None:
+    await anyio.sleep(seconds)
+    call()
 
 
 def _new_producer() -> int:

@@ -2,13 +2,19 @@
 
 Stepping to the next message settles the one before: a program that fails, or leaves the loop, never settles the message
 it was handling. So everything below the message in hand is settled, and a step costs no more than putting the next one
-there. A frame is handled in pieces of half the credit, and everything else happens between two pieces. Commits are few,
-and nothing waits for them. One is sent
+there. A frame is handled in pieces of half the credit, and everything else happens between two pieces. A program may
+take whole pieces, which are then settled as messages are: each when the next one is asked for. Commits are few, and
+nothing waits for them. One is sent
 
 * when half of either credit is settled, so that the broker can send on before the reader runs dry;
-* before waiting for more;
+* 5 ms after the reader has come to wait for more, whether or not more has come since;
 * every 100 ms, for slow programs;
 * when the subscription ends.
+
+While a reader waits, more than half of its credit is free, so the broker has no use for an earlier commit: one for
+each message of a conversation would cost both sides a system call. It has one in two cases, and then the commit is sent
+before waiting. A message of the largest size may need more than half of the bytes; and the messages of a named
+subscription that are not settled may keep a topic full (RET-9).
 
 After a lost connection the subscription resumes (see `inbox`). The message in hand stays valid, and nothing is given
 out twice. Messages that were given out before are settled as usual: for an anonymous subscription there is nothing left
@@ -16,9 +22,9 @@ to commit, for a named one the commit follows as soon as the broker has redelive
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from itertools import dropwhile, islice
-from typing import Generic, Self, TypeVar, cast
+from typing import Any, Generic, Self, TypeVar, cast, overload
 
 import anyio
 import anyio.lowlevel
@@ -54,6 +60,7 @@ class Subscription(Generic[Item]):
         request: wire.Subscribe,
         reply: wire.Subscribed,
         inbox: Inbox,
+        commit_soon: Callable[[], None],
         *,
         events: bool,
     ) -> None:
@@ -71,9 +78,12 @@ class Subscription(Generic[Item]):
         self._events = events
         self._half_credit = max(1, request.credit // 2)
         self._half_credit_bytes = max(1, request.credit_bytes // 2)
+        self._commit_soon = commit_soon
+        self._commits_at_once = bool(request.name) or self._half_credit_bytes < connection.welcome.max_message
         self._pieces: Iterator[Iterator[Message]] = iter(())  # of the frame in hand
         self._messages: Iterator[Message] = iter(())  # of the piece in hand
-        self._message: Message | None = None  # in hand, not settled
+        self._message: Message | None = None  # in hand, not settled; if a piece is in hand, the first one of it
+        self._piece_end = 0  # the offset after the last piece that was taken whole
         self._frame_bytes = 0  # of the frame in hand
         self._stepped_bytes = 0  # of frames stepped past since the last commit
         self._stepped = reply.committed  # everything below may be settled
@@ -99,13 +109,37 @@ class Subscription(Generic[Item]):
             if lagged is not None and self._events:
                 return cast("Item", lagged)
 
+    @overload
+    def pieces(self: "Subscription[Message]") -> AsyncIterator[list[Message]]: ...
+
+    @overload
+    def pieces(self: "Subscription[Message | Lagged]") -> AsyncIterator[list[Message] | Lagged]: ...
+
+    def pieces(self) -> AsyncIterator[Any]:
+        """Returns an asynchronous iterator over the same messages in lists, as they came: half the time for each.
+
+        A list holds at least one message and at most half the credit, and is settled as a whole, when the next one is
+        asked for; `commit` settles a part of it earlier. With `events=True` there may be a `Lagged` between two lists.
+        Errors and the end are those of iterating over messages, and a program may change from one to the other.
+        """
+        return _Steps(self._next_piece)
+
+    async def _next_piece(self) -> list[Message] | Lagged:
+        while True:
+            if piece := [*self._messages]:
+                self._message, self._piece_end = piece[0], piece[-1].offset + 1
+                return piece
+            lagged = await self._advance()
+            if lagged is not None and self._events:
+                return lagged
+
     async def _advance(self) -> Lagged | None:
         """Advance past the piece in hand: commit if it is time to, put the next piece in hand, return lag, or wait.
 
         It does one of these, and nothing after a wait: another loop over this subscription may have been quicker.
         """
         if self._message is not None:
-            self._stepped = self._message.offset + 1
+            self._stepped = max(self._message.offset + 1, self._piece_end)
             self._message = None
         news = min(self._stepped, self._inbox.delivered) - self._inbox.committed
         if news >= self._half_credit or self._stepped_bytes >= self._half_credit_bytes:
@@ -117,7 +151,10 @@ class Subscription(Generic[Item]):
             self._stepped_bytes += self._frame_bytes
             self._frame_bytes = 0
         elif not self._inbox.events:
-            self.commit_settled()
+            if self._commits_at_once:
+                self.commit_settled()
+            elif news > 0:
+                self._commit_soon()
             await self._inbox.wait()
         else:
             return self._take_event()
@@ -214,3 +251,16 @@ class Subscription(Generic[Item]):
         inbox.events.clear()
         self._pieces, self._messages = iter(()), iter(())
         inbox.put(wire.SubscriptionEnded(self._id, wire.EndCode.UNTIL, inbox.taken, "its name was forgotten"))
+
+
+class _Steps(Generic[Item]):
+    """An asynchronous iterator whose steps are calls of a function. Unlike a generator it may be left at any time."""
+
+    def __init__(self, step: Callable[[], Awaitable[Item]]) -> None:
+        self._step = step
+
+    def __aiter__(self) -> Self:
+        return self
+
+    def __anext__(self) -> Awaitable[Item]:
+        return self._step()

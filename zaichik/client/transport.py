@@ -232,7 +232,7 @@ class Transport:
                     if self.is_open:
                         self.make_calls()
                     frames, self._outbox = self._outbox, []
-                    await self._stream.send(b"".join(frames))
+                    await self._stream.send_pieces(frames)
                     self._sends += 1
                 self._output = anyio.Event()
                 self._is_idle = True

@@ -14,6 +14,7 @@ from importlib.metadata import version
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, NoReturn, Protocol, cast
 
+from zaichik.build import build
 from zaichik.console import streams
 from zaichik.escapes import harmless
 
@@ -132,7 +133,7 @@ def _main_parser() -> OneLineParser:
     commands = "\n".join(f"  {name:10} {summary}" for name, summary in COMMANDS.items())
     parser = OneLineParser("zaichik", DESCRIPTION, EPILOG.format(commands=commands))
     parser.usage = "zaichik [--help] [--version] COMMAND ..."
-    parser.add_argument("--version", action="version", version=f"zaichik {version('zaichik')}")
+    parser.add_argument("--version", action="version", version=f"zaichik {version('zaichik')} ({build()})")
     return parser
 
 
@@ -155,7 +156,9 @@ def _run(name: str, words: list[str]) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without some letter still gets the line
     try:
         with screen.logging_to_stderr():
-            return anyio.run(command.run, arguments, screen.on_stdout())
+            # Only a broker runs for long enough that another event loop pays.
+            options: dict[str, bool] = getattr(command, "LOOP_OPTIONS", {})
+            return anyio.run(command.run, arguments, screen.on_stdout(), backend_options=options)
     except argparse.ArgumentTypeError as error:
         parser.error(str(error))
     except (KeyboardInterrupt, BrokenPipeError, streams.Closed):

@@ -28,6 +28,8 @@ import anyio
 from anyio.abc import ByteStream, SocketAttribute
 from anyio.lowlevel import checkpoint
 
+from zaichik.net.heap import keep_freed_memory
+
 Buffer = bytes | memoryview
 RECEIVE_BYTES = 256 * 1024  # one call's worth: large enough that batches come whole, small enough to be fair
 UNSENT_BYTES = 256 * 1024  # that the system accepts while it cannot send them yet
@@ -43,6 +45,7 @@ class SocketStream(ByteStream):
     """
 
     def __init__(self, raw: socket.socket) -> None:
+        keep_freed_memory()
         raw.setblocking(False)
         with suppress(OSError):  # macOS: the peer has gone again already; the first receive will tell
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # a request is sent when it is made
@@ -204,6 +207,15 @@ class SocketStream(ByteStream):
         while rest:
             await self.wait_writable()
             rest = rest[self.send_nowait(rest) :]
+
+    async def send_pieces(self, pieces: Sequence[Buffer]) -> None:
+        """Send all of these pieces in order, without joining them. For the rest see `send`."""
+        rest = self.send_pieces_nowait(pieces)
+        if not rest:
+            await checkpoint()
+        while rest:
+            await self.wait_writable()
+            rest = self.send_pieces_nowait(rest)
 
     async def wait_readable(self) -> None:
         """Wait until there is something to receive, most likely."""

@@ -107,8 +107,8 @@ class Connection:
             with self._greeting:
                 hello = await greet(self._stream, self._decoder, self._broker.settings.handshake_timeout)
                 self._apply(hello, self._broker.clock.now_us())
-        except ProtocolError as error:
-            self._manager.refuse(error, error.request_id, error.request_type)
+        except ProtocolError as wrong:
+            self._manager.refuse(wrong, wrong.request_id, wrong.request_type)
         except Refused as refusal:
             self.refuse(refusal)
         except ForeignProtocol as foreign:

@@ -1,0 +1,97 @@
+"""What the build hook compiles, and when. That what it compiles works, `make test-compiled` shows."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hatch_build_file import PYPROJECT, CompiledFiles, hatch_build, settings
+
+ROOT = Path(__file__).parent.parent
+
+pytestmark = pytest.mark.unmeasured  # no part of what is installed
+
+
+class App:
+    def __init__(self):
+        self.warnings = []
+
+    def display_warning(self, text):
+        self.warnings.append(text)
+
+
+@pytest.fixture
+def hook():
+    return CompiledFiles(str(ROOT), settings(), None, None, str(ROOT / "build"), "wheel", App())
+
+
+@pytest.fixture
+def compiled(monkeypatch):
+    """The sources that were given to the compiler, which is not run."""
+    given = []
+    monkeypatch.setattr(hatch_build, "compiled", lambda sources, _: given.extend(sources) or [])
+    return given
+
+
+@pytest.mark.parametrize("value", [None, "", "0"])
+def test_without_the_variable_a_wheel_needs_nothing_and_is_pure(value, hook, compiled, monkeypatch):
+    monkeypatch.delenv("ZAICHIK_COMPILE", raising=False)
+    if value is not None:
+        monkeypatch.setenv("ZAICHIK_COMPILE", value)
+    data = {}
+    hook.initialize("standard", data)
+    assert (hook.dependencies(), compiled, data) == ([], [], {})
+
+
+def test_with_the_variable_the_compiler_is_asked_for_and_gets_the_hot_files(hook, compiled, monkeypatch):
+    monkeypatch.setenv("ZAICHIK_COMPILE", "1")
+    data = {"force_include": {}}
+    hook.initialize("standard", data)
+    assert any(requirement.startswith("mypy") for requirement in hook.dependencies())
+    assert {"protocol/zaichik_protocol/hot.py", "zaichik/broker/ring.py", "zaichik/client/producer.py"} <= set(compiled)
+    assert data == {"force_include": {}, "pure_python": False, "infer_tag": True}
+
+
+def test_an_editable_installation_stays_pure_and_says_so(hook, compiled, monkeypatch):
+    """A compiled file would win over the source beside it, which is there to be changed."""
+    monkeypatch.setenv("ZAICHIK_COMPILE", "1")
+    hook.initialize("editable", {})
+    assert not compiled
+    assert hook.app.warnings == ["ZAICHIK_COMPILE does nothing here: an editable installation stays pure Python"]
+
+
+def test_types_are_those_of_the_versions_that_are_installed():
+    """What zaichik runs on is what it is compiled against."""
+    installed = PYPROJECT["project"]["dependencies"]
+    shared = [item for item in settings()["requires"] if item.startswith(("anyio>", "construct>"))]
+    assert len(shared) == 2
+    assert set(shared) <= set(installed)
+
+
+@pytest.mark.parametrize("pattern", settings()["compile"] + settings()["leave"])
+def test_every_pattern_finds_something(pattern):
+    assert list(ROOT.glob(pattern))
+
+
+def test_no_compiled_file_lies_in_the_source_tree():
+    """It would win over its source, also when that has changed."""
+    packages = [ROOT / "zaichik", ROOT / "protocol"]
+    found = [path for package in packages for ending in ("so", "pyd") for path in package.rglob(f"*.{ending}")]
+    assert not found or ROOT.parent.name == "compiled", found
+
+
+def test_without_a_compiler_nothing_is_tested_and_that_is_said():
+    """An exit code of 0 with nothing said would look like a success."""
+    done = subprocess.run(
+        [sys.executable, ROOT / "tests" / "compiled.py"],
+        env={**os.environ, "CC": "no-compiler-here -pthread"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == (
+        "SKIPPED: nothing was compiled and nothing was tested, for want of the C compiler no-compiler-here\n"
+    )

@@ -1,0 +1,34 @@
+"""Which build runs: whether zaichik's hot files are compiled, and how CPython itself was.
+
+The first is decided when zaichik's wheel is made (`ZAICHIK_COMPILE=1`). CPython is faster if it was compiled with a
+profile of itself (PGO) and optimized when linked (LTO); whoever builds it has to ask for both.
+"""
+
+import sysconfig
+
+from zaichik_protocol import hot  # one of the hot files: all of them are compiled, or none is
+
+PROFILED, LINKED = "--enable-optimizations", "--with-lto"
+
+
+def is_compiled() -> bool:
+    """Returns whether the hot files are compiled."""
+    return not str(hot.__file__).endswith(".py")
+
+
+def build() -> str:
+    """Returns the name of the build, "compiled" or "pure Python"."""
+    return "compiled" if is_compiled() else "pure Python"
+
+
+def interpreter() -> str:
+    """Returns how CPython was built, as far as it says so: "PGO, LTO", "PGO, no LTO" or "no PGO, no LTO".
+
+    What counts are the options it was configured with. A distribution may get the same in another way, unseen.
+    """
+    options = sysconfig.get_config_var("CONFIG_ARGS")
+    if options is None:  # Windows
+        return "PGO and LTO not known"
+    return ", ".join(
+        name if option in options else f"no {name}" for name, option in (("PGO", PROFILED), ("LTO", LINKED))
+    )
