@@ -322,7 +322,7 @@ def test_there_is_nothing_to_show_before_anything_was_measured(tmp_path):
 
 def test_a_report_names_the_builds_of_zaichik_and_of_python():
     """Figures of two builds are not to be taken for those of two brokers."""
-    machine = report.gather([], 1, quick=True).about["machine"]
+    machine = report.gather([], 1, [], quick=True).about["machine"]
     assert f" ({interpreter()}), zaichik {build()}, " in machine
 
 
