@@ -1,16 +1,21 @@
-"""The generated parts of `protocol/README.md`: byte drawings, field tables, hexdumps, error tables.
+"""The generated parts of `protocol/README.md`: byte drawings, field tables, hexdumps, error tables, indexes.
 
 `make docs` runs it through cog, which keeps the output inside the document; a test checks that it is current.
-Everything here is derived: drawings and tables from `zaichik_protocol.frames`, hexdumps from `vectors/`.
+Everything here is derived: drawings and tables from `zaichik_protocol.frames`, hexdumps from `vectors/`, indexes from
+the ids of the sentences in the text itself.
 """
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
+from itertools import groupby
 from pathlib import Path
 
 from construct import Array, Renamed, Struct
 
 from zaichik.console.dissection import dissect
+from zaichik.learn import sentences
+from zaichik.learn.sentences import Sentence
 from zaichik_protocol import EndCode, ErrorCode, GoAwayCode, frames
 from zaichik_protocol.layout import (
     BATCH,
@@ -26,6 +31,21 @@ from zaichik_protocol.layout import (
 )
 
 VECTORS = Path(__file__).parent / "vectors"
+
+# Of each request, the topics whose sentences all concern it. Others are found by the names of its frames.
+_TOPICS = {
+    "Hello": "hello welcome",
+    "CreateTopic": "create setting topic",
+    "Publish": "publish published producer batch time compaction retention ring",
+    "Subscribe": "subscribe name owner start credit lag until fair messages ended",
+    "Unsubscribe": "unsubscribe",
+    "Commit": "commit credit",
+    "Ping": "ping",
+    "Close": "close",
+    "Describe": "describe",
+    "Delete": "delete deletion",
+    "Disconnect": "disconnect",
+}
 
 # What is no integer, by the declaration's own name for it.
 _OTHER_TYPES = [
@@ -156,3 +176,53 @@ def ends() -> str:
     for frame, codes in (("SubscriptionEnded", EndCode), ("GoAway", GoAwayCode)):
         lines += [f"| {frame} | {code.value} | `{code.name}` | {code.meaning} |" for code in codes]
     return "\n".join(lines)
+
+
+def index_of_requests() -> str:
+    """For each request, where the sentences about it stand: those of its topics, and those that name its frames.
+
+    The topics of no request come first: they concern every one, or the connection.
+    """
+    known = list(sentences.known().values())
+    placed = " ".join(_TOPICS.values()).split()
+    shared = _ranges(each for each in known if _topic(each) not in placed)
+    lines = [f"For every request and every connection: {shared}.", ""]
+    lines += ["| request | its sentences | others that name it |", "| --- | --- | --- |"]
+    for request, reply in zip(frames.REQUESTS, frames.REPLIES, strict=False):
+        topics = _TOPICS[request.__name__].split()
+        named = re.compile(rf"`({request.__name__}|{reply.__name__})\b")
+        own = [each for topic in topics for each in known if _topic(each) == topic]
+        others = [each for each in known if each not in own and named.search(each.words)]
+        lines.append(f"| `{request.__name__}` | {_ranges(own)} | {_ranges(others)} |")
+    return "\n".join(lines)
+
+
+def index_of_errors() -> str:
+    """For each error, the sentences that name it."""
+    known = list(sentences.known().values())
+    lines = ["| error | sentences |", "| --- | --- |"]
+    for code in ErrorCode:
+        naming = [each for each in known if f"`{code.name}`" in each.words]
+        lines.append(f"| `{code.name}` | {_ranges(naming)} |")
+    return "\n".join(lines)
+
+
+def _topic(sentence: Sentence) -> str:
+    return sentence.id.partition(".")[0]
+
+
+def _ranges(found: Iterable[Sentence]) -> str:
+    """Ids as links to their sections, in the order given; neighbours of one section are one range."""
+    links = []
+    for (topic, heading), group in groupby(found, key=lambda each: (_topic(each), each.heading)):
+        numbers = sorted(int(each.id.partition(".")[2]) for each in group)
+        # Numbers less their places are equal for neighbours.
+        for _, run in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0]):
+            (_, first), *_, (_, last) = [*run] * 2
+            links.append(f"[{topic}.{first}{f' to {last}' if last > first else ''}](#{_slug(heading)})")
+    return ", ".join(links)
+
+
+def _slug(heading: str) -> str:
+    """The anchor that GitHub gives a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")

@@ -73,7 +73,7 @@ class EndCode(_Explained):
     """Why a subscription ended without being asked to, as the `code` of `SubscriptionEnded`."""
 
     UNTIL = 1, "it reached the `until` it asked for"
-    TAKEN_OVER = 2, "another connection took over its name"
+    TAKEN_OVER = 2, "another subscription took over its name"
     FORBIDDEN = 3, "the right to read the topic was withdrawn"
     DELETED = 4, "the topic was deleted"
 

@@ -90,8 +90,10 @@ def test_an_error_in_answer_to_a_hello_is_the_end(hello, code, field):
     assert client.manager.closing
 
 
-def test_a_second_hello_is_unsupported_and_the_connection_continues(client):
-    assert refused(client, Hello(5))[0] == ErrorCode.UNSUPPORTED
+@pytest.mark.parametrize("second", [Hello(5), Hello(5, version_min=7, version_max=9), Hello(5, auth=9)])
+def test_a_second_hello_is_unsupported_and_the_connection_continues(client, second):
+    """Whatever it says, and without a field at fault (hello.7)."""
+    assert refused(client, second) == (ErrorCode.UNSUPPORTED, "")
     assert client.ask(Ping(6, 1)) == [Pong(6, 1)]
 
 

@@ -11,7 +11,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from zaichik.console import learn_doctor
-from zaichik.learn import chapters, files
+from zaichik.learn import chapters, files, sentences
 from zaichik.learn.stages import CHECKS, STAGES
 
 SERVER = """
@@ -93,6 +93,17 @@ def test_list_shows_the_stages_and_one_with_its_text(zaichik, folder):
     listed = zaichik("learn", "list", "--json").json_lines
     assert [stage["stage"] for stage in listed] == [stage.id for stage in STAGES]
     assert sum(len(stage["checks"]) for stage in listed) == len(CHECKS)
+    assert listed[0]["checks"][1]["sentences"] == ["connect.3"]
+
+
+def test_list_shows_a_check_with_the_sentences_that_it_tests(zaichik, folder, monkeypatch, tmp_path):
+    """In full where the text is, else by their ids."""
+    shown = zaichik("learn", "list", "s0.2").out
+    assert "S0.2  the server waits for the client to speak first" in shown
+    assert "connect.3: The client speaks first." in shown
+    assert "protocol/README.md" in shown
+    monkeypatch.setattr(sentences, "TEXT", tmp_path / "README.md")
+    assert "sentences        connect.3\n" in zaichik("learn", "list", "S0.2").out
 
 
 def test_from_the_first_stage_to_the_first_failure(zaichik, folder):

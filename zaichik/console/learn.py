@@ -35,7 +35,8 @@ It is also the conformance suite of the protocol: with `check all` it tells whet
 init DIR writes a learn.toml, which says how your server is started. check [WHAT] runs checks: the stage you are at,
 a stage (S5), a check (S5.2), or all. next goes on to the next stage. hint [WHAT] tells one thing more about the
 check that failed last, or about WHAT, each time. watch runs your stage whenever a file changes. list shows all
-stages, list S5 one of them. doctor looks whether everything that learn needs is there.
+stages, list S5 one of them, list S5.2 a check with the sentences of the protocol that it tests. doctor looks whether
+everything that learn needs is there.
 
 With the tutorial: goto 02 brings the experiments and exercises of chapter 02 into this folder; with --start or --end
 also the program as it is there. check 2.1 judges an exercise, hint 2.1 helps with it.

@@ -14,7 +14,7 @@ from zaichik.escapes import harmless
 from zaichik.learn import chapters, examination, folder, progress
 from zaichik.learn.chapters import CHAPTERS
 from zaichik.learn.config import FILE_NAME
-from zaichik.learn.stages import STAGES
+from zaichik.learn.stages import CHECKS, STAGES
 
 
 async def init(arguments: argparse.Namespace, console: Console) -> int:
@@ -48,13 +48,17 @@ async def step(arguments: argparse.Namespace, console: Console) -> int:
 
 
 async def show_stages(arguments: argparse.Namespace, console: Console) -> int:
-    """All stages in a table, or one with its text."""
+    """All stages in a table, or one with its text, or a check with the sentences that it tests."""
     known = progress.read(arguments.config.parent)
-    if arguments.what is not None:
+    if arguments.what is not None and (check := CHECKS.get(arguments.what.upper())):
+        learn_screen.print_check(console, check)
+    elif arguments.what is not None:
         learn_screen.print_text(console, examination.stage(selected(arguments.what, known)[0].stage))
     elif arguments.json:
         for stage in STAGES:
-            checks = [{"check": check.id, "title": check.title} for check in stage.checks]
+            checks = [
+                {"check": check.id, "title": check.title, "sentences": list(check.sentences)} for check in stage.checks
+            ]
             passed = stage.number in known.passed
             screen.print_json({"stage": stage.id, "title": stage.title, "passed": passed, "checks": checks})
     else:

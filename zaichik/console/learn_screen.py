@@ -6,10 +6,10 @@ from rich.console import Console
 from rich.text import Text
 
 from zaichik.escapes import harmless
-from zaichik.learn import chapters, layouts, story
+from zaichik.learn import chapters, layouts, sentences, story
 from zaichik.learn.chapters import CHAPTERS
 from zaichik.learn.runner import FAILED, INCONCLUSIVE, PASSED, SKIPPED, Result
-from zaichik.learn.stage import Stage
+from zaichik.learn.stage import Check, Stage
 from zaichik.learn.stages import STAGES
 
 OUTCOMES = {
@@ -126,3 +126,20 @@ def print_text(console: Console, stage: Stage) -> None:
         story.Section("read", (CHAPTERS[stage.chapter].show(), chapters.protocol())),
     ]
     print_sections(console, sections)
+
+
+def print_check(console: Console, check: Check) -> None:
+    """A check, what it does, and the sentences that it tests, in full where the text is there."""
+    console.print()
+    console.print(Text(f"{check.id}  {check.title}", "bold"), soft_wrap=True)
+    known = sentences.known()
+    quoted = tuple(f"{name}: {known[name].words}" if name in known else name for name in check.sentences)
+    doc = " ".join((check.function.__doc__ or "").split())
+    print_sections(
+        console,
+        [
+            story.Section("what it does", (doc,)),
+            story.Section("sentences", quoted),
+            story.Section("read", (chapters.protocol(),)),
+        ],
+    )

@@ -76,7 +76,7 @@ FATAL = 2  # the flag of an Error after which the broker closes
 TTL, WINDOW, CAPACITY, MAX_BYTES, MAX_KEYS = range(1, 6)  # the settings of a topic
 EARLIEST, LATEST, OFFSET, TIME = range(4)  # where a subscription starts
 
-# The least a Welcome must grant for the checks to find room. The protocol itself sets no floor; boot is only not 0.
+# The least a Welcome must grant for the checks to find room. The protocol has lower floors (welcome.2).
 LEAST = {"boot": 1, "max_frame": 263_000, "max_batch": 16, "max_message": 262_144, "max_credit": 1000}
 
 # What a request says where a check does not say otherwise.

@@ -20,6 +20,7 @@ class Check:
         function: carries it out; returns, or raises Failed, Inconclusive or Skipped.
         heavy: whether it loads the machine, so that its seeds are run one after the other.
         once: whether it takes so long, and leaves so little to chance, that one seed is enough.
+        sentences: ids of the sentences of `protocol/README.md` that it tests.
     """
 
     id: str
@@ -29,6 +30,7 @@ class Check:
     function: CheckFunction
     heavy: bool = False
     once: bool = False
+    sentences: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +66,14 @@ class Stage:
         """Such as S5."""
         return f"S{self.number}"
 
-    def check(self, title: str, *, hint: str, once: bool = False) -> Callable[[CheckFunction], CheckFunction]:
-        """Declare a function as the stage's next check."""
+    def check(
+        self, title: str, *, hint: str, sentences: str = "", once: bool = False
+    ) -> Callable[[CheckFunction], CheckFunction]:
+        """Declare a function as the stage's next check; `sentences` are ids with spaces between them."""
 
         def declare(function: CheckFunction) -> CheckFunction:
-            number = len(self.checks) + 1
-            self.checks.append(Check(f"{self.id}.{number}", self.number, title, hint, function, self.heavy, once))
+            name, cited = f"{self.id}.{len(self.checks) + 1}", tuple(sentences.split())
+            self.checks.append(Check(name, self.number, title, hint, function, self.heavy, once, cited))
             return function
 
         return declare

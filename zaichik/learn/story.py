@@ -43,6 +43,7 @@ def sections(result: Result) -> list[Section]:
         ("the server", (result.obituary,)),
         ("frames", _frames(result)),
         ("server's output", tuple(result.output.splitlines())),
+        ("sentences", (" ".join(result.check.sentences),)),
         ("run it again", (again,)),
     ]
     return [Section(title, lines) for title, lines in told if any(lines)]
@@ -74,6 +75,7 @@ def as_json(result: Result) -> dict[str, Any]:
     state: dict[str, Any] = {
         "check": result.check.id,
         "title": result.check.title,
+        "sentences": list(result.check.sentences),
         "outcome": result.outcome,
         "seeds": list(result.seeds),
         "seconds": round(result.seconds, 3),

@@ -25,6 +25,7 @@ STAGE = Stage(
     "a client can connect",
     hint="Take the port from the environment variable that learn.toml names (or {port} in the command), and bind "
     "to 127.0.0.1.",
+    sentences="connect.1",
 )
 async def accepts(trial: Trial) -> None:
     """Connect, no more."""
@@ -34,6 +35,7 @@ async def accepts(trial: Trial) -> None:
 @STAGE.check(
     "the server waits for the client to speak first",
     hint="Send nothing before the client has sent something, and do not close either.",
+    sentences="connect.3",
 )
 async def waits(trial: Trial) -> None:
     """Nothing comes in a quiet period."""
@@ -48,6 +50,7 @@ async def waits(trial: Trial) -> None:
     hint=(
         "Is accept() in a loop? And does a client that closes at once, without a byte, end the loop with an exception?"
     ),
+    sentences="connect.1 connect.2",
 )
 async def goes_on(trial: Trial) -> None:
     """Three clients, the second of which crashes."""

@@ -39,6 +39,7 @@ STAGE = Stage(
     "Hello is answered with Welcome",
     hint="Compare your Welcome with the hexdump in protocol/README.md, section 8; its limits will do for you. "
     "Strings are a u16 length and UTF-8.",
+    sentences="bytes.1 bytes.2 frame.1 frame.2 frame.3 type.1 id.1 hello.3 hello.9 hello.10 welcome.1 welcome.2",
 )
 async def welcome(trial: Trial) -> None:
     """Version 1, no feature that was not offered, limits that leave room to work."""
@@ -54,6 +55,7 @@ async def welcome(trial: Trial) -> None:
 @STAGE.check(
     "Ping is answered with Pong, with the same id and the same value",
     hint="The id and the 8 bytes of the value come back as they came, whatever they are.",
+    sentences="id.1 ping.1",
 )
 async def pong(trial: Trial) -> None:
     """The largest numbers come back whole, too."""
@@ -65,6 +67,7 @@ async def pong(trial: Trial) -> None:
 
 @STAGE.check(
     "after an answer the connection stays open for the next request",
+    sentences="open.1",
     hint="Read in a loop until the client ends its stream, not once.",
 )
 async def stays_open(trial: Trial) -> None:
@@ -77,6 +80,7 @@ async def stays_open(trial: Trial) -> None:
 @STAGE.check(
     "a request with id 0 is carried out in silence",
     hint="Id 0 means: tell me only if it fails. So the reply is built, and not sent.",
+    sentences="id.4",
 )
 async def silence(trial: Trial) -> None:
     """Only the second Ping is answered."""
@@ -89,6 +93,7 @@ async def silence(trial: Trial) -> None:
 
 @STAGE.check(
     "boot is the same number on every connection",
+    sentences="welcome.1",
     hint="Draw it once, when the server starts: a client knows by it whether it has come back to the same broker.",
 )
 async def same_boot(trial: Trial) -> None:

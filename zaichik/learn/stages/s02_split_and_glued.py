@@ -38,6 +38,7 @@ STAGE = Stage(
 @STAGE.check(
     "a frame that arrives in two pieces is one frame",
     hint="Does your code handle a read that ends inside the length field? Inside the header? Inside the body?",
+    sentences="frame.4",
 )
 async def in_two_pieces(trial: Trial) -> None:
     """Cut in the length, behind it, in the header, behind it, in the body, before the last byte."""
@@ -55,6 +56,7 @@ async def in_two_pieces(trial: Trial) -> None:
 @STAGE.check(
     "a conversation may arrive byte by byte",
     hint="A read that brings a single byte is as good as any other. Is there a read whose size you rely on?",
+    sentences="frame.4",
 )
 async def byte_by_byte(trial: Trial) -> None:
     """Hello and two Pings, with a moment between the bytes."""
@@ -73,6 +75,7 @@ async def byte_by_byte(trial: Trial) -> None:
 @STAGE.check(
     "several frames, and half of another one, may arrive in one piece",
     hint="After a frame, look into the buffer again before you wait for more: the next one may be there already.",
+    sentences="frame.4 hello.4 open.1",
 )
 async def glued(trial: Trial) -> None:
     """Hello and two and a half Pings at once, then the other half with two more."""

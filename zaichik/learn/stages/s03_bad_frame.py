@@ -57,6 +57,7 @@ async def _server_lives(trial: Trial, broken: Connection) -> None:
 @STAGE.check(
     "a length below 8 is MALFORMED, and the connection ends",
     hint="The length counts 8 bytes of header at least. Judge it as soon as you have its 4 bytes.",
+    sentences="frame.2 error.2 error.3 judge.1 judge.8",
 )
 async def too_short(trial: Trial) -> None:
     """7 and 0."""
@@ -70,6 +71,7 @@ async def too_short(trial: Trial) -> None:
 @STAGE.check(
     "a length above the limit is FRAME_TOO_LARGE at once, without waiting for the body",
     hint="You promised max_frame in your Welcome. Before Hello the limit is 4,096. Compare before you read the body.",
+    sentences="hello.2 error.2 error.3 judge.1 judge.8",
 )
 async def too_long(trial: Trial) -> None:
     """After Hello and before it."""
@@ -87,6 +89,7 @@ async def too_long(trial: Trial) -> None:
 @STAGE.check(
     "a body that is too short or too long for its fields is MALFORMED, and the connection ends",
     hint="After the last field, is something left? Before each field, is enough left?",
+    sentences="frame.3 error.1 error.3 judge.5 judge.8",
 )
 async def uneven(trial: Trial) -> None:
     """A Ping with a byte less, and with one more."""
@@ -100,6 +103,7 @@ async def uneven(trial: Trial) -> None:
 @STAGE.check(
     "two bytes of the header that are not zero are MALFORMED",
     hint="Bytes 6 and 7 are for later versions of the protocol. Who sends something there means something.",
+    sentences="judge.2 judge.8",
 )
 async def not_zero(trial: Trial) -> None:
     """A Ping whose zero is 1."""
@@ -111,6 +115,7 @@ async def not_zero(trial: Trial) -> None:
 @STAGE.check(
     "the first frame must be a Hello, with the letters ZAIK and a version that is known",
     hint="Until a Hello was accepted, any other type is HELLO_REQUIRED, and every error is fatal.",
+    sentences="hello.1 hello.6 hello.9 hello.15 error.3 judge.3",
 )
 async def hello_first(trial: Trial) -> None:
     """A Ping; other letters; versions of the future."""
@@ -131,6 +136,7 @@ async def hello_first(trial: Trial) -> None:
 @STAGE.check(
     "an unknown type and unknown flags are UNSUPPORTED, and the connection goes on",
     hint="This frame was read well: its length was right. So answer, drop it, and go on with the next one.",
+    sentences="type.3 flag.1 hello.7 judge.3 judge.4",
 )
 async def unsupported(trial: Trial) -> None:
     """A type nobody knows, with a body; a flag Ping does not have; a second Hello."""
@@ -148,6 +154,7 @@ async def unsupported(trial: Trial) -> None:
 @STAGE.check(
     "a client that crashes in the middle of a frame takes nobody with it",
     hint="Whatever reading from a socket can raise, for this client it is the end, and for the server nothing.",
+    sentences="connect.1 connect.2 close.6",
 )
 async def crash(trial: Trial) -> None:
     """Half a frame, then a RST; half a frame, then a FIN."""

@@ -36,6 +36,7 @@ STAGE = Stage(
 @STAGE.check(
     "a client that connected and says nothing does not keep others waiting",
     hint="Where does your program stand while it waits for this client's first byte? accept() must go on.",
+    sentences="connect.2",
 )
 async def silent(trial: Trial) -> None:
     """One says nothing at all, one nothing after Hello."""
@@ -47,6 +48,7 @@ async def silent(trial: Trial) -> None:
 @STAGE.check(
     "a client that stopped in the middle of a frame does not keep others waiting",
     hint="Each connection has a buffer of its own; a read that waits for the rest must not stop the others.",
+    sentences="connect.2 frame.4",
 )
 async def unfinished(trial: Trial) -> None:
     """And its frame is answered when the rest comes."""
@@ -63,6 +65,7 @@ async def unfinished(trial: Trial) -> None:
 @STAGE.check(
     "a client that is thrown out takes nobody with it",
     hint="An exception in one client's task or thread must end there. Is there a task group it can reach?",
+    sentences="connect.2",
 )
 async def thrown_out(trial: Trial) -> None:
     """A connection from before goes on."""
@@ -78,6 +81,7 @@ async def thrown_out(trial: Trial) -> None:
 @STAGE.check(
     "many clients at once each get their own answers",
     hint="Is there a buffer, an id, or a socket in a variable that all clients share?",
+    sentences="connect.2 id.1",
 )
 async def crowd(trial: Trial) -> None:
     """Twenty clients, ten round trips each, all at the same time."""

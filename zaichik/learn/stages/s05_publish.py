@@ -46,6 +46,7 @@ STAGE = Stage(
 @STAGE.check(
     "Subscribe is answered with Subscribed",
     hint="The epoch is the topic's time of birth in µs, never 0. A new topic begins at offset 0.",
+    sentences="subscribe.1 subscribe.2 topic.1 topic.2",
 )
 async def subscribed(trial: Trial) -> None:
     """A new topic: all stands at 0, and both readers learn the same epoch."""
@@ -60,6 +61,7 @@ async def subscribed(trial: Trial) -> None:
 @STAGE.check(
     "a message published on one connection reaches a subscriber on another",
     hint="After the batch is stored: which connections have a subscription to the topic, and who wakes them?",
+    sentences="event.1 messages.1 topic.1 publish.2 start.5",
 )
 async def reaches(trial: Trial) -> None:
     """Three messages, one after the other: keys, payloads, offsets, the subscription's id."""
@@ -74,6 +76,7 @@ async def reaches(trial: Trial) -> None:
 @STAGE.check(
     "a batch arrives whole: every key and payload, empty ones and zero bytes too",
     hint="Message i is bytes [offset i] to [offset i + 1] of its column, and the payloads begin where the keys end.",
+    sentences="batch.1 batch.2 messages.1 publish.1",
 )
 async def batches(trial: Trial) -> None:
     """Keys and payloads of chance, some of them empty."""
@@ -90,6 +93,7 @@ async def batches(trial: Trial) -> None:
 @STAGE.check(
     "who publishes to a topic it reads gets Published before its own message",
     hint="Put the reply into the output before the subscriptions are looked at.",
+    sentences="open.5",
 )
 async def echo(trial: Trial) -> None:
     """On one connection, several times."""
@@ -105,6 +109,7 @@ async def echo(trial: Trial) -> None:
 @STAGE.check(
     "a large message arrives whole",
     hint="It takes many reads to get it and many writes to send it. Does your write send all it was given?",
+    sentences="frame.4 batch.2",
 )
 async def large(trial: Trial) -> None:
     """Two hundred thousand bytes."""
@@ -118,6 +123,7 @@ async def large(trial: Trial) -> None:
 @STAGE.check(
     "topics do not mix",
     hint="Are subscriptions kept by topic? An event's id is that of the Subscribe, not that of the Publish.",
+    sentences="event.1 topic.1 fair.1",
 )
 async def apart(trial: Trial) -> None:
     """One reader of two topics, each with offsets of its own."""
@@ -134,6 +140,7 @@ async def apart(trial: Trial) -> None:
 
 @STAGE.check(
     "accepted_us is the broker's time in microseconds since 1970, and never goes back",
+    sentences="bytes.4 time.2 time.3",
     hint="Read the clock once for each Publish, and keep it with the messages. Seconds or milliseconds are not enough.",
 )
 async def times(trial: Trial) -> None:
@@ -159,6 +166,7 @@ async def times(trial: Trial) -> None:
 @STAGE.check(
     "a batch whose columns do not add up is INVALID_FIELD, and nothing of it is stored",
     hint="Check before you store: offsets begin at 0, never decrease, and end where their strings do.",
+    sentences="batch.3 judge.6",
 )
 async def bad_batches(trial: Trial) -> None:
     """No messages; offsets that decrease, do not begin at 0, promise more bytes than there are, or are not there."""

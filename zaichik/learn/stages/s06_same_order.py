@@ -50,6 +50,7 @@ async def _read(client: Connection, subscription: int, count: int) -> list[Messa
 
 @STAGE.check(
     "all readers see the same messages at the same offsets, without a gap",
+    sentences="topic.1 publish.1 start.5",
     hint="Who gives out offsets? It must be the topic, once for each message, when it is stored.",
 )
 async def same_order(trial: Trial) -> None:
@@ -80,6 +81,7 @@ async def same_order(trial: Trial) -> None:
 
 @STAGE.check(
     "a batch stays together, where Published says it is",
+    sentences="publish.1",
     hint="Take the lock (or do not give way) once for the whole batch, not once for each message of it.",
 )
 async def together(trial: Trial) -> None:

@@ -51,6 +51,7 @@ STAGE = Stage(
 @STAGE.check(
     "a message that nobody reads is published all the same",
     hint="Offsets belong to the topic. They grow whether somebody reads or not; subscribers is then 0.",
+    sentences="topic.1 topic.2 publish.2 publish.5",
 )
 async def nobody(trial: Trial) -> None:
     """Offsets grow."""
@@ -63,6 +64,7 @@ async def nobody(trial: Trial) -> None:
 @STAGE.check(
     "with retention 0 a latecomer gets what comes, and nothing old",
     hint="With retention_ttl 0, the default, earliest means the same as latest: the next offset.",
+    sentences="retention.3 start.1",
 )
 async def latecomer(trial: Trial) -> None:
     """Two messages before, one after."""
@@ -80,6 +82,7 @@ async def latecomer(trial: Trial) -> None:
     "CreateTopic tells all settings in force, in the order of their numbers",
     hint="Five pairs of u8 and u64, whatever the request named; those it did not name have your defaults. "
     "Settings of your own may follow.",
+    sentences="bytes.5 setting.2 create.1 create.2 topic.5",
 )
 async def settings(trial: Trial) -> None:
     """What was named has that value, and the epoch is that of the topic."""
@@ -101,6 +104,7 @@ async def settings(trial: Trial) -> None:
 @STAGE.check(
     "creating a topic again with other settings is TOPIC_EXISTS",
     hint="Compare only what the request names. A topic in use is never changed.",
+    sentences="topic.5 topic.6",
 )
 async def exists(trial: Trial) -> None:
     """And the settings stay as they were."""
@@ -113,6 +117,7 @@ async def exists(trial: Trial) -> None:
 @STAGE.check(
     "a topic that created itself takes settings as long as nothing was stored in it",
     hint="Remember whether anybody has named settings. After the first CreateTopic, or the first message, they stay.",
+    sentences="topic.6 topic.7",
 )
 async def automatic(trial: Trial) -> None:
     """Subscribed to, then created, then created otherwise; published to, then created."""
@@ -129,6 +134,7 @@ async def automatic(trial: Trial) -> None:
 @STAGE.check(
     "clients that create the same topic at once get the same topic",
     hint='Between "is it there?" and "make it", can another client come? Then there are two topics of one name.',
+    sentences="topic.4 publish.2",
 )
 async def at_once(trial: Trial) -> None:
     """One of them is told that it made it; all are told one epoch; a message reaches all."""
@@ -157,6 +163,7 @@ async def at_once(trial: Trial) -> None:
 @STAGE.check(
     "a topic's name has 1 to 200 bytes and does not begin with $",
     hint="Bytes, not letters: é is two of them. Anything else is INVALID_FIELD, and field says topic.",
+    sentences="topic.8 judge.6",
 )
 async def names(trial: Trial) -> None:
     """In every request that names a topic."""

@@ -43,6 +43,7 @@ STAGE = Stage(
 @STAGE.check(
     "after Unsubscribed nothing of that subscription comes",
     hint="Is there a queue or a task that still holds messages for it?",
+    sentences="open.6 unsubscribe.1 publish.3",
 )
 async def nothing_after(trial: Trial) -> None:
     """All that was published before has come; nothing that is published after does."""
@@ -59,6 +60,7 @@ async def nothing_after(trial: Trial) -> None:
 @STAGE.check(
     "a subscription that is not there is NO_SUCH_SUBSCRIPTION",
     hint="Subscriptions belong to their connection: look the id up among this connection's own.",
+    sentences="unsubscribe.4",
 )
 async def unknown(trial: Trial) -> None:
     """Never there; ended; another connection's."""
@@ -75,6 +77,7 @@ async def unknown(trial: Trial) -> None:
 @STAGE.check(
     "two subscriptions of one connection to one topic are two",
     hint="Keep subscriptions by their id, not by their topic.",
+    sentences="unsubscribe.1 fair.1",
 )
 async def two(trial: Trial) -> None:
     """Both get everything; when one ends, the other one goes on."""
@@ -93,6 +96,7 @@ async def two(trial: Trial) -> None:
 @STAGE.check(
     "a Subscribe's id must be new, not 0, and greater than those before",
     hint="Keep the greatest id of a Subscribe that succeeded. Events carry it, so it must never mean two things.",
+    sentences="id.6",
 )
 async def ids(trial: Trial) -> None:
     """The same id, a smaller one, 0; a greater one after the first was ended."""
@@ -110,6 +114,7 @@ async def ids(trial: Trial) -> None:
 @STAGE.check(
     "a reader whose connection broke is forgotten, and others go on",
     hint="Whatever ends a connection (FIN, RST, a failed write), its subscriptions must leave their topics.",
+    sentences="connect.2 close.2 close.5 publish.3",
 )
 async def broken(trial: Trial) -> None:
     """One torn down, one that ends its stream; the third one reads on."""

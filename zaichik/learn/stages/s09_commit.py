@@ -38,6 +38,7 @@ STAGE = Stage(
 @STAGE.check(
     "with credit 1 the second message waits for the commit of the first",
     hint="Before you send: is less in flight than there is credit? After a commit: who wakes the writer?",
+    sentences="credit.1 credit.2 credit.6 commit.1",
 )
 async def one_by_one(trial: Trial) -> None:
     """Three messages, two commits."""
@@ -55,6 +56,7 @@ async def one_by_one(trial: Trial) -> None:
 @STAGE.check(
     "a commit frees as much as it settles, and is cumulative",
     hint="Commit(next) settles everything below next, not one message.",
+    sentences="commit.1 credit.2 credit.6",
 )
 async def cumulative(trial: Trial) -> None:
     """Credit 3: three come; a commit of two brings two; a commit of all the rest."""
@@ -74,6 +76,7 @@ async def cumulative(trial: Trial) -> None:
 @STAGE.check(
     "a commit beyond what was delivered is NOT_IN_FLIGHT, and changes nothing",
     hint="The limit is the cursor: the next offset you would send. A message not sent cannot be settled.",
+    sentences="commit.3",
 )
 async def too_far(trial: Trial) -> None:
     """One delivered, two committed."""
@@ -91,6 +94,7 @@ async def too_far(trial: Trial) -> None:
 @STAGE.check(
     "a commit that settles nothing gives no credit",
     hint="Is credit a number that every commit adds to? Compute it instead: credit - in flight.",
+    sentences="commit.2 credit.5",
 )
 async def nothing_bought(trial: Trial) -> None:
     """Nothing outstanding, and commits all the same; the same commit twice; one that goes back."""
@@ -113,6 +117,7 @@ async def nothing_bought(trial: Trial) -> None:
 @STAGE.check(
     "each subscription has a credit of its own",
     hint="Keep what is in flight in the subscription, not in the connection, nor in the topic.",
+    sentences="credit.5 fair.1",
 )
 async def own_credit(trial: Trial) -> None:
     """Two on one connection, one of them out of credit."""
@@ -132,6 +137,7 @@ async def own_credit(trial: Trial) -> None:
 @STAGE.check(
     "credit also counts bytes, but one message is always allowed",
     hint="Keys and payloads in flight must stay below credit_bytes; if nothing is in flight, any one message may go.",
+    sentences="credit.2 credit.3 credit.6",
 )
 async def in_bytes(trial: Trial) -> None:
     """100 bytes of credit: 40 + 40 fit, another 40 do not; 500 go alone."""
@@ -156,6 +162,7 @@ async def in_bytes(trial: Trial) -> None:
 @STAGE.check(
     "a credit of 0 is INVALID_FIELD",
     hint="Such a subscription would never get anything. credit and credit_bytes are at least 1.",
+    sentences="subscribe.5 subscribe.6",
 )
 async def zero(trial: Trial) -> None:
     """In messages, and in bytes."""

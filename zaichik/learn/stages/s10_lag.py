@@ -56,6 +56,7 @@ async def _fallen_behind(trial: Trial, credit: int = 1) -> tuple[Connection, Con
 @STAGE.check(
     "a reader that fell behind is told from where to where, and goes on there",
     hint="to_offset is the oldest message left: next offset - capacity. Then comes that message.",
+    sentences="ring.1 ring.3 lag.1",
 )
 async def exact(trial: Trial) -> None:
     """Offset 0 read, 1 to 7 gone, 8 to 12 left."""
@@ -71,6 +72,7 @@ async def exact(trial: Trial) -> None:
 @STAGE.check(
     "a reader without credit is told nothing yet, and later all in one",
     hint="Check credit before you look for lag. What is told too early is wrong when more has gone meanwhile.",
+    sentences="lag.3",
 )
 async def not_before_credit(trial: Trial) -> None:
     """More messages go while it waits; one report tells them all."""
@@ -85,6 +87,7 @@ async def not_before_credit(trial: Trial) -> None:
 @STAGE.check(
     "a report of lag uses no credit, and skipped offsets are settled with the next commit",
     hint="In flight is what was delivered. Offsets that were skipped never were.",
+    sentences="commit.1 lag.2",
 )
 async def no_credit_used(trial: Trial) -> None:
     """Credit 2, one settled, and the free one serves the message after the lag."""
@@ -100,6 +103,7 @@ async def no_credit_used(trial: Trial) -> None:
 @STAGE.check(
     "the lag of one reader is nobody else's",
     hint="Each subscription has a cursor of its own; only the ring is shared.",
+    sentences="lag.5",
 )
 async def nobody_elses(trial: Trial) -> None:
     """Another reader of the same topic gets everything, and is told of no lag."""
@@ -121,6 +125,7 @@ async def nobody_elses(trial: Trial) -> None:
 @STAGE.check(
     "a subscription may start at an offset that is gone: first Lagged, then the oldest",
     hint="Start where you are told, below the head if need be. The next thing the reader gets is then its lag.",
+    sentences="start.3 lag.1",
 )
 async def start_below(trial: Trial) -> None:
     """Offset 2 of a topic that begins at 8."""
@@ -133,6 +138,7 @@ async def start_below(trial: Trial) -> None:
 @STAGE.check(
     "a batch that is larger than the ring is BATCH_TOO_LARGE, and nothing of it is stored",
     hint="A publisher that is told can split its batch. One that is not would lose the beginning of it.",
+    sentences="publish.4",
 )
 async def too_large(trial: Trial) -> None:
     """Six messages for a ring of five; then five."""

@@ -51,6 +51,7 @@ STAGE = Stage(
         "Subscribed tells start (where it begins) and live (the next offset to be published): two different "
         "numbers here."
     ),
+    sentences="bytes.3 subscribe.1 subscribe.2 retention.2 start.1 start.5",
 )
 async def history(trial: Trial) -> None:
     """Publishing goes on while history is read."""
@@ -75,6 +76,7 @@ async def history(trial: Trial) -> None:
 @STAGE.check(
     "a subscription starts at latest, at an offset, or at a time",
     hint="latest: the next offset. A time: the first message accepted at or after it, else the next offset.",
+    sentences="subscribe.2 subscribe.4 subscribe.7 start.2 start.3 start.4",
 )
 async def starts(trial: Trial) -> None:
     """Four messages; each start sees those behind it. One beyond the end is OFFSET_AHEAD."""
@@ -105,6 +107,7 @@ async def starts(trial: Trial) -> None:
 @STAGE.check(
     "an epoch that is not the topic's is EPOCH_CHANGED",
     hint="0 means any. Else offsets of another topic, of the same name, would be taken for this one's.",
+    sentences="subscribe.8",
 )
 async def epoch(trial: Trial) -> None:
     """Right, none, wrong."""
@@ -117,6 +120,7 @@ async def epoch(trial: Trial) -> None:
 @STAGE.check(
     "until ends a subscription by itself",
     hint="When the cursor reaches until: SubscriptionEnded, code 1 (UNTIL), next = the cursor. It needs no credit.",
+    sentences="commit.4 ended.1 ended.2 publish.3 until.1 until.2 until.3",
 )
 async def until(trial: Trial) -> None:
     """Two of four; the end comes although a message is in flight; Commit still works; nothing to read at all."""
@@ -137,6 +141,7 @@ async def until(trial: Trial) -> None:
 @STAGE.check(
     "a message is there within its retention, and not after it",
     hint="retention_ttl_ms is in milliseconds, accepted_us in microseconds. Compare before every delivery.",
+    sentences="bytes.3 retention.1 lag.1",
 )
 async def expires(trial: Trial) -> None:
     """400 ms: who comes before 150 must get it, who comes after 1200 must not. What is between proves nothing."""
@@ -163,6 +168,7 @@ async def expires(trial: Trial) -> None:
 @STAGE.check(
     "a message that expires before a waiting reader's turn is skipped, and told as lag",
     hint="Readers that wait follow the same rule as those that come. And lag is told even if no message follows it.",
+    sentences="retention.1 lag.1 lag.3",
 )
 async def expires_waiting(trial: Trial) -> None:
     """Credit 1: the first is read in time, three more wait too long."""

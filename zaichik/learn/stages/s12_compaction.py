@@ -41,6 +41,7 @@ STAGE = Stage(
 @STAGE.check(
     "of one key in one batch the first message is stored, and the publisher is told which were not",
     hint="dropped is a bitmap over the batch's messages; first_offset and offsets count only what was stored.",
+    sentences="bytes.6 published.1 published.2 published.3 publish.1 compaction.3 compaction.6",
 )
 async def in_one_batch(trial: Trial) -> None:
     """Eleven messages, so that the bitmap has two bytes."""
@@ -59,6 +60,7 @@ async def in_one_batch(trial: Trial) -> None:
 @STAGE.check(
     "a repeat is dropped whoever sends it, and takes no offset",
     hint="Windows belong to the topic. If all of a batch is dropped, first_offset is the next offset to come.",
+    sentences="published.2 compaction.2 compaction.4",
 )
 async def across(trial: Trial) -> None:
     """Two publishers, one reader."""
@@ -75,6 +77,7 @@ async def across(trial: Trial) -> None:
 @STAGE.check(
     "keys are compared byte by byte, and a message without a key is never dropped",
     hint="No key is an empty key. Do not decode, trim, or change the case of keys.",
+    sentences="compaction.5 compaction.6",
 )
 async def keys(trial: Trial) -> None:
     """Large and small letters, zero bytes, bytes that are no UTF-8, no key."""
@@ -91,6 +94,7 @@ async def keys(trial: Trial) -> None:
 @STAGE.check(
     "with a window of 0, the default, nothing is dropped",
     hint="Off means off: also for two messages of one batch, which have the same time.",
+    sentences="compaction.6",
 )
 async def off(trial: Trial) -> None:
     """The same key, many times; the same key in two topics, one of them with a window."""
@@ -106,6 +110,7 @@ async def off(trial: Trial) -> None:
 @STAGE.check(
     "a window lasts its length from its first message; repeats do not prolong it",
     hint="Set the window's end when a message is stored, and only then. The setting is in milliseconds.",
+    sentences="compaction.1 compaction.2",
 )
 async def ends(trial: Trial) -> None:
     """800 ms: a repeat at about 450 is dropped; at 1000 the next one is stored, which a prolonged window would drop."""
@@ -129,6 +134,7 @@ async def ends(trial: Trial) -> None:
 @STAGE.check(
     "a winner that has left the ring still keeps its window closed",
     hint="Ring and windows do not know of each other: evicting a message must not forget its key.",
+    sentences="ring.1 compaction.7",
 )
 async def evicted(trial: Trial) -> None:
     """A ring of two, pushed out by others."""

@@ -85,6 +85,7 @@ def _chunk(offset: int) -> tuple[bytes, bytes]:
 @STAGE.check(
     "publishers and other readers do not wait for a reader that does not read",
     hint="Who sends to the stuck socket, and who waits for that? It must be the stuck connection's own task alone.",
+    sentences="publish.5 slow.4",
 )
 async def others_go_on(trial: Trial) -> None:
     """All is published, and all of it read by somebody else."""
@@ -102,6 +103,7 @@ async def others_go_on(trial: Trial) -> None:
     "what is kept for a stuck reader is bounded, and what it missed is told when it reads again",
     hint="Is there a queue for each subscriber, or a send buffer without a limit? Leave messages in the ring until the "
     "socket takes them.",
+    sentences="slow.1 lag.1",
 )
 async def bounded(trial: Trial) -> None:
     """Reading again, it gets messages and lag without a gap, and surely not everything."""
@@ -136,6 +138,7 @@ async def _same(client: Connection, frame: wire.Frame, expected: int) -> None:
 @STAGE.check(
     "what a stuck reader itself asks for is still carried out",
     hint="Read requests and write messages in two tasks: a send that waits must not stop the reading.",
+    sentences="slow.2",
 )
 async def own_requests(trial: Trial) -> None:
     """It publishes to another topic while its own messages wait."""
@@ -154,6 +157,7 @@ async def own_requests(trial: Trial) -> None:
 @STAGE.check(
     "replies that nobody reads do not pile up without a bound",
     hint="When more than some 128 KiB of replies wait to be sent, stop reading that client's requests.",
+    sentences="slow.2",
     once=True,
 )
 async def replies(trial: Trial) -> None:

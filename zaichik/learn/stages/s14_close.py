@@ -40,6 +40,7 @@ STAGE = Stage(
 @STAGE.check(
     "everything before Close is answered, Closed comes last, and then the end",
     hint="Close is a request like others, in its turn. Flush, then FIN.",
+    sentences="id.2 close.1 close.3",
 )
 async def close(trial: Trial) -> None:
     """All in one go."""
@@ -57,6 +58,7 @@ async def close(trial: Trial) -> None:
 @STAGE.check(
     "frames behind Close are not carried out, and do not disturb it",
     hint="Stop reading after Close, but do not close the socket with unread bytes in it: that is a RST.",
+    sentences="close.4 close.7",
 )
 async def behind(trial: Trial) -> None:
     """A publish behind Close, in the same piece, must not be seen."""
@@ -79,6 +81,7 @@ async def behind(trial: Trial) -> None:
 @STAGE.check(
     "the end of the stream is a Close without Closed; half a frame is dropped",
     hint="EOF while reading: answer what is whole, end your side, forget the rest.",
+    sentences="close.5 close.6",
 )
 async def eof(trial: Trial) -> None:
     """Two requests, half of a third one, FIN."""
@@ -99,6 +102,7 @@ async def eof(trial: Trial) -> None:
 @STAGE.check(
     "after Close, nothing more of its subscriptions comes, and they are not counted",
     hint="Close ends all subscriptions of its connection, before its answer is sent.",
+    sentences="close.2 publish.3",
 )
 async def subscriptions(trial: Trial) -> None:
     """A message published right after Closed reaches one reader less."""
@@ -117,6 +121,7 @@ async def subscriptions(trial: Trial) -> None:
 @STAGE.check(
     "SIGTERM ends the server, also while clients are connected",
     hint="Does something catch the signal and wait for clients to leave? They may never do so.",
+    sentences="stop.5",
 )
 async def sigterm(trial: Trial) -> None:
     """A server of its own, with a client that keeps silent and one that reads."""

@@ -41,6 +41,7 @@ STAGE = Stage(
 @STAGE.check(
     "five seconds of chance leave a history that a correct broker could have produced",
     hint="The name of the anomaly says which promise was broken; its proof, which messages to look for in your log.",
+    sentences="connect.2 topic.1 publish.1 compaction.2 retention.1 retention.2 ring.1 start.5 credit.6 lag.1",
 )
 async def history(trial: Trial) -> None:
     """See workload.py and history.py."""

@@ -62,6 +62,7 @@ def _skip_if_unsupported(frame: Frame, what: str, field: str = "type") -> None:
 @STAGE.check(
     "a topic that is deleted is gone, and its readers are told as the last thing",
     hint="What a reader was not sent yet is gone with the topic: SubscriptionEnded with code 4 comes in its place.",
+    sentences="ended.1 ended.2 delete.1 delete.4 deletion.1 deletion.2 deletion.4",
 )
 async def deleted(trial: Trial) -> None:
     """One message delivered, one waiting for credit; then the name begins anew."""
@@ -85,6 +86,7 @@ async def deleted(trial: Trial) -> None:
 @STAGE.check(
     "what cannot be deleted stays as it was",
     hint="Look at everything before you change anything: the name, the epoch, then with IF_EMPTY messages and readers.",
+    sentences="delete.2 delete.3 delete.5 delete.6",
 )
 async def refused(trial: Trial) -> None:
     """The broker's own names; another epoch; a topic that is not empty."""
@@ -107,6 +109,7 @@ async def refused(trial: Trial) -> None:
 @STAGE.check(
     "a topic's epoch is greater than that of any deleted one of its name",
     hint="The clock may stand between two requests. Keep the greatest epoch deleted so far, and give more than that.",
+    sentences="deletion.5",
 )
 async def epochs(trial: Trial) -> None:
     """Made and deleted as fast as can be."""
@@ -134,6 +137,7 @@ async def _asking(trial: Trial, owner: int, attempt: int) -> tuple[Connection, F
 @STAGE.check(
     "an owner whose name was taken over does not get it back",
     hint="With each name, keep the owners that others have replaced. One of them that asks again is TAKEN_OVER.",
+    sentences="hello.10 hello.13 name.6 name.7 owner.4 owner.5 owner.6 owner.7 owner.8",
 )
 async def owners(trial: Trial) -> None:
     """A hangs, B takes over and reconnects, A wakes up; then a request of B's old connection comes late."""
@@ -158,6 +162,7 @@ async def owners(trial: Trial) -> None:
 @STAGE.check(
     "there is no ending a connection that is not there",
     hint="Look the number up among those that there are. For its own connection a client has Close.",
+    sentences="disconnect.3",
 )
 async def disconnect(trial: Trial) -> None:
     """And the connection goes on."""

@@ -1,0 +1,138 @@
+"""The sentences of the wire protocol's text: their ids, and which of them a check tests."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from zaichik.learn import sentences
+from zaichik.learn.stages import CHECKS
+
+ROOT = Path(__file__).parents[2]
+KNOWN = list(sentences.parse(sentences.TEXT.read_text(encoding="utf-8")))
+IDS = {each.id for each in KNOWN}
+TOPICS = {name.partition(".")[0] for name in IDS}
+DROPPED: set[str] = set()  # ids of sentences that are no more: nobody gets them again
+
+# Sentences without a check, by the reason. A new check that cites one of them takes it out of here.
+WITHOUT_CHECK = {
+    "about what a client does, and the suite checks brokers": """
+        id.3 published.4 producer.8 messages.4
+    """,
+    "leaves something to the broker, and any way of using that is right": """
+        hello.8 setting.5 setting.6 credit.7 error.5 limit.1 limit.2 deletion.6 topic.3
+    """,
+    "about the protocol's future": """
+        version.1 version.2 version.3
+    """,
+    "cannot be made to happen, or be seen, from outside": """
+        stop.2 limit.3 time.1
+    """,
+    "takes longer than a check may: ten seconds to ten minutes": """
+        hello.11 producer.12 name.9 slow.3
+    """,
+    "needs more subscriptions, names or memory than a check may use up": """
+        subscribe.9 name.12
+    """,
+    "no check yet": """
+        type.2
+        id.5 id.7
+        flag.2
+        hello.5 hello.12 hello.14 hello.16
+        open.2 open.3 open.4 open.7
+        stop.1 stop.3 stop.4 stop.6
+        batch.4 batch.5 batch.6
+        welcome.3 welcome.4 welcome.5
+        setting.1 setting.3 setting.4
+        subscribe.3
+        producer.1 producer.2 producer.3 producer.4 producer.5 producer.6 producer.7 producer.9 producer.10 producer.11
+        name.1 name.2 name.3 name.4 name.5 name.8 name.10 name.11
+        owner.1 owner.2 owner.3
+        unsubscribe.2 unsubscribe.3
+        describe.1 describe.2 describe.3 describe.4
+        disconnect.1 disconnect.2 disconnect.4
+        messages.2 messages.3 messages.5
+        goaway.1
+        error.4
+        judge.7 judge.9
+        topic.9 topic.10
+        deletion.3
+        compaction.8
+        retention.4
+        ring.2 ring.4 ring.5
+        credit.4
+        lag.4
+        fair.2
+    """,
+}
+WITHOUT = 99  # so many are in the list, which may only get shorter: lower this with it
+
+
+def cited_without_check():
+    return [name for names in WITHOUT_CHECK.values() for name in names.split()]
+
+
+def test_an_id_is_given_once_and_no_number_is_left_out():
+    names = [each.id for each in KNOWN]
+    assert len(names) == len(IDS)
+    assert not IDS & DROPPED
+    for topic in TOPICS:
+        numbers = [int(name.partition(".")[2]) for name in IDS | DROPPED if name.startswith(f"{topic}.")]
+        assert sorted(numbers) == list(range(1, len(numbers) + 1)), topic
+
+
+@pytest.mark.parametrize("sentence", KNOWN, ids=lambda sentence: sentence.id)
+def test_a_sentence_is_one(sentence):
+    assert len(sentence.words) > 15
+    assert sentence.words.endswith((".", ".)", ":", ";"))
+    assert sentence.heading
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *sorted((ROOT / "protocol").rglob("*.md")),
+        *sorted((ROOT / "docs").glob("*.md")),
+        *sorted((ROOT / "zaichik" / "learn").rglob("*.py")),
+        ROOT / "CONTRIBUTING.md",
+    ],
+    ids=lambda path: str(path.relative_to(ROOT)),
+)
+def test_what_refers_to_a_sentence_finds_it(path):
+    found = re.findall(rf"(?<![\w.$])(?:{'|'.join(sorted(TOPICS))})\.[0-9]+\b", path.read_text(encoding="utf-8"))
+    assert set(found) <= IDS
+
+
+@pytest.mark.parametrize("check", CHECKS.values(), ids=lambda check: check.id)
+def test_a_check_cites_the_sentences_that_it_tests(check):
+    """To cite one is to name its id: `@STAGE.check(…, sentences="credit.2 credit.3")`."""
+    assert check.sentences, f"which sentences of protocol/README.md does {check.id} test?"
+    assert len(set(check.sentences)) == len(check.sentences)
+    assert set(check.sentences) <= IDS
+
+
+def test_every_sentence_has_a_check_or_a_reason():
+    without = IDS - {name for check in CHECKS.values() for name in check.sentences}
+    named = cited_without_check()
+    assert sorted(without) == sorted(named), "WITHOUT_CHECK names just those that no check cites"
+    assert len(named) == WITHOUT
+
+
+def test_ids_are_told_from_the_rules_of_the_semantics():
+    """Small letters and a dot here, capitals and a dash there."""
+    rules = set(re.findall(r"[A-Z]+-\d+", (ROOT / "docs" / "semantics.md").read_text(encoding="utf-8")))
+    assert rules
+    assert not IDS & rules
+
+
+def test_sentences_are_found_in_paragraphs_and_lists():
+    text = "## 1 Place\n\n**a.1** One\ntwo. **a.2** Three.\n\n- **b.1** four\n  five;\n- six\n\nNone.\n"
+    assert [(each.id, each.words, each.heading) for each in sentences.parse(text)] == [
+        ("a.1", "One two.", "1 Place"), ("a.2", "Three.", "1 Place"), ("b.1", "four five;", "1 Place"),
+    ]  # fmt: skip
+
+
+def test_without_the_text_no_sentence_is_known(monkeypatch, tmp_path):
+    """An installed package has ids, and no text."""
+    monkeypatch.setattr(sentences, "TEXT", tmp_path / "README.md")
+    assert sentences.known() == {}
