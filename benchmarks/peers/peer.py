@@ -173,7 +173,8 @@ class Peer(ABC):
     def versions(self) -> str:
         """Returns names and versions of the server's program and the client's packages."""
         packages = importlib.metadata.packages_distributions()
-        names = dict.fromkeys(packages[module.partition(".")[0]][0] for module in self.modules)
+        found = (packages.get(module.partition(".")[0], []) for module in self.modules)
+        names = dict.fromkeys(names[0] for names in found if names)
         clients = [f"{name} {importlib.metadata.version(name)}" for name in names]
         return ", ".join(filter(None, [self.server_version(), *clients]))
 

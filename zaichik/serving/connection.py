@@ -22,6 +22,7 @@ import anyio
 
 from zaichik.broker.broker import Broker
 from zaichik.net.socket_stream import RECEIVE_BYTES, Buffer, SocketStream
+from zaichik.net.wakeup import Wakeup
 from zaichik.serving.deadlines import Deadlines
 from zaichik.serving.foreign import HTTP_ANSWER
 from zaichik.serving.greeting import ForeignProtocol, greet
@@ -67,8 +68,8 @@ class Connection:
         self._is_gone = False  # nothing more reaches the peer
         self._failure: Exception | None = None  # a bug that a turn ran into
         self._cut_off = ""  # the reason, if the broker closed it or it was lost
-        self._may_begin, self._read_all = anyio.Event(), anyio.Event()
-        self._watch_again, self._attention = anyio.Event(), anyio.Event()
+        self._may_begin, self._read_all = Wakeup(), Wakeup()
+        self._watch_again, self._attention = Wakeup(), Wakeup()
         self._greeting, self._scope = anyio.CancelScope(), anyio.CancelScope()
 
     # -- from accept to close ----------------------------------------------------------------------------------
@@ -133,7 +134,7 @@ class Connection:
                     self._is_full = False
                     self._ask()
                 else:
-                    self._attention = anyio.Event()
+                    self._attention = Wakeup()
                     await self._attention.wait()
             with suppress(*GONE):
                 await self._stream.send_eof()
@@ -150,7 +151,7 @@ class Connection:
                     self._end_input(error)
                     self._ask()
             else:
-                self._watch_again = anyio.Event()
+                self._watch_again = Wakeup()
                 await self._watch_again.wait()
 
     def _on_readable(self) -> bool:

@@ -10,7 +10,7 @@ rounded up. `python -m benchmarks.bound` compares their sum with a running broke
 ENTRY = 128  # a stored batch: the object of its bytes, and its row in three columns, which may be half empty
 KEY = 200  # an open compaction window, or a winner that the journal remembers, without the key itself
 TOPIC = 1_500
-CONNECTION = 24 * 1024  # socket, two tasks, decoder, manager
+CONNECTION = 20 * 1024  # socket, two tasks, decoder, manager
 SUBSCRIPTION = 4 * 1024  # with its frames in flight, of which 16 are tracked
 NAME = 1_500  # a named position
 PRODUCER = 20 * 1024  # with 64 replies
