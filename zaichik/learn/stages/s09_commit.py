@@ -137,7 +137,7 @@ async def own_credit(trial: Trial) -> None:
 
 @STAGE.check(
     "credit also counts bytes, but one message is always allowed",
-    hint="Keys and payloads in flight must stay below credit_bytes; if nothing is in flight, any one message may go.",
+    hint="Keys and payloads in flight must not exceed credit_bytes; if nothing is in flight, any one message may go.",
     more=(
         (
             "Keep the size of each message in flight. The next one may go if nothing is in flight, or if all sizes "

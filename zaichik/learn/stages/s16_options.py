@@ -174,9 +174,7 @@ async def owners(trial: Trial) -> None:
             "A table of connections by their numbers, which Describe shows; one that is not in it is INVALID_FIELD. "
             "Who may end others is for you to decide."
         ),
-        (
-            "zaichik/broker/subscription_manager.py: `_operate`; protocol/README.md says who it is meant for."
-        ),
+        ("zaichik/broker/subscription_manager.py: `_operate`; protocol/README.md says who it is meant for."),
     ),
     sentences="disconnect.3",
 )
