@@ -384,6 +384,16 @@ def test_watch_goes_on_only_when_it_is_told_to(typing, folder):
     assert (known["stage"], known["hints"]) == (1, {"S1.1": 2})
 
 
+def test_watch_says_at_the_last_stage_that_you_are_done(typing, folder):
+    command = json.dumps([sys.executable, "-m", "zaichik", "serve", "--port", "{port}"])
+    (folder / "learn.toml").write_text(f"[server]\ncommand = {command}\n", encoding="utf-8")
+    known = json.dumps({"stage": len(STAGES) - 1, "passed": list(range(len(STAGES) - 1))})
+    (folder / "learn-progress.json").write_text(known, encoding="utf-8")
+    code, output = typing("learn", "watch", steps=[("you have built a broker", "q")])
+    assert code == 0
+    assert "all 17 stages are passed: you have built a broker" in output
+
+
 def test_watch_runs_again_when_a_file_has_changed(typing, folder):
     pytest.importorskip("watchfiles")
     (folder / "server.py").write_text("raise SystemExit(3)\n", encoding="utf-8")
