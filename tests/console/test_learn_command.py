@@ -189,7 +189,7 @@ def test_after_the_last_stage_it_says_that_you_are_done(zaichik, folder):
     (folder / "learn-progress.json").write_text(json.dumps(passed), encoding="utf-8")
     assert "all 17 stages are passed: you have built a broker" in zaichik("learn", "check").out
     (folder / "learn-progress.json").write_text(json.dumps(passed | {"stage": 16}), encoding="utf-8")
-    assert "There is no next one: all 17 stages are passed" in zaichik("learn", "next").out
+    assert "There is no next one; all 17 stages are passed" in zaichik("learn", "next").out
 
 
 def test_results_that_cannot_be_written_are_one_sentence(zaichik, folder):

@@ -42,7 +42,7 @@ async def step(arguments: argparse.Namespace, console: Console) -> int:
         command = f"zaichik learn check{learn_screen.repeated(arguments)}"
         raise Failure(f"{here.id} is not passed yet; run its checks with: {command}")
     if here is STAGES[-1]:
-        console.print(Text(f"There is no next one: {examination.standing(known)}."))
+        console.print(Text(f"There is no next one; {examination.standing(known)}."))
         return 0
     known.stage = here.number + 1
     progress.write(arguments.config.parent, known)
