@@ -140,7 +140,7 @@ def check(copy: Path, what: str, time_scale: float, *, keep_going: bool = False)
     if not results:
         raise Broken(f"check {what} told nothing: {(err or out).strip()[-400:]}")
     failed = [line for line in results if line["outcome"] == "failed"]
-    text = next((str(line.get("failure") or line.get("wrong") or line.get("reason") or "") for line in failed), "")
+    text = next((str((line.get("failure") or {}).get("summary", "")) for line in failed), "")
     return [line["check"] for line in failed], text
 
 

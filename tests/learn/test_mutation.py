@@ -49,6 +49,14 @@ def test_the_broker_is_right_where_its_mutant_is_wrong(tmp_path, name):
     assert f"| {wrong.name} | killed | S9.1 |" in markdown([verdict])
 
 
+@pytest.mark.soak
+@pytest.mark.unmeasured
+@pytest.mark.parametrize("name", NAMES)
+def test_the_broker_passes_everything(tmp_path, name):
+    right = broker(name)
+    assert check(right.prepare(tmp_path), "all", right.time_scale, keep_going=True) == ([], "")
+
+
 def made(tmp_path, monkeypatch, *, old="right", needs=(), build=()):
     folder = tmp_path / "tiny"
     (folder / "mutants").mkdir(parents=True)
