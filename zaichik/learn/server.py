@@ -29,7 +29,7 @@ LOOK_EVERY_S = 0.02
 FALLING_S = 0.2  # from an exception to the end of its process; a client hears of it earlier
 # Of what a server wrote, its first and its last lines are shown, and what a crash says first: of a Go program or a Rust
 # one that is before a long list of frames, and after a long log.
-FIRST_LINES, CRASH_LINES, LAST_LINES = 4, 4, 12
+FIRST_LINES, CRASH_LINES, LAST_LINES = 4, 6, 12
 _HEAD_BYTES, _TAIL_BYTES = 2048, 65_536
 _CRASHES = re.compile(r"^(panic: |fatal error: |thread '.*' (\(\d+\) )?panicked at |Traceback \(|Exception in thread )")
 
