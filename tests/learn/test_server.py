@@ -13,7 +13,7 @@ from processes import write
 
 from zaichik.learn import config
 from zaichik.learn.runner import ServerTrouble, run_check
-from zaichik.learn.server import Launcher, Server
+from zaichik.learn.server import CRASH_LINES, FIRST_LINES, LAST_LINES, Launcher, Server, shortened
 from zaichik.learn.stages import CHECKS
 from zaichik.learn.trial import Pace
 
@@ -61,6 +61,48 @@ async def test_a_server_is_told_its_port_in_its_command(tmp_path):
     assert server.output() == f"listening {server.target.port}"
     assert await server.terminate() == ""
     server.close()
+
+
+GO = ["panic: assignment to a nil map", "", "goroutine 1 [running]:", "main.store(...)", "\tmain.go:7", "main.main()"]
+    "panic: assignment to entry in nil map",
+    "",
+    "goroutine 1 [running]:",
+    "main.store(...)",
+    "\tmain.go:7",
+    "main.main()",
+]
+RUST = ["thread 'main' panicked at src/main.rs:7:5:", "out of bounds", "note: run with", "", "stack backtrace:", "0:"]
+    "thread 'main' panicked at src/main.rs:7:5:",
+    "index out of bounds",
+    "note: run with",
+    "",
+    "stack backtrace:",
+    "0:",
+]
+NEWER_RUST = ["thread 'main' (4711) panicked at src/main.rs:7:5:", *RUST[1:]]
+PYTHON = ["Traceback (most recent call last):", '  File "broker.py", line 3', "    x", "    ~^", "  y", "KeyError: 3"]
+MANY = [f"line {number}" for number in range(100)]
+
+
+@pytest.mark.parametrize("crash", [GO, RUST, NEWER_RUST, PYTHON], ids=["Go", "Rust", "newer Rust", "Python"])
+def test_of_a_long_output_the_beginning_the_end_and_the_beginning_of_the_crash_are_shown(crash):
+    assert len(crash) == CRASH_LINES
+    shown = shortened([*MANY, *crash, *MANY])
+    assert shown == [*MANY[:FIRST_LINES], "…", *crash, "…", *MANY[-LAST_LINES:]]
+    assert shortened([*MANY, *crash]) == [*MANY[:FIRST_LINES], "…", *[*MANY, *crash][-LAST_LINES:]]
+    assert shortened(crash) == crash
+    assert shortened(MANY) == [*MANY[:FIRST_LINES], "…", *MANY[-LAST_LINES:]]
+    assert shortened([]) == []
+
+
+async def test_of_megabytes_of_output_only_both_ends_are_read(tmp_path):
+    server = await Server.start(config.read(write(tmp_path, "writes_much")))
+    lines = server.output().splitlines()
+    await server.terminate()
+    server.close()
+    assert lines[0].startswith("first ")
+    assert lines[-3:-1] == ["x" * 99, "last"]
+    assert len(lines) == FIRST_LINES + 1 + LAST_LINES
 
 
 @pytest.mark.parametrize(
