@@ -147,8 +147,6 @@ class Broker:
         now = self.now()
         for topic in self.topics.values():
             topic.sweep(now, seconds)
-            for reader in topic.readers:
-                reader.wake.set()
         for number, producer in list(self.producers.items()):
             if seconds - producer.seen > SILENT_SECONDS:
                 del self.producers[number]

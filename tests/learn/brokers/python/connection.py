@@ -229,8 +229,8 @@ class Connection(asyncio.Protocol):
             if stuck or seconds - self.flushed >= LINGER_SECONDS:
                 self.transport.abort()
         elif stuck:
+            self.moved += LINGER_SECONDS
             self.give_up(wire.SLOW_CONSUMER, "nothing was read for 10 seconds")
-            self.transport.abort()
         elif not self.greeted and seconds - self.begun >= HELLO_SECONDS:
             self.give_up(wire.HANDSHAKE_TIMEOUT, "no complete Hello came")
         elif self.buffer and not self.paused and seconds - self.begun >= FRAME_SECONDS:
