@@ -23,6 +23,7 @@ from brokers import GUARD, messages
 
 import zaichik
 import zaichik_protocol
+from zaichik.build import is_compiled
 from zaichik.client import client as client_module
 from zaichik.net.socket_stream import SocketStream
 from zaichik_protocol import (
@@ -341,8 +342,11 @@ async def test_a_frame_that_waits_is_few_objects_and_a_message_is_one(monkeypatc
 
 
 async def test_a_large_message_is_there_twice_at_most(monkeypatch):
-    """As what was received, and as the batch cut out of that; the payload is cut out of the batch when that is gone."""
-    size = 180_000
+    """As what was received, and as the batch cut out of that; the payload is cut out of the batch when that is gone.
+
+    Compiled code keeps some temporary values until a function ends: there it is three times.
+    """
+    size, times = 180_000, 3 if is_compiled() else 2
     async with metered(monkeypatch) as (_, raw, client), client.subscribe("t") as subscription:
         raw.deliver(messages(0, bytes(size)))
         await anext(subscription)
@@ -351,4 +355,4 @@ async def test_a_large_message_is_there_twice_at_most(monkeypatch):
             raw.deliver(frame)
             message = await anext(subscription)
     assert len(message.payload) == size
-    assert most[0] < 2.5 * size
+    assert most[0] < (times + 0.5) * size
