@@ -35,14 +35,12 @@ WITHOUT_CHECK = {
         subscribe.9 name.12
     """,
     "no check yet": """
-        type.2
         id.5 id.7
         flag.2
-        hello.5 hello.12 hello.14 hello.16
+        hello.12
         open.2 open.3 open.4 open.7
         stop.1 stop.3 stop.4 stop.6
         batch.4 batch.5 batch.6
-        welcome.3 welcome.4 welcome.5
         setting.1 setting.3 setting.4
         subscribe.3
         producer.1 producer.2 producer.3 producer.4 producer.5 producer.6 producer.7 producer.9 producer.10 producer.11
@@ -54,7 +52,6 @@ WITHOUT_CHECK = {
         messages.2 messages.3 messages.5
         goaway.1
         error.4
-        judge.7 judge.9
         topic.9 topic.10
         deletion.3
         compaction.8
@@ -65,7 +62,7 @@ WITHOUT_CHECK = {
         fair.2
     """,
 }
-WITHOUT = 99  # so many are in the list, which may only get shorter: lower this with it
+WITHOUT = 90  # so many are in the list, which may only get shorter: lower this with it
 
 
 def cited_without_check():

@@ -27,6 +27,7 @@ LAYOUTS: dict[int, tuple[str, str]] = {
     0x06: ("Commit", "subscription:u32 next:u64"),
     0x07: ("Ping", "value:u64"),
     0x08: ("Close", ""),
+    0x09: ("Describe", "kind:u8 prefix:str after:str limit:u16"),
     0x0A: ("Delete", "topic:str epoch:u64"),
     0x0B: ("Disconnect", "connection:u64"),
     0x81: (
@@ -43,6 +44,7 @@ LAYOUTS: dict[int, tuple[str, str]] = {
     0x86: ("Committed", "committed:u64"),
     0x87: ("Pong", "value:u64"),
     0x88: ("Closed", ""),
+    0x89: ("Described", "more:u8 json:rest"),
     0x8A: ("Deleted", ""),
     0x8B: ("Disconnected", ""),
     0xFF: ("Error", "code:u16 request_type:u8 field:str retry_after_ms:u32 message:str"),
@@ -71,8 +73,13 @@ ERRORS = {
     77: "TOPIC_FULL", 78: "SEQUENCE_GAP", 79: "PRODUCER_UNKNOWN", 80: "NO_MEMORY", 81: "NOT_EMPTY", 82: "TAKEN_OVER",
 }  # fmt: skip
 ERROR_CODES = {name: code for code, name in ERRORS.items()}
-FATAL = 2  # the flag of an Error after which the broker closes
+RETRYABLE, FATAL = 1, 2  # flags of an Error: the same request may succeed later; the broker closes after it
+RETRYABLE_ERRORS = {
+    "HANDSHAKE_TIMEOUT", "FRAME_TIMEOUT", "IDLE_TIMEOUT", "TOO_MANY_CONNECTIONS", "SLOW_CONSUMER", "TOPIC_FULL",
+    "NO_MEMORY",
+}  # fmt: skip
 
+HEARTBEAT, OWNER = 1, 2  # the features
 TTL, WINDOW, CAPACITY, MAX_BYTES, MAX_KEYS = range(1, 6)  # the settings of a topic
 EARLIEST, LATEST, OFFSET, TIME = range(4)  # where a subscription starts
 
@@ -92,6 +99,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "credit_bytes": 8 * 1024 * 1024,
     },
     "Ping": {"value": 0},
+    "Describe": {"kind": 0, "prefix": "", "after": "", "limit": 100},
     "Delete": {"epoch": 0},
 }  # fmt: skip
 

@@ -17,7 +17,7 @@ STAGE = Stage(
     number=16,
     title="Topics that go, and names with owners",
     chapter=14,
-    frames=("Delete", "Deleted", "Disconnect", "Disconnected"),
+    frames=("Describe", "Described", "Delete", "Deleted", "Disconnect", "Disconnected"),
     goal=(
         "Three things that the protocol lets a broker leave out: Delete takes a topic away and tells its readers; a "
         "Subscribe that says which owner asks for a name is refused if another one has taken the name over; "
