@@ -81,6 +81,8 @@ RETRYABLE_ERRORS = {
 
 HEARTBEAT, OWNER = 1, 2  # the features
 TTL, WINDOW, CAPACITY, MAX_BYTES, MAX_KEYS = range(1, 6)  # the settings of a topic
+OVERFLOW = 7  # a setting that a broker may leave out
+CENTURY_MS = 3_155_760_000_000  # the longest finite duration
 EARLIEST, LATEST, OFFSET, TIME = range(4)  # where a subscription starts
 
 # The least a Welcome must grant for the checks to find room. The protocol has lower floors (welcome.2).

@@ -1,4 +1,4 @@
-"""The stages, in order. Each is a file: its text, then its checks."""
+"""The stages, in order. Each is a file: its text, then its checks. The last file of a stage is imported."""
 
 from zaichik.learn.stage import Check, Stage
 from zaichik.learn.stages import (
@@ -13,12 +13,12 @@ from zaichik.learn.stages import (
     s08_unsubscribe,
     s09_commit,
     s10_lag,
-    s11_retention,
+    s11_times,
     s12_compaction,
     s13_stuck_reader,
     s14_close,
     s15_history,
-    s16_options,
+    s16_managing,
 )
 
 STAGES: tuple[Stage, ...] = (
@@ -33,11 +33,11 @@ STAGES: tuple[Stage, ...] = (
     s08_unsubscribe.STAGE,
     s09_commit.STAGE,
     s10_lag.STAGE,
-    s11_retention.STAGE,
+    s11_times.STAGE,
     s12_compaction.STAGE,
     s13_stuck_reader.STAGE,
     s14_close.STAGE,
     s15_history.STAGE,
-    s16_options.STAGE,
+    s16_managing.STAGE,
 )
 CHECKS: dict[str, Check] = {check.id: check for stage in STAGES for check in stage.checks}

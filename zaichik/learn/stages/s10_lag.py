@@ -1,7 +1,8 @@
 """S10: who falls behind is told exactly how far."""
 
+from zaichik.learn import wire
 from zaichik.learn.connection import Connection
-from zaichik.learn.layouts import CAPACITY, FOREVER, OFFSET, TTL
+from zaichik.learn.layouts import CAPACITY, FOREVER, MAX_BYTES, OFFSET, TTL
 from zaichik.learn.stage import Stage
 from zaichik.learn.trial import Trial
 
@@ -51,6 +52,10 @@ async def _fallen_behind(trial: Trial, credit: int = 1) -> tuple[Connection, Con
     for offset in range(credit, 13):
         await writer.publish(trial.topic(), (b"", bytes([offset])), first_offset=offset)
     return reader, writer, subscription
+
+
+async def _head_is(client: Connection, topic: str, offset: int) -> None:
+    await client.ok("Unsubscribe", subscription=await client.subscribe(topic, expect={"start": offset}))
 
 
 @STAGE.check(
@@ -147,3 +152,85 @@ async def too_large(trial: Trial) -> None:
     batch = [trial.message() for _ in range(ROOM + 1)]
     await client.refused("BATCH_TOO_LARGE", "Publish", topic=trial.topic(), batch=batch)
     await client.publish(trial.topic(), *batch[:ROOM], first_offset=0, stored=ROOM)
+
+
+@STAGE.check(
+    "a ring holds at most max_bytes of batches, and whole batches go",
+    hint="A batch counts with all its bytes, columns and offsets too, until its last message has gone.",
+    sentences="publish.4 ring.2 ring.3 lag.1",
+)
+async def in_bytes(trial: Trial) -> None:
+    """Room for exactly three batches of two; the fourth pushes out the first, and no more."""
+    client, topic = await trial.client(), trial.topic()
+    pair = [(b"k", b"x" * 49), (b"", b"y" * 50)]
+    size = len(wire.encode_batch(pair))
+    await client.ok("CreateTopic", topic=topic, settings={MAX_BYTES: 3 * size, TTL: FOREVER})
+    for number in range(4):
+        await client.publish(topic, *pair, first_offset=2 * number, stored=2)
+        await _head_is(client, topic, max(0, 2 * number - 4))
+    late = await client.subscribe(topic, start=OFFSET, value=0, expect={"start": 0, "live": 8})
+    await client.lagged(late, 0, 2)
+    await client.messages(late, 2, pair * 3)
+    largest = (b"", bytes(3 * size - len(wire.encode_batch([(b"", b"")]))))
+    await client.refused("BATCH_TOO_LARGE", "Publish", topic=topic, batch=[(b"", largest[1] + b"!")])
+    await client.publish(topic, largest, first_offset=8, stored=1)
+    await client.subscribe(topic, expect={"start": 8, "live": 9})
+
+
+@STAGE.check(
+    "the bytes of a batch that capacity has cut stay until its last message goes, and then no longer",
+    hint="Count bytes by batch: add when it is stored, take away when the last of its messages has gone.",
+    sentences="ring.1 ring.2",
+)
+async def cut_batches(trial: Trial) -> None:
+    """Four messages at most: a batch of four is cut to one, and its bytes still count."""
+    client, topic = await trial.client(), trial.topic()
+    four, one = [(b"", bytes(100))] * 4, (b"", bytes(100))
+    whole, single = len(wire.encode_batch(four)), len(wire.encode_batch([one]))
+    await client.ok("CreateTopic", topic=topic, settings={CAPACITY: 4, MAX_BYTES: whole + 2 * single, TTL: FOREVER})
+    await client.publish(topic, *four, first_offset=0)
+    for offset, head in ((4, 1), (5, 2), (6, 4), (7, 4), (8, 5), (9, 6)):
+        await client.publish(topic, one, first_offset=offset)
+        await _head_is(client, topic, head)
+
+
+@STAGE.check(
+    "what is skipped may be committed, up to where delivery goes on",
+    hint="A commit settles everything below next, also what was never delivered, or has left the ring meanwhile.",
+    sentences="commit.1 commit.3 lag.1",
+)
+async def skipped(trial: Trial) -> None:
+    """Into the middle of the gap, then beyond what was sent, then what has left the ring since."""
+    reader, writer, subscription = await _fallen_behind(trial, credit=2)
+    await reader.commit(subscription, 1)
+    await reader.lagged(subscription, 2, 8)
+    await reader.messages(subscription, 8, [(b"", bytes([8]))])
+    await reader.refused("NOT_IN_FLIGHT", "Commit", subscription=subscription, next=10)
+    await reader.commit(subscription, 5)
+    await reader.messages(subscription, 9, [(b"", bytes([9]))])
+    for offset in range(13, 20):
+        await writer.publish(trial.topic(), (b"", bytes([offset])), first_offset=offset)
+    await reader.commit(subscription, 10)
+    await reader.lagged(subscription, 10, 15)
+    await reader.messages(subscription, 15, [(b"", bytes([15])), (b"", bytes([16]))])
+
+
+@STAGE.check(
+    "lag is told as soon as there is any free credit, also if there is room for nothing else",
+    hint="Free credit means less in flight than both limits. It need not be enough for the next message.",
+    sentences="lag.1 lag.2 lag.4",
+)
+async def with_some_credit(trial: Trial) -> None:
+    """Three in flight of four; one settled while all that follows has gone."""
+    reader, writer, topic = await trial.client(), await trial.client(), trial.topic()
+    await writer.ok("CreateTopic", topic=topic, settings={CAPACITY: ROOM, TTL: FOREVER})
+    subscription = await reader.subscribe(topic, credit=3)
+    await writer.publish(topic, *[(b"", bytes([offset])) for offset in range(3)])
+    await reader.messages(subscription, 0, [(b"", bytes([offset])) for offset in range(3)])
+    for offset in range(3, 13):
+        await writer.publish(topic, (b"", bytes([offset])))
+    await reader.nothing("three messages were in flight, and credit was 3")
+    await reader.commit(subscription, 1)
+    await reader.lagged(subscription, 3, 8)
+    await reader.messages(subscription, 8, [(b"", bytes([8]))])
+    await reader.nothing("the lag was told, and three messages were in flight")

@@ -2,12 +2,16 @@
 
 from typing import Any
 
+import anyio
+
 from zaichik.learn import layouts, vectors, wire
 from zaichik.learn.failure import Failed
 from zaichik.learn.stage import Stage
 from zaichik.learn.trial import Trial
 
+HAVE_A_FLAG = {"Subscribe", "Unsubscribe", "Delete"}  # bit 0
 MANY = 300  # requests of a kind
+STOPPING = 1  # code of GoAway
 
 STAGE = Stage(
     number=14,
@@ -165,13 +169,17 @@ async def overlooked(trial: Trial) -> None:
         "Commit": {"subscription": 1, "next": 0},
         "Close": {},
         "Hello": {},
+        "Describe": {},
+        "Delete": {"topic": trial.topic()},
+        "Disconnect": {"connection": 0},
     }
     for name, fields in requests.items():
-        for flag in (0x80, 0x04):
+        for flag in (1 << bit for bit in range(name in HAVE_A_FLAG, 8)):
             await client.refused("UNSUPPORTED", name, flags=flag, **fields)
     await client.publish(trial.topic(), trial.message(), first_offset=0, subscribers=0)
     del requests["Publish"]  # a byte behind its batch is a bad batch
-    del requests["Hello"]
+    for name in ("Hello", "Describe", "Delete", "Disconnect"):
+        del requests[name]
     for name, fields in requests.items():
         body = wire.encode(name, frame_id=9, **fields)[12:] + b"!"
         other = await trial.client()
@@ -220,3 +228,33 @@ async def many(trial: Trial) -> None:
             client.must_be(await client.read(awaited="Closed"), "Closed", id=4)
         await client.ends()
         await client.aclose()
+
+
+@STAGE.check(
+    "a server that is told to stop delivers what it has acknowledged, and says GoAway to all",
+    hint="On SIGTERM: answer what was read, send what credit allows, then GoAway with code 1 and id 0, then FIN.",
+    sentences="stop.3 stop.4 goaway.1 event.1 welcome.1",
+    once=True,
+)
+async def goes_away(trial: Trial) -> None:
+    """A server of its own, with another boot; a reader, one without credit, and a client that keeps silent."""
+    boot = (await trial.client()).limits["boot"]
+    async with trial.host.fresh() as server:
+        silent, writer, reader, waiting = [await trial.dial(server.target) for _ in range(4)]
+        for client in (silent, writer, reader, waiting):
+            await client.hello()
+        if silent.limits["boot"] == boot:
+            raise Failed("two runs of the server have the same boot", expected="another one", came=f"{boot}")
+        subscription = await reader.subscribe(trial.topic())
+        stuck = await waiting.subscribe(trial.topic(), credit=1)
+        messages = [(b"", b"%d" % offset) for offset in range(MANY)]
+        for message in messages:
+            await writer.publish(trial.topic(), message)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(server.terminate)
+            await reader.messages(subscription, 0, messages)
+            await waiting.messages(stuck, 0, messages[:1])
+            for client in (silent, writer, reader, waiting):
+                client.must_be(await client.read(awaited="GoAway"), "GoAway", code=STOPPING, id=0)
+                await client.ends()
+                await client.aclose()
