@@ -20,14 +20,23 @@ def arguments(lesson: str | None) -> argparse.ArgumentParser:
 
 
 @asynccontextmanager
-async def at_broker(address: Address | None, clock: zaichik.Clock | None = None) -> AsyncIterator[zaichik.Client]:
+async def at_broker(
+    address: Address | None, clock: zaichik.Clock | None = None, needs: str = "a request"
+) -> AsyncIterator[zaichik.Client]:
     """A client at the broker of that address; if there is none, at a new broker that lives as long as the block.
 
     `clock` is what the new broker goes by. A running broker has a clock already, and nobody else can move it.
+    `needs` is what the example uses of all that the protocol lets a broker leave out: one that has left it out is
+    named in a sentence, and so is an address without a broker.
     """
     if address is not None:
-        async with zaichik.connect(*address) as client:
-            yield client
+        try:
+            async with zaichik.connect(*address) as client:
+                yield client
+        except zaichik.Unsupported as error:
+            raise SystemExit(f"This broker does not offer {needs} that the example needs. It says: {error}") from None
+        except zaichik.ConnectFailed as error:
+            raise SystemExit(str(error)) from None
     else:
         async with zaichik.running_broker(clock=clock) as broker, zaichik.connect(port=broker.port) as client:
             yield client

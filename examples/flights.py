@@ -22,16 +22,16 @@ from at_broker import arguments, at_broker, fresh
 from zaichik import ManualClock
 from zaichik.demo.departures import Departure, by_minute, read_departures
 
-WINDOW, RETENTION = 6 * 3600, 7 * 24 * 3600  # seconds
-SECOND = 1_000_000  # microseconds
+WINDOW, RETENTION, SECOND = 6 * 3600, 7 * 24 * 3600, 1_000_000  # seconds, seconds, microseconds
 
 
 async def main(options: argparse.Namespace) -> None:
     """Publish the year, come late, and compare both with what must be."""
     departures = read_departures(options.days)
     clock = ManualClock()
-    async with at_broker(options.connect, clock) as client:
+    async with at_broker(options.connect, clock, needs="Describe, a request") as client:
         topic = fresh("flights")
+        await client.topics(topic)  # if it is not offered, better to hear so now than after a year
         # No week has more than 10,000 departures, so the ring is large enough and evicts none.
         await client.create_topic(topic, compaction_window=WINDOW, retention_ttl=RETENTION, capacity=10_000)
         for number, (minute_us, flights) in enumerate(by_minute(departures)):

@@ -2,8 +2,10 @@
 
 import ast
 import re
+import socketserver
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from anyio.from_thread import start_blocking_portal
 from code_lines import code_lines
 
 from zaichik import running_broker
+from zaichik.learn import wire
 
 pytestmark = pytest.mark.unmeasured  # they run no line that the tests of client and broker do not run
 
@@ -27,10 +30,15 @@ SAYS = {
 ARGUMENTS = {"flights.py": ["--days", "3"]}
 
 
+def run(name, *arguments):
+    """An example as a process, once it has ended."""
+    command = [sys.executable, EXAMPLES / name, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+
+
 def output(name, *arguments):
     """What an example prints, without what its topics' names have at random. It must succeed."""
-    command = [sys.executable, EXAMPLES / name, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    done = run(name, *arguments)
     assert done.returncode == 0, done.stderr
     return re.sub(r"-[0-9a-f]{8}\b", "", done.stdout)
 
@@ -60,6 +68,47 @@ def test_an_example_at_a_running_broker_does_the_same_each_time(name, address):
     assert output(name, *ARGUMENTS.get(name, ()), "--connect", address) == first
 
 
+class Refusing(socketserver.StreamRequestHandler):
+    """A broker that welcomes everybody, and offers nothing."""
+
+    def handle(self):
+        while length := int.from_bytes(self.rfile.read(4), "little"):
+            body = self.rfile.read(length)
+            kind, frame_id = body[0], int.from_bytes(body[4:8], "little")
+            how = {"frame_id": frame_id}
+            if kind == wire.TYPES["Hello"]:
+                limits = {"max_frame": 2**20, "max_batch": 1000, "max_message": 2**19, "max_credit": 1000}
+                frame = wire.encode("Welcome", version=1, features=0, boot=1, idle_ms=0, broker="stub", **limits, **how)
+            else:
+                said = {"field": "type", "retry_after_ms": 0, "message": "no such request here"}
+                frame = wire.encode("Error", code=65, request_type=kind, **said, **how)
+            self.wfile.write(frame)
+
+
+@pytest.fixture
+def refusing():
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Refusing) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever).start()
+        yield f"127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+@pytest.mark.parametrize("name", SAYS)
+def test_an_example_at_a_broker_that_does_not_offer_what_it_needs_says_so_in_a_sentence(name, refusing):
+    done = run(name, *ARGUMENTS.get(name, ()), "--connect", refusing)
+    needed = "Describe, a request" if name == "flights.py" else "a request"
+    said = f"This broker does not offer {needed} that the example needs. It says: no such request here\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", said)
+
+
+def test_an_example_where_no_broker_is_says_so_in_a_sentence():
+    done = run("echo.py", "--connect", "127.0.0.1:1")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("no broker answers at 127.0.0.1:1 ")
+    assert done.stderr.count("\n") == 1
+
+
 @pytest.mark.soak
 def test_a_year_of_flights():
     """Over TCP, minute by minute; `test_departures` holds the README's figures against the core in every run."""
@@ -71,8 +120,7 @@ def test_a_year_of_flights():
 
 
 def test_an_address_that_is_none_is_explained():
-    command = [sys.executable, EXAMPLES / "echo.py", "--connect", "8889"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = run("echo.py", "--connect", "8889")
     assert done.returncode == 2
     assert "'8889' is not HOST:PORT" in done.stderr
 

@@ -7,11 +7,14 @@ import signal
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 
 import pytest
 
 from zaichik.console import learn_doctor
 from zaichik.learn import chapters, files, sentences
+from zaichik.learn.drawing import FILE_NAME, Drawing, Step
+from zaichik.learn.failure import Failed
 from zaichik.learn.stages import CHECKS, STAGES
 
 SERVER = """
@@ -88,7 +91,7 @@ def test_list_shows_the_stages_and_one_with_its_text(zaichik, folder):
     assert lines[1].startswith("here")
     text = zaichik("learn", "list", "S10").out
     assert "S10  Lag, told exactly" in text
-    assert "chapter 07" in text
+    assert "chapter 09" in text
     assert all(check.title in text for check in STAGES[10].checks)
     listed = zaichik("learn", "list", "--json").json_lines
     assert [stage["stage"] for stage in listed] == [stage.id for stage in STAGES]
@@ -119,12 +122,12 @@ def test_from_the_first_stage_to_the_first_failure(zaichik, folder):
     assert "FAIL S1.1  Hello is answered with Welcome" in result.out
     assert "wrong            nothing came within 3 s where Welcome with id 1 was due" in result.out
     assert "run it again     zaichik learn check S1.1 --seed 5" in result.out
-    hints = STAGES[1].hints_of(CHECKS["S1.1"])
+    hints = CHECKS["S1.1"].hints
     for number in range(3):
         lines = zaichik("learn", "hint").out.splitlines()
         assert lines[1 : 2 + number] == [f"{n + 1}. {hint}" for n, hint in enumerate(hints[: number + 1])]
     assert "that was the last one; chapter 02" in lines[-1]
-    assert zaichik("learn", "hint", "S5.3").out.splitlines()[1] == f"1. {CHECKS['S5.3'].hint}"
+    assert zaichik("learn", "hint", "S5.3").out.splitlines()[1] == f"1. {CHECKS['S5.3'].hints[0]}"
     known = json.loads((folder / "learn-progress.json").read_text(encoding="utf-8"))
     assert (known["stage"], known["passed"], known["failed"], known["seed"]) == (1, [0], "S1.1", 5)
 
@@ -144,6 +147,71 @@ def test_results_for_programs(zaichik, folder):
     assert len(ET.parse(folder / "out.xml").getroot().findall(".//failure")) == 2  # noqa: S314 (our own)
 
 
+def test_what_failed_is_listed_at_the_end(zaichik, folder):
+    """With --keep-going: outcome, check, what must hold, what is wrong."""
+    (folder / "server.py").write_text(SPEAKS_FIRST, encoding="utf-8")
+    lines = zaichik("learn", "check", "0-1", "--keep-going").out.splitlines()
+    table = lines[next(number for number, line in enumerate(lines) if "what is wrong" in line) :]
+    assert [line.split()[:2] for line in table[1 : table.index("")]] == [
+        ["FAIL", name] for name in CHECKS if name == "S0.2" or name.startswith("S1.")
+    ]
+    assert "the server spoke before it was spoken to" in table[1]
+    assert table[-1] == "a hint: zaichik learn hint"
+
+
+def test_messages_name_the_file_that_was_given(zaichik, folder):
+    (folder / "learn.toml").rename(folder / "my go.toml")
+    option = ("--config", "my go.toml")
+    suggested = " --config 'my go.toml'"
+    assert f"run its checks with: zaichik learn check{suggested}\n" in zaichik("learn", "next", *option).err
+    assert f"zaichik learn check{suggested}, or name one" in zaichik("learn", "hint", *option).err
+    assert f"on to the next one: zaichik learn next{suggested}" in zaichik("learn", "check", *option).out
+    failed = zaichik("learn", "check", "S1.1", "--seed", "5", *option).out
+    assert f"zaichik learn check S1.1 --seed 5{suggested}  (frames" in failed
+    assert f"a hint: zaichik learn hint{suggested}\n" in failed
+    (folder / "my go.toml").write_text("[server]\ncommand = 'no-such-program'\n", encoding="utf-8")
+    assert "the command in my go.toml cannot be started" in zaichik("learn", "check", *option).out
+    assert "  ok my go.toml   no-such-program" in zaichik("learn", "doctor", *option).out
+
+
+def test_a_stage_that_is_named_is_listed_with_its_text_for_programs(zaichik, folder):
+    (state,) = zaichik("learn", "list", "S9", "--json").json_lines
+    assert (state["stage"], state["goal"], len(state["checks"])) == ("S9", STAGES[9].goal, len(STAGES[9].checks))
+    assert zaichik("learn", "list", "S9.1", "--json").json == state["checks"][0]
+    assert [state["stage"] for state in zaichik("learn", "list", "5-7", "--json").json_lines] == ["S5", "S6", "S7"]
+    told = zaichik("learn", "list", "S5-S6").out
+    assert all(STAGES[number].goal in told for number in (5, 6))
+
+
+def test_after_the_last_stage_it_says_that_you_are_done(zaichik, folder):
+    """A stage that is passed again is not the last one to be passed."""
+    passed = {"stage": 0, "passed": list(range(len(STAGES)))}
+    (folder / "learn-progress.json").write_text(json.dumps(passed), encoding="utf-8")
+    assert "all 17 stages are passed: you have built a broker" in zaichik("learn", "check").out
+    (folder / "learn-progress.json").write_text(json.dumps(passed | {"stage": 16}), encoding="utf-8")
+    assert "There is no next one; all 17 stages are passed" in zaichik("learn", "next").out
+
+
+def test_results_that_cannot_be_written_are_one_sentence(zaichik, folder):
+    result = zaichik("learn", "check", "S0", "--junit", "nowhere/out.xml")
+    assert (result.code, result.err) == (1, "zaichik: nowhere/out.xml cannot be written: No such file or directory\n")
+
+
+def test_a_drawing_is_written_beside_learn_toml(zaichik, folder, monkeypatch):
+    """And its name is told, unless it cannot be written."""
+    drawing = Drawing("a gap", ("broker", "reader 1"), (Step(0.5, "broker", "reader 1", "Messages"),))
+
+    async def fail(_trial):
+        raise Failed("a gap", drawing=drawing)
+
+    monkeypatch.setitem(CHECKS, "S0.1", replace(CHECKS["S0.1"], function=fail))
+    assert f"as a picture     {FILE_NAME}\n" in zaichik("learn", "check", "S0.1").out
+    assert (folder / FILE_NAME).read_text(encoding="utf-8") == drawing.svg()
+    (folder / FILE_NAME).unlink()
+    (folder / FILE_NAME).mkdir()
+    assert "as a picture" not in zaichik("learn", "check", "S0.1").out
+
+
 def test_the_first_failure_ends_all_rounds(zaichik, folder):
     (folder / "server.py").write_text(SPEAKS_FIRST, encoding="utf-8")
     result = zaichik("learn", "check", "all", "--json", "--repeat", "2")
@@ -154,7 +222,7 @@ def test_a_server_that_does_not_start_is_told_at_the_end(zaichik, folder):
     (folder / "server.py").write_text("print('no config')\nraise SystemExit(3)\n", encoding="utf-8")
     result = zaichik("learn", "check")
     assert result.code == 1
-    assert "the server ended by itself with exit code 3 before it listened" in result.out
+    assert "the command in learn.toml ended by itself with exit code 3" in result.out
     assert "no config" in result.out
 
 
@@ -235,7 +303,7 @@ def test_doctor_names_what_is_missing(zaichik, tmp_path, monkeypatch):
     assert "  !! file watcher the library watchfiles is missing" in result.out
     assert "  !! clock        sleepers wake up to" in result.out
     assert "  !! program      no-such-program is not found" in result.out
-    assert "  !! server       the server cannot be started: no-such-program" in result.out
+    assert "  !! server       the command in learn.toml cannot be started: no-such-program" in result.out
 
 
 # -- watch -----------------------------------------------------------------------------------------------------
@@ -304,7 +372,7 @@ def test_watch_goes_on_only_when_it_is_told_to(typing, folder):
         ("h hint", "t"),
         ("t back", "t"),
         ("h hint", "h"),
-        (CHECKS["S1.1"].hint[:40], "h"),
+        (CHECKS["S1.1"].hints[0][:40], "h"),
         ("top bit set", "q"),
     ]
     code, output = typing("learn", "watch", steps=keys)
@@ -314,6 +382,16 @@ def test_watch_goes_on_only_when_it_is_told_to(typing, folder):
     assert "Hello (0x01)" in output
     known = json.loads((folder / "learn-progress.json").read_text(encoding="utf-8"))
     assert (known["stage"], known["hints"]) == (1, {"S1.1": 2})
+
+
+def test_watch_says_at_the_last_stage_that_you_are_done(typing, folder):
+    command = json.dumps([sys.executable, "-m", "zaichik", "serve", "--port", "{port}"])
+    (folder / "learn.toml").write_text(f"[server]\ncommand = {command}\n", encoding="utf-8")
+    known = json.dumps({"stage": len(STAGES) - 1, "passed": list(range(len(STAGES) - 1))})
+    (folder / "learn-progress.json").write_text(known, encoding="utf-8")
+    code, output = typing("learn", "watch", steps=[("you have built a broker", "q")])
+    assert code == 0
+    assert "all 17 stages are passed: you have built a broker" in output
 
 
 def test_watch_runs_again_when_a_file_has_changed(typing, folder):

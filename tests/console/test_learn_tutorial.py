@@ -1,6 +1,7 @@
 """`zaichik learn` with the tutorial: goto, and exercises."""
 
 import json
+import xml.etree.ElementTree as ET
 
 import pytest
 
@@ -88,6 +89,10 @@ def test_an_exercise_from_its_stub_over_three_hints_to_its_end(zaichik, folder):
         assert lines[0] == "2.1  a whole frame lacks nothing"
         assert [line[:2] for line in lines[1:-1]] == [f"{n}." for n in range(1, number + 2)]
     assert lines[-1] == "that was the last one"
+    zaichik("learn", "check", "2.1", "--junit", "out.xml")
+    (suite,) = ET.parse(folder / "out.xml").getroot()  # noqa: S314 (our own)
+    assert (suite.get("tests"), suite.get("failures")) == ("1", "1")
+    assert suite.find(".//failure").get("message") == "NotImplementedError: this is yours to write"
     (folder / "exercise_2_1.py").write_text("def missing(b):\n    return 0\n", encoding="utf-8")
     assert zaichik("learn", "hint", "2.1").out.splitlines()[-1] == "once more for hint 2 of 3"
     (folder / "exercise_2_1.py").write_text(
@@ -97,6 +102,9 @@ def test_an_exercise_from_its_stub_over_three_hints_to_its_end(zaichik, folder):
     )
     result = zaichik("learn", "check", "2.1")
     assert (result.code, result.out.splitlines()[-1]) == (0, "Right.")
+    zaichik("learn", "check", "2.1", "--junit", "out.xml")
+    (suite,) = ET.parse(folder / "out.xml").getroot()  # noqa: S314 (our own)
+    assert (suite.get("tests"), suite.get("failures"), len(suite)) == ("5", "0", 5)
     state = zaichik("learn", "check", "2.1", "--json").json
     assert (state["exercise"], state["failed"], len(state["passed"])) == ("2.1", "", 5)
     assert "nothing to hint at" in zaichik("learn", "hint", "2.1").out

@@ -71,6 +71,13 @@ mutant(
     "head, cursors = topic.head(now_us), [",
     "head, cursors = topic.next_offset - len(topic.ring), [",
 )
+mutant(
+    "who asks for too old an offset is not told",
+    "S11.7",
+    "Subscribed.start should be",
+    "start = (earliest, end, request.value, at_time)[request.start]",
+    "start = (earliest, end, max(head, request.value), at_time)[request.start]",
+)
 
 # -- S12: compaction -------------------------------------------------------------------------------------------
 mutant(

@@ -97,7 +97,7 @@ mutant(
 mutant(
     "readers of a deleted topic are told that it reached its end",
     "S16.1",
-    "code should be",
+    "SubscriptionEnded.code should be DELETED, and is UNTIL",
     "reader.end(4)",
     "reader.end(1)",
 )
@@ -125,7 +125,7 @@ mutant(
 mutant(
     "the broker's own topics are looked for",
     "S16.2",
-    "code should be",
+    "the error should be INVALID_FIELD, and is NO_SUCH_TOPIC",
     """        require(request.topic[:1] != b"$", INVALID_FIELD, "topic", "the broker's own")\n""",
     "",
 )

@@ -16,7 +16,7 @@ mutant(
 mutant(
     "one message too many",
     "S9.1",
-    "and yet Messages came",
+    "2 in flight, credit 1, and yet Messages came",
     "len(self.in_flight) >= self.credit or used",
     "len(self.in_flight) > self.credit or used",
 )
@@ -78,11 +78,23 @@ mutant(
     '"credit": range(1, 2**32), "credit_bytes": range(1, 2**32)',
     '"credit": range(2**32), "credit_bytes": range(2**32)',
 )
+mutant(
+    "a commit for nothing is fine",
+    "S9.8",
+    "the error should be|should have come",
+    """        require(request.subscription in self.subscriptions, NO_SUCH_SUBSCRIPTION, "subscription", "unknown")
+        reader = self.subscriptions[request.subscription]
+""",
+    """        if request.subscription not in self.subscriptions:
+            return struct.pack("<Q", request.next)
+        reader = self.subscriptions[request.subscription]
+""",
+)
 
 # -- S10: lag --------------------------------------------------------------------------------------------------
 mutant(
     "lag is not told",
-    "S10.1 S10.5",
+    "S10.1 S11.7",
     "should have come",
     'return frame(0x41, self.id, struct.pack("<QQ", offset, self.cursor))',
     'return b""',
@@ -128,15 +140,8 @@ mutant(
 """,
 )
 mutant(
-    "who asks for too old an offset is not told",
-    "S10.5",
-    "Subscribed.start should be",
-    "start = (earliest, end, request.value, at_time)[request.start]",
-    "start = (earliest, end, max(head, request.value), at_time)[request.start]",
-)
-mutant(
     "a batch loses its beginning",
-    "S10.6",
+    "S10.5",
     "should have come",
     "require(len(batch) <= topic.settings[CAPACITY],",
     "require(True,",

@@ -24,6 +24,10 @@ deaf = "import signal\\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\\n" + {LIS
 subprocess.call([sys.executable, "-E", "-S", "-c", deaf])
 """,
     "exits_early": "print('no config')\nraise SystemExit(3)\n",
+    "leaves_the_foreground": "",
+    "writes_much": "print('first ' + 'x' * 99)\nfor _ in range(20_000): print('x' * 99)\nprint('last')\n"
+    + LISTEN
+    + "serve()\n",
     "crashes": "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n",
     "never_listens": "import os, time\nopen('pid', 'w').write(str(os.getpid()))\nprint('thinking')\ntime.sleep(60)\n",
     "exits_after_a_client": LISTEN + "for _ in range(3):\n    listener.accept()\nprint('enough')\n",

@@ -56,7 +56,7 @@ async def resets(stream):
     ("handler", "summary", "cause"),
     [
         (says(struct.pack(">I", 61) + WELCOME[4:]), "no frame", "little-endian"),
-        (says(b"HTTP/1.1 400 Bad Request\r\n\r\n"), "no frame", "this is text, b'HTTP/1.1"),
+        (says(b"HTTP/1.1 400 Bad Request\r\n\r\n"), "no frame", 'this is text, "HTTP/1.1'),
         (says(b"OK\r\n"), "no frame", "this is text"),
         (says(struct.pack("<I", len(WELCOME)) + WELCOME[4:]), "nothing came", "count its own four bytes"),
         (says(struct.pack("<I", len(WELCOME) - 12) + WELCOME[4:]), "no frame", "leave out part of the header"),
@@ -90,7 +90,7 @@ async def test_offsets_that_are_left_out_are_told():
         await client.messages(7, 3, batch)
 
     async with answering(says(data)) as host:
-        result = await run_check(Check("S5.1", 5, "a check", "a hint", receive), host, [0], Pace())
+        result = await run_check(Check("S5.1", 5, "a check", ("a hint",) * 3, receive), host, [0], Pace())
     assert result.failure.summary == "offsets were left out, though no message was missing"
 
 

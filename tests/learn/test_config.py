@@ -19,6 +19,18 @@ def test_what_init_writes_can_be_read(tmp_path, python):
     assert {path.name for path in written} == ({"learn.toml", "broker.py"} if python else {"learn.toml"})
 
 
+@pytest.mark.parametrize("language", ["Go", "Rust"])
+def test_what_init_writes_has_a_command_for(tmp_path, language):
+    """It can be put in the place of the one that is there."""
+    folder.init(tmp_path, python=False)
+    text = (tmp_path / "learn.toml").read_text(encoding="utf-8")
+    (line,) = [line for line in text.splitlines() if f"# {language}:" in line]
+    (tmp_path / "learn.toml").write_text(f"[server]\n{line.removeprefix('#')}\n", encoding="utf-8")
+    command = config.read(tmp_path / "learn.toml").command
+    assert command[:2] == ("sh", "-c")
+    assert " && exec " in command[2]
+
+
 def test_init_leaves_what_is_there(tmp_path):
     (tmp_path / "broker.py").write_text("mine", encoding="utf-8")
     written = folder.init(tmp_path, python=True)
@@ -41,8 +53,8 @@ def test_a_command_may_be_a_string_and_name_its_port(tmp_path):
         ("[server]\ncommand = []\n", "command must be a list"),
         ("[server]\ncommand = [1]\n", "command must be a list"),
         ('[server]\ncommand = "x"\nport = 5\n', "nothing in .server. is called port; there are command"),
-        ('[server]\ncommand = "x"\nstart_seconds = "long"\n', "start_seconds = 'long' makes no sense"),
-        ('[server]\ncommand = "x"\nstop_seconds = true\n', "stop_seconds = True makes no sense"),
+        ('[server]\ncommand = "x"\nstart_seconds = "long"\n', 'start_seconds = "long" makes no sense'),
+        ('[server]\ncommand = "x"\nstop_seconds = true\n', "stop_seconds = true makes no sense"),
         ("server = ", "cannot be read"),
     ],
 )
@@ -54,8 +66,10 @@ def test_a_wrong_file_is_told_in_a_sentence(tmp_path, text, problem):
 
 
 def test_a_missing_file_tells_how_to_make_one(tmp_path):
-    with pytest.raises(BadConfig, match="zaichik learn init"):
+    with pytest.raises(BadConfig, match=r"there is no .*/learn\.toml; make one with: zaichik learn init"):
         config.read(tmp_path / "learn.toml")
+    with pytest.raises(BadConfig, match=r"there is no .*/go\.toml; make a learn\.toml, to copy, with: zaichik"):
+        config.read(tmp_path / "go.toml")
 
 
 def test_progress_is_kept_in_a_readable_file(tmp_path):

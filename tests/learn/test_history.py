@@ -156,4 +156,4 @@ def test_every_event_can_be_read_as_a_line():
     assert lines[3] == "   1.100 s  reader 1 got offset 0: a"
     assert lines[5] == "   2.000 s  nothing more came to reader 1; the topic ended at 2"
     assert lines[6] == "   1.100 s  reader 1 was told that offsets 0 to 1 are gone"
-    assert lines[7] == "   0.600 s  publisher 1 published c to t; no answer, dropped [0]"
+    assert lines[7] == "   0.600 s  publisher 1 published c to t; no answer, dropped 0"

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 
 PACE = Pace(scale=0.25, patience=0.5)
 LEFT_OUT = {
-    "S9.12",  # thousands of times the same judgement, by must_be
+    "S9.13",  # thousands of times the same judgement, by must_be
     "S14.5",  # needs a process
     "S14.10",  # so does this
     "S15.1",  # its judgements are those of test_history.py

@@ -10,7 +10,8 @@ from learn_mutant import LEFT_OUT_BY_TINY, TINY
 from learn_mutants import MUTANTS
 from mutants_shipped import MUTANTS as SHIPPED_MUTANTS
 
-from zaichik.learn.stages import CHECKS, STAGES, s13_stuck_reader
+from zaichik.learn import story
+from zaichik.learn.stages import CHECKS, s13_stuck_reader
 from zaichik.learn.trial import Trial
 
 # What no mutant of tiny_broker can show is shown by servers that are no brokers at all.
@@ -69,9 +70,25 @@ def test_a_wrong_broker_fails_where_it_is_wrong(mutant, results):
         says = mutant.says if name == mutant.kills[0] else ""
         assert result.outcome == "failed", f"{name} does not find it: {result.outcome} {result.reason}"
         assert re.search(says, said := f"{result.failure.summary}. {result.failure.cause}"), said
-        assert len(set(STAGES[result.check.stage].hints_of(result.check))) == 3
+        assert len(set(result.check.hints)) == 3
         REACHED.update(places_in(result.failure))
     RUN.add(mutant.name)
+
+
+@pytest.mark.anyio
+async def test_a_history_s_failure_shows_the_frames_that_matter_and_draws_them():
+    (mutant,) = [mutant for mutant in MUTANTS if mutant.name == "one message in 23 is skipped"]
+    async with tiny(mutant.source()) as host:
+        result = await find(host, "S15.1", mutant.says)
+    last = result.failure.frames[-1]
+    assert last.frame.name == "Messages"
+    assert {entry.frame.name for entry in result.failure.frames} >= {"Subscribe", "Subscribed", "Messages"}
+    assert len(result.failure.frames) < 10 < len(result.trace.entries)
+    assert len({entry.connection for entry in result.failure.frames}) <= 3  # the reader's, and those of two publishers
+    titles = {section.title: section.lines for section in story.sections(result)}
+    assert titles["proof"] == result.failure.drawing.lines()
+    assert "SILENT GAP" in titles["proof"][-1]
+    assert "that matter" in titles["frames"][0]
 
 
 @pytest.mark.anyio

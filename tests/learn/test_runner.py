@@ -27,7 +27,7 @@ GOLDEN = Path(__file__).parent / "golden"
 
 
 def check_of(function, *, stage=5, once=False):
-    return Check(f"S{stage}.1", stage, "a check", "a hint", function, once=once)
+    return Check(f"S{stage}.1", stage, "a check", ("a hint",) * 3, function, once=once)
 
 
 async def test_every_seed_is_run_and_decides_pattern_and_chance():
@@ -175,7 +175,7 @@ async def test_results_are_json_and_junit(monkeypatch):
     failure = states[1]["failure"]
     assert (failure["seed"], failure["pattern"]) == (4, "whole")
     assert failure["summary"] == "the server spoke before it was spoken to"
-    assert failure["hint"] == CHECKS["S0.2"].hint
+    assert failure["hint"] == CHECKS["S0.2"].hints[0]
     root = ET.fromstring(story.junit(results))  # noqa: S314 (our own)
     assert [suite.get("name").split()[0] for suite in root] == ["S0", "S14"]
     assert (root[0].get("tests"), root[0].get("failures"), root[1].get("skipped")) == ("2", "1", "1")

@@ -13,7 +13,7 @@ from processes import write
 
 from zaichik.learn import config
 from zaichik.learn.runner import ServerTrouble, run_check
-from zaichik.learn.server import Launcher, Server
+from zaichik.learn.server import CRASH_LINES, FIRST_LINES, LAST_LINES, Launcher, Server, shortened
 from zaichik.learn.stages import CHECKS
 from zaichik.learn.trial import Pace
 
@@ -63,14 +63,46 @@ async def test_a_server_is_told_its_port_in_its_command(tmp_path):
     server.close()
 
 
+GO = ["panic: assignment to a nil map", "", "goroutine 1 [running]:", "main.store(...)", "\tmain.go:7", "main.main()"]
+RUST = ["thread 'main' panicked at src/main.rs:7:5:", "out of bounds", "note: run with", "", "stack backtrace:", "0:"]
+NEWER_RUST = ["thread 'main' (4711) panicked at src/main.rs:7:5:", *RUST[1:]]
+PYTHON = ["Traceback (most recent call last):", '  File "broker.py", line 3', "    x", "    ~^", "  y", "KeyError: 3"]
+MANY = [f"line {number}" for number in range(100)]
+
+
+@pytest.mark.parametrize("crash", [GO, RUST, NEWER_RUST, PYTHON], ids=["Go", "Rust", "newer Rust", "Python"])
+def test_of_a_long_output_the_beginning_the_end_and_the_beginning_of_the_crash_are_shown(crash):
+    assert len(crash) == CRASH_LINES
+    shown = shortened([*MANY, *crash, *MANY])
+    assert shown == [*MANY[:FIRST_LINES], "…", *crash, "…", *MANY[-LAST_LINES:]]
+    assert shortened([*MANY, *crash]) == [*MANY[:FIRST_LINES], "…", *[*MANY, *crash][-LAST_LINES:]]
+    assert shortened(crash) == crash
+    assert shortened(MANY) == [*MANY[:FIRST_LINES], "…", *MANY[-LAST_LINES:]]
+    assert shortened([]) == []
+
+
+async def test_of_megabytes_of_output_only_both_ends_are_read(tmp_path):
+    server = await Server.start(config.read(write(tmp_path, "writes_much")))
+    lines = server.output().splitlines()
+    await server.terminate()
+    server.close()
+    assert lines[0].startswith("first ")
+    assert lines[-3:-1] == ["x" * 99, "last"]
+    assert len(lines) == FIRST_LINES + 1 + LAST_LINES
+
+
 @pytest.mark.parametrize(
     ("program", "said"),
     [
-        ("exits_early", r"ended by itself with exit code 3 before it listened at port \d+. Its last lines:\nno config"),
-        ("crashes", "the server was ended by SIGSEGV before it listened"),
+        (
+            "exits_early",
+            r"ended by itself with exit code 3, \d\.\d s after .* listened at port \d+. It wrote:\nno config",
+        ),
+        ("crashes", "learn.toml was ended by SIGSEGV, .* before anything listened"),
+        ("leaves_the_foreground", "ended by itself with exit code 0, .* It must stay in the foreground"),
         (
             "never_listens",
-            "did not listen at 127.0.0.1:.* within 0.3 s: does it take its port from the environment variable PORT",
+            "still runs, but did not listen at 127.0.0.1:.* within 0.3 s: does it take its port from the environment",
         ),
     ],
 )
@@ -79,10 +111,20 @@ async def test_a_server_that_does_not_start_is_told_apart(tmp_path, program, sai
         await Server.start(config.read(write(tmp_path, program, start=0.3 if program == "never_listens" else 5)))
 
 
-async def test_a_program_that_is_not_there_is_one_sentence(tmp_path):
-    (tmp_path / "learn.toml").write_text('[server]\ncommand = "no-such-program --fast"\n', encoding="utf-8")
-    with pytest.raises(ServerTrouble, match="cannot be started: no-such-program: No such file"):
-        await Server.start(config.read(tmp_path / "learn.toml"))
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("no-such-program --fast", r"go\.toml cannot be started: no-such-program: No such file .* is the name right"),
+        ("./go.toml", r"go\.toml cannot be started: \./go\.toml: Permission denied; a file must be executable"),
+        ("sh -c no-such-program", r"exit code 127, .* A shell answers so if it cannot find"),
+        ("sh -c ./go.toml", r"exit code 126, .* A shell answers so if it cannot run"),
+    ],
+)
+async def test_a_command_that_is_wrong_is_told_from_a_server_that_does_not_listen(tmp_path, command, said):
+    """By the name of the file that the command is in."""
+    (tmp_path / "go.toml").write_text(f"[server]\ncommand = {json.dumps(command)}\n", encoding="utf-8")
+    with pytest.raises(ServerTrouble, match=said):
+        await Server.start(config.read(tmp_path / "go.toml"))
 
 
 async def test_a_server_that_ignores_sigterm_is_killed_and_told(tmp_path):

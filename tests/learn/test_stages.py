@@ -1,5 +1,8 @@
 """The texts of the stages, and the table of chapters."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from zaichik.learn import chapters, examination, layouts
@@ -24,13 +27,32 @@ def test_a_stage_says_what_it_wants_and_why(stage):
     for number, check in enumerate(stage.checks, 1):
         assert check.id == f"{stage.id}.{number}"
         assert check.function.__doc__
-        assert 15 < len(check.hint) < 240
+        assert 15 < len(check.hints[0]) < 240
+        assert all(60 < len(hint) < 400 and hint.endswith(".") for hint in check.hints[1:])
         assert check.title[0].islower() or check.title.startswith(("Hello", "Ping", "Subscribe", "Create", "SIGTERM"))
 
 
 def test_titles_and_hints_are_not_repeated():
     assert len({check.title for check in CHECKS.values()}) == len(CHECKS)
-    assert len({check.hint for check in CHECKS.values()}) == len(CHECKS)
+    assert len({check.hints[0] for check in CHECKS.values()}) == len(CHECKS)
+
+
+def test_a_check_s_own_hints_replace_those_of_its_stage():
+    own = {hint for check in CHECKS.values() for hint in check.hints[1:]} - {hint for s in STAGES for hint in s.hints}
+    shared = [check for check in CHECKS.values() if check.hints[1:] == STAGES[check.stage].hints]
+    assert len(own) == 2 * (len(CHECKS) - len(shared))
+
+
+@pytest.mark.parametrize("check", CHECKS.values(), ids=lambda check: check.id)
+def test_what_a_hint_says_can_be_read_is_there(check):
+    """Files, and names in the broker of the tutorial."""
+    root = Path(__file__).parents[2]
+    for path in re.findall(r"[a-z_/]+\.py", check.hints[2]):
+        assert (root / path).is_file()
+    text = (root / "tutorial" / "tiny_broker.py").read_text(encoding="utf-8")
+    if check.hints[2].startswith("tutorial/tiny_broker.py") and "zaichik/" not in check.hints[2]:
+        for name in re.findall(r"`(?:\w+\.)?(\w+)`", check.hints[2]):
+            assert re.search(rf"\b{name}\b", text), name
 
 
 def test_every_frame_comes_into_play_once():
@@ -70,14 +92,42 @@ def test_chapters_that_exist_are_linked_and_the_others_named(tmp_path, monkeypat
 
 @pytest.mark.parametrize(
     ("what", "first", "count"),
-    [("all", "S0.1", len(CHECKS)), ("S5", "S5.1", 10), ("s5.2", "S5.2", 1), (None, "S3.1", 11)],
+    [
+        ("all", "S0.1", len(CHECKS)),
+        ("S5", "S5.1", len(STAGES[5].checks)),
+        ("s5.2", "S5.2", 1),
+        (None, "S3.1", len(STAGES[3].checks)),
+        ("7", "S7.1", len(STAGES[7].checks)),
+        ("S0-S2", "S0.1", sum(len(stage.checks) for stage in STAGES[:3])),
+        ("15-s16", "S15.1", sum(len(stage.checks) for stage in STAGES[15:])),
+    ],
 )
 def test_checks_are_selected_by_stage_or_name(what, first, count):
     selected = examination.select(what, Progress(stage=3))
     assert (selected[0].id, len(selected)) == (first, count)
 
 
-@pytest.mark.parametrize("what", ["S17", "S5.99", "5", "everything"])
+@pytest.mark.parametrize("what", ["S17", "S5.99", "17", "S7-S5", "S15-S17", "S5-", "everything"])
 def test_what_is_neither_is_told(what):
     with pytest.raises(NoSuchCheck, match="S0 to S16"):
         examination.select(what, Progress())
+
+
+ALL = list(range(len(STAGES)))
+
+
+@pytest.mark.parametrize(
+    ("passed", "stage", "said"),
+    [
+        ([], 0, ""),
+        ([0], 0, "S0 is passed; on to the next one: zaichik learn next --config x.toml"),
+        (ALL[:-1], ALL[-1], ""),
+        ([ALL[-1]], ALL[-1], "S16 is passed, and is the last stage; not passed yet: S0, S1, S2"),
+        (ALL, ALL[-1], "all 17 stages are passed: you have built a broker"),
+        (ALL, 3, "all 17 stages are passed: you have built a broker"),
+    ],
+)
+def test_what_follows_a_stage_is_the_next_or_the_end(passed, stage, said):
+    told = examination.standing(Progress(passed=passed, stage=stage), " --config x.toml")
+    assert told.startswith(said)
+    assert bool(told) == bool(said)

@@ -153,10 +153,10 @@ def test_ctrl_c_while_spark_starts_waits_until_it_has_started(recorded, monkeypa
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--windows", "0"], "a window of 0 is none"),
-        (["--windows", "often"], "no duration"),
-        (["--most-lost", "many"], "no percentage"),
-        (["--plot", "plot.gif"], "end it with .png or .svg"),
+        (["--windows", "0"], "0 is not a window"),
+        (["--windows", "often"], "is not a duration"),
+        (["--most-lost", "many"], "is not a percentage"),
+        (["--plot", "plot.gif"], "must end with .png or .svg"),
     ],
 )
 def test_wrong_usage_is_explained(capsys, words, sentence):

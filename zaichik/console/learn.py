@@ -33,10 +33,10 @@ gap. Each is checked from outside, over TCP, by the wire protocol alone; what fa
 It is also the conformance suite of the protocol: with `check all` it tells whether a broker is one.
 
 init DIR writes a learn.toml, which says how your server is started. check [WHAT] runs checks: the stage you are at,
-a stage (S5), a check (S5.2), or all. next goes on to the next stage. hint [WHAT] tells one thing more about the
-check that failed last, or about WHAT, each time. watch runs your stage whenever a file changes. list shows all
-stages, list S5 one of them, list S5.2 a check with the sentences of the protocol that it tests. doctor looks whether
-everything that learn needs is there.
+a stage (S5, or just 5), several (S5-S7), a check (S5.2), or all. next goes on to the next stage. hint [WHAT] tells one
+thing more about the check that failed last, or about WHAT, each time. watch runs your stage whenever a file changes.
+list shows all stages, list S5 one of them, list S5.2 a check with the sentences of the protocol that it tests. doctor
+looks whether everything that learn needs is there.
 
 With the tutorial: goto 02 brings the experiments and exercises of chapter 02 into this folder; with --start or --end
 also the program as it is there. check 2.1 judges an exercise, hint 2.1 helps with it.
@@ -47,6 +47,7 @@ examples:
   zaichik learn init my-broker --python       # a folder to begin in; then: cd my-broker
   zaichik learn watch                         # and write
   zaichik learn check                         # the stage you are at
+  zaichik learn check S5-S7 --keep-going      # three stages, and a table of what failed
   zaichik learn check S5.2 --seed 4711        # once more, exactly as it failed
   zaichik learn check all --keep-going --junit results.xml
   zaichik learn check all --connect 127.0.0.1:8889     # a broker that runs already
@@ -73,18 +74,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--config", metavar="FILE", type=Path, default=Path(FILE_NAME), help="instead of learn.toml in this folder"
     )
     parser.add_argument("--plain", action="store_true", help="no colours, and watch does not clear the screen")
-    parser.add_argument("--json", action="store_true", help="check, list: print one JSON object a line")
+    parser.add_argument("--json", action="store_true", help="check, list: print one JSON object per line")
     checks = parser.add_argument_group("how checks are run")
     checks.add_argument(
         "--connect", metavar="HOST:PORT", type=address, help="a broker that runs, instead of starting one"
     )
     checks.add_argument("--seed", metavar="N", type=natural, help="run with this seed alone, as a report printed it")
     checks.add_argument("--repeat", metavar="N", type=positive, default=1, help="run everything N times")
-    checks.add_argument("--keep-going", action="store_true", help="do not stop at the first check that fails")
+    keep_going = "do not stop at the first check that fails; at the end, list all that did"
+    checks.add_argument("--keep-going", action="store_true", help=keep_going)
     checks.add_argument(
         "--time-scale", metavar="X", type=_scale, default=1.0, help="make all waiting X times longer, on slow machines"
     )
-    checks.add_argument("--junit", metavar="FILE", type=Path, help="also write the results as JUnit XML")
+    junit = "also write the results, or those of an exercise, as JUnit XML"
+    checks.add_argument("--junit", metavar="FILE", type=Path, help=junit)
 
 
 def _scale(text: str) -> float:

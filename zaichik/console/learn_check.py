@@ -2,17 +2,18 @@
 
 import argparse
 from collections.abc import Sequence
+from pathlib import Path
 
 from rich.console import Console
 
 from zaichik.console import learn_screen, screen
 from zaichik.console.failure import Failure
-from zaichik.learn import config, examination, progress, story
+from zaichik.learn import config, drawing, examination, progress, story
 from zaichik.learn.connected import Connected
 from zaichik.learn.examination import Plan
 from zaichik.learn.runner import Host, Result, ServerTrouble, fresh_seeds
 from zaichik.learn.server import Launcher
-from zaichik.learn.stage import Check, Stage
+from zaichik.learn.stage import Check
 from zaichik.learn.trial import PATIENCE_S, Pace, Target
 
 
@@ -53,15 +54,39 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
     finally:
         if launcher is not None:
             await launcher.stop()
-    if arguments.junit:
-        arguments.junit.write_text(story.junit(results), encoding="utf-8")
     if launcher is not None:
         examination.judge(known, results)
         progress.write(folder, known)
+    if arguments.junit:
+        write_junit(arguments.junit, story.junit(results, learn_screen.repeated(arguments)))
     troubles = [trouble, *(launcher.complaints if launcher else ())]
-    is_passed = known.stage in known.passed and any(result.check.stage == known.stage for result in results)
-    step = examination.stage(known.stage) if launcher is not None and is_passed else None
-    return _conclude(results, troubles, step, arguments, console)
+    follows = ""
+    if any(result.is_bad for result in results):
+        bad = next(result for result in results if result.is_bad)
+        follows = f"a hint: zaichik learn hint{learn_screen.repeated(arguments) if launcher else f' {bad.check.id}'}"
+    elif launcher is not None and any(result.check.stage == known.stage for result in results):
+        follows = examination.standing(known, learn_screen.repeated(arguments))
+    return _conclude(results, troubles, follows, arguments, console)
+
+
+def draw(result: Result, folder: Path) -> str:
+    """Write the drawing of a failure beside learn.toml; the file's name, or "" if there is nothing to draw."""
+    if result.failure is None or result.failure.drawing is None:
+        return ""
+    path = folder / drawing.FILE_NAME
+    try:
+        path.write_text(result.failure.drawing.svg(), encoding="utf-8")
+    except OSError:  # the same is shown as text
+        return ""
+    return str(path)
+
+
+def write_junit(path: Path, text: str) -> None:
+    """Write results where --junit says."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise Failure(f"{path} cannot be written: {error.strerror}") from None
 
 
 async def _round(
@@ -73,19 +98,20 @@ async def _round(
         learn_screen.print_seeds(console, how.seeds)
     async for result in examination.examine(checks, host, how):
         results.append(result)
+        drawn = draw(result, arguments.config.parent)
         if arguments.json:
             screen.print_json(story.as_json(result))
             continue
         if result.check.stage != stage:
             stage = result.check.stage
             learn_screen.print_stage(console, examination.stage(stage))
-        learn_screen.print_result(console, result)
+        learn_screen.print_result(console, result, options=learn_screen.repeated(arguments), drawn=drawn)
 
 
 def _conclude(
     results: Sequence[Result],
     troubles: Sequence[str],
-    step: Stage | None,
+    follows: str,
     arguments: argparse.Namespace,
     console: Console,
 ) -> int:
@@ -97,5 +123,8 @@ def _conclude(
     else:
         for trouble in said:
             learn_screen.print_trouble(console, trouble)
-        learn_screen.print_summary(console, counts, results, step)
+        bad = [result for result in results if result.is_bad]
+        if arguments.keep_going and bad:
+            learn_screen.print_failed(console, bad)
+        learn_screen.print_summary(console, counts, follows)
     return 1 if said or any(result.is_bad for result in results) else 0

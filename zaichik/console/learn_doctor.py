@@ -29,11 +29,12 @@ NAPS, NAP_S, LATE_S = 10, 0.02, 0.1
 async def run(arguments: argparse.Namespace, console: Console) -> int:
     """Look at everything; 0 if nothing is wrong."""
     told = [_versions(), _port(), await _watcher(), await _clock(), _terminal(console)]
+    name = arguments.config.name
     try:
         settings = config.read(arguments.config)
-        told += [(FINE, "learn.toml", " ".join(settings.command)), _program(settings), await _server(settings)]
+        told += [(FINE, name, " ".join(settings.command)), _program(settings), await _server(settings)]
     except config.BadConfig as error:
-        told.append((NOT_FINE, "learn.toml", str(error)))
+        told.append((NOT_FINE, name, str(error)))
     for word, name, detail in told:
         left = Text.assemble((f"{word:>4}", "green" if word == FINE else "bold red"), f" {name:<13}")
         learn_screen.hang(console, left, Text(harmless(detail)))

@@ -8,8 +8,9 @@ from rich.text import Text
 
 from zaichik.console import learn_screen, screen
 from zaichik.console.failure import Failure
+from zaichik.console.learn_check import write_junit
 from zaichik.escapes import harmless
-from zaichik.learn import exercise, progress
+from zaichik.learn import exercise, progress, story
 from zaichik.learn.runner import FAILED, PASSED
 from zaichik.learn.story import Section
 
@@ -22,6 +23,8 @@ def is_one(what: str | None) -> bool:
 async def check(arguments: argparse.Namespace, console: Console) -> int:
     """Judge the answer in the current folder; 0 if it is right."""
     verdict = await exercise.judge_apart(*_files(arguments.what))
+    if arguments.junit:
+        write_junit(arguments.junit, story.exercise_junit(arguments.what, verdict))
     if arguments.json:
         state = {"exercise": arguments.what, "title": verdict.title, "passed": verdict.passed}
         screen.print_json(state | {"failed": verdict.failed, "reason": verdict.reason})

@@ -2,6 +2,7 @@
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -11,9 +12,10 @@ from zaichik.console import learn_screen, screen
 from zaichik.console.failure import Failure
 from zaichik.console.learn_check import selected
 from zaichik.escapes import harmless
-from zaichik.learn import chapters, examination, folder, progress
+from zaichik.learn import chapters, examination, folder, layouts, progress
 from zaichik.learn.chapters import CHAPTERS
 from zaichik.learn.config import FILE_NAME
+from zaichik.learn.stage import Check, Stage
 from zaichik.learn.stages import CHECKS, STAGES
 
 
@@ -37,9 +39,10 @@ async def step(arguments: argparse.Namespace, console: Console) -> int:
     known = progress.read(arguments.config.parent)
     here = examination.stage(known.stage)
     if here.number not in known.passed:
-        raise Failure(f"{here.id} is not passed yet; run its checks with: zaichik learn check")
+        command = f"zaichik learn check{learn_screen.repeated(arguments)}"
+        raise Failure(f"{here.id} is not passed yet; run its checks with: {command}")
     if here is STAGES[-1]:
-        console.print(Text(f"{here.id} was the last stage. You have built a broker."))
+        console.print(Text(f"There is no next one; {examination.standing(known)}."))
         return 0
     known.stage = here.number + 1
     progress.write(arguments.config.parent, known)
@@ -48,22 +51,35 @@ async def step(arguments: argparse.Namespace, console: Console) -> int:
 
 
 async def show_stages(arguments: argparse.Namespace, console: Console) -> int:
-    """All stages in a table, or one with its text, or a check with the sentences that it tests."""
+    """All stages in a table, or those that are named, with their texts, or a check with the sentences that it tests."""
     known = progress.read(arguments.config.parent)
+    named = selected(arguments.what or "all", known)
+    stages = [stage for stage in STAGES if any(check.stage == stage.number for check in named)]
     if arguments.what is not None and (check := CHECKS.get(arguments.what.upper())):
-        learn_screen.print_check(console, check)
-    elif arguments.what is not None:
-        learn_screen.print_text(console, examination.stage(selected(arguments.what, known)[0].stage))
+        screen.print_json(_check_state(check)) if arguments.json else learn_screen.print_check(console, check)
     elif arguments.json:
-        for stage in STAGES:
-            checks = [
-                {"check": check.id, "title": check.title, "sentences": list(check.sentences)} for check in stage.checks
-            ]
-            passed = stage.number in known.passed
-            screen.print_json({"stage": stage.id, "title": stage.title, "passed": passed, "checks": checks})
+        for stage in stages:
+            screen.print_json(_state(stage, known, with_text=arguments.what is not None))
+    elif arguments.what is not None:
+        for stage in stages:
+            learn_screen.print_text(console, stage)
     else:
         screen.print_table(console, _table(known))
     return 0
+
+
+def _check_state(check: Check) -> dict[str, Any]:
+    return {"check": check.id, "title": check.title, "sentences": list(check.sentences)}
+
+
+def _state(stage: Stage, known: progress.Progress, *, with_text: bool) -> dict[str, Any]:
+    """A stage as JSON has it; with its text if it was named."""
+    checks = [_check_state(check) for check in stage.checks]
+    state = {"stage": stage.id, "title": stage.title, "passed": stage.number in known.passed, "checks": checks}
+    if not with_text:
+        return state
+    text = {"goal": stage.goal, "tested": stage.tested, "real_systems": stage.real, "chapter": stage.chapter}
+    return state | text | {"on_the_wire": layouts.explained(stage.frames)}
 
 
 def _table(known: progress.Progress) -> Table:
@@ -88,9 +104,10 @@ async def show_hint(arguments: argparse.Namespace, console: Console) -> int:
     known = progress.read(arguments.config.parent)
     name = arguments.what or known.failed
     if not name:
-        raise Failure("no check has failed; run some with: zaichik learn check, or name one: zaichik learn hint S5.2")
+        command = f"zaichik learn check{learn_screen.repeated(arguments)}"
+        raise Failure(f"no check has failed; run some with: {command}, or name one: zaichik learn hint S5.2")
     check = selected(name, known)[0]
-    hints = examination.stage(check.stage).hints_of(check)
+    hints = check.hints
     shown = min(known.hints.get(check.id, 0) + 1, len(hints))
     known.hints[check.id] = shown
     progress.write(arguments.config.parent, known)

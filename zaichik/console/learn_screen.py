@@ -1,16 +1,21 @@
 """How the learner's results look: on a terminal in colours, elsewhere the same words."""
 
+import argparse
+import shlex
 from collections.abc import Sequence
+from pathlib import Path
 
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
+from zaichik.console import screen
 from zaichik.escapes import harmless
 from zaichik.learn import chapters, layouts, sentences, story
 from zaichik.learn.chapters import CHAPTERS
+from zaichik.learn.config import FILE_NAME
 from zaichik.learn.runner import FAILED, INCONCLUSIVE, PASSED, SKIPPED, Result
 from zaichik.learn.stage import Check, Stage
-from zaichik.learn.stages import STAGES
 
 OUTCOMES = {
     PASSED: ("ok", "green"),
@@ -44,15 +49,34 @@ def print_stage(console: Console, stage: Stage) -> None:
     console.print(Text(f"{stage.id}  {stage.title}", "bold"))
 
 
-def print_result(console: Console, result: Result, *, hints: int = 0) -> None:
-    """A check in one line; if it failed, why, and as many hints as somebody has asked for."""
+def repeated(arguments: argparse.Namespace) -> str:
+    """The options that a suggested command must repeat to mean the same server, with a space before each."""
+    words = ["--config", str(arguments.config)] if arguments.config != Path(FILE_NAME) else []
+    if arguments.connect:
+        host, port = arguments.connect
+        words = ["--connect", f"[{host}]:{port}" if ":" in host else f"{host}:{port}"]
+    return "".join(f" {shlex.quote(word)}" for word in words)
+
+
+def print_result(console: Console, result: Result, *, hints: int = 0, options: str = "", drawn: str = "") -> None:
+    """A check in one line; if it failed, why.
+
+    Args:
+        console: where to.
+        result: the check's.
+        hints: as many as somebody has asked for are shown.
+        options: those to run it again with.
+        drawn: the file with its drawing.
+    """
     word, style = OUTCOMES[result.outcome]
     took = f"  {result.seconds:.1f} s" if result.seconds >= WORTH_TELLING_S else ""
     title = Text.assemble(result.check.title, (took, "dim"))
     hang(console, Text.assemble((f"{word:>4}", style), f" {result.check.id:<6}"), title)
     if result.outcome != PASSED:
-        told = STAGES[result.check.stage].hints_of(result.check)[:hints]
-        print_sections(console, [*([story.Section("hint", told)] if told else []), *story.sections(result)])
+        told = result.check.hints[:hints]
+        sections = [*([story.Section("hint", told)] if told else []), *story.sections(result, options)]
+        sections += [story.Section("as a picture", (drawn,))] if drawn else []
+        print_sections(console, sections)
 
 
 def print_sections(console: Console, sections: Sequence[story.Section]) -> None:
@@ -101,18 +125,26 @@ def print_trouble(console: Console, trouble: str) -> None:
     console.print(Text("\n".join(map(_safe, trouble.split("\n"))), "bold red"), soft_wrap=not console.is_terminal)
 
 
-def print_summary(
-    console: Console, counts: dict[str, int], results: Sequence[Result], step: Stage | None = None
-) -> None:
-    """How many of each, and where to go from here. `step` is the stage being worked on, if it is passed."""
+def print_failed(console: Console, results: Sequence[Result]) -> None:
+    """All checks that failed, in a table."""
+    table = Table(header_style="bold", box=None, pad_edge=False)
+    for name in ("", "check", "what must hold", "what is wrong"):
+        table.add_column(name, overflow="fold")
+    for result in results:
+        word, style = OUTCOMES[result.outcome]
+        wrong = result.failure.summary if result.failure else result.reason
+        table.add_row(Text(word, style), result.check.id, Text(result.check.title), Text(_safe(wrong)))
+    console.print()
+    screen.print_table(console, table)
+
+
+def print_summary(console: Console, counts: dict[str, int], follows: str = "") -> None:
+    """How many of each, and where to go from here."""
     words = ", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count) or "nothing was run"
     console.print()
     console.print(Text(words, "bold"))
-    bad = next((result for result in results if result.is_bad), None)
-    if bad is not None:
-        console.print("a hint: zaichik learn hint", style="dim")
-    elif step is not None:
-        console.print(f"{step.id} is passed; on to the next one: zaichik learn next", style="dim")
+    if follows:
+        console.print(Text(harmless(follows), "dim"), soft_wrap=not console.is_terminal)
 
 
 def print_text(console: Console, stage: Stage) -> None:

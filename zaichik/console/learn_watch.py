@@ -74,6 +74,7 @@ class Watch:
         self._has_keys = has_keys
         self._known = progress.read(self._folder)
         self._results: list[Result] = []
+        self._drawn: dict[str, str] = {}  # the file with a result's drawing, by its check
         self._trouble = ""
         self._unwatched = ""
         self._is_running = False
@@ -117,7 +118,7 @@ class Watch:
                 self._keep()
                 return True
             case "h" if bad := self._bad:
-                count = len(examination.stage(bad.check.stage).hints_of(bad.check))
+                count = len(bad.check.hints)
                 self._known.hints[bad.check.id] = min(self._known.hints.get(bad.check.id, 0) + 1, count)
                 self._keep()
         self._draw()
@@ -153,6 +154,7 @@ class Watch:
         try:
             async for result in examination.examine(stage.checks, launcher, learn_check.plan(self._arguments)):
                 self._results.append(result)
+                self._drawn[result.check.id] = learn_check.draw(result, self._folder)
                 if self._has_keys:
                     self._draw()
         except ServerTrouble as trouble:
@@ -199,14 +201,19 @@ class Watch:
         if self._known.stage not in self._known.passed:
             learn_screen.print_sections(console, [story.Section("goal", (stage.goal,))])
         for result in self._results:
-            learn_screen.print_result(console, result, hints=known.hints.get(result.check.id, 0))
+            hints = known.hints.get(result.check.id, 0)
+            drawn = self._drawn.get(result.check.id, "")
+            options = learn_screen.repeated(self._arguments)
+            learn_screen.print_result(console, result, hints=hints, options=options, drawn=drawn)
         left = len(stage.checks) - len(self._results)
         if self._is_running:
             console.print(Text(f"     running, {left} to go", "dim"))
         if self._trouble:
             learn_screen.print_trouble(console, self._trouble)
         elif not self._is_running and not self._bad and self._results:
-            console.print(Text(f"     {stage.id} is passed", "bold green"))
+            is_last = known.stage + 1 == len(STAGES) or done == len(STAGES)
+            said = examination.standing(known) if is_last else ""
+            console.print(Text(f"     {said or f'{stage.id} is passed'}", "bold green"))
 
     def _footer(self) -> str:
         """The keys that do something now, and whether files are watched."""
@@ -217,6 +224,6 @@ class Watch:
             words += ["h hint"] if self._bad else []
             words += ["t back" if self._shows_text else "t text", "r run", "q quit"]
         else:
-            words += ["Ctrl-C ends", "the next stage: zaichik learn next"]
+            words += ["Ctrl-C ends", f"the next stage: zaichik learn next{learn_screen.repeated(self._arguments)}"]
         words.append(f"NOT watching: {harmless(self._unwatched)}" if self._unwatched else "waiting for files to change")
         return "  ".join(words)

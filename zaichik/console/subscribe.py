@@ -77,7 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--forget", action="store_true", help="only have the broker forget the position of --name")
     parser.add_argument("--events", action="store_true", help="also report missed messages")
-    parser.add_argument("--json", action="store_true", help="print one JSON object a line")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
     parser.add_argument(
         "-v", "--verbose", action="store_true", help="in a pipe, too, print offset, time and key, and escape characters"
     )

@@ -6,6 +6,7 @@ says nothing where it has no good guess.
 
 import string
 
+from zaichik.learn import shown
 from zaichik.learn.layouts import HEADER, LAYOUTS, MAX_LENGTH, REQUESTS
 
 REFUSED = "nothing listens at that port any more: the server has ended, or has closed its listening socket"
@@ -27,7 +28,7 @@ def of_bytes(data: bytes, sent: bytes = b"") -> str:
     if len(data) >= HEADER.size and data[: HEADER.size] in sent:
         return "these are the request's own bytes: the server echoes instead of answering with a frame of its own"
     if set(data[:16]) <= _PRINTABLE:
-        return f"this is text, {data[:40]!r}, where the binary header of a frame should be"
+        return f"this is text, {shown.text(data, 40)}, where the binary header of a frame should be"
     little, big = int.from_bytes(data[:4], "little"), int.from_bytes(data[:4], "big")
     if len(data) >= 4 and little < 8:
         return "the length counts everything after itself: the other 8 bytes of the header, and the body"

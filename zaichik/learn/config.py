@@ -1,5 +1,6 @@
 """`learn.toml`: how the learner's server is started."""
 
+import json
 import shlex
 import tomllib
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ class Config:
         command: the program and its arguments.
         port_variable: the environment variable that tells the server its port.
         start_s, stop_s: how long it may take to listen, and to end.
+        name: of the file, as messages name it.
     """
 
     folder: Path
@@ -31,6 +33,7 @@ class Config:
     port_variable: str = "PORT"
     start_s: float = START_S
     stop_s: float = STOP_S
+    name: str = FILE_NAME
 
     def command_at(self, port: int) -> list[str]:
         """The command for a port."""
@@ -46,7 +49,8 @@ def read(path: Path) -> Config:
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise BadConfig(f"there is no {path}; make one with: zaichik learn init {path.parent}") from None
+        made = "make one" if path.name == FILE_NAME else f"make a {FILE_NAME}, to copy,"
+        raise BadConfig(f"there is no {path}; {made} with: zaichik learn init {path.parent}") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise BadConfig(f"{path} cannot be read: {error}") from None
     server = content.get("server")
@@ -61,6 +65,7 @@ def read(path: Path) -> Config:
         _typed(server, "port_variable", str, "PORT", path),
         float(_typed(server, "start_seconds", (int, float), START_S, path)),
         float(_typed(server, "stop_seconds", (int, float), STOP_S, path)),
+        str(path),
     )
 
 
@@ -75,7 +80,8 @@ def _command(value: Any, path: Path) -> tuple[str, ...]:
 def _typed(section: dict[str, Any], name: str, kind: Any, default: Any, path: Path) -> Any:
     value = section.get(name, default)
     if not isinstance(value, kind) or isinstance(value, bool):
-        raise BadConfig(f"{path}: {name} = {value!r} makes no sense; by default it is {default!r}")
+        told, usual = (json.dumps(each, default=str) for each in (value, default))  # as TOML has them, too
+        raise BadConfig(f"{path}: {name} = {told} makes no sense; by default it is {usual}")
     return value
 
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from anyio.abc import SocketAttribute, SocketStream
 
-from zaichik.learn import causes, layouts, wire
-from zaichik.learn.failure import Failed, WrongByte, compare, first_wrong_byte
+from zaichik.learn import causes, layouts, shown, wire
+from zaichik.learn.failure import Failed, WrongByte, compare, difference, first_wrong_byte
+from zaichik.learn.ledger import Ledgers
 from zaichik.learn.patterns import Writer
 from zaichik.learn.trace import frame_line, shown_hex, whole
 from zaichik.learn.wire import BadFrame, Frame, Message
@@ -44,9 +45,9 @@ class Connection:
         self._stream = stream
         self._writer = Writer(stream, trial.pattern, trial.rng)
         self._buffer = bytearray()
-        self._sent = b""  # the newest request's bytes, to recognise an echo
-        self._asked = ""
+        self._sent, self._asked = b"", ""  # the newest request, as bytes, to recognise an echo, and as text
         self._due: dict[int, str] = {}  # the name of the reply to a request, by its id
+        self._ledgers = Ledgers()
 
     # -- bytes out -------------------------------------------------------------------------------------------
 
@@ -54,6 +55,7 @@ class Connection:
         """Send a request in the trial's pattern. Returns its id."""
         used = next(self.ids) if frame_id is None else frame_id
         self._due[used] = layouts.reply_to(name)
+        self._ledgers.asked(name, used, layouts.DEFAULTS.get(name, {}) | fields)
         await self.send_frame(wire.encode(name, frame_id=used, **fields))
         return used
 
@@ -162,6 +164,7 @@ class Connection:
                 came=frame_line(frame),
                 cause=causes.of_bytes(data, self._sent) or causes.of_bad_body(data, b""),
             )
+        self._ledgers.came(frame)
         return frame
 
     def _no_frame(self, bad: BadFrame, data: bytes = b"") -> Failed:
@@ -213,9 +216,7 @@ class Connection:
         self, frame: Frame, error: str, *, request_type: int | None = None, at: str | None = None, **fields: Any
     ) -> None:
         """Judge an Error: its code, its flags, what it names, and other fields that are given."""
-        code = layouts.ERROR_CODES[error]
-        flags = layouts.FATAL * (code < 64) | layouts.RETRYABLE * (error in layouts.RETRYABLE_ERRORS)
-        fields = {"code": code, "flags": flags} | fields
+        fields = {"code": layouts.ERROR_CODES[error], "flags": layouts.error_flags(error)} | fields
         if request_type is not None:
             fields["request_type"] = request_type
         if at is not None:
@@ -279,9 +280,9 @@ class Connection:
             should = list(pairs[done : done + len(came)])
             if frame["batch"] != should:
                 raise Failed(
-                    f"the messages from offset {first + done} on have other keys or payloads than those published",
+                    ": ".join(filter(None, (self._ledgers.overdrawn(subscription), difference(came, should)))),
                     asked=self._asked,
-                    expected=wire.show_value("batch", "batch", should),
+                    expected=shown.batch(should),
                     came=frame_line(frame),
                     wrong=first_wrong_byte(frame.span("batch"), should),
                 )
@@ -309,12 +310,13 @@ class Connection:
         """
         await self.flush()
         await anyio.sleep(self._trial.quiet)
+        asked = self._asked
         await self.ping()
         if self.events:
             raise Failed(
-                f"{why}, and yet {self.events[0].name} came",
-                asked=self._asked,
-                expected="nothing",
+                f"{self._ledgers.overdrawn(self.events[0].id) or why}, and yet {self.events[0].name} came",
+                asked=asked,
+                expected=f"nothing: {why}",
                 came=frame_line(self.events[0]),
             )
 

@@ -1,5 +1,6 @@
 """Which checks are run, in which order, and when to stop."""
 
+import re
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
@@ -8,6 +9,8 @@ from zaichik.learn.runner import SEEDS, Host, Result, run_check
 from zaichik.learn.stage import Check, Stage
 from zaichik.learn.stages import CHECKS, STAGES
 from zaichik.learn.trial import Pace
+
+SPAN = re.compile(r"S?(\d{1,2})(?:-S?(\d{1,2}))?")
 
 
 class NoSuchCheck(Exception):
@@ -30,7 +33,9 @@ class Plan:
 
 
 def select(what: str | None, progress: Progress) -> list[Check]:
-    """The checks that a word means: "all", a stage (S5), a check (S5.2), or none for the stage being worked on.
+    """The checks that a word means.
+
+    It is "all", a stage (S5, or just 5), several (S5-S7), a check (S5.2), or none for the stage being worked on.
 
     Raises:
         NoSuchCheck: it means none.
@@ -42,13 +47,30 @@ def select(what: str | None, progress: Progress) -> list[Check]:
     name = what.upper()
     if name in CHECKS:
         return [CHECKS[name]]
-    for each in STAGES:
-        if each.id == name:
-            return list(each.checks)
+    if span := SPAN.fullmatch(name):
+        first, last = int(span[1]), int(span[2] or span[1])
+        if first <= last < len(STAGES):
+            return [check for each in STAGES[first : last + 1] for check in each.checks]
     raise NoSuchCheck(
-        f"{what!r} is neither a stage (S0 to S{len(STAGES) - 1}) nor a check (such as S5.2), nor the word all; "
-        "see: zaichik learn list"
+        f"'{what}' is neither a stage (S0 to S{len(STAGES) - 1}), nor stages (such as S5-S7), nor a check (such as "
+        "S5.2), nor the word all; see: zaichik learn list"
     )
+
+
+def standing(progress: Progress, options: str = "") -> str:
+    """What comes after the stage being worked on, in a sentence; "" as long as that is not passed.
+
+    `options` are those of the command that it names.
+    """
+    missing = [each.id for each in STAGES if each.number not in progress.passed]
+    here = stage(progress.stage)
+    if not missing:
+        return f"all {len(STAGES)} stages are passed: you have built a broker"
+    if here.id in missing:
+        return ""
+    if here is STAGES[-1]:
+        return f"{here.id} is passed, and is the last stage; not passed yet: {', '.join(missing)}"
+    return f"{here.id} is passed; on to the next one: zaichik learn next{options}"
 
 
 def stage(number: int) -> Stage:

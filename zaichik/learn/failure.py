@@ -1,10 +1,13 @@
 """Why a check failed: what was asked, what should have come, what came, and the first byte that is wrong."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from zaichik.learn.trace import frame_line
-from zaichik.learn.wire import Frame, Span, encode_field, show_value
+from zaichik.learn import shown
+from zaichik.learn.drawing import Drawing
+from zaichik.learn.trace import Entry, frame_line
+from zaichik.learn.wire import Frame, Message, Span, encode_field
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,8 @@ class Failed(Exception):
         wrong: the first wrong byte, if it can be told.
         cause: a guess at the reason; "" without one.
         excerpt: lines that prove it, if a trace alone does not.
+        drawing: the same as a diagram.
+        frames: those of the trace that matter; () for the last ones.
     """
 
     def __init__(
@@ -45,6 +50,8 @@ class Failed(Exception):
         wrong: WrongByte | None = None,
         cause: str = "",
         excerpt: tuple[str, ...] = (),
+        drawing: Drawing | None = None,
+        frames: tuple[Entry, ...] = (),
     ) -> None:
         super().__init__(summary)
         self.summary = summary
@@ -54,6 +61,8 @@ class Failed(Exception):
         self.wrong = wrong
         self.cause = cause
         self.excerpt = excerpt
+        self.drawing = drawing
+        self.frames = frames
 
 
 class Inconclusive(Exception):
@@ -74,23 +83,29 @@ def compare(frame: Frame, name: str, expected: dict[str, Any], asked: str = "") 
     if frame.name != name:
         type_span = frame.span("type")
         raise Failed(
-            f"{_a(name)} should have come, and {_a(frame.name)} came",
+            f"{_due(name, expected)} should have come, and {_due(frame.name, frame)} came",
             asked=asked,
-            expected=_wanted(name, expected),
+            expected=shown.fields(name, expected),
             came=frame_line(frame),
             wrong=WrongByte(4, "type", b"", type_span.raw),
             cause=_error_text(frame),
         )
-    for span in sorted(map(frame.span, expected), key=lambda span: span.at):
-        if span.value != expected[span.name]:
-            raise Failed(
-                f"{name}.{span.name} should be {show_value(span.name, span.kind, expected[span.name])}, "
-                f"and is {show_value(span.name, span.kind, span.value)}",
-                asked=asked,
-                expected=_wanted(name, expected),
-                came=frame_line(frame),
-                wrong=first_wrong_byte(span, expected[span.name]),
-            )
+    spans = sorted(map(frame.span, expected), key=lambda span: span.at)
+    differing = [span for span in spans if span.value != expected[span.name]]
+    if differing:
+        # Of an Error its name says most: another one has other flags, too, and they come first.
+        told = next((span for span in differing if span.name == "code"), differing[0])
+        should, is_ = (shown.value(name, told.name, told.kind, value) for value in (expected[told.name], told.value))
+        what = "the error" if (name, told.name) == ("Error", "code") else f"{name}.{told.name}"
+        due = f": the message with offset {should} was due" if what == "Messages.base" else ""
+        raise Failed(
+            f"{what} should be {should}, and is {is_}{due}",
+            asked=asked,
+            expected=shown.fields(name, expected),
+            came=frame_line(frame),
+            wrong=first_wrong_byte(differing[0], expected[differing[0].name]),
+            cause=_error_text(frame),
+        )
 
 
 def first_wrong_byte(span: Span, value: Any) -> WrongByte:
@@ -101,13 +116,22 @@ def first_wrong_byte(span: Span, value: Any) -> WrongByte:
     return WrongByte(span.at + same, span.name, should[same : same + 8], span.raw[same : same + 8])
 
 
-def _wanted(name: str, expected: dict[str, Any]) -> str:
-    return " ".join([name, *(f"{field}={value!r}" for field, value in expected.items())])
-
-
 def _error_text(frame: Frame) -> str:
     return f"the server says: {frame['message']}" if frame.name == "Error" and frame["message"] else ""
 
 
-def _a(name: str) -> str:
+def _due(name: str, fields: Frame | dict[str, Any]) -> str:
+    """A frame in words: an Error by the name of its error."""
+    code = fields["code"] if name == "Error" and (isinstance(fields, Frame) or "code" in fields) else None
+    if code is not None:
+        return f"the error {shown.value(name, 'code', 'u16', code)}"
     return f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
+
+
+def difference(came: Sequence[Message], should: Sequence[tuple[bytes, bytes]]) -> str:
+    """The first thing that is wrong with messages of the right offset, in a sentence."""
+    for message, (key, payload) in zip(came, should, strict=False):
+        if (message.key, message.payload) != (key, payload):
+            wrong = "key" if message.payload == payload else "payload" if message.key == key else "key and payload"
+            return f"the message with offset {message.offset} has another {wrong} than was published"
+    return f"{len(came)} messages came, and {len(should)} {'was' if len(should) == 1 else 'were'} due"

@@ -8,10 +8,10 @@ it, or where it does not work (some network file systems), one can still run che
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
-from zaichik.learn import progress
+from zaichik.learn import drawing, progress
 
 BUILT = ("target", "build", "dist", "out", "bin", "obj", "zig-out")  # where compilers write
-WRITTEN = (r"\.log$", f"^{Path(progress.FILE_NAME).stem}\\.")  # by the server, and by us
+WRITTEN = (r"\.log$", *(f"^{Path(name).stem}\\." for name in (progress.FILE_NAME, drawing.FILE_NAME)))  # by server, us
 
 
 class Unwatched(Exception):

@@ -22,8 +22,11 @@ stop_seconds = 5        # and until it ends after SIGTERM
 
 # Others:
 #   command = ["python3", "tiny_broker.py", "{{port}}"]
-#   command = ["cargo", "run", "--quiet"]
+#   command = ["sh", "-c", "go build -o bin/broker . && exec bin/broker"]             # Go: os.Getenv("PORT")
+#   command = ["sh", "-c", "cargo build --quiet && exec target/debug/my-broker"]     # Rust: std::env::var("PORT")
 #   command = ["zaichik", "serve", "--port", "{{port}}"]       # to see how it looks when all is done
+#
+# `exec` puts your broker in the shell's place: it gets the SIGTERM itself, and its exit code is the one reported.
 """
 
 PYTHON = '''\

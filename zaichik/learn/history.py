@@ -14,9 +14,13 @@ Six things can be wrong:
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+from zaichik.learn import shown
+from zaichik.learn.drawing import Drawing, Step
 
 LOST, DUPLICATED, REORDERED = "lost", "duplicated", "reordered"
+BROKER = "broker"
 INVENTED, EXPIRED, GAP = "invented", "expired-delivered", "silent gap"
 
 
@@ -118,11 +122,17 @@ class Anomaly:
         name: one of the six.
         sentence: what happened.
         proof: the fewest events that show it, in order.
+        context: others that tell how it came to that: what was published there, when the subscription began.
     """
 
     name: str
     sentence: str
     proof: tuple[Event, ...]
+    context: tuple[Event, ...] = ()
+
+    def story(self) -> tuple[Event, ...]:
+        """Context and proof, in order."""
+        return tuple(sorted({*self.context, *self.proof}, key=lambda event: event.at))
 
 
 @dataclass(slots=True)
@@ -163,16 +173,30 @@ def anomalies(events: Sequence[Event]) -> Iterator[Anomaly]:
         match event:
             case Subscribed():
                 sessions[event.session] = _Session(event, event.start, event)
-            case Delivered():
+            case Delivered() | Lagged() | Drained():
                 session = sessions[event.session]
                 topic = topics[session.began.topic]
-                yield from _delivered(topic, session, event)
-            case Lagged():
-                session = sessions[event.session]
-                yield from _lagged(topics[session.began.topic], session, event)
-            case Drained():
-                session = sessions[event.session]
-                yield from _drained(topics[session.began.topic], session, event)
+                context = _context(topic, session, event)
+                for anomaly in _judged(topic, session, event):
+                    yield replace(anomaly, context=context)
+
+
+def _judged(topic: _Topic, session: _Session, event: Delivered | Lagged | Drained) -> Iterator[Anomaly]:
+    match event:
+        case Delivered():
+            yield from _delivered(topic, session, event)
+        case Lagged():
+            yield from _lagged(topic, session, event)
+        case Drained():
+            yield from _drained(topic, session, event)
+
+
+def _context(topic: _Topic, session: _Session, event: Event) -> tuple[Event, ...]:
+    """The beginning of a subscription, and who published what it awaits and what came."""
+    known = [topic.places[session.cursor][1]] if session.cursor in topic.places else []
+    if isinstance(event, Delivered) and event.payload in topic.by_payload:
+        known.append(topic.by_payload[event.payload])
+    return (session.began, *(each for each in known if isinstance(each, Published)))
 
 
 def _published(topic: _Topic, batch: Published) -> Iterator[Anomaly]:
@@ -191,10 +215,10 @@ def _published(topic: _Topic, batch: Published) -> Iterator[Anomaly]:
 def _delivered(topic: _Topic, session: _Session, event: Delivered) -> Iterator[Anomaly]:
     batch = topic.by_payload.get(event.payload)
     if batch is None:
-        yield Anomaly(INVENTED, f"nobody published {event.payload!r} to {topic.made.topic}", (event,))
+        yield Anomaly(INVENTED, f"nobody published {shown.text(event.payload)} to {topic.made.topic}", (event,))
         return
     if batch.payloads.index(event.payload) in batch.dropped:
-        sentence = f"{event.payload!r} was reported as compacted away, and delivered"
+        sentence = f"{shown.text(event.payload)} was reported as compacted away, and delivered"
         yield Anomaly(INVENTED, sentence, (batch, event))
     yield from _place(topic, event)
     yield from _expired(topic, batch, event)
@@ -221,10 +245,10 @@ def _place(topic: _Topic, event: Delivered) -> Iterator[Anomaly]:
         return  # the disagreement was told where the place was taken
     if offset != event.offset:
         name = DUPLICATED if isinstance(found_by, Delivered) and payload == event.payload else REORDERED
-        sentence = f"{event.payload!r} lies at offset {offset}, and then at {event.offset}"
+        sentence = f"{shown.text(event.payload)} lies at offset {offset}, and then at {event.offset}"
         yield Anomaly(name, sentence, (found_by, event))
     elif payload != event.payload:
-        sentence = f"offset {event.offset} holds {payload!r}, and then {event.payload!r}"
+        sentence = f"offset {event.offset} holds {shown.text(payload)}, and then {shown.text(event.payload)}"
         yield Anomaly(REORDERED, sentence, (said_by, event))
 
 
@@ -233,22 +257,22 @@ def _expired(topic: _Topic, batch: Published, event: Delivered) -> Iterator[Anom
     ttl = topic.made.ttl_s
     if ttl is not None and batch.first is not None and event.not_before - batch.at > ttl:
         age = event.not_before - batch.at
-        sentence = f"{event.payload!r} came {age:.3f} s after its publisher's answer; its retention was {ttl:g} s"
+        sentence = (
+            f"{shown.text(event.payload)} came {age:.3f} s after its publisher's answer; its retention was {ttl:g} s"
+        )
         yield Anomaly(EXPIRED, sentence, (batch, event))
 
 
 def _lagged(topic: _Topic, session: _Session, event: Lagged) -> Iterator[Anomaly]:
     if event.first != session.cursor or event.end <= event.first:
-        sentence = (
-            f"{event.session} stood at {session.cursor}, and was told that {_offsets(event.first, event.end)} are gone"
-        )
+        sentence = f"{event.session} stood at {session.cursor}, and was told that {_gone(event.first, event.end)}"
         yield Anomaly(GAP, sentence, (session.last, event))
     # The head of a ring is at most next offset - capacity, and the next offset at most what was sent by then.
     sent = [batch for batch in topic.batches if batch.sent < event.at]
     highest = max(0, sum(len(batch.payloads) for batch in sent) - topic.made.capacity)
     if topic.made.ttl_s is None and event.end > highest:
         sentence = (
-            f"{event.session} was told that {_offsets(event.first, event.end)} are gone; of all that had been sent by "
+            f"{event.session} was told that {_gone(event.first, event.end)}; of all that had been sent by "
             f"then, a ring of {topic.made.capacity} cannot have dropped more than what is below {highest}"
         )
         yield Anomaly(LOST, sentence, (topic.made, event))
@@ -268,6 +292,49 @@ def _offsets(first: int, end: int) -> str:
     return f"offset {first}" if end == first + 1 else f"offsets {first} to {end - 1}"
 
 
+def _gone(first: int, end: int) -> str:
+    return f"{_offsets(first, end)} {'is' if end == first + 1 else 'are'} gone"
+
+
+def draw(anomaly: Anomaly) -> Drawing:
+    """Its story as a diagram: publishers, the broker, readers."""
+    told = anomaly.story()
+    last = anomaly.proof[-1]
+    who = BROKER if isinstance(last, TopicMade) else last.publisher if isinstance(last, Published) else last.session
+    verdict = Step(last.at, who, who, anomaly.name.upper())
+    steps = sorted((*(step for event in told for step in _steps(event)), verdict), key=lambda step: step.at)
+    publishers = sorted({event.publisher for event in told if isinstance(event, Published)})
+    readers = dict.fromkeys(event.session for event in told if not isinstance(event, Published | TopicMade))
+    return Drawing(f"{anomaly.name}: {anomaly.sentence}", (*publishers, BROKER, *readers), tuple(steps))
+
+
+def _steps(event: Event) -> Iterator[Step]:
+    match event:
+        case TopicMade(at=at):
+            yield Step(at, BROKER, BROKER, _what(event))
+        case Published(publisher=publisher, first=first):
+            yield Step(event.sent, publisher, BROKER, f"Publish {_payloads(event.payloads)} to {event.topic}")
+            if first is None:
+                yield Step(event.at, publisher, publisher, "breaks off, and never hears whether it was stored")
+            else:
+                dropped = f", dropped {shown.numbers(sorted(event.dropped))}" if event.dropped else ""
+                yield Step(event.at, BROKER, publisher, f"Published from offset {first} on{dropped}")
+        case Subscribed(session=session, topic=topic, start=start):
+            yield Step(event.sent, session, BROKER, f"Subscribe to {topic}")
+            yield Step(event.at, BROKER, session, f"Subscribed from offset {start} on")
+        case Delivered(at=at, session=session, offset=offset, payload=payload):
+            yield Step(at, BROKER, session, f"Messages, offset {offset}: {_payloads([payload])}")
+        case Lagged(at=at, session=session, first=first, end=end):
+            yield Step(at, BROKER, session, f"Lagged: {_gone(first, end)}")
+        case Drained(at=at, session=session, end=end):
+            yield Step(at, session, session, f"nothing more came; the topic ended at {end}")
+
+
+def _what(made: TopicMade) -> str:
+    kept = "forever" if made.ttl_s is None else f"{made.ttl_s:g} s"
+    return f"topic {made.topic}: retention {kept}, capacity {made.capacity}"
+
+
 def describe(events: Iterable[Event]) -> tuple[str, ...]:
     """The events as lines, to be read."""
     return tuple(_line(event) for event in events)
@@ -276,19 +343,18 @@ def describe(events: Iterable[Event]) -> tuple[str, ...]:
 def _line(event: Event) -> str:
     at = f"{event.at:8.3f} s"
     match event:
-        case TopicMade(topic=topic, ttl_s=ttl, capacity=capacity):
-            kept = "forever" if ttl is None else f"{ttl:g} s"
-            return f"{at}  topic {topic}: retention {kept}, capacity {capacity}"
+        case TopicMade():
+            return f"{at}  {_what(event)}"
         case Published(publisher=publisher, topic=topic, payloads=payloads, first=first):
             said = "no answer" if first is None else f"answered: from offset {first} on"
-            dropped = f", dropped {sorted(event.dropped)}" if event.dropped else ""
+            dropped = f", dropped {shown.numbers(sorted(event.dropped))}" if event.dropped else ""
             return f"{at}  {publisher} published {_payloads(payloads)} to {topic}; {said}{dropped}"
         case Subscribed(session=session, topic=topic, start=start):
             return f"{at}  {session} subscribed to {topic} from offset {start} on"
         case Delivered(session=session, offset=offset, payload=payload):
             return f"{at}  {session} got offset {offset}: {payload.decode('ascii', 'replace')}"
         case Lagged(session=session, first=first, end=end):
-            return f"{at}  {session} was told that {_offsets(first, end)} are gone"
+            return f"{at}  {session} was told that {_gone(first, end)}"
         case Drained(session=session, end=end):
             return f"{at}  nothing more came to {session}; the topic ended at {end}"
 

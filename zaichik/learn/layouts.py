@@ -80,7 +80,17 @@ RETRYABLE_ERRORS = {
 }  # fmt: skip
 
 HEARTBEAT, OWNER = 1, 2  # the features
+ENDS = {  # why something ended, by the event that says so
+    "SubscriptionEnded": {1: "UNTIL", 2: "TAKEN_OVER", 3: "FORBIDDEN", 4: "DELETED"},
+    "GoAway": {1: "STOPPING", 2: "DISCONNECTED"},
+}
+
 TTL, WINDOW, CAPACITY, MAX_BYTES, MAX_KEYS = range(1, 6)  # the settings of a topic
+SETTINGS = {
+    1: "retention_ttl_ms", 2: "compaction_window_ms", 3: "capacity", 4: "max_bytes", 5: "max_keys",
+    6: "journal_bytes", 7: "overflow",
+}  # fmt: skip
+DURATIONS = {TTL, WINDOW}  # of these, all ones are forever
 OVERFLOW = 7  # a setting that a broker may leave out
 CENTURY_MS = 3_155_760_000_000  # the longest finite duration
 EARLIEST, LATEST, OFFSET, TIME = range(4)  # where a subscription starts
@@ -115,6 +125,11 @@ def fields_of(kind: int, flags: int) -> list[tuple[str, str]]:
             name, _, field_kind = (rest if bracket else word).partition(":")
             fields.append((name, field_kind))
     return fields
+
+
+def error_flags(error: str) -> int:
+    """The flags of an Error that answers a request, once a Hello was accepted."""
+    return FATAL * (ERROR_CODES[error] < 64) | RETRYABLE * (error in RETRYABLE_ERRORS)
 
 
 def reply_to(name: str) -> str:

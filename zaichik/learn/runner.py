@@ -43,7 +43,7 @@ class Host(Protocol):
         """
 
     async def aftermath(self) -> tuple[str, str]:
-        """How it ended, if it has, else ""; and the last lines it wrote."""
+        """How it ended, if it has, else ""; and the lines it wrote that matter."""
 
     def fresh(self) -> AbstractAsyncContextManager[Instance]:
         """Another server, for one trial alone.
@@ -65,7 +65,7 @@ class Result:
         failure: what was wrong.
         trace: the record of that trial.
         reason: why it was skipped or inconclusive.
-        obituary, output: how the server ended, if it did, and its last lines.
+        obituary, output: how the server ended, if it did, and what it wrote.
         seconds: how long it took.
     """
 

@@ -5,12 +5,15 @@ at the terminal reaches us alone. It has no standard input: the keys that somebo
 outputs go to one file: nobody has to read a pipe for it to go on.
 """
 
+import errno
 import os
+import re
 import signal
 import socket
 import subprocess
 import tempfile
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import IO
 
@@ -24,8 +27,11 @@ from zaichik.learn.trial import Target
 HOST = "127.0.0.1"
 LOOK_EVERY_S = 0.02
 FALLING_S = 0.2  # from an exception to the end of its process; a client hears of it earlier
-LAST_LINES = 12
-_TAIL_BYTES = 8192
+# Of what a server wrote, its first and its last lines are shown, and what a crash says first: of a Go program or a Rust
+# one that is before a long list of frames, and after a long log.
+FIRST_LINES, CRASH_LINES, LAST_LINES = 4, 6, 12
+_HEAD_BYTES, _TAIL_BYTES = 2048, 65_536
+_CRASHES = re.compile(r"^(panic: |fatal error: |thread '.*' (\(\d+\) )?panicked at |Traceback \(|Exception in thread )")
 
 
 class Server:
@@ -51,6 +57,7 @@ class Server:
         port = free_port()
         command = config.command_at(port)
         output = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the process)
+        began = time.monotonic()
         environment = {**os.environ, config.port_variable: str(port), "PYTHONUNBUFFERED": "1"}
         try:
             process = await anyio.open_process(
@@ -59,13 +66,10 @@ class Server:
             )  # fmt: skip
         except OSError as error:
             output.close()
-            raise ServerTrouble(
-                f"the server cannot be started: {command[0]}: {error.strerror}; look at command in "
-                f"{config.folder / 'learn.toml'}"
-            ) from None
+            raise ServerTrouble(f"the command in {config.name} cannot be started: {_why_not(command, error)}") from None
         server = cls(process, config, port, output)
         try:
-            await server._listening()
+            await server._listening(began)
         except BaseException:
             with anyio.CancelScope(shield=True):
                 await server.terminate()
@@ -73,7 +77,7 @@ class Server:
             raise
         return server
 
-    async def _listening(self) -> None:
+    async def _listening(self, began: float) -> None:
         with anyio.move_on_after(self._config.start_s):
             while not self.obituary():
                 try:
@@ -82,18 +86,24 @@ class Server:
                 except OSError:
                     await anyio.sleep(LOOK_EVERY_S)
         if obituary := self.obituary():
-            raise ServerTrouble(f"{obituary} before it listened at port {self.target.port}. {self._said()}")
+            ended = obituary.removeprefix("the server ")
+            raise ServerTrouble(
+                f"the command in {self._config.name} {ended}, {time.monotonic() - began:.1f} s after it was started "
+                f"and before anything listened at port {self.target.port}.{_meaning(self._process.returncode)} "
+                f"{self._said()}"
+            )
         taught = f"the environment variable {self._config.port_variable}"
         if any(PORT in word for word in self._config.command):
             taught += f", and {PORT} in its command"
         raise ServerTrouble(
-            f"the server did not listen at {HOST}:{self.target.port} within {self._config.start_s:g} s: does it take "
-            f"its port from {taught}? {self._said()}"
+            f"the command in {self._config.name} was started and still runs, but did not listen at "
+            f"{HOST}:{self.target.port} within {self._config.start_s:g} s: does it take its port from {taught}? "
+            f"{self._said()}"
         )
 
     def _said(self) -> str:
         said = self.output()
-        return f"Its last lines:\n{said}" if said else "It wrote nothing."
+        return f"It wrote:\n{said}" if said else "It wrote nothing."
 
     def obituary(self) -> str:
         """How it ended, if it has."""
@@ -110,11 +120,16 @@ class Server:
             await self._process.wait()
 
     def output(self) -> str:
-        """The last lines it wrote, standard output and standard error together."""
+        """The lines of it that matter, standard output and standard error together."""
         # Reading at a place of our own: moving the file's would move the server's writing, which shares it.
-        size = os.fstat(self._output.fileno()).st_size
-        data = os.pread(self._output.fileno(), _TAIL_BYTES, max(0, size - _TAIL_BYTES))
-        return "\n".join(data.decode("utf-8", "backslashreplace").splitlines()[-LAST_LINES:])
+        file = self._output.fileno()
+        size = os.fstat(file).st_size
+        if size <= _HEAD_BYTES + _TAIL_BYTES:
+            lines = _lines(os.pread(file, size, 0))
+        else:
+            head, tail = os.pread(file, _HEAD_BYTES, 0), os.pread(file, _TAIL_BYTES, size - _TAIL_BYTES)
+            lines = [*_lines(head)[:FIRST_LINES], *_lines(tail)[1:]]  # at the cut, a line is a part of one
+        return "\n".join(shortened(lines))
 
     async def terminate(self) -> str:
         """Ask it to end, and end it if it does not. Returns "" or what went wrong."""
@@ -160,7 +175,7 @@ class Launcher:
             return self._server.target
 
     async def aftermath(self) -> tuple[str, str]:
-        """How the server ended, if it has, and its last lines. One that is just falling gets a moment to say why."""
+        """How the server ended, if it has, and what it wrote. One that is just falling gets a moment to say why."""
         if self._server is None:
             return "", ""
         await self._server.ended(FALLING_S)
@@ -185,6 +200,42 @@ class Launcher:
                     self.complaints.append(complaint)
             self._server.close()
             self._server = None
+
+
+def _lines(data: bytes) -> list[str]:
+    return data.decode("utf-8", "backslashreplace").splitlines()
+
+
+def shortened(lines: Sequence[str]) -> list[str]:
+    """The first lines and the last ones, and between them what the last crash said first."""
+    crash = max((number for number, line in enumerate(lines) if _CRASHES.match(line)), default=0)
+    parts = ((0, FIRST_LINES), (crash, crash + CRASH_LINES if crash else 0), (len(lines) - LAST_LINES, len(lines)))
+    shown = sorted({number for first, end in parts for number in range(max(0, first), min(end, len(lines)))})
+    told: list[str] = []
+    for before, number in zip([-1, *shown], shown, strict=False):
+        told += ["…"] if number != before + 1 else []
+        told.append(lines[number])
+    return told
+
+
+def _why_not(command: Sequence[str], error: OSError) -> str:
+    """Why a command could not be started."""
+    hints = {
+        errno.ENOENT: "; is the name right, and is it installed, or built?",
+        errno.EACCES: "; a file must be executable (chmod +x)",
+        errno.ENOEXEC: "; a script must begin with a line such as #!/bin/sh",
+    }
+    return f"{command[0]}: {error.strerror}{hints.get(error.errno or 0, '')}"
+
+
+def _meaning(code: int | None) -> str:
+    """What some exit codes mean."""
+    meanings = {
+        0: " It must stay in the foreground until it gets SIGTERM.",
+        126: " A shell answers so if it cannot run what it was told to.",
+        127: " A shell answers so if it cannot find what it was told to run.",
+    }
+    return meanings.get(code, "") if code is not None else ""
 
 
 def free_port() -> int:

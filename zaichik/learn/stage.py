@@ -16,7 +16,7 @@ class Check:
         id: such as S5.2.
         stage: its stage's number.
         title: the sentence that must hold.
-        hint: where to look first if it does not.
+        hints: where to look first if it does not, how it is usually built, and where it can be read.
         function: carries it out; returns, or raises Failed, Inconclusive or Skipped.
         heavy: whether it loads the machine, so that its seeds are run one after the other.
         once: whether it takes so long, and leaves so little to chance, that one seed is enough.
@@ -26,7 +26,7 @@ class Check:
     id: str
     stage: int
     title: str
-    hint: str
+    hints: tuple[str, str, str]
     function: CheckFunction
     heavy: bool = False
     once: bool = False
@@ -46,7 +46,7 @@ class Stage:
         real: what real systems do at this point.
         frames: those that come into play here.
         heavy: whether its checks load the machine.
-        hints: two more after each check's own: how it is usually built, and where it can be read.
+        hints: the second and third of each check that has none of its own.
         checks: in order.
     """
 
@@ -67,17 +67,28 @@ class Stage:
         return f"S{self.number}"
 
     def check(
-        self, title: str, *, hint: str, sentences: str = "", once: bool = False
+        self,
+        title: str,
+        *,
+        hint: str,
+        more: tuple[str, str] | None = None,
+        sentences: str = "",
+        once: bool = False,
     ) -> Callable[[CheckFunction], CheckFunction]:
-        """Declare a function as the stage's next check; `sentences` are ids with spaces between them."""
+        """Declare a function as the stage's next check.
+
+        Args:
+            title: the sentence that must hold.
+            hint: where to look first if it does not.
+            more: how it is usually built, and where it can be read; by default what the stage says of all its checks.
+            sentences: ids of those that it tests, with spaces between them.
+            once: whether one seed is enough.
+        """
 
         def declare(function: CheckFunction) -> CheckFunction:
             name, cited = f"{self.id}.{len(self.checks) + 1}", tuple(sentences.split())
-            self.checks.append(Check(name, self.number, title, hint, function, self.heavy, once, cited))
+            hints = (hint, *(more or self.hints))
+            self.checks.append(Check(name, self.number, title, hints, function, self.heavy, once, cited))
             return function
 
         return declare
-
-    def hints_of(self, check: Check) -> tuple[str, str, str]:
-        """All hints for a check, each telling more than the one before."""
-        return (check.hint, *self.hints)

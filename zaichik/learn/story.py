@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+from zaichik.learn.exercise import Verdict
 from zaichik.learn.runner import FAILED, INCONCLUSIVE, SKIPPED, Result
 from zaichik.learn.stages import STAGES
 from zaichik.learn.wire import AFTER_LAST
@@ -26,19 +27,24 @@ class Section:
     lines: tuple[str, ...]
 
 
-def sections(result: Result) -> list[Section]:
-    """Why a check failed, from the verdict to the details."""
+def sections(result: Result, options: str = "") -> list[Section]:
+    """Why a check failed, from the verdict to the details.
+
+    Args:
+        result: of the check.
+        options: what the command to run it again needs, such as " --config other.toml".
+    """
     failure = result.failure
     if failure is None:
         return [Section("because", (result.reason,))] if result.reason else []
-    again = f"zaichik learn check {result.check.id} --seed {result.seed}  (frames are sent {result.pattern})"
+    again = f"zaichik learn check {result.check.id} --seed {result.seed}{options}  (frames are sent {result.pattern})"
     told = [
         ("wrong", (failure.summary,)),
         ("asked", (failure.asked,)),
         ("expected", (failure.expected,)),
         ("came", (failure.came,)),
         ("first wrong byte", _wrong_byte(result)),
-        ("proof", failure.excerpt),
+        ("proof", failure.drawing.lines() if failure.drawing else failure.excerpt),
         ("likely cause", (failure.cause,)),
         ("the server", (result.obituary,)),
         ("frames", _frames(result)),
@@ -61,11 +67,14 @@ def _wrong_byte(result: Result) -> tuple[str, ...]:
 def _frames(result: Result) -> tuple[str, ...]:
     lines = []
     several = len({entry.connection for entry in result.trace.entries}) > 1
-    for entry in result.trace.last(FRAMES_SHOWN):
+    chosen = result.failure.frames if result.failure else ()
+    for entry in chosen or result.trace.last(FRAMES_SHOWN):
         who = f" #{entry.connection}" if several else ""
         lines.append(f"{entry.at:8.3f} s{who} {entry.direction} {entry.line()}")
         if entry.data:
             lines.append(f"{'':>{13 + len(who)}} {entry.hex()}")
+    if chosen:
+        return (f"those of {len(result.trace.entries):,} that matter:", *lines)
     left_out = len(result.trace.entries) - FRAMES_SHOWN
     return (f"… {left_out} before", *lines) if left_out > 0 else tuple(lines)
 
@@ -93,8 +102,9 @@ def as_json(result: Result) -> dict[str, Any]:
             "came": failure.came,
             "wrong_byte": wrong and {"at": wrong.at, "field": wrong.field},
             "proof": list(failure.excerpt),
+            "drawing": list(failure.drawing.lines()) if failure.drawing else [],
             "cause": failure.cause,
-            "hint": result.check.hint,
+            "hint": result.check.hints[0],
             "server": result.obituary,
             "output": result.output,
             "frames": [
@@ -111,8 +121,8 @@ def as_json(result: Result) -> dict[str, Any]:
     return state
 
 
-def junit(results: Iterable[Result]) -> str:
-    """Results as the XML that continuous integration systems read."""
+def junit(results: Iterable[Result], options: str = "") -> str:
+    """Results as the XML that continuous integration systems read; `options` as in `sections`."""
     root = ET.Element("testsuites", name="zaichik learn")
     titles = {stage.number: f"{stage.id} {stage.title}" for stage in STAGES}
     for number, group in groupby(results, key=lambda result: result.check.stage):
@@ -126,19 +136,36 @@ def junit(results: Iterable[Result]) -> str:
             case = ET.SubElement(suite, "testcase", classname=f"S{number}", name=name, time=f"{result.seconds:.3f}")
             if result.outcome in {FAILED, INCONCLUSIVE}:
                 summary = result.failure.summary if result.failure else result.reason
-                ET.SubElement(case, "failure", message=_xml(summary)).text = _xml(as_text(result))
+                ET.SubElement(case, "failure", message=_xml(summary)).text = _xml(as_text(result, options))
             elif result.outcome == SKIPPED:
                 ET.SubElement(case, "skipped", message=result.reason)
+    return _written(root)
+
+
+def exercise_junit(number: str, verdict: Verdict) -> str:
+    """The same for an exercise: a case for each question that was asked."""
+    root = ET.Element("testsuites", name="zaichik learn")
+    count = len(verdict.passed) + bool(verdict.failed)
+    counts = {"tests": str(count), "failures": str(int(bool(verdict.failed))), "skipped": "0"}
+    suite = ET.SubElement(root, "testsuite", {"name": _xml(f"{number} {verdict.title}"), **counts})
+    for title in (*verdict.passed, *([verdict.failed] if verdict.failed else [])):
+        case = ET.SubElement(suite, "testcase", classname=number, name=_xml(title))
+        if title == verdict.failed:
+            ET.SubElement(case, "failure", message=_xml(verdict.reason)).text = _xml(verdict.reason)
+    return _written(root)
+
+
+def _written(root: ET.Element) -> str:
     ET.indent(root)
     return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def as_text(result: Result) -> str:
+def as_text(result: Result, options: str = "") -> str:
     """The sections one below the other, without any colour."""
     return "\n".join(
         f"{section.title}: {section.lines[0]}" if len(section.lines) == 1
         else "\n".join([f"{section.title}:", *(f"  {line}" for line in section.lines)])
-        for section in sections(result)
+        for section in sections(result, options)
     )  # fmt: skip
 
 

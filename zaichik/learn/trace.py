@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from zaichik.learn import shown
 from zaichik.learn.layouts import HEADER
-from zaichik.learn.wire import BadFrame, Frame, frame_size, parse, show_value
+from zaichik.learn.wire import BadFrame, Frame, frame_size, parse
 
 HEX_SHOWN = 40  # bytes of a frame that are shown in hexadecimal
 _OUT, _IN = "->", "<-"
@@ -52,7 +53,9 @@ def shown_hex(data: bytes) -> str:
 def frame_line(frame: Frame) -> str:
     """A frame in one line: name, id, flags if any, and the body's fields."""
     flags = f" flags={frame.flags:#x}" if frame.flags else ""
-    fields = [f"{s.name}={show_value(s.name, s.kind, s.value)}" for s in frame.spans if s.name not in _QUIET]
+    fields = [
+        f"{s.name}={shown.value(frame.name, s.name, s.kind, s.value)}" for s in frame.spans if s.name not in _QUIET
+    ]
     return " ".join([f"{frame.name} id={frame.id}{flags}", *fields])
 
 

@@ -1,5 +1,6 @@
 """One run of one check: a seed, a pace, a record, and the connections it opened."""
 
+import itertools
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -95,6 +96,7 @@ class Trial:
         self.trace = Trace()
         self._name = name
         self._connections: list[Connection] = []
+        self._numbers = itertools.count(1)
         self._began = time.monotonic()
 
     @property
@@ -115,7 +117,7 @@ class Trial:
     async def dial(self, target: Target | None = None) -> Connection:
         """A connection, without a Hello."""
         where = target or self.target
-        number = len(self._connections) + 1
+        number = next(self._numbers)  # before anybody else gets a turn
         try:
             with anyio.fail_after(self.patience):
                 stream = await anyio.connect_tcp(where.host, where.port)

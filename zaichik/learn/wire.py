@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any
 
-from zaichik.learn.layouts import DEFAULTS, ERRORS, EVENTS, HEADER, LAYOUTS, MAX_LENGTH, NEVER, TYPES, fields_of
+from zaichik.learn import shown
+from zaichik.learn.layouts import DEFAULTS, EVENTS, HEADER, LAYOUTS, MAX_LENGTH, TYPES, fields_of
 
 AFTER_LAST = "after the last field"  # where bytes can be, too
 
@@ -215,7 +216,7 @@ def _judge_deltas(spans: dict[str, Span]) -> None:
     if "deltas" in spans:
         deltas = spans["deltas"].value
         if len(deltas) != len(spans["batch"].value) or deltas[0] or deltas != sorted(set(deltas)):
-            problem = f"deltas must be one for each message, begin at 0 and increase, and are {deltas}"
+            problem = f"deltas must be one for each message, begin at 0 and increase, and are {shown.numbers(deltas)}"
             raise BadFrame(spans["deltas"].at, "deltas", problem)
 
 
@@ -275,41 +276,11 @@ def _read_batch(data: bytes, at: int) -> list[tuple[bytes, bytes]]:
     strings = data[4 + 2 * row :]
     ends = rows[0][-1] + rows[1][-1]
     if any(offsets[0] or list(offsets) != sorted(offsets) for offsets in rows):
-        raise wrong(f"has offsets that do not begin at 0, or decrease: keys {rows[0]}, payloads {rows[1]}")
+        told = f"keys {shown.numbers(rows[0])}; payloads {shown.numbers(rows[1])}"
+        raise wrong(f"has offsets that do not begin at 0, or decrease: {told}")
     if ends != len(strings):
         raise wrong(f"announces {ends} bytes of keys and payloads and brings {len(strings)}")
     split = rows[0][-1]
     keys, payloads = strings[:split], strings[split:]
     columns = [[column[a:b] for a, b in pairwise(row)] for column, row in ((keys, rows[0]), (payloads, rows[1]))]
     return list(zip(*columns, strict=True))
-
-
-# -- showing -------------------------------------------------------------------------------------------------
-
-
-def show_value(name: str, kind: str, value: Any) -> str:
-    """A field's value in a few words."""
-    if name == "code" and value in ERRORS:
-        return f"{value} {ERRORS[value]}"
-    if name == "type":
-        return f"{value:#04x} {LAYOUTS[value][0] if value in LAYOUTS else '?'}"
-    match kind:
-        case "u64" if value == NEVER:
-            return "forever"
-        case "batch" if not isinstance(value, bytes):
-            return (
-                "["
-                + ", ".join(f"{_text(key)}:{_text(payload)}" for key, payload in value[:4])
-                + (f", … {len(value)} in all]" if len(value) > 4 else "]")
-            )
-        case "settings":
-            return str(dict(value))
-        case "rest" | "magic" | "batch":
-            return _text(bytes(value))
-        case _:
-            return repr(value)
-
-
-def _text(data: bytes) -> str:
-    shown = repr(data[:24])[1:]
-    return f"{shown[:-1]}…({len(data)} bytes)'" if len(data) > 24 else shown

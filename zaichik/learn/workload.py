@@ -6,6 +6,7 @@ different places, with different credits, commit late, pause, tear their connect
 At the end all is calm, and everything that was kept is read once more from the beginning.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -17,6 +18,7 @@ from zaichik.learn.connection import Connection
 from zaichik.learn.failure import Failed
 from zaichik.learn.history import Delivered, Drained, Event, Lagged, Published, Subscribed, TopicMade
 from zaichik.learn.layouts import CAPACITY, EARLIEST, FOREVER, LATEST, OFFSET, TTL, WINDOW
+from zaichik.learn.trace import Entry
 from zaichik.learn.trial import Trial
 from zaichik.learn.wire import Frame
 
@@ -42,6 +44,8 @@ class Workload:
 
     trial: Trial
     events: list[Event] = field(default_factory=list)
+    _asked: dict[Event, tuple[int, int]] = field(default_factory=dict)  # its connection, and its request's id
+    _came: dict[Event, Frame] = field(default_factory=dict)
     _sessions: int = 0
     _ends: dict[str, int] = field(default_factory=dict)
 
@@ -55,6 +59,25 @@ class Workload:
             for _ in range(READERS):
                 tasks.start_soon(self._read, self._chance(), over)
         await self._read_all()
+
+    def frames(self, events: Sequence[Event]) -> tuple[Entry, ...]:
+        """The frames that these events are made of, in order."""
+        asked = {self._asked[event] for event in events if event in self._asked}
+        came = {id(self._came[event]) for event in events if event in self._came}
+        return tuple(
+            entry
+            for entry in self.trial.trace.entries
+            if (frame := entry.frame) is not None
+            and (id(frame) in came or ((entry.connection, frame.id) in asked and not frame.is_event))
+        )
+
+    def noted(self, event: Event, *, asked: tuple[int, int] | None = None, came: Frame | None = None) -> None:
+        """An event of the history, with the connection and id of its request, or the frame that came."""
+        self.events.append(event)
+        if asked is not None:
+            self._asked[event] = asked
+        if came is not None:
+            self._came[event] = came
 
     def _chance(self) -> Random:
         """Each actor's own, so that one's choices do not depend on when another one makes its."""
@@ -96,21 +119,29 @@ class Workload:
                 await client.reset()
             for request, sent, label, payloads in outstanding:
                 reply = None if is_broken else await client.reply(request)
-                self._published(name, sent, label, payloads, reply, client)
+                self._published(name, sent, label, payloads, reply, client, request)
             if is_broken:
                 client = await self.trial.client()
             await anyio.sleep(rng.random() * PAUSE_S * self.trial.scale)
         await client.aclose()
 
     def _published(
-        self, name: str, sent: float, label: str, payloads: tuple[bytes, ...], reply: Frame | None, client: Connection
+        self,
+        name: str,
+        sent: float,
+        label: str,
+        payloads: tuple[bytes, ...],
+        reply: Frame | None,
+        client: Connection,
+        request: int,
     ) -> None:
         first, dropped = None, frozenset[int]()
         if reply is not None:
             client.must_be(reply, "Published")
             first, bits = reply["first_offset"], int.from_bytes(reply["dropped"], "little")
             dropped = frozenset(place for place in range(len(payloads)) if bits >> place & 1)
-        self.events.append(Published(self.trial.elapsed, sent, name, label, payloads, first, dropped))
+        event = Published(self.trial.elapsed, sent, name, label, payloads, first, dropped)
+        self.noted(event, asked=(client.number, request))
 
     # -- readers ---------------------------------------------------------------------------------------------
 
@@ -152,9 +183,10 @@ class Workload:
         name = f"reader {self._sessions}"  # before anybody else gets a turn
         sent = self.trial.elapsed
         reply = await client.ok("Subscribe", topic=self.trial.topic(label), value=0, **how)
-        self.events.append(Subscribed(self.trial.elapsed, sent, name, label, reply["start"]))
+        event = Subscribed(self.trial.elapsed, sent, name, label, reply["start"])
+        self.noted(event, asked=(client.number, reply.id))
         self._ends[label] = max(self._ends.get(label, 0), reply["live"])
-        return Session(self.trial, self.events, client, name, reply.id, reply["start"], sent)
+        return Session(self, client, name, reply.id, reply["start"], sent)
 
     async def _read_all(self) -> None:
         """In calm: each topic once more, from offset 0 to its end."""
@@ -178,8 +210,7 @@ class Session:
         asked: when it was subscribed to: nothing was sent to it before.
     """
 
-    trial: Trial
-    events: list[Event]
+    workload: Workload
     client: Connection
     name: str
     subscription: int
@@ -199,14 +230,16 @@ class Session:
             self._take(frame)
 
     def _take(self, frame: Frame) -> None:
-        now = self.trial.elapsed
+        now = self.workload.trial.elapsed
         match frame.name:
             case "Messages":
                 for message in frame.messages:
-                    self.events.append(Delivered(now, self.name, message.offset, message.payload, self.asked))
+                    event = Delivered(now, self.name, message.offset, message.payload, self.asked)
+                    self.workload.noted(event, came=frame)
                     self.cursor = message.offset + 1
             case "Lagged":
-                self.events.append(Lagged(now, self.name, frame["from_offset"], frame["to_offset"]))
+                lagged = Lagged(now, self.name, frame["from_offset"], frame["to_offset"])
+                self.workload.noted(lagged, came=frame)
                 self.cursor = frame["to_offset"]
             case _:
                 raise Failed(f"{frame.name} came to a subscription that had no end")

@@ -35,6 +35,16 @@ async def accepts(trial: Trial) -> None:
 @STAGE.check(
     "the server waits for the client to speak first",
     hint="Send nothing before the client has sent something, and do not close either.",
+    more=(
+        (
+            "After accept(), the server's next step is to read. Nothing is written to a client of which nothing has "
+            "come, no greeting and no prompt."
+        ),
+        (
+            "tutorial/tiny_broker.py, `Connection.write`: it sends what `answer` has put into `replies`, and before "
+            "the first request there is nothing."
+        ),
+    ),
     sentences="connect.3",
 )
 async def waits(trial: Trial) -> None:

@@ -67,6 +67,16 @@ async def pong(trial: Trial) -> None:
 
 @STAGE.check(
     "after an answer the connection stays open for the next request",
+    more=(
+        (
+            "One loop for each connection: read a frame, answer it, again. Only the end of the stream, or an error, "
+            "leads out of it."
+        ),
+        (
+            "tutorial/tiny_broker.py, `Connection.read`: `while not self.done`, and IncompleteRead is the end of "
+            "the stream."
+        ),
+    ),
     sentences="open.1",
     hint="Read in a loop until the client ends its stream, not once.",
 )
@@ -80,6 +90,16 @@ async def stays_open(trial: Trial) -> None:
 @STAGE.check(
     "a request with id 0 is carried out in silence",
     hint="Id 0 means: tell me only if it fails. So the reply is built, and not sent.",
+    more=(
+        (
+            "Decide it in one place, where replies are put into the output: if the id is not 0. An Error is sent in "
+            "any case."
+        ),
+        (
+            "tutorial/tiny_broker.py, `Connection.answer`: the request is carried out, and `if frame_id` guards "
+            "nothing but the reply. `fail` has no such guard."
+        ),
+    ),
     sentences="id.4",
 )
 async def silence(trial: Trial) -> None:
@@ -93,6 +113,10 @@ async def silence(trial: Trial) -> None:
 
 @STAGE.check(
     "boot is the same number on every connection",
+    more=(
+        ("A global that is drawn at random, never 0, before the server listens. Every Welcome has it."),
+        ("tutorial/tiny_broker.py: `BOOT`, near the top, and `Connection.hello`, which packs it."),
+    ),
     sentences="welcome.1",
     hint="Draw it once, when the server starts: a client knows by it whether it has come back to the same broker.",
 )

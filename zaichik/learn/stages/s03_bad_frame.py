@@ -158,6 +158,16 @@ async def unsupported(trial: Trial) -> None:
 @STAGE.check(
     "a client that crashes in the middle of a frame takes nobody with it",
     hint="Whatever reading from a socket can raise, for this client it is the end, and for the server nothing.",
+    more=(
+        (
+            "Reading can raise: connection reset, broken pipe, an end in the middle of a frame. Catch it around the "
+            "whole connection, close the socket, and return."
+        ),
+        (
+            "tutorial/tiny_broker.py: `Connection.read` takes an end in the middle of a frame for the end; whatever "
+            "else goes wrong stays in `Connection.run`."
+        ),
+    ),
     sentences="connect.1 connect.2 close.6",
 )
 async def crash(trial: Trial) -> None:

@@ -81,6 +81,13 @@ async def thrown_out(trial: Trial) -> None:
 @STAGE.check(
     "many clients at once each get their own answers",
     hint="Is there a buffer, an id, or a socket in a variable that all clients share?",
+    more=(
+        (
+            "All that belongs to one client (its buffer, its socket, whether it was welcomed) is in one object, "
+            "made when it is accepted. Nothing of it is a global."
+        ),
+        ("tutorial/tiny_broker.py: `Connection.__init__` lists it; `serve` makes one for each stream."),
+    ),
     sentences="connect.2 id.1",
 )
 async def crowd(trial: Trial) -> None:

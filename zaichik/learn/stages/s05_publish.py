@@ -11,7 +11,6 @@ from zaichik.learn.trial import Trial
 
 LARGE = 200_000
 CLOCKS_MAY_DIFFER_S = 3600
-MOST_MESSAGES, MOST_BYTES = 100_000, 4 * 2**20  # that a check sends in one batch, if a broker allows so much
 
 STAGE = Stage(
     number=5,
@@ -33,8 +32,8 @@ STAGE = Stage(
     ),
     hints=(
         (
-            "Let a topic be a list of messages and a subscription an offset into it. Publishing appends and "
-            "wakes; sending is: while the offset is below the end, send and go on."
+            "Let a topic be a row of messages, and a subscription the offset of the message that it gets next. "
+            "Publishing appends and wakes; sending is: while the offset is below the end, send and go on."
         ),
         (
             "tutorial/tiny_broker.py: `read_batch`, `Topic.publish`, `Subscription.next_event` (what goes into "
@@ -47,6 +46,16 @@ STAGE = Stage(
 @STAGE.check(
     "Subscribe is answered with Subscribed",
     hint="The epoch is the topic's time of birth in µs, never 0. A new topic begins at offset 0.",
+    more=(
+        (
+            "Look the topic up; make it if it is not there, with the clock's µs as its epoch; put the subscription "
+            "into it under the Subscribe's id. Four numbers go back."
+        ),
+        (
+            "tutorial/tiny_broker.py: `Broker.find` makes the topic, and `Connection.subscribe` packs epoch, start, "
+            "live and committed."
+        ),
+    ),
     sentences="subscribe.1 subscribe.2 topic.1 topic.2",
 )
 async def subscribed(trial: Trial) -> None:
@@ -77,6 +86,16 @@ async def reaches(trial: Trial) -> None:
 @STAGE.check(
     "a batch arrives whole: every key and payload, empty ones and zero bytes too",
     hint="Message i is bytes [offset i] to [offset i + 1] of its column, and the payloads begin where the keys end.",
+    more=(
+        (
+            "Offsets are i32, and count + 1 of them belong to each column. All key bytes come first, then all "
+            "payload bytes. An empty string is two equal offsets."
+        ),
+        (
+            "tutorial/tiny_broker.py: `read_batch` takes one apart, and the end of `Subscription.next_event` puts "
+            "one together."
+        ),
+    ),
     sentences="batch.1 batch.2 messages.1 publish.1",
 )
 async def batches(trial: Trial) -> None:
@@ -94,6 +113,13 @@ async def batches(trial: Trial) -> None:
 @STAGE.check(
     "who publishes to a topic it reads gets Published before its own message",
     hint="Put the reply into the output before the subscriptions are looked at.",
+    more=(
+        (
+            "Each connection has one output, in order: first the replies to what was read, then messages. A publish "
+            "must not write to its own connection's socket in between."
+        ),
+        ("tutorial/tiny_broker.py, `Connection.write`: `self.replies + events` in one chunk, replies in front."),
+    ),
     sentences="open.5",
 )
 async def echo(trial: Trial) -> None:
@@ -110,6 +136,16 @@ async def echo(trial: Trial) -> None:
 @STAGE.check(
     "a large message arrives whole",
     hint="It takes many reads to get it and many writes to send it. Does your write send all it was given?",
+    more=(
+        (
+            "A send may take only a part and tell how much (use a sendall, or a loop), and a frame's rest may take "
+            "many reads. What your Welcome allows must fit, too."
+        ),
+        (
+            "tutorial/tiny_broker.py: `receive_exactly(length)` collects the pieces, and anyio's `stream.send` "
+            "sends all it is given."
+        ),
+    ),
     sentences="frame.4 batch.2",
 )
 async def large(trial: Trial) -> None:
@@ -141,6 +177,16 @@ async def apart(trial: Trial) -> None:
 
 @STAGE.check(
     "accepted_us is the broker's time in microseconds since 1970, and never goes back",
+    more=(
+        (
+            "µs since 1970 as an i64, once for each Publish. A clock that someone may set back needs a guard: never "
+            "less than the last one."
+        ),
+        (
+            "tutorial/tiny_broker.py: `main` adds the monotonic clock to the time of the start, `Topic.publish` "
+            "keeps `now` with each message, and `next_event` sends it."
+        ),
+    ),
     sentences="bytes.4 time.2 time.3",
     hint="Read the clock once for each Publish, and keep it with the messages. Seconds or milliseconds are not enough.",
 )
@@ -167,6 +213,16 @@ async def times(trial: Trial) -> None:
 @STAGE.check(
     "a batch whose columns do not add up is INVALID_FIELD, and nothing of it is stored",
     hint="Check before you store: offsets begin at 0, never decrease, and end where their strings do.",
+    more=(
+        (
+            "Read the count, and see that both rows of offsets fit, before you read them; then that each begins at "
+            "0 and never decreases, and that both ends together are just the bytes that are left."
+        ),
+        (
+            "tutorial/tiny_broker.py: `read_batch`, two calls of `require`, and nothing is stored before it has "
+            "returned."
+        ),
+    ),
     sentences="batch.3 judge.6",
 )
 async def bad_batches(trial: Trial) -> None:
@@ -183,47 +239,3 @@ async def bad_batches(trial: Trial) -> None:
         await client.send("Publish", frame_id=8, topic=trial.topic(), batch=batch)
         client.must_be_error(await client.reply(8), "INVALID_FIELD", request_type=layouts.TYPES["Publish"], at="batch")
     await client.publish(trial.topic(), trial.message(), first_offset=0)
-
-
-@STAGE.check(
-    "keys, batches and messages as large as allowed are stored, and larger ones are refused",
-    hint="A key has 1,024 bytes at most; Welcome tells max_batch and max_message. What is exactly as large is right.",
-    sentences="batch.4 batch.5 batch.6",
-)
-async def sizes(trial: Trial) -> None:
-    """Each at its limit, then one more; keys count with payloads."""
-    client, topic = await trial.client(), trial.topic()
-    most, count = client.limits["max_message"], client.limits["max_batch"]
-    key, long = bytes(1024), bytes(1025)
-    await client.refused("INVALID_FIELD", "Publish", topic=topic, batch=[(b"k", b"x"), (long, b"")], at="batch")
-    await client.publish(topic, (b"k", b"x"), (key, b""), first_offset=0, stored=2)
-    if count <= MOST_MESSAGES:
-        await client.refused("BATCH_TOO_LARGE", "Publish", topic=topic, batch=[(b"", b"")] * (count + 1))
-        await client.publish(trial.topic("many"), *[(b"", b"")] * count, stored=count)
-    if most <= MOST_BYTES:
-        await client.refused("MESSAGE_TOO_LARGE", "Publish", topic=topic, batch=[(key, bytes(most - 1023))])
-        await client.publish(topic, (key, bytes(most - 1024)), first_offset=2, stored=1)
-        half = bytes(most // 2)
-        await client.refused(
-            "BATCH_TOO_LARGE", "Publish", topic=topic, batch=[(b"k", half), (b"", bytes(most - len(half)))]
-        )
-        await client.publish(topic, (b"", half), (b"", bytes(most - len(half))), first_offset=3, stored=2)
-
-
-@STAGE.check(
-    "a Publish with id 0 is stored and delivered in silence, and refused aloud",
-    hint="Success is not answered, failure is, by an Error with id 0. All else is as with any other id.",
-    sentences="id.4 id.5 producer.1",
-)
-async def silent(trial: Trial) -> None:
-    """Three good ones, a bad one, a Ping; sequence is not looked at without a producer."""
-    client = await trial.client()
-    subscription = await client.subscribe(trial.topic())
-    messages = [trial.message() for _ in range(3)]
-    for number, message in enumerate(messages):
-        await client.send("Publish", frame_id=0, topic=trial.topic(), batch=[message], sequence=7 * number)
-    await client.send("Publish", frame_id=0, topic="", batch=[trial.message()])
-    frame = await client.reply(0)
-    client.must_be_error(frame, "INVALID_FIELD", request_type=layouts.TYPES["Publish"], at="topic", id=0)
-    await client.ping()
-    await client.messages(subscription, 0, messages)

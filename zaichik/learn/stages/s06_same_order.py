@@ -2,6 +2,7 @@
 
 import anyio
 
+from zaichik.learn import shown
 from zaichik.learn.connection import Connection
 from zaichik.learn.failure import Failed
 from zaichik.learn.stage import Stage
@@ -13,7 +14,7 @@ PUBLISHERS, READERS, BATCHES = 3, 3, 8
 STAGE = Stage(
     number=6,
     title="The same order for all",
-    chapter=7,
+    chapter=6,
     goal=(
         "However many publish at once, a topic is one row of messages, and every reader walks along the same "
         "row. A batch stays together: nobody's message comes in between."
@@ -72,11 +73,13 @@ async def same_order(trial: Trial) -> None:
     for row in rows:
         offsets = [message.offset for message in row]
         if offsets != list(range(total)):
-            raise Failed("offsets have gaps, or do not begin at 0", expected=f"0 to {total - 1}", came=f"{offsets}")
+            raise Failed(
+                "offsets have gaps, or do not begin at 0", expected=f"0 to {total - 1}", came=shown.numbers(offsets)
+            )
         if row != rows[0]:
             first = next(mine for mine, other in zip(row, rows[0], strict=True) if mine != other)
             problem = f"two readers were sent different messages at offset {first.offset}"
-            raise Failed(problem, expected=f"{rows[0][first.offset]}", came=f"{first}")
+            raise Failed(problem, expected=shown.message(rows[0][first.offset]), came=shown.message(first))
 
 
 @STAGE.check(
@@ -106,4 +109,4 @@ async def together(trial: Trial) -> None:
         found = [(message.key, message.payload) for message in row[first : first + len(batch)]]
         if found != batch:
             problem = f"the batch that was published at offset {first} is not there"
-            raise Failed(problem, expected=f"{batch}", came=f"{found}")
+            raise Failed(problem, expected=shown.batch(batch), came=shown.batch(found))

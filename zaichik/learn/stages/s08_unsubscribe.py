@@ -5,7 +5,6 @@ from typing import Any
 import anyio
 
 from zaichik.learn.failure import Failed
-from zaichik.learn.layouts import OFFSET
 from zaichik.learn.stage import Stage
 from zaichik.learn.trace import frame_line
 from zaichik.learn.trial import Trial
@@ -13,7 +12,7 @@ from zaichik.learn.trial import Trial
 STAGE = Stage(
     number=8,
     title="Unsubscribe",
-    chapter=10,
+    chapter=8,
     frames=("Unsubscribe", "Unsubscribed"),
     goal=(
         "Unsubscribe ends one subscription, and after its answer nothing of it comes any more. A connection "
@@ -59,18 +58,23 @@ async def nothing_after(trial: Trial) -> None:
 
 
 @STAGE.check(
-    "a subscription that is not there is NO_SUCH_SUBSCRIPTION",
+    "a subscription that is not there cannot be left: NO_SUCH_SUBSCRIPTION",
     hint="Subscriptions belong to their connection: look the id up among this connection's own.",
+    more=(
+        (
+            "A table from id to subscription in each connection, not one for the whole broker. An id that is not in "
+            "it is refused, whoever else may have it."
+        ),
+        ("tutorial/tiny_broker.py: `Connection.subscriptions`, and the `require` in `Connection.unsubscribe`."),
+    ),
     sentences="unsubscribe.4",
 )
 async def unknown(trial: Trial) -> None:
     """Never there; ended; another connection's."""
     client, other = await trial.client(), await trial.client()
     subscription = await client.subscribe(trial.topic(), frame_id=700)
-    for request in ("Unsubscribe", "Commit"):
-        more: dict[str, Any] = {"next": 0} if request == "Commit" else {}
-        await client.refused("NO_SUCH_SUBSCRIPTION", request, subscription=subscription + 1, **more)
-        await other.refused("NO_SUCH_SUBSCRIPTION", request, subscription=subscription, **more)
+    await client.refused("NO_SUCH_SUBSCRIPTION", "Unsubscribe", subscription=subscription + 1)
+    await other.refused("NO_SUCH_SUBSCRIPTION", "Unsubscribe", subscription=subscription)
     await client.ok("Unsubscribe", subscription=subscription)
     await client.refused("NO_SUCH_SUBSCRIPTION", "Unsubscribe", subscription=subscription)
 
@@ -78,6 +82,13 @@ async def unknown(trial: Trial) -> None:
 @STAGE.check(
     "two subscriptions of one connection to one topic are two",
     hint="Keep subscriptions by their id, not by their topic.",
+    more=(
+        (
+            "A topic has a list of subscriptions, and each of them its own place. The same connection may be in it "
+            "twice, under two ids."
+        ),
+        ("tutorial/tiny_broker.py: `Topic.readers` is a list of subscriptions, not of connections."),
+    ),
     sentences="unsubscribe.1 fair.1",
 )
 async def two(trial: Trial) -> None:
@@ -97,6 +108,13 @@ async def two(trial: Trial) -> None:
 @STAGE.check(
     "a Subscribe's id must be new, not 0, and greater than those before",
     hint="Keep the greatest id of a Subscribe that succeeded. Events carry it, so it must never mean two things.",
+    more=(
+        (
+            "One number for each connection, 0 at first: an id must be greater than it, and becomes it once the "
+            "Subscribe has succeeded. Unsubscribe does not change it."
+        ),
+        ("tutorial/tiny_broker.py, `Connection.subscribe`: its first line, and `last_subscribe_id` near its end."),
+    ),
     sentences="id.6",
 )
 async def ids(trial: Trial) -> None:
@@ -115,6 +133,16 @@ async def ids(trial: Trial) -> None:
 @STAGE.check(
     "a reader whose connection broke is forgotten, and others go on",
     hint="Whatever ends a connection (FIN, RST, a failed write), its subscriptions must leave their topics.",
+    more=(
+        (
+            "Put the cleaning up where every end of a connection comes by (finally, defer, Drop), not where the "
+            "client says goodbye. A failed write ends the connection, too."
+        ),
+        (
+            "tutorial/tiny_broker.py: `closing(self)` in `Connection.read` sets `done`, and `Topic.live_readers` "
+            "leaves out those whose connection is done."
+        ),
+    ),
     sentences="connect.2 close.2 close.5 publish.3",
 )
 async def broken(trial: Trial) -> None:
@@ -148,9 +176,9 @@ async def free_ids(trial: Trial) -> None:
     """Refused in several ways, each with an id that then succeeds; all requests with one id; another connection's."""
     client, other = await trial.client(), await trial.client()
     await other.subscribe(trial.topic("other"), frame_id=1000)
-    bad: tuple[dict[str, int], ...] = ({"credit": 0}, {"start": OFFSET, "value": 1}, {"epoch": 1}, {"start": 4})
+    bad: tuple[dict[str, Any], ...] = ({"topic": ""}, {"flags": 0x80}, {"topic": "$mine"})
     for frame_id, fields in enumerate(bad, 3):
-        await client.send("Subscribe", frame_id=frame_id, topic=trial.topic(), **fields)
+        await client.send("Subscribe", frame_id=frame_id, **{"topic": trial.topic()} | fields)
         client.must_be(await client.reply(frame_id), "Error", id=frame_id)
         await client.subscribe(trial.topic(), frame_id=frame_id)
         await client.ok("Unsubscribe", frame_id=3, subscription=frame_id)

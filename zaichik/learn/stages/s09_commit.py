@@ -1,17 +1,12 @@
 """S9: the reader sets the pace."""
 
-import anyio
-
-from zaichik.learn import layouts, wire
 from zaichik.learn.stage import Stage
 from zaichik.learn.trial import Trial
-
-RALLY, RALLY_S, PAIRS, HEAP = 20_000, 6.0, 8, 50  # messages and seconds at most; pairs; messages of a batch
 
 STAGE = Stage(
     number=9,
     title="The commit gate",
-    chapter=11,
+    chapter=9,
     frames=("Commit", "Committed"),
     goal=(
         "A subscription is sent as many messages as it has credit for; those not yet settled by a Commit are "
@@ -29,8 +24,9 @@ STAGE = Stage(
     ),
     hints=(
         (
-            "Keep cursor (next offset to send) and committed. In flight is what lies between. May another one "
-            "go? cursor - committed < credit. A commit only moves committed, forwards, up to cursor at most."
+            "Keep the cursor, which is the next offset to send, and the offsets that were sent and are not settled. "
+            "Another message may go while there are fewer of these than credit. A commit drops those below next. From "
+            "S10 on there are offsets in between that were never sent, so cursor - committed is not their number."
         ),
         (
             "tutorial/tiny_broker.py: `Subscription.next_event` decides, `Connection.commit` settles: below "
@@ -141,7 +137,17 @@ async def own_credit(trial: Trial) -> None:
 
 @STAGE.check(
     "credit also counts bytes, but one message is always allowed",
-    hint="Keys and payloads in flight must stay below credit_bytes; if nothing is in flight, any one message may go.",
+    hint="Keys and payloads in flight must not exceed credit_bytes; if nothing is in flight, any one message may go.",
+    more=(
+        (
+            "Keep the size of each message in flight. The next one may go if nothing is in flight, or if all sizes "
+            "and its own are at most credit_bytes; a commit drops the sizes of what it settles."
+        ),
+        (
+            "tutorial/tiny_broker.py, `Subscription.next_event`: `used` is the sum of `in_flight`, and is looked at "
+            "twice."
+        ),
+    ),
     sentences="credit.2 credit.3 credit.6",
 )
 async def in_bytes(trial: Trial) -> None:
@@ -167,6 +173,13 @@ async def in_bytes(trial: Trial) -> None:
 @STAGE.check(
     "a credit of 0 is INVALID_FIELD",
     hint="Such a subscription would never get anything. credit and credit_bytes are at least 1.",
+    more=(
+        (
+            "Check both numbers when Subscribe is read, before anything is made; the Error's field is the name of "
+            "the one that is 0."
+        ),
+        ("tutorial/tiny_broker.py: `RANGES`, which `read_fields` looks at."),
+    ),
     sentences="subscribe.5 subscribe.6",
 )
 async def zero(trial: Trial) -> None:
@@ -177,111 +190,20 @@ async def zero(trial: Trial) -> None:
 
 
 @STAGE.check(
-    "a Commit with id 0 is carried out in silence, and brings the next message",
-    hint="Only the answer is left out. Waking the writer must not hang on there being one.",
-    sentences="id.4 id.5 commit.1 commit.3 credit.6",
+    "a commit for a subscription that is not there is NO_SUCH_SUBSCRIPTION",
+    hint="The same as with Unsubscribe: the id is looked up among the connection's own subscriptions.",
+    more=(
+        (
+            "Look the subscription up first, and judge `next` only when it is there. One look-up can serve Commit "
+            "and Unsubscribe."
+        ),
+        ("tutorial/tiny_broker.py: the first line of `Connection.commit`."),
+    ),
+    sentences="unsubscribe.4",
 )
-async def silently(trial: Trial) -> None:
-    """Five messages, one by one; then a commit too far, which is answered."""
-    reader, writer = await trial.client(), await trial.client()
-    subscription = await reader.subscribe(trial.topic(), credit=1)
-    messages = [trial.message() for _ in range(5)]
-    await writer.publish(trial.topic(), *messages)
-    for offset, message in enumerate(messages):
-        await reader.messages(subscription, offset, [message])
-        await reader.send("Commit", frame_id=0, subscription=subscription, next=offset + 1)
-    await reader.send("Commit", frame_id=0, subscription=subscription, next=len(messages) + 1)
-    frame = await reader.reply(0)
-    reader.must_be_error(frame, "NOT_IN_FLIGHT", request_type=layouts.TYPES["Commit"], id=0)
-    await reader.commit(subscription, len(messages))
-
-
-@STAGE.check(
-    "bytes are counted for every message of a batch, keys and payloads, up to exactly credit_bytes",
-    hint="A batch may go in pieces: take as many of its messages as fit, and count all that were taken.",
-    sentences="batch.1 credit.2 credit.3 credit.6 messages.5",
-)
-async def bytes_of_batches(trial: Trial) -> None:
-    """Of nine messages of 25 bytes, four fit into 100; two more after a commit of two; empty ones count as messages."""
-    reader, writer = await trial.client(), await trial.client()
-    subscription = await reader.subscribe(trial.topic(), credit=100, credit_bytes=100)
-    messages = [(trial.payload(10), trial.payload(15)) for _ in range(9)]
-    await writer.publish(trial.topic(), *messages)
-    await reader.messages(subscription, 0, messages[:4])
-    await reader.nothing("100 bytes were in flight")
-    await reader.commit(subscription, 4)
-    await reader.messages(subscription, 4, messages[4:8])
-    await reader.nothing("100 bytes were in flight again")
-    await reader.commit(subscription, 8)
-    await reader.messages(subscription, 8, messages[8:])
-    empty = await reader.subscribe(trial.topic("empty"), credit=2, credit_bytes=100)
-    await writer.publish(trial.topic("empty"), *[(b"", b"")] * 5)
-    await reader.messages(empty, 0, [(b"", b"")] * 2)
-    await reader.nothing("two messages were in flight, and credit was 2, however small they are")
-
-
-@STAGE.check(
-    "a frame's bytes are in flight until its last message is settled",
-    hint="Settling a part of a frame frees messages, and no bytes yet: keep the size with the frame's last offset.",
-    sentences="credit.4",
-)
-async def bytes_of_frames(trial: Trial) -> None:
-    """Three messages of 30 bytes are in flight; the first is settled, and a fourth would be too many, or not."""
-    reader, writer = await trial.client(), await trial.client()
-    subscription = await reader.subscribe(trial.topic(), credit=100, credit_bytes=100)
-    messages = [(b"", trial.payload(30)) for _ in range(4)]
-    await writer.publish(trial.topic(), *messages)
-    first = await reader.next_messages(subscription)
-    if len(first) < 3:
-        await reader.messages(subscription, len(first), messages[len(first) : 3])
-    await reader.commit(subscription, 1)
-    if len(first) > 1:
-        await reader.nothing("the frame's last message was not settled, so 90 bytes were in flight")
-        await reader.commit(subscription, len(first))
-    await reader.messages(subscription, 3, messages[3:])
-
-
-@STAGE.check(
-    "a credit of max_credit is granted, and one more is INVALID_FIELD",
-    hint="Welcome.max_credit is the largest credit that is right.",
-    sentences="subscribe.5 welcome.4",
-)
-async def most_credit(trial: Trial) -> None:
-    """If there is anything above it."""
-    client = await trial.client()
-    most = client.limits["max_credit"]
-    await client.subscribe(trial.topic(), credit=most, credit_bytes=2**32 - 1)
-    if most < 2**32 - 1:
-        await client.refused("INVALID_FIELD", "Subscribe", topic=trial.topic(), credit=most + 1, at="credit")
-
-
-@STAGE.check(
-    "of thousands of messages, each awaited before the next, not one is forgotten",
-    hint="Between looking whether there is something to send and waiting for a signal, can a signal come and be lost? "
-    "Take the signal back before you look, not after.",
-    sentences="start.5 credit.6",
-    once=True,
-)
-async def rally(trial: Trial) -> None:
-    """Over eight pairs of connections. In half of them a publish brings each message, in the others a silent commit."""
-
-    async def play(number: int) -> None:
-        writer, reader = await trial.client(), await trial.client()
-        topic = trial.topic(f"{number}")
-        by_commit = number % 2
-        subscription = await reader.subscribe(topic, credit=1 if by_commit else 1000)
-        publish = wire.encode("Publish", frame_id=0, topic=topic, batch=[(b"", b"x")] * (HEAP if by_commit else 1))
-        for offset in range(RALLY // PAIRS):
-            if trial.elapsed > RALLY_S:
-                return  # a slow broker, or a busy machine: fewer messages prove less
-            if not by_commit or offset % HEAP == 0:
-                await writer.pour(publish)
-            frame = await reader.event(subscription, awaited=f"the message with offset {offset}")
-            reader.must_be(frame, "Messages", base=offset)
-            if by_commit or offset % 500 == 0:
-                settle = {"subscription": subscription, "next": offset + 1}
-                await reader.pour(wire.encode("Commit", frame_id=0, **settle))
-
-    async with anyio.create_task_group() as tasks:
-        for number in range(PAIRS):
-            tasks.start_soon(play, number)
+async def unknown(trial: Trial) -> None:
+    """Never there; another connection's."""
+    client, other = await trial.client(), await trial.client()
+    subscription = await client.subscribe(trial.topic(), frame_id=700)
+    await client.refused("NO_SUCH_SUBSCRIPTION", "Commit", subscription=subscription + 1, next=0)
+    await other.refused("NO_SUCH_SUBSCRIPTION", "Commit", subscription=subscription, next=0)

@@ -3,18 +3,19 @@
 import anyio
 
 from zaichik.learn.failure import Failed
-from zaichik.learn.layouts import EARLIEST, FOREVER, LATEST, OFFSET, TIME, TTL
+from zaichik.learn.layouts import CAPACITY, EARLIEST, FOREVER, LATEST, OFFSET, TIME, TTL
 from zaichik.learn.stage import Stage
 from zaichik.learn.trace import frame_line
 from zaichik.learn.trial import Trial
 
 # Far from the edge on both sides. Between the two, right cannot be told from wrong on a busy machine.
 TTL_S, SURELY_THERE_S, SURELY_GONE_S = 0.4, 0.15, 1.2
+ROOM = 5  # messages in a small ring
 
 STAGE = Stage(
     number=11,
     title="Retention for latecomers",
-    chapter=8,
+    chapter=10,
     frames=("SubscriptionEnded",),
     goal=(
         "A topic with a retention keeps messages for those who come later: for a duration, or until the ring "
@@ -76,6 +77,14 @@ async def history(trial: Trial) -> None:
 @STAGE.check(
     "a subscription starts at latest, at an offset, or at a time",
     hint="latest: the next offset. A time: the first message accepted at or after it, else the next offset.",
+    more=(
+        (
+            "Four cases, each a number: the head, the next offset, the value itself (OFFSET_AHEAD if it is beyond "
+            "the next offset), and the first message whose time is not before the value. Messages are in the order "
+            "of their times, so search by halves."
+        ),
+        ("tutorial/tiny_broker.py, `Connection.subscribe`: a tuple of four, and `request.start` picks one."),
+    ),
     sentences="subscribe.2 subscribe.4 subscribe.7 start.2 start.3 start.4",
 )
 async def starts(trial: Trial) -> None:
@@ -107,6 +116,16 @@ async def starts(trial: Trial) -> None:
 @STAGE.check(
     "an epoch that is not the topic's is EPOCH_CHANGED",
     hint="0 means any. Else offsets of another topic, of the same name, would be taken for this one's.",
+    more=(
+        (
+            "An epoch is the topic's identity: given once, when it is made, and told in every answer that names it. "
+            "Compare before the subscription is made."
+        ),
+        (
+            "tutorial/tiny_broker.py, `Connection.subscribe`: the `require` with EPOCH_CHANGED; `Broker.find` gives "
+            "the epoch."
+        ),
+    ),
     sentences="subscribe.8",
 )
 async def epoch(trial: Trial) -> None:
@@ -120,6 +139,13 @@ async def epoch(trial: Trial) -> None:
 @STAGE.check(
     "until ends a subscription by itself",
     hint="When the cursor reaches until: SubscriptionEnded, code 1 (UNTIL), next = the cursor. It needs no credit.",
+    more=(
+        (
+            "Ask after each move of the cursor, and once at the beginning: is it at `until`? Then the event, and "
+            "the subscription counts no more, but its id stays known, so that Commit is still answered."
+        ),
+        ("tutorial/tiny_broker.py: `Subscription.all_events` is a loop up to `until`, and SubscriptionEnded after it."),
+    ),
     sentences="commit.4 ended.1 ended.2 publish.3 until.1 until.2 until.3",
 )
 async def until(trial: Trial) -> None:
@@ -187,3 +213,30 @@ async def expires_waiting(trial: Trial) -> None:
     last = trial.message()
     await writer.publish(trial.topic(), last, first_offset=4)
     await reader.messages(subscription, 4, [last])
+
+
+@STAGE.check(
+    "a subscription may start at an offset that is gone: first Lagged, then the oldest",
+    hint="Start where you are told, below the head if need be. The next thing the reader gets is then its lag.",
+    more=(
+        (
+            "Do not correct the cursor when the subscription is made: it stands where the reader asked. The rule of "
+            "S10 then finds it behind the head, and tells the lag."
+        ),
+        (
+            "tutorial/tiny_broker.py: `Connection.subscribe` takes `request.value` as it is, and "
+            "`Subscription.next_event` compares it with the head."
+        ),
+    ),
+    sentences="start.3 lag.1",
+)
+async def start_below(trial: Trial) -> None:
+    """Offset 2 of a topic that begins at 8."""
+    writer = await trial.client()
+    await writer.ok("CreateTopic", topic=trial.topic(), settings={CAPACITY: ROOM, TTL: FOREVER})
+    messages = [(b"", bytes([offset])) for offset in range(13)]
+    for message in messages:
+        await writer.publish(trial.topic(), message)
+    subscription = await writer.subscribe(trial.topic(), start=OFFSET, value=2, expect={"start": 2, "live": 13})
+    await writer.lagged(subscription, 2, 8)
+    await writer.messages(subscription, 8, messages[8:])

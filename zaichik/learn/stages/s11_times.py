@@ -1,16 +1,19 @@
 """S11, continued: what is readable, and when a time is over, told by the broker's own clock."""
 
+import time
+
 import anyio
 
 from zaichik.learn import wire
 from zaichik.learn.connection import Connection
 from zaichik.learn.failure import Failed
-from zaichik.learn.layouts import CAPACITY, FOREVER, LATEST, OFFSET, TIME, TTL
+from zaichik.learn.layouts import CAPACITY, FOREVER, LATEST, MAX_BYTES, OFFSET, TIME, TTL
 from zaichik.learn.stages.s11_retention import STAGE as STAGE
 from zaichik.learn.ticks import Ticks
+from zaichik.learn.trace import frame_line
 from zaichik.learn.trial import Trial
 
-TTL_MS, FREED_S = 400, 2.0
+TTL_MS, FREED_S, CLOCKS_MAY_DIFFER_S = 400, 2.0, 60.0
 
 
 @STAGE.check(
@@ -106,10 +109,10 @@ async def _ended(client: Connection, subscription: int, offset: int) -> None:
 @STAGE.check(
     "value is looked at for offsets and times only, and times are unsigned",
     hint="With earliest and latest value may be anything. The largest time is in the future, not before 1970.",
-    sentences="subscribe.3 subscribe.7 start.1 start.2 start.4",
+    sentences="id.7 subscribe.3 subscribe.7 start.1 start.2 start.4",
 )
 async def values(trial: Trial) -> None:
-    """Values that make no sense; a time before what has gone is that of the oldest message left."""
+    """Values that make no sense; a time before what is left. What was refused has used no id up."""
     client, topic = await trial.client(), trial.topic()
     await client.ok("CreateTopic", topic=topic, settings={TTL: FOREVER, CAPACITY: 3})
     for _ in range(5):
@@ -122,3 +125,72 @@ async def values(trial: Trial) -> None:
         )
     for value in (6, 2**63, 2**64 - 1):
         await client.refused("OFFSET_AHEAD", "Subscribe", topic=topic, start=OFFSET, value=value)
+    bad: tuple[dict[str, int], ...] = ({"start": OFFSET, "value": 6}, {"start": 4}, {"epoch": 1}, {"credit": 0})
+    for fields in bad:
+        frame_id = await client.send("Subscribe", topic=topic, **fields)
+        client.must_be(await client.reply(frame_id), "Error", id=frame_id)
+        await client.subscribe(topic, frame_id=frame_id)
+
+
+async def _head_is(client: Connection, topic: str, offset: int) -> None:
+    await client.ok("Unsubscribe", subscription=await client.subscribe(topic, expect={"start": offset}))
+
+
+@STAGE.check(
+    "a ring holds at most max_bytes of batches, and whole batches go",
+    hint="A batch counts with all its bytes, columns and offsets too, until its last message has gone.",
+    sentences="publish.4 ring.2 ring.3 lag.1",
+)
+async def in_bytes(trial: Trial) -> None:
+    """Room for exactly three batches of two; the fourth pushes out the first, and no more."""
+    client, topic = await trial.client(), trial.topic()
+    pair = [(b"k", b"x" * 49), (b"", b"y" * 50)]
+    size = len(wire.encode_batch(pair))
+    await client.ok("CreateTopic", topic=topic, settings={MAX_BYTES: 3 * size, TTL: FOREVER})
+    for number in range(4):
+        await client.publish(topic, *pair, first_offset=2 * number, stored=2)
+        await _head_is(client, topic, max(0, 2 * number - 4))
+    late = await client.subscribe(topic, start=OFFSET, value=0, expect={"start": 0, "live": 8})
+    await client.lagged(late, 0, 2)
+    await client.messages(late, 2, pair * 3)
+    largest = (b"", bytes(3 * size - len(wire.encode_batch([(b"", b"")]))))
+    await client.refused("BATCH_TOO_LARGE", "Publish", topic=topic, batch=[(b"", largest[1] + b"!")])
+    await client.publish(topic, largest, first_offset=8, stored=1)
+    await client.subscribe(topic, expect={"start": 8, "live": 9})
+
+
+@STAGE.check(
+    "the bytes of a batch that capacity has cut stay until its last message goes, and then no longer",
+    hint="Count bytes by batch: add when it is stored, take away when the last of its messages has gone.",
+    sentences="ring.1 ring.2",
+)
+async def cut_batches(trial: Trial) -> None:
+    """Four messages at most: a batch of four is cut to one, and its bytes still count."""
+    client, topic = await trial.client(), trial.topic()
+    four, one = [(b"", bytes(100))] * 4, (b"", bytes(100))
+    whole, single = len(wire.encode_batch(four)), len(wire.encode_batch([one]))
+    await client.ok("CreateTopic", topic=topic, settings={CAPACITY: 4, MAX_BYTES: whole + 2 * single, TTL: FOREVER})
+    await client.publish(topic, *four, first_offset=0)
+    for offset, head in ((4, 1), (5, 2), (6, 4), (7, 4), (8, 5), (9, 6)):
+        await client.publish(topic, one, first_offset=offset)
+        await _head_is(client, topic, head)
+
+
+@STAGE.check(
+    "a topic's epoch is the time when it was made, and only that epoch is the topic's",
+    hint="An epoch from before is as wrong as one from after, and of a topic that is not there every epoch is wrong.",
+    sentences="subscribe.8 create.2 bytes.4",
+)
+async def epochs(trial: Trial) -> None:
+    """Near this machine's clock; one less, one more; a topic that does not exist."""
+    client, topic = await trial.client(), trial.topic()
+    await client.refused("EPOCH_CHANGED", "Subscribe", topic=trial.topic("none"), epoch=12345)
+    frame = await client.ok("CreateTopic", topic=topic)
+    epoch = frame["epoch"]
+    if abs(epoch / 1_000_000 - time.time()) > CLOCKS_MAY_DIFFER_S:
+        problem = "the epoch of a new topic is not the time of day in µs since 1970"
+        raise Failed(problem, expected=f"about {round(time.time() * 1_000_000)}", came=frame_line(frame))
+    for other in (epoch - 1, epoch + 1, 1, 2**64 - 1):
+        await client.refused("EPOCH_CHANGED", "Subscribe", topic=topic, epoch=other)
+    await client.subscribe(topic, epoch=epoch, expect={"epoch": epoch})
+    await client.publish(topic, trial.message(), first_offset=0, subscribers=1)

@@ -14,7 +14,7 @@ WINDOW_MS = 400
 STAGE = Stage(
     number=12,
     title="Compaction windows",
-    chapter=9,
+    chapter=11,
     goal=(
         "A message opens a window for its key; until the window ends, later messages of that key are dropped: "
         "no offset, no place, and their publisher is told which they were. Repeats do not prolong the window."
@@ -80,6 +80,13 @@ async def across(trial: Trial) -> None:
 @STAGE.check(
     "keys are compared byte by byte, and a message without a key is never dropped",
     hint="No key is an empty key. Do not decode, trim, or change the case of keys.",
+    more=(
+        (
+            "Use the bytes of the key as they came as the key of your table, and ask first whether there are any: "
+            "an empty key neither looks nor opens a window."
+        ),
+        ("tutorial/tiny_broker.py, `Topic.publish`: `if key and …`, and keys are bytes from `read_batch` on."),
+    ),
     sentences="compaction.5 compaction.6",
 )
 async def keys(trial: Trial) -> None:
@@ -97,6 +104,13 @@ async def keys(trial: Trial) -> None:
 @STAGE.check(
     "with a window of 0, the default, nothing is dropped",
     hint="Off means off: also for two messages of one batch, which have the same time.",
+    more=(
+        ("A window of 0 ends when it begins: now < now + 0 is never true. If your rule is different, ask for 0 first."),
+        (
+            "tutorial/tiny_broker.py, `Topic.publish`: `now < end` with end = now + 0 drops nothing, without a "
+            "special case."
+        ),
+    ),
     sentences="compaction.6",
 )
 async def off(trial: Trial) -> None:
@@ -137,6 +151,16 @@ async def ends(trial: Trial) -> None:
 @STAGE.check(
     "a winner that has left the ring still keeps its window closed",
     hint="Ring and windows do not know of each other: evicting a message must not forget its key.",
+    more=(
+        (
+            "Two structures: messages, which capacity bounds, and windows, which only time ends. Evicting touches "
+            "the first one alone."
+        ),
+        (
+            "tutorial/tiny_broker.py: `Topic.publish` deletes from `ring`; only `Broker.sweep` takes from "
+            "`windows`, what has closed."
+        ),
+    ),
     sentences="ring.1 compaction.7",
 )
 async def evicted(trial: Trial) -> None:

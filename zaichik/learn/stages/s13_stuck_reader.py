@@ -44,13 +44,11 @@ STAGE = Stage(
     hints=(
         (
             "Take from a topic only what the socket takes from you: while more than some 256 KiB wait to be "
-            "sent, leave messages in the ring (where they may be evicted). While replies pile up, do not read "
-            "requests."
+            "sent, leave messages in the ring (where they may be evicted)."
         ),
         (
-            "zaichik/broker/subscription_manager.py and connection.py: `soft_output` and `max_replies` are the "
-            "two limits. tutorial/tiny_broker.py has the first one, and says in its docstring that it leaves "
-            "out the second."
+            "tutorial/tiny_broker.py, `Connection.write`: messages are taken from the topics only when the last "
+            "send has ended. zaichik/broker/subscription_manager.py has a limit for it, `soft_output`."
         ),
     ),
 )
@@ -138,6 +136,13 @@ async def _same(client: Connection, frame: wire.Frame, expected: int) -> None:
 @STAGE.check(
     "what a stuck reader itself asks for is still carried out",
     hint="Read requests and write messages in two tasks: a send that waits must not stop the reading.",
+    more=(
+        (
+            "Two tasks or two states for each connection: reading goes on while writing waits. What a request "
+            "changes for others is done at once; only its reply waits."
+        ),
+        ("tutorial/tiny_broker.py: `Connection.run` starts `write` beside `read`, and `answer` never awaits."),
+    ),
     sentences="slow.2",
 )
 async def own_requests(trial: Trial) -> None:
@@ -157,6 +162,16 @@ async def own_requests(trial: Trial) -> None:
 @STAGE.check(
     "replies that nobody reads do not pile up without a bound",
     hint="When more than some 128 KiB of replies wait to be sent, stop reading that client's requests.",
+    more=(
+        (
+            "Count the bytes of replies that wait in the output. Above some 128 KiB, stop reading from this client: "
+            "TCP then stops it from sending. When they have gone, go on."
+        ),
+        (
+            "zaichik/serving/connection.py compares `replies.bytes` with `max_replies` before it reads. "
+            "tutorial/tiny_broker.py does not, and says so in its docstring."
+        ),
+    ),
     sentences="slow.2",
     once=True,
 )

@@ -110,6 +110,16 @@ async def eof(trial: Trial) -> None:
 @STAGE.check(
     "after Close, nothing more of its subscriptions comes, and they are not counted",
     hint="Close ends all subscriptions of its connection, before its answer is sent.",
+    more=(
+        (
+            "Carry out Close like a request: first take this connection's subscriptions out of their topics, then "
+            "put Closed behind the other replies."
+        ),
+        (
+            "tutorial/tiny_broker.py: `Connection.close` empties `subscriptions` and sets `done`; `live_readers` "
+            "asks for `done`."
+        ),
+    ),
     sentences="close.2 publish.3",
 )
 async def subscriptions(trial: Trial) -> None:
@@ -129,6 +139,16 @@ async def subscriptions(trial: Trial) -> None:
 @STAGE.check(
     "SIGTERM ends the server, also while clients are connected",
     hint="Does something catch the signal and wait for clients to leave? They may never do so.",
+    more=(
+        (
+            "By default SIGTERM ends a process at once, and that is enough here. A handler must end the accept loop "
+            "and all connections, or leave after a moment; `exec` in a shell's command lets the signal through."
+        ),
+        (
+            "tutorial/tiny_broker.py has no handler at all; zaichik/console/serve.py stops in order, and waits for "
+            "at most some seconds."
+        ),
+    ),
     sentences="stop.5",
 )
 async def sigterm(trial: Trial) -> None:

@@ -1,7 +1,7 @@
 """S15: everything at once."""
 
 from zaichik.learn.failure import Failed
-from zaichik.learn.history import check, describe
+from zaichik.learn.history import check, describe, draw
 from zaichik.learn.stage import Stage
 from zaichik.learn.trial import Trial
 from zaichik.learn.workload import Workload
@@ -52,6 +52,11 @@ async def history(trial: Trial) -> None:
         broken = error  # what came before it may tell more
     anomaly = check(workload.events)
     if anomaly is not None:
-        raise Failed(f"{anomaly.name}: {anomaly.sentence}", excerpt=describe(anomaly.proof))
+        raise Failed(
+            f"{anomaly.name}: {anomaly.sentence}",
+            excerpt=describe(anomaly.proof),
+            drawing=draw(anomaly),
+            frames=workload.frames(anomaly.story()),
+        )
     if broken is not None:
         raise broken

@@ -137,6 +137,13 @@ async def _asking(trial: Trial, owner: int, attempt: int) -> tuple[Connection, F
 @STAGE.check(
     "an owner whose name was taken over does not get it back",
     hint="With each name, keep the owners that others have replaced. One of them that asks again is TAKEN_OVER.",
+    more=(
+        (
+            "With each name, keep the last owner, its last attempt, and those it has replaced. Same owner: its "
+            "attempt must be greater. Another one: it takes over, unless it was replaced before."
+        ),
+        ("zaichik/broker/position.py: `claim`, with the owners that were replaced in a deque of 64."),
+    ),
     sentences="hello.10 hello.13 name.6 name.7 owner.4 owner.5 owner.6 owner.7 owner.8",
 )
 async def owners(trial: Trial) -> None:
@@ -162,6 +169,13 @@ async def owners(trial: Trial) -> None:
 @STAGE.check(
     "there is no ending a connection that is not there",
     hint="Look the number up among those that there are. For its own connection a client has Close.",
+    more=(
+        (
+            "A table of connections by their numbers, which Describe shows; one that is not in it is INVALID_FIELD. "
+            "Who may end others is for you to decide."
+        ),
+        ("zaichik/broker/subscription_manager.py: `_operate`; protocol/README.md says who it is meant for."),
+    ),
     sentences="disconnect.3",
 )
 async def disconnect(trial: Trial) -> None:

@@ -1,0 +1,3 @@
+module zaichik.example/broker
+
+go 1.22
