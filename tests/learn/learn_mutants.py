@@ -1,5 +1,6 @@
 """All wrong brokers, in the order of the stages that find them."""
 
+import mutants_bounds
 import mutants_frames
 import mutants_keeping
 import mutants_options
@@ -13,5 +14,6 @@ MUTANTS = [
     *mutants_pace.MUTANTS,
     *mutants_keeping.MUTANTS,
     *mutants_trouble.MUTANTS,
+    *mutants_bounds.MUTANTS,
     *mutants_options.MUTANTS,
 ]

@@ -253,3 +253,91 @@ mutant(
             async with self.stream, anyio.create_task_group() as tasks:
 """,
 )
+
+# -- limits, and everything that may be wrong with a frame -----------------------------------------------------
+mutant(
+    "clients of the future are sent away",
+    "S1.6",
+    "should have come",
+    "require(request.version_min <= 1 <= request.version_max,",
+    "require(request.version_min <= 1 == request.version_max,",
+)
+mutant(
+    "unknown features are granted",
+    "S1.6",
+    "features should be",
+    'struct.pack("<HQQ5I", 1, 0, BOOT',
+    'struct.pack("<HQQ5I", 1, request.features & ~3, BOOT',
+)
+mutant(
+    "a silent Hello is answered",
+    "S1.6",
+    "should be|should have come",
+    "if frame_id:  #",
+    "if frame_id or kind == 1:  #",
+)
+mutant(
+    "passwords are refused",
+    "S1.7",
+    "should have come",
+    '        require(request.version_min <= 1 <= request.version_max, UNSUPPORTED_VERSION, "", "version 1 only")\n',
+    """        require(request.version_min <= 1 <= request.version_max, UNSUPPORTED_VERSION, "", "version 1 only")
+        require(request.auth < 2, 8, "", "no passwords here")
+""",
+)
+mutant(
+    "no frame can hold a whole batch",
+    "S1.8",
+    "above max_frame",
+    "MAX_FRAME, 8192, 1_048_576",
+    "MAX_FRAME, 81920, 1_048_576",
+)
+mutant(
+    "a heartbeat is granted, and never awaited",
+    "S1.8",
+    "idle_ms is 0 if and only if",
+    'struct.pack("<HQQ5I", 1, 0, BOOT',
+    'struct.pack("<HQQ5I", 1, request.features & 1, BOOT',
+)
+mutant(
+    "a limit is what is too large already",
+    "S3.8",
+    "should have come",
+    "if 8 <= length <= (",
+    "if 8 <= length < (",
+)
+mutant(
+    "a limit is told too small by one",
+    "S3.8",
+    "nothing came|should be",
+    '5I", 1, 0, BOOT, MAX_FRAME,',
+    '5I", 1, 0, BOOT, MAX_FRAME - 1,',
+)
+mutant(
+    "the connection is torn down after a bad frame",
+    "S3.9",
+    "torn down|broke",
+    "        await self.stream.send_eof()\n",
+    "        await self.stream.aclose()\n",
+)
+mutant(
+    "a refused Hello may be said again",
+    "S3.10",
+    "ended|more came|should be|should have",
+    "self.done = code < 64 or not self.welcomed",
+    "self.done = code < 64 and self.welcomed",
+)
+mutant(
+    "any auth will do",
+    "S3.10",
+    "should have come",
+    'RANGES = {"auth": range(3),',
+    'RANGES = {"auth": range(256),',
+)
+mutant(
+    "letters that are none are overlooked",
+    "S3.11 S14.6",
+    "should have come|code should be",
+    'utf8 = kinds[name] != "str" or value.decode(errors="ignore").encode() == value',
+    "utf8 = True",
+)

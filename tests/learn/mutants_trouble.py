@@ -59,7 +59,7 @@ mutant(
 # -- S14: the end ----------------------------------------------------------------------------------------------
 mutant(
     "Close drops what waits to be sent",
-    "S3.1 S14.1",
+    "S3.1 S14.1 S14.9",
     "ended the connection|should have come",
     "while self.replies or not self.done:",
     "while not self.done:",
@@ -126,4 +126,43 @@ mutant(
     "lost",
     "        del self.ring[: -self.settings[CAPACITY]]",
     "        del self.ring[: -(60 if self.settings[CAPACITY] == 1_000_000 else self.settings[CAPACITY])]",
+)
+
+# -- S14: the end, and all frames ------------------------------------------------------------------------------
+mutant(
+    "offsets below 0 are taken from the other end",
+    "S14.6",
+    "should have come|ended|nothing came",
+    "good = offsets[0] == offsets[count + 1] == 0 and bounds == sorted(bounds) and bounds[-1] == len(strings)",
+    "good = bounds[-1] == len(strings)",
+)
+mutant(
+    "flags of Publish are for later",
+    "S14.7",
+    "should have come",
+    "require(flags == 0 or (kind, flags) == (5, 1),",
+    "require(flags == 0 or kind == 3 or (kind, flags) == (5, 1),",
+)
+mutant(
+    "a byte behind Close is dropped",
+    "S14.7 S14.6",
+    "should have come",
+    "    require(not body.read(),",
+    "    require(not body.read() or not layout,",
+)
+mutant(
+    "a silent Close is answered",
+    "S14.8",
+    "more came",
+    "if frame_id:  #",
+    "if frame_id or kind == 8:  #",
+)
+mutant(
+    "a silent Close is overlooked",
+    "S14.8",
+    "did not within",
+    '        """Ends all subscriptions, and the connection. What has been answered is still sent."""\n',
+    """        if _request and not _request.id:
+            return
+""",
 )

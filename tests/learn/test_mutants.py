@@ -6,20 +6,25 @@ import anyio
 import pytest
 from learn_hosts import SURE, find, run, small_buffers, tiny
 from learn_liars import is_at, places, places_in
-from learn_mutant import TINY
+from learn_mutant import LEFT_OUT_BY_TINY, TINY
 from learn_mutants import MUTANTS
+from mutants_shipped import MUTANTS as SHIPPED_MUTANTS
 
 from zaichik.learn import story
 from zaichik.learn.stages import CHECKS, s13_stuck_reader
 from zaichik.learn.trial import Trial
 
-LEFT_OUT_BY_TINY = "S13.4"  # so all mutants leave it out
 # What no mutant of tiny_broker can show is shown by servers that are no brokers at all.
-KILLED_ELSEWHERE = {
-    "S0.1": "test_hopeless.py: nothing listens",
-    "S0.2": "test_hopeless.py: random bytes",
-    "S14.5": "test_server.py: SIGTERM is ignored",
-}
+KILLED_ELSEWHERE = (
+    dict.fromkeys(LEFT_OUT_BY_TINY - {"S13.4"}, "test_brokers.py: what tiny_broker leaves out")
+    | {
+        "S0.1": "test_hopeless.py: nothing listens",
+        "S0.2": "test_hopeless.py: random bytes",
+        "S14.5": "test_server.py: SIGTERM is ignored",
+        "S14.10": "test_server.py: tiny_broker says no GoAway",
+    }
+    | {mutant.kills: "test_shipped_mutants.py" for mutant in SHIPPED_MUTANTS}
+)
 
 AT_ONCE = 4
 REACHED, RUN = set(), set()  # statements that wrong brokers failed at, and the names of these brokers
@@ -106,17 +111,17 @@ async def test_a_wrong_broker_passes_every_stage_before(mutant):
     stage = CHECKS[mutant.kills[0]].stage
     async with tiny(mutant.source()) as host:
         for check in CHECKS.values():
-            if check.stage < stage and check.id not in (*mutant.kills, LEFT_OUT_BY_TINY):
+            if check.stage < stage and check.id not in LEFT_OUT_BY_TINY.union(mutant.kills):
                 result = await run(host, check.id, pace=SURE)
                 assert result.outcome != "failed", f"{check.id}: {result.failure.summary}"
 
 
 def test_every_verdict_that_a_stage_words_itself_is_reached_by_some_mutant():
-    """All other judgements are shown to be some by test_liars.py; KILLED_ELSEWHERE has the rest of S0 and S14."""
+    """All other judgements are shown to be some by test_liars.py; KILLED_ELSEWHERE has the rest of S0, S14 and S16."""
     if len(RUN) < len(MUTANTS):
         pytest.skip("not all mutants were run")
     not_reached = {place for place in places(raising=True) if not is_at(place, REACHED)}
-    assert {place for place in not_reached if place.file not in {"s00_listen", "s14_close"}} == set()
+    assert {place for place in not_reached if place.file not in {"s00_listen", "s14_close", "s16_managing"}} == set()
 
 
 def test_every_check_is_killed_by_some_mutant():

@@ -193,6 +193,19 @@ async def test_the_check_of_sigterm_starts_a_server_of_its_own(tmp_path, words, 
     assert (result.outcome, result.failure.summary if result.failure else "") == (outcome, said)
 
 
+@pytest.mark.parametrize(("command", "outcome"), [
+    ([sys.executable, "-m", "zaichik", "serve", "--port", "{port}"], "passed"),
+    ([sys.executable, str(TINY), "{port}"], "failed"),
+])  # fmt: skip
+async def test_the_check_of_goaway_finds_a_server_that_says_none(tmp_path, command, outcome):
+    path = tmp_path / "learn.toml"
+    path.write_text(f"[server]\ncommand = {json.dumps(command)}\n")
+    launcher = Launcher(config.read(path))
+    result = await run_check(CHECKS["S14.10"], launcher, [0], Pace(patience=20))
+    await launcher.stop()
+    assert result.outcome == outcome, result.failure
+
+
 async def test_a_server_that_ends_by_itself_has_an_obituary_in_the_result(tmp_path):
     launcher = Launcher(config.read(write(tmp_path, "exits_after_a_client")))
     result = await run_check(CHECKS["S0.3"], launcher, [0], Pace(patience=1))

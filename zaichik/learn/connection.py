@@ -215,13 +215,13 @@ class Connection:
     def must_be_error(
         self, frame: Frame, error: str, *, request_type: int | None = None, at: str | None = None, **fields: Any
     ) -> None:
-        """Judge an Error: its code, whether it is fatal, what it names, and other fields that are given."""
-        fields["code"] = code = layouts.ERROR_CODES[error]
+        """Judge an Error: its code, its flags, what it names, and other fields that are given."""
+        fields = {"code": layouts.ERROR_CODES[error], "flags": layouts.error_flags(error)} | fields
         if request_type is not None:
             fields["request_type"] = request_type
         if at is not None:
             fields["field"] = at
-        compare(frame, "Error", {**fields, "flags": layouts.FATAL if code < 64 else 0}, self._asked)
+        compare(frame, "Error", fields, self._asked)
 
     async def hello(self, **fields: Any) -> Frame:
         """Say Hello; the Welcome."""

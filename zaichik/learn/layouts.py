@@ -27,6 +27,7 @@ LAYOUTS: dict[int, tuple[str, str]] = {
     0x06: ("Commit", "subscription:u32 next:u64"),
     0x07: ("Ping", "value:u64"),
     0x08: ("Close", ""),
+    0x09: ("Describe", "kind:u8 prefix:str after:str limit:u16"),
     0x0A: ("Delete", "topic:str epoch:u64"),
     0x0B: ("Disconnect", "connection:u64"),
     0x81: (
@@ -43,6 +44,7 @@ LAYOUTS: dict[int, tuple[str, str]] = {
     0x86: ("Committed", "committed:u64"),
     0x87: ("Pong", "value:u64"),
     0x88: ("Closed", ""),
+    0x89: ("Described", "more:u8 json:rest"),
     0x8A: ("Deleted", ""),
     0x8B: ("Disconnected", ""),
     0xFF: ("Error", "code:u16 request_type:u8 field:str retry_after_ms:u32 message:str"),
@@ -71,8 +73,13 @@ ERRORS = {
     77: "TOPIC_FULL", 78: "SEQUENCE_GAP", 79: "PRODUCER_UNKNOWN", 80: "NO_MEMORY", 81: "NOT_EMPTY", 82: "TAKEN_OVER",
 }  # fmt: skip
 ERROR_CODES = {name: code for code, name in ERRORS.items()}
-FATAL = 2  # the flag of an Error after which the broker closes
+RETRYABLE, FATAL = 1, 2  # flags of an Error: the same request may succeed later; the broker closes after it
+RETRYABLE_ERRORS = {
+    "HANDSHAKE_TIMEOUT", "FRAME_TIMEOUT", "IDLE_TIMEOUT", "TOO_MANY_CONNECTIONS", "SLOW_CONSUMER", "TOPIC_FULL",
+    "NO_MEMORY",
+}  # fmt: skip
 
+HEARTBEAT, OWNER = 1, 2  # the features
 ENDS = {  # why something ended, by the event that says so
     "SubscriptionEnded": {1: "UNTIL", 2: "TAKEN_OVER", 3: "FORBIDDEN", 4: "DELETED"},
     "GoAway": {1: "STOPPING", 2: "DISCONNECTED"},
@@ -84,6 +91,8 @@ SETTINGS = {
     6: "journal_bytes", 7: "overflow",
 }  # fmt: skip
 DURATIONS = {TTL, WINDOW}  # of these, all ones are forever
+OVERFLOW = 7  # a setting that a broker may leave out
+CENTURY_MS = 3_155_760_000_000  # the longest finite duration
 EARLIEST, LATEST, OFFSET, TIME = range(4)  # where a subscription starts
 
 # The least a Welcome must grant for the checks to find room. The protocol has lower floors (welcome.2).
@@ -102,6 +111,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "credit_bytes": 8 * 1024 * 1024,
     },
     "Ping": {"value": 0},
+    "Describe": {"kind": 0, "prefix": "", "after": "", "limit": 100},
     "Delete": {"epoch": 0},
 }  # fmt: skip
 
@@ -115,6 +125,11 @@ def fields_of(kind: int, flags: int) -> list[tuple[str, str]]:
             name, _, field_kind = (rest if bracket else word).partition(":")
             fields.append((name, field_kind))
     return fields
+
+
+def error_flags(error: str) -> int:
+    """The flags of an Error that answers a request, once a Hello was accepted."""
+    return FATAL * (ERROR_CODES[error] < 64) | RETRYABLE * (error in RETRYABLE_ERRORS)
 
 
 def reply_to(name: str) -> str:

@@ -1,4 +1,4 @@
-"""The stages, in order. Each is a file: its text, then its checks."""
+"""The stages, in order. Each is a file: its text, then its checks. The last file of a stage is imported."""
 
 from zaichik.learn.stage import Check, Stage
 from zaichik.learn.stages import (
@@ -7,18 +7,18 @@ from zaichik.learn.stages import (
     s02_split_and_glued,
     s03_bad_frame,
     s04_two_clients,
-    s05_publish,
+    s05_limits,
     s06_same_order,
     s07_topics,
     s08_unsubscribe,
-    s09_commit,
+    s09_exactly,
     s10_lag,
-    s11_retention,
+    s11_times,
     s12_compaction,
     s13_stuck_reader,
     s14_close,
     s15_history,
-    s16_options,
+    s16_managing,
 )
 
 STAGES: tuple[Stage, ...] = (
@@ -27,17 +27,17 @@ STAGES: tuple[Stage, ...] = (
     s02_split_and_glued.STAGE,
     s03_bad_frame.STAGE,
     s04_two_clients.STAGE,
-    s05_publish.STAGE,
+    s05_limits.STAGE,
     s06_same_order.STAGE,
     s07_topics.STAGE,
     s08_unsubscribe.STAGE,
-    s09_commit.STAGE,
+    s09_exactly.STAGE,
     s10_lag.STAGE,
-    s11_retention.STAGE,
+    s11_times.STAGE,
     s12_compaction.STAGE,
     s13_stuck_reader.STAGE,
     s14_close.STAGE,
     s15_history.STAGE,
-    s16_options.STAGE,
+    s16_managing.STAGE,
 )
 CHECKS: dict[str, Check] = {check.id: check for stage in STAGES for check in stage.checks}

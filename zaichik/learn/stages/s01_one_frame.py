@@ -1,7 +1,7 @@
 """S1: one request, one answer."""
 
-from zaichik.learn.failure import Failed
-from zaichik.learn.layouts import LEAST
+from zaichik.learn.failure import Failed, Skipped
+from zaichik.learn.layouts import ERROR_CODES, HEARTBEAT, LEAST
 from zaichik.learn.stage import Stage
 from zaichik.learn.trace import frame_line, shown_hex
 from zaichik.learn.trial import Trial
@@ -126,3 +126,66 @@ async def same_boot(trial: Trial) -> None:
     await first.aclose()
     second = await trial.dial()
     await second.ok("Hello", expect={"boot": first.limits["boot"]})
+
+
+@STAGE.check(
+    "Hello is welcomed whatever else it offers",
+    hint="If version 1 lies between the two versions, it is version 1. Feature bits that you do not know are ignored.",
+    sentences="hello.9 hello.10 hello.14 id.4",
+)
+async def any_offer(trial: Trial) -> None:
+    """Older and later versions, features of the future, a user and a secret nobody asked for; in silence, with id 0."""
+    for fields in (
+        {"version_min": 0},
+        {"version_max": 9},
+        {"version_min": 0, "version_max": 65535},
+        {"features": 2**64 - 4},
+        {"user": "me", "secret": trial.payload().decode()},
+    ):
+        connection = await trial.dial()
+        frame = await connection.hello(**fields)
+        connection.must_be(frame, "Welcome", version=1, features=0)
+        await connection.ping()
+        await connection.aclose()
+    silent = await trial.dial()
+    await silent.send("Hello", frame_id=0)
+    await silent.ping()
+
+
+@STAGE.check(
+    "a broker without users accepts every token and every password",
+    hint="Read auth, user and secret, and look at none of them, unless you know users.",
+    sentences="hello.14",
+)
+async def credentials(trial: Trial) -> None:
+    """If a token of chance is welcome, so is every other, and a password."""
+    for fields in ({"auth": 1, "secret": trial.payload().decode()}, {"auth": 2, "user": "me"}, {"auth": 1}):
+        connection = await trial.dial()
+        frame = await connection.ask("Hello", **fields)
+        if frame.name == "Error" and frame["code"] == ERROR_CODES["AUTH_FAILED"] and fields.get("secret"):
+            raise Skipped("this broker knows users, and so it may refuse whom it does not know")
+        connection.must_be(frame, "Welcome", flags=0)
+        await connection.aclose()
+
+
+@STAGE.check(
+    "the limits in Welcome fit together",
+    hint="max_frame must hold a Publish of max_batch messages and max_message bytes (welcome.3). idle_ms is 0 unless "
+    "you granted HEARTBEAT.",
+    sentences="welcome.3 welcome.5",
+)
+async def limits(trial: Trial) -> None:
+    """Without features, and with a heartbeat promised."""
+    connection = await trial.dial()
+    frame = await connection.hello()
+    connection.must_be(frame, "Welcome", features=0, idle_ms=0)
+    least = 238 + 8 * frame["max_batch"] + frame["max_message"]
+    if frame["max_frame"] < least:
+        problem = f"a Publish of max_batch messages and max_message bytes is a frame of {least}, above max_frame"
+        raise Failed(problem, expected=f"max_frame of {least} or more", came=frame_line(frame))
+    await connection.aclose()
+    connection = await trial.dial()
+    frame = await connection.hello(features=HEARTBEAT)
+    if frame["features"] & ~HEARTBEAT or (frame["idle_ms"] > 0) != (frame["features"] == HEARTBEAT):
+        problem = "idle_ms is 0 if and only if HEARTBEAT was not granted"
+        raise Failed(problem, expected="features=1 and an idle_ms, or neither", came=frame_line(frame))

@@ -2,10 +2,14 @@
 
 import struct
 
-from zaichik.learn import wire
+from zaichik.learn import layouts, vectors, wire
 from zaichik.learn.connection import Connection
+from zaichik.learn.failure import Skipped
 from zaichik.learn.stage import Stage
 from zaichik.learn.trial import Trial
+
+MOST_TO_SEND = 16 * 2**20  # bytes
+PINGS, BEHIND = 300, 3000
 
 STAGE = Stage(
     number=3,
@@ -176,3 +180,79 @@ async def crash(trial: Trial) -> None:
     await other.end()
     await other.ends()
     await _server_lives(trial, other)
+
+
+@STAGE.check(
+    "frames as large as you allow are read, and larger ones are not",
+    hint="A limit is the largest that is right: 4,096 before Hello, max_frame after it. Compare with >, not with >=.",
+    sentences="hello.2 hello.4 judge.1 welcome.4",
+)
+async def at_the_limit(trial: Trial) -> None:
+    """A Hello of 4,096 and one of 4,097; types nobody knows, of max_frame and one byte more."""
+    for length in (4096, 4097):
+        connection = await trial.dial()
+        frame = wire.encode("Hello", frame_id=5, client="x" * (length - 31))
+        await connection.send_bytes(frame, f"a Hello with a length of {length}")
+        if length == 4096:
+            connection.must_be(await connection.read(awaited="Welcome"), "Welcome", id=5)
+        else:
+            await _ends_with(connection, "FRAME_TOO_LARGE", request_type=0, frame_id=0)
+        await connection.aclose()
+    connection = await trial.client()
+    most = connection.limits["max_frame"]
+    if most > MOST_TO_SEND:
+        raise Skipped(f"max_frame is {most:,}, and this check sends no more than {MOST_TO_SEND:,} bytes")
+    await connection.send_bytes(wire.raw_frame(0x7E, bytes(most - 8), frame_id=5), f"a frame with a length of {most}")
+    frame_ = await connection.read(awaited="an Error")
+    connection.must_be_error(frame_, "UNSUPPORTED", request_type=0x7E, id=5, at="type")
+    await connection.send_bytes(struct.pack("<I", most + 1), f"a length of {most + 1}")
+    await _ends_with(connection, "FRAME_TOO_LARGE", request_type=0, frame_id=0)
+
+
+@STAGE.check(
+    "what came before a bad frame is answered, and nothing behind it is carried out",
+    hint="Answer in order, then the Error, then FIN, and read on for a second: to close a socket with unread bytes in "
+    "it destroys what you have sent.",
+    sentences="close.7 judge.8 judge.9",
+)
+async def around(trial: Trial) -> None:
+    """Hundreds of Pings, a bad frame, and much behind it, in one piece."""
+    connection = await trial.client()
+    pings = [wire.encode("Ping", frame_id=2, value=value) for value in range(PINGS)]
+    behind = wire.encode("Ping", frame_id=3) * BEHIND
+    await connection.send_bytes(b"".join(pings) + wire.encode("Ping", frame_id=5, zero=1) + behind, "Pings, one bad")
+    for value in range(PINGS):
+        connection.must_be(await connection.read(awaited="Pong"), "Pong", id=2, value=value)
+    await _ends_with(connection, "MALFORMED", request_type=0x07, frame_id=5)
+
+
+@STAGE.check(
+    "a Hello that is refused ends the connection, and what follows it is not carried out",
+    hint="Every error before a Hello was accepted is fatal, whatever its code. Stop reading requests there.",
+    sentences="hello.5 hello.6 hello.9 hello.15 hello.16 error.3",
+)
+async def refused_hello(trial: Trial) -> None:
+    """An auth nobody knows, versions before the first, other letters; a good Hello and a Ping behind each."""
+    for error, field, fields in (
+        ("INVALID_FIELD", "auth", {"auth": 3}),
+        ("UNSUPPORTED_VERSION", None, {"version_min": 0, "version_max": 0}),
+        ("MALFORMED", None, {"magic": b"zaik"}),
+    ):
+        connection = await trial.dial()
+        frames = wire.encode("Hello", frame_id=5, **fields) + wire.encode("Hello", frame_id=6)
+        await connection.send_bytes(frames + wire.encode("Ping", frame_id=7), f"Hello with {fields}, Hello, Ping")
+        frame = await connection.read(awaited=f"the error {error}")
+        connection.must_be_error(frame, error, request_type=0x01, at=field, id=5, flags=layouts.FATAL)
+        await connection.ends()
+        await connection.aclose()
+
+
+@STAGE.check(
+    "every bad frame that Hello, Ping or an unknown type can be is refused as the test vectors say",
+    hint="protocol/vectors/invalid.json has bytes and errors. If several things are wrong, the first level counts.",
+    sentences="judge.1 judge.2 judge.3 judge.4 judge.5 judge.6 judge.7 flag.1 type.3 frame.3",
+    once=True,
+)
+async def bad_frames(trial: Trial) -> None:
+    """Those of types that later stages need are for S14."""
+    await vectors.refuse(trial, lambda kind: kind in {-1, 0x01, 0x07} or kind not in layouts.REQUESTS)

@@ -1,5 +1,7 @@
 """S8: leaving."""
 
+from typing import Any
+
 import anyio
 
 from zaichik.learn.failure import Failed
@@ -163,3 +165,39 @@ async def broken(trial: Trial) -> None:
             problem = f"{trial.patience:g} s after two of three readers had left, they are still counted"
             raise Failed(problem, expected="Published subscribers=1", came=frame_line(frame))
         await anyio.sleep(0.02)
+
+
+@STAGE.check(
+    "the id of a Subscribe that failed is free, and ids of other requests do not matter",
+    hint="Remember an id only when its Subscribe has succeeded. Other requests and connections have theirs.",
+    sentences="id.6 id.7",
+)
+async def free_ids(trial: Trial) -> None:
+    """Refused in several ways, each with an id that then succeeds; all requests with one id; another connection's."""
+    client, other = await trial.client(), await trial.client()
+    await other.subscribe(trial.topic("other"), frame_id=1000)
+    bad: tuple[dict[str, Any], ...] = ({"topic": ""}, {"flags": 0x80}, {"topic": "$mine"})
+    for frame_id, fields in enumerate(bad, 3):
+        await client.send("Subscribe", frame_id=frame_id, **{"topic": trial.topic()} | fields)
+        client.must_be(await client.reply(frame_id), "Error", id=frame_id)
+        await client.subscribe(trial.topic(), frame_id=frame_id)
+        await client.ok("Unsubscribe", frame_id=3, subscription=frame_id)
+        await client.publish(trial.topic("other"), trial.message(), subscribers=1)
+
+
+@STAGE.check(
+    "the flag FORGET changes nothing for a subscription without a name",
+    hint="FORGET (flag 1 of Unsubscribe) drops a name's position; without a name there is none, and that is no error.",
+    sentences="unsubscribe.1 unsubscribe.3",
+)
+async def forget(trial: Trial) -> None:
+    """It ends as without the flag, and the other one goes on; with id 0 in silence."""
+    client = await trial.client()
+    first, second, third = [await client.subscribe(trial.topic()) for _ in range(3)]
+    await client.ok("Unsubscribe", subscription=first, flags=1)
+    await client.refused("NO_SUCH_SUBSCRIPTION", "Unsubscribe", subscription=first, flags=1)
+    await client.send("Unsubscribe", frame_id=0, subscription=third)
+    message = trial.message()
+    await client.publish(trial.topic(), message, subscribers=1)
+    await client.messages(second, 0, [message])
+    await client.nothing("the other subscriptions had ended")

@@ -141,3 +141,45 @@ async def too_large(trial: Trial) -> None:
     batch = [trial.message() for _ in range(ROOM + 1)]
     await client.refused("BATCH_TOO_LARGE", "Publish", topic=trial.topic(), batch=batch)
     await client.publish(trial.topic(), *batch[:ROOM], first_offset=0, stored=ROOM)
+
+
+@STAGE.check(
+    "what is skipped may be committed, up to where delivery goes on",
+    hint="A commit settles everything below next, also what was never delivered, or has left the ring meanwhile.",
+    sentences="commit.1 commit.3 lag.1",
+)
+async def skipped(trial: Trial) -> None:
+    """Into the middle of the gap, then beyond what was sent, then what has left the ring since."""
+    reader, writer, subscription = await _fallen_behind(trial, credit=2)
+    await reader.commit(subscription, 1)
+    await reader.lagged(subscription, 2, 8)
+    await reader.messages(subscription, 8, [(b"", bytes([8]))])
+    await reader.refused("NOT_IN_FLIGHT", "Commit", subscription=subscription, next=10)
+    await reader.commit(subscription, 5)
+    await reader.messages(subscription, 9, [(b"", bytes([9]))])
+    for offset in range(13, 20):
+        await writer.publish(trial.topic(), (b"", bytes([offset])), first_offset=offset)
+    await reader.commit(subscription, 10)
+    await reader.lagged(subscription, 10, 15)
+    await reader.messages(subscription, 15, [(b"", bytes([15])), (b"", bytes([16]))])
+
+
+@STAGE.check(
+    "lag is told as soon as there is any free credit, also if there is room for nothing else",
+    hint="Free credit means less in flight than both limits. It need not be enough for the next message.",
+    sentences="lag.1 lag.2 lag.4",
+)
+async def with_some_credit(trial: Trial) -> None:
+    """Three in flight of four; one settled while all that follows has gone."""
+    reader, writer, topic = await trial.client(), await trial.client(), trial.topic()
+    await writer.ok("CreateTopic", topic=topic, settings={CAPACITY: ROOM})
+    subscription = await reader.subscribe(topic, credit=3)
+    await writer.publish(topic, *[(b"", bytes([offset])) for offset in range(3)])
+    await reader.messages(subscription, 0, [(b"", bytes([offset])) for offset in range(3)])
+    for offset in range(3, 13):
+        await writer.publish(topic, (b"", bytes([offset])))
+    await reader.nothing("three messages were in flight, and credit was 3")
+    await reader.commit(subscription, 1)
+    await reader.lagged(subscription, 3, 8)
+    await reader.messages(subscription, 8, [(b"", bytes([8]))])
+    await reader.nothing("the lag was told, and three messages were in flight")

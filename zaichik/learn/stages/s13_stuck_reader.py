@@ -205,3 +205,35 @@ async def replies(trial: Trial) -> None:
         total = MARKS * REQUESTS_A_MARK
         problem = f"{total:,} requests were carried out although not one of their replies had been read"
         raise Failed(problem, expected="at some point, no more requests are read", came="all were carried out")
+
+
+@STAGE.check(
+    "a busy subscription does not starve the quiet ones of its connection",
+    hint="Give each subscription with something to send a turn, one frame each, and then begin again.",
+    sentences="fair.1 fair.2",
+    once=True,
+)
+async def turns(trial: Trial) -> None:
+    """More waits for one subscription than the socket takes; one message each for two others must not come last."""
+    client, writer = await trial.client(), await trial.client()
+    await writer.ok("CreateTopic", topic=trial.topic("busy"), settings={TTL: FOREVER})
+    quiet = [trial.topic("first"), trial.topic("last")]
+    subscriptions = [await client.subscribe(quiet[0])]
+    busy = await client.subscribe(trial.topic("busy"), credit_bytes=2**32 - 1)
+    subscriptions.append(await client.subscribe(quiet[1]))
+    with _not_yet_cut_off(trial):
+        for offset in range(CHUNKS):
+            await writer.publish(trial.topic("busy"), _chunk(offset), first_offset=offset)
+        for topic in quiet:
+            await writer.publish(topic, trial.message(), subscribers=1)
+        waiting, offset = set(subscriptions), 0
+        while waiting:
+            frame = await client.read(awaited="messages")
+            client.must_be(frame, "Messages")
+            if frame.id == busy:
+                offset += len(frame.messages)
+            waiting.discard(frame.id)
+            if waiting and offset == CHUNKS:
+                problem = f"all {CHUNKS} messages of a busy subscription came before the one of a quiet one"
+                raise Failed(problem, expected="they take turns", came=f"nothing for subscription {min(waiting)}")
+    await client.reset()

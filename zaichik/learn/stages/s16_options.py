@@ -2,13 +2,12 @@
 
 from zaichik.learn.connection import Connection
 from zaichik.learn.failure import Failed, Skipped
-from zaichik.learn.layouts import ERROR_CODES, FOREVER, TTL
+from zaichik.learn.layouts import ERROR_CODES, FOREVER, OWNER, TTL
 from zaichik.learn.stage import Stage
 from zaichik.learn.trial import Trial
 from zaichik.learn.wire import Frame
 
 IF_EMPTY = OWNED = 1  # flags of Delete and of Subscribe
-OWNER = 2  # the feature
 TAKEN_OVER, DELETED = 2, 4  # codes of SubscriptionEnded
 NOBODY = 2**64 - 1  # no connection has this number
 LIVES = 5  # of one name
@@ -17,7 +16,7 @@ STAGE = Stage(
     number=16,
     title="Topics that go, and names with owners",
     chapter=14,
-    frames=("Delete", "Deleted", "Disconnect", "Disconnected"),
+    frames=("Describe", "Described", "Delete", "Deleted", "Disconnect", "Disconnected"),
     goal=(
         "Three things that the protocol lets a broker leave out: Delete takes a topic away and tells its readers; a "
         "Subscribe that says which owner asks for a name is refused if another one has taken the name over; "
@@ -45,16 +44,17 @@ STAGE = Stage(
 )
 
 
-async def _deleting(trial: Trial) -> Connection:
+async def deleting(trial: Trial) -> Connection:
     """A client of a broker that can delete topics."""
     client = await trial.client()
     frame = await client.ask("Delete", topic=trial.topic("nothing"))
-    _skip_if_unsupported(frame, "Delete")
+    skip_if_unsupported(frame, "Delete")
     client.must_be_error(frame, "NO_SUCH_TOPIC", at="topic")
     return client
 
 
-def _skip_if_unsupported(frame: Frame, what: str, field: str = "type") -> None:
+def skip_if_unsupported(frame: Frame, what: str, field: str = "type") -> None:
+    """Nothing is left to check if the broker says that it does not know this."""
     if frame.name == "Error" and (frame["code"], frame["field"]) == (ERROR_CODES["UNSUPPORTED"], field):
         raise Skipped(f"this broker does not offer {what}, and need not")
 
@@ -66,7 +66,7 @@ def _skip_if_unsupported(frame: Frame, what: str, field: str = "type") -> None:
 )
 async def deleted(trial: Trial) -> None:
     """One message delivered, one waiting for credit; then the name begins anew."""
-    writer, topic = await _deleting(trial), trial.topic()
+    writer, topic = await deleting(trial), trial.topic()
     reader = await trial.client()
     await writer.ok("CreateTopic", topic=topic, settings={TTL: FOREVER})
     subscription = await reader.subscribe(topic, credit=1)
@@ -90,7 +90,7 @@ async def deleted(trial: Trial) -> None:
 )
 async def refused(trial: Trial) -> None:
     """The broker's own names; another epoch; a topic that is not empty."""
-    client, topic = await _deleting(trial), trial.topic()
+    client, topic = await deleting(trial), trial.topic()
     made = await client.ok("CreateTopic", topic=topic, settings={TTL: FOREVER})
     await client.refused("INVALID_FIELD", "Delete", topic="$mine", at="topic")
     await client.refused("EPOCH_CHANGED", "Delete", topic=topic, epoch=made["epoch"] + 1)
@@ -113,7 +113,7 @@ async def refused(trial: Trial) -> None:
 )
 async def epochs(trial: Trial) -> None:
     """Made and deleted as fast as can be."""
-    client, before = await _deleting(trial), 0
+    client, before = await deleting(trial), 0
     for _ in range(LIVES):
         epoch = (await client.ok("CreateTopic", topic=trial.topic()))["epoch"]
         if epoch <= before:
@@ -130,7 +130,7 @@ async def _asking(trial: Trial, owner: int, attempt: int) -> tuple[Connection, F
         raise Skipped("this broker does not offer OWNER, and need not")
     who = {"name": "worker", "owner": owner, "attempt": attempt, "flags": OWNED}
     frame = await client.ask("Subscribe", topic=trial.topic(), **who)
-    _skip_if_unsupported(frame, "named subscriptions", "name")
+    skip_if_unsupported(frame, "named subscriptions", "name")
     return client, frame
 
 
@@ -182,6 +182,6 @@ async def disconnect(trial: Trial) -> None:
     """And the connection goes on."""
     client = await trial.client()
     frame = await client.ask("Disconnect", connection=NOBODY)
-    _skip_if_unsupported(frame, "Disconnect")
+    skip_if_unsupported(frame, "Disconnect")
     client.must_be_error(frame, "INVALID_FIELD", at="connection")
     await client.ping()

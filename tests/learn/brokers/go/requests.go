@@ -65,7 +65,11 @@ func (c *conn) hello(d *decoder) (reply, error) {
 	e.u32(maxBatch)
 	e.u32(maxMessage)
 	e.u32(maxCredit)
-	e.u32(uint32(c.broker.idle.Milliseconds()))
+	if c.features&featureHeartbeat != 0 {
+		e.u32(uint32(c.broker.idle.Milliseconds()))
+	} else {
+		e.u32(0)
+	}
 	e.str("go broker 1")
 	return reply{hello | isReply, 0, e.buf}, nil
 }

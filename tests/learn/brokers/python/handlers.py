@@ -60,7 +60,8 @@ class Requests:
             raise Fault(wire.UNSUPPORTED, "", "one Hello is enough")
         connection.greeted, connection.client = True, name
         connection.features = features & wire.FEATURES
-        limits = (wire.MAX_FRAME, wire.MAX_BATCH, wire.MAX_MESSAGE, wire.MAX_CREDIT, wire.IDLE_MS)
+        idle_ms = wire.IDLE_MS if connection.features & wire.HEARTBEAT else 0
+        limits = (wire.MAX_FRAME, wire.MAX_BATCH, wire.MAX_MESSAGE, wire.MAX_CREDIT, idle_ms)
         head = struct.pack("<BHQQ5I", 0, 1, connection.features, self.broker.boot, *limits)
         return head + wire.string(wire.BROKER_NAME)
 

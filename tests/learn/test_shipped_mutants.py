@@ -1,0 +1,32 @@
+"""Checks of what a broker may leave out find brokers that do it wrong."""
+
+import re
+
+import pytest
+from learn_hosts import find, run, shipped
+from mutants_shipped import MUTANTS
+
+from zaichik.broker import producers
+from zaichik.learn.trial import Pace
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.unmeasured,
+    pytest.mark.skipif(not producers.__file__.endswith(".py"), reason="compiled code cannot be replaced"),
+]
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+async def test_a_broker_that_does_an_option_wrong_is_found(mutant):
+    with mutant.in_force():
+        async with shipped() as host:
+            result = await find(host, mutant.kills, mutant.says)
+    assert result.outcome == "failed", f"{mutant.kills} does not find it: {result.outcome} {result.reason}"
+    assert re.search(mutant.says, f"{result.failure.summary}. {result.failure.cause}"), result.failure.summary
+    async with shipped() as host:
+        assert (await run(host, mutant.kills, seeds=[0], pace=Pace(0.25, 20.0))).outcome == "passed"

@@ -1,0 +1,120 @@
+"""S9, continued: commits in silence, bytes to the last one, and not a single wake-up lost."""
+
+import anyio
+
+from zaichik.learn import layouts, wire
+from zaichik.learn.stages.s09_commit import STAGE as STAGE
+from zaichik.learn.trial import Trial
+
+RALLY, RALLY_S, PAIRS, HEAP = 20_000, 6.0, 8, 50  # messages and seconds at most; pairs; messages of a batch
+
+
+@STAGE.check(
+    "a Commit with id 0 is carried out in silence, and brings the next message",
+    hint="Only the answer is left out. Waking the writer must not hang on there being one.",
+    sentences="id.4 id.5 commit.1 commit.3 credit.6",
+)
+async def silently(trial: Trial) -> None:
+    """Five messages, one by one; then a commit too far, which is answered."""
+    reader, writer = await trial.client(), await trial.client()
+    subscription = await reader.subscribe(trial.topic(), credit=1)
+    messages = [trial.message() for _ in range(5)]
+    await writer.publish(trial.topic(), *messages)
+    for offset, message in enumerate(messages):
+        await reader.messages(subscription, offset, [message])
+        await reader.send("Commit", frame_id=0, subscription=subscription, next=offset + 1)
+    await reader.send("Commit", frame_id=0, subscription=subscription, next=len(messages) + 1)
+    frame = await reader.reply(0)
+    reader.must_be_error(frame, "NOT_IN_FLIGHT", request_type=layouts.TYPES["Commit"], id=0)
+    await reader.commit(subscription, len(messages))
+
+
+@STAGE.check(
+    "bytes are counted for every message of a batch, keys and payloads, up to exactly credit_bytes",
+    hint="A batch may go in pieces: take as many of its messages as fit, and count all that were taken.",
+    sentences="batch.1 credit.2 credit.3 credit.6 messages.5",
+)
+async def bytes_of_batches(trial: Trial) -> None:
+    """Of nine messages of 25 bytes, four fit into 100; two more after a commit of two; empty ones count as messages."""
+    reader, writer = await trial.client(), await trial.client()
+    subscription = await reader.subscribe(trial.topic(), credit=100, credit_bytes=100)
+    messages = [(trial.payload(10), trial.payload(15)) for _ in range(9)]
+    await writer.publish(trial.topic(), *messages)
+    await reader.messages(subscription, 0, messages[:4])
+    await reader.nothing("100 bytes were in flight")
+    await reader.commit(subscription, 4)
+    await reader.messages(subscription, 4, messages[4:8])
+    await reader.nothing("100 bytes were in flight again")
+    await reader.commit(subscription, 8)
+    await reader.messages(subscription, 8, messages[8:])
+    empty = await reader.subscribe(trial.topic("empty"), credit=2, credit_bytes=100)
+    await writer.publish(trial.topic("empty"), *[(b"", b"")] * 5)
+    await reader.messages(empty, 0, [(b"", b"")] * 2)
+    await reader.nothing("two messages were in flight, and credit was 2, however small they are")
+
+
+@STAGE.check(
+    "a frame's bytes are in flight until its last message is settled",
+    hint="Settling a part of a frame frees messages, and no bytes yet: keep the size with the frame's last offset.",
+    sentences="credit.4",
+)
+async def bytes_of_frames(trial: Trial) -> None:
+    """Three messages of 30 bytes are in flight; the first is settled, and a fourth would be too many, or not."""
+    reader, writer = await trial.client(), await trial.client()
+    subscription = await reader.subscribe(trial.topic(), credit=100, credit_bytes=100)
+    messages = [(b"", trial.payload(30)) for _ in range(4)]
+    await writer.publish(trial.topic(), *messages)
+    first = await reader.next_messages(subscription)
+    if len(first) < 3:
+        await reader.messages(subscription, len(first), messages[len(first) : 3])
+    await reader.commit(subscription, 1)
+    if len(first) > 1:
+        await reader.nothing("the frame's last message was not settled, so 90 bytes were in flight")
+        await reader.commit(subscription, len(first))
+    await reader.messages(subscription, 3, messages[3:])
+
+
+@STAGE.check(
+    "a credit of max_credit is granted, and one more is INVALID_FIELD",
+    hint="Welcome.max_credit is the largest credit that is right.",
+    sentences="subscribe.5 welcome.4",
+)
+async def most_credit(trial: Trial) -> None:
+    """If there is anything above it."""
+    client = await trial.client()
+    most = client.limits["max_credit"]
+    await client.subscribe(trial.topic(), credit=most, credit_bytes=2**32 - 1)
+    if most < 2**32 - 1:
+        await client.refused("INVALID_FIELD", "Subscribe", topic=trial.topic(), credit=most + 1, at="credit")
+
+
+@STAGE.check(
+    "of thousands of messages, each awaited before the next, not one is forgotten",
+    hint="Between looking whether there is something to send and waiting for a signal, can a signal come and be lost? "
+    "Take the signal back before you look, not after.",
+    sentences="start.5 credit.6",
+    once=True,
+)
+async def rally(trial: Trial) -> None:
+    """Over eight pairs of connections. In half of them a publish brings each message, in the others a silent commit."""
+
+    async def play(number: int) -> None:
+        writer, reader = await trial.client(), await trial.client()
+        topic = trial.topic(f"{number}")
+        by_commit = number % 2
+        subscription = await reader.subscribe(topic, credit=1 if by_commit else 1000)
+        publish = wire.encode("Publish", frame_id=0, topic=topic, batch=[(b"", b"x")] * (HEAP if by_commit else 1))
+        for offset in range(RALLY // PAIRS):
+            if trial.elapsed > RALLY_S:
+                return  # a slow broker, or a busy machine: fewer messages prove less
+            if not by_commit or offset % HEAP == 0:
+                await writer.pour(publish)
+            frame = await reader.event(subscription, awaited=f"the message with offset {offset}")
+            reader.must_be(frame, "Messages", base=offset)
+            if by_commit or offset % 500 == 0:
+                settle = {"subscription": subscription, "next": offset + 1}
+                await reader.pour(wire.encode("Commit", frame_id=0, **settle))
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(PAIRS):
+            tasks.start_soon(play, number)

@@ -1,0 +1,215 @@
+"""S16, continued: topics that reject, pages of names, and connections that are ended."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import anyio
+
+from zaichik.learn.connection import Connection
+from zaichik.learn.failure import Failed
+from zaichik.learn.layouts import CAPACITY, FOREVER, MAX_BYTES, OVERFLOW, TTL, WINDOW
+from zaichik.learn.stages.s16_names import STAGE as STAGE
+from zaichik.learn.stages.s16_options import IF_EMPTY, deleting, skip_if_unsupported
+from zaichik.learn.trace import frame_line
+from zaichik.learn.trial import Trial
+from zaichik.learn.wire import Frame, encode_batch
+
+REJECT, DISCONNECTED = 1, 2  # a value of overflow; a code of GoAway
+TOPICS, CONNECTIONS = 1, 3  # kinds of Describe
+ROOM, TTL_MS = 3, 100
+FORGET = 1
+NO_MORE: Mapping[int, int] = {}
+
+
+async def _rejecting(trial: Trial, label: str = "t", more: Mapping[int, int] = NO_MORE) -> tuple[Connection, str]:
+    """A topic with room for three messages, that rejects."""
+    client, topic = await trial.client(), trial.topic(label)
+    settings = {CAPACITY: ROOM, TTL: FOREVER, MAX_BYTES: 10_000, OVERFLOW: REJECT} | dict(more)
+    frame = await client.ask("CreateTopic", topic=topic, settings=settings)
+    skip_if_unsupported(frame, "topics that reject", "settings")
+    client.must_be(frame, "TopicCreated", created=1)
+    return client, topic
+
+
+async def _full(client: Connection, topic: str, *batch: tuple[bytes, bytes]) -> None:
+    await client.refused("TOPIC_FULL", "Publish", topic=topic, batch=batch or [(b"", b"too much")])
+
+
+@STAGE.check(
+    "a topic that rejects drops nothing that a reader has still to be sent",
+    hint="Before you store: would a message go that some reader has not been sent yet? Then TOPIC_FULL, for all of it.",
+    sentences="ring.4 error.4",
+)
+async def rejects(trial: Trial) -> None:
+    """Without readers it evicts; then one with credit 1, for whom sent is enough; by capacity and by max_bytes."""
+    size = len(encode_batch([(b"", bytes(5))]))
+    for label, more in (("messages", NO_MORE), ("bytes", {CAPACITY: 1000, MAX_BYTES: ROOM * size})):
+        writer, topic = await _rejecting(trial, label, more)
+        reader = await trial.client()
+        for offset in range(5):
+            await writer.publish(topic, (b"", bytes(5)), first_offset=offset)
+        subscription = await reader.subscribe(topic, credit=1, expect={"start": 2})
+        await reader.messages(subscription, 2, [(b"", bytes(5))])
+        await writer.publish(topic, (b"", bytes(5)), first_offset=5)
+        await _full(writer, topic, (b"", bytes(5)))
+        await _full(writer, topic, *[(b"", b"")] * 2)
+        await reader.commit(subscription, 3)
+        await reader.messages(subscription, 3, [(b"", bytes(5))])
+        await writer.publish(topic, (b"", bytes(5)), first_offset=6)
+        await _full(writer, topic, (b"", bytes(5)))
+        for offset in (4, 5, 6):
+            await reader.commit(subscription, offset)
+            await reader.messages(subscription, offset, [(b"", bytes(5))])
+        await writer.publish(topic, (b"", bytes(5)), first_offset=7)
+        await reader.ok("Unsubscribe", subscription=subscription)
+        for offset in range(8, 12):
+            await writer.publish(topic, (b"", bytes(5)), first_offset=offset)
+
+
+@STAGE.check(
+    "a topic that rejects keeps what a named position has not settled, also while its reader is away",
+    hint="A name needs everything from its committed offset on: what it was sent may have to be sent again.",
+    sentences="ring.4 name.9",
+)
+async def rejects_for_names(trial: Trial) -> None:
+    """Delivered and not settled; away; settled; forgotten."""
+    writer, topic = await _rejecting(trial)
+    frame = await writer.ask("Subscribe", topic=topic, name="worker")
+    skip_if_unsupported(frame, "named subscriptions", "name")
+    batch = [(b"", b"x")] * ROOM
+    await writer.publish(topic, *batch, first_offset=0)
+    await writer.messages(frame.id, 0, batch)
+    await _full(writer, topic)
+    await writer.commit(frame.id, 1)
+    await writer.publish(topic, (b"", b"x"), first_offset=3)
+    await writer.ok("Unsubscribe", subscription=frame.id)
+    await _full(writer, topic)
+    frame = await writer.ask("Subscribe", topic=topic, name="worker")
+    writer.must_be(frame, "Subscribed", start=1)
+    await writer.ok("Unsubscribe", subscription=frame.id, flags=FORGET)
+    await writer.publish(topic, *batch, first_offset=4)
+
+
+@STAGE.check(
+    "a batch that a topic rejects is judged as it came, and changes nothing",
+    hint="Judge first: all of the batch counts, repeats too. Windows are opened only by what is stored.",
+    sentences="ring.4 ring.5 publish.4",
+)
+async def rejected(trial: Trial) -> None:
+    """A window of forever; a batch of repeats; keys that were refused are still free; more than the ring is told so."""
+    writer, topic = await _rejecting(trial, more={WINDOW: FOREVER})
+    reader = await trial.client()
+    subscription = await reader.subscribe(topic, credit=1)
+    await writer.publish(topic, (b"a", b""), (b"b", b""), first_offset=0)
+    await reader.messages(subscription, 0, [(b"a", b"")])
+    await _full(writer, topic, (b"a", b""), (b"b", b""), (b"c", b""))
+    await writer.refused("BATCH_TOO_LARGE", "Publish", topic=topic, batch=[(b"a", b"")] * (ROOM + 1))
+    await writer.publish(topic, (b"c", b""), first_offset=2, stored=1, compacted=0)
+    await writer.publish(topic, (b"c", b""), first_offset=3, stored=0, compacted=1)
+
+
+async def _page(client: Connection, kind: int, **fields: Any) -> tuple[Frame, list[dict[str, Any]]]:
+    """A page of names."""
+    frame = await client.ask("Describe", kind=kind, **fields)
+    skip_if_unsupported(frame, "Describe")
+    client.must_be(frame, "Described", flags=0)
+    key = {TOPICS: "topics", CONNECTIONS: "connections"}[kind]
+    try:
+        return frame, list(json.loads(frame["json"])[key])
+    except (ValueError, KeyError, TypeError):
+        raise Failed(f"Described.json is no JSON object with {key}", came=frame_line(frame)) from None
+
+
+@STAGE.check(
+    "all names are told by Describe, page by page and in their order",
+    hint="Sort the names; those after `after` that begin with `prefix`; at most `limit`; more is 1 if some are left.",
+    sentences="describe.1 describe.2 describe.3 describe.4",
+)
+async def describe(trial: Trial) -> None:
+    """Nine topics of one beginning, four a page; kind 4 and limit 0; the broker itself has no names."""
+    client = await trial.client()
+    names = [trial.topic(f"page-{number}") for number in range(8)]
+    for name in trial.rng.sample([*names, trial.topic("other")], 9):
+        await client.ok("CreateTopic", topic=name)
+    found: list[str] = []
+    more = 1
+    while more:
+        after = found[-1] if found else ""
+        frame, page = await _page(client, TOPICS, prefix=trial.topic("page"), after=after, limit=4)
+        came, more = [topic["name"] for topic in page], frame["more"]
+        found += came
+        if not 0 < len(came) <= 4 or found != names[: len(found)] or more != (len(found) < len(names)):
+            wanted = f"1 to 4 of {names[len(found) - len(came) :]}, and more if some are left"
+            raise Failed("a page of names is wrong", expected=wanted, came=f"{came}, more = {more}")
+    await client.refused("INVALID_FIELD", "Describe", kind=4, at="kind")
+    await client.refused("INVALID_FIELD", "Describe", kind=TOPICS, limit=0, at="limit")
+    client.must_be(await client.ask("Describe", kind=0, limit=1, prefix="x", after="y"), "Described", more=0)
+
+
+@STAGE.check(
+    "a connection that is ended gets what was on its way, then GoAway",
+    hint="Send the replies that wait, GoAway with code 2 and id 0, then FIN. Its subscriptions end at once.",
+    sentences="disconnect.1 disconnect.2 disconnect.3 disconnect.4 stop.6 goaway.1 event.1",
+)
+async def disconnects(trial: Trial) -> None:
+    """Its number is told by Describe; not one's own."""
+    client = await trial.client(client=f"{trial.topic('me')}")
+    other = await trial.client(client=f"{trial.topic('other')}")
+    subscription = await other.subscribe(trial.topic(), credit=1)
+    numbers: dict[str, int] = {}
+    after, more = "", 1
+    while more:
+        frame, page = await _page(client, CONNECTIONS, after=after, limit=50)
+        numbers |= {each["client"]: each["connection"] for each in page}
+        after, more = page[-1]["name"], frame["more"]
+    mine, its = (numbers[trial.topic(label)] for label in ("me", "other"))
+    frame = await client.ask("Disconnect", connection=its + 2**40)
+    skip_if_unsupported(frame, "Disconnect")
+    client.must_be_error(frame, "INVALID_FIELD", at="connection")
+    await client.refused("INVALID_FIELD", "Disconnect", connection=mine, at="connection")
+    message = trial.message()
+    await client.publish(trial.topic(), message, subscribers=1)
+    await other.messages(subscription, 0, [message])
+    await client.ok("Disconnect", connection=its)
+    goodbye = await other.read(awaited="GoAway")
+    other.must_be(goodbye, "GoAway", code=DISCONNECTED, id=0)
+    await other.ends()
+    await client.publish(trial.topic(), message, subscribers=0)
+
+
+@STAGE.check(
+    "a deleted topic leaves nothing behind, and an empty one may be deleted",
+    hint="Positions and windows go with the topic. Empty: nothing readable, no reader that has not ended, no position.",
+    sentences="delete.3 delete.6 deletion.1 deletion.2",
+)
+async def leftovers(trial: Trial) -> None:
+    """Two readers; a window; a position; then IF_EMPTY with an expired message, an ended reader, a reader away."""
+    client, topic = await deleting(trial), trial.topic()
+    for name in ("", "x" * 201, "\0"):
+        await client.refused("INVALID_FIELD", "Delete", topic=name, at="topic")
+    await client.ok("CreateTopic", topic=topic, settings={TTL: FOREVER, WINDOW: FOREVER})
+    readers = [await trial.client() for _ in range(2)]
+    subscriptions = [await reader.subscribe(topic) for reader in readers]
+    named = (await client.ask("Subscribe", topic=topic, name="worker")).name == "Subscribed"
+    await client.publish(topic, (b"k", b"x"))
+    await client.ok("Delete", topic=topic)
+    for reader, subscription in zip(readers, subscriptions, strict=True):
+        frame = await reader.event(subscription)
+        frame = await reader.event(subscription) if frame.name == "Messages" else frame
+        reader.must_be(frame, "SubscriptionEnded", code=4)
+    await client.ok("CreateTopic", topic=topic, settings={TTL: TTL_MS, WINDOW: FOREVER}, expect={"created": 1})
+    await client.publish(topic, (b"k", b"x"), first_offset=0, stored=1, subscribers=0)
+    ended = await client.subscribe(topic, until=0)
+    client.must_be(await client.event(ended), "SubscriptionEnded", code=1)
+    if named:
+        frame = await client.ask("Subscribe", topic=topic, name="worker")
+        client.must_be(frame, "Subscribed", flags=1)
+        await client.ok("Unsubscribe", subscription=frame.id)
+        await anyio.sleep(TTL_MS / 1000)
+        await client.refused("NOT_EMPTY", "Delete", topic=topic, flags=IF_EMPTY)
+        frame = await client.ask("Subscribe", topic=topic, name="worker")
+        await client.ok("Unsubscribe", subscription=frame.id, flags=FORGET)
+    else:
+        await anyio.sleep(TTL_MS / 1000)
+    await client.ok("Delete", topic=topic, flags=IF_EMPTY)

@@ -1,0 +1,193 @@
+"""S16, continued: named subscriptions, whose positions outlive their connections."""
+
+from typing import Any
+
+from zaichik.learn.connection import Connection
+from zaichik.learn.failure import Skipped
+from zaichik.learn.layouts import FOREVER, LATEST, OFFSET, OWNER, TTL
+from zaichik.learn.stages.s16_numbered import STAGE as STAGE
+from zaichik.learn.stages.s16_options import OWNED, TAKEN_OVER, skip_if_unsupported
+from zaichik.learn.trial import Trial
+from zaichik.learn.wire import Frame
+
+NAMED, RESUMED = 1, 2  # flags of Subscribed
+REDELIVERED = 2  # of Messages
+FORGET = 1  # of Unsubscribe
+REMEMBERED = 64  # owners that were replaced
+
+
+async def _subscribe(client: Connection, topic: str, name: str = "worker", **how: Any) -> Frame:
+    frame = await client.ask("Subscribe", topic=topic, name=name, **how)
+    skip_if_unsupported(frame, "named subscriptions", "name")
+    return frame
+
+
+async def _named(client: Connection, topic: str, at: int, flags: int = NAMED, **how: Any) -> int:
+    """Subscribe with a name, to begin there; the subscription's id."""
+    frame = await _subscribe(client, topic, **how)
+    client.must_be(frame, "Subscribed", flags=flags, start=at, committed=at)
+    return frame.id
+
+
+async def _delivered(client: Connection, subscription: int, first: int, last: int, flags: int) -> None:
+    """Messages come from one offset to before another, in frames with these flags; deltas may leave none out."""
+    while first < last:
+        frame = await client.event(subscription, awaited=f"the message with offset {first}")
+        client.must_be(frame, "Messages", base=first, flags=flags | frame.flags & 1)
+        first += len(frame.messages)
+    client.must_be(frame, "Messages", base=last - len(frame.messages))
+
+
+async def _six(trial: Trial) -> tuple[Connection, str]:
+    """A topic with a history of six messages in two batches."""
+    client, topic = await trial.client(), trial.topic()
+    await client.ok("CreateTopic", topic=topic, settings={TTL: FOREVER})
+    await client.publish(topic, *[(b"", b"%d" % offset) for offset in range(4)])
+    await client.publish(topic, *[(b"", b"%d" % offset) for offset in range(4, 6)])
+    return client, topic
+
+
+@STAGE.check(
+    "a reader that comes back under its name goes on where it has committed",
+    hint="Keep committed and delivered with the name, in the topic. What lies between comes again, marked REDELIVERED, "
+    "in frames without new messages.",
+    sentences="name.3 name.4 name.5 name.9 messages.2 messages.3",
+)
+async def comes_back(trial: Trial) -> None:
+    """Two of five settled; away by Close, by a crash, by a FIN, by Unsubscribe; start and value are not looked at."""
+    writer, topic = await _six(trial)
+    reader = await trial.client()
+    subscription = await _named(reader, topic, 0, credit=3)
+    await _delivered(reader, subscription, 0, 3, 0)
+    await reader.commit(subscription, 1)
+    await _delivered(reader, subscription, 3, 4, 0)
+    await reader.commit(subscription, 2)
+    await _delivered(reader, subscription, 4, 5, 0)
+    await reader.ok("Close")
+    for leave in ("crash", "end", "unsubscribe", ""):
+        reader = await trial.client()
+        how = {"start": OFFSET, "value": 2**40} if leave == "crash" else {"start": LATEST}
+        subscription = await _named(reader, topic, 2, NAMED | RESUMED, **how, credit=3 if leave else 100)
+        await _delivered(reader, subscription, 2, 5, REDELIVERED)
+        if leave == "crash":
+            await reader.reset()
+        elif leave == "end":
+            await reader.end()
+        elif leave:
+            await reader.ok("Unsubscribe", subscription=subscription)
+    await _delivered(reader, subscription, 5, 6, 0)
+    await writer.publish(topic, trial.message(), first_offset=6, subscribers=1)
+
+
+@STAGE.check(
+    "with FORGET a name's position is gone, and other names and topics keep theirs",
+    hint="A position belongs to a name in a topic. FORGET drops that one.",
+    sentences="name.2 name.9 name.10 unsubscribe.3 publish.2",
+)
+async def forgets(trial: Trial) -> None:
+    """Two names in one topic, one of them in another topic as well; a reader that is away is not counted."""
+    client, topic = await _six(trial)
+    other = trial.topic("other")
+    await client.ok("CreateTopic", topic=other, settings={TTL: FOREVER})
+    for name, where, settled in (("worker", topic, 2), ("other", topic, 3), ("worker", other, 0)):
+        subscription = await _named(client, where, 0, name=name)
+        if settled:
+            await _delivered_from(client, subscription, settled)
+        await client.commit(subscription, settled)
+        await client.ok("Unsubscribe", subscription=subscription)
+    await client.publish(other, trial.message(), subscribers=0)
+    subscription = await _named(client, topic, 2, NAMED | RESUMED)
+    await client.ok("Unsubscribe", subscription=subscription, flags=FORGET)
+    await _named(client, topic, 6, start=LATEST)
+    await _named(client, topic, 3, NAMED | RESUMED, name="other")
+    await _named(client, other, 0, NAMED | RESUMED, start=LATEST)
+
+
+async def _delivered_from(client: Connection, subscription: int, least: int) -> None:
+    offset = 0
+    while offset < least:
+        offset += len(await client.next_messages(subscription))
+
+
+@STAGE.check(
+    "a name has one reader, the newest; the one before is told, and changes nothing any more",
+    hint="On a Subscribe with a name in use, end the old subscription with code 2, and take the position from it.",
+    sentences="name.6 name.7 name.8 ended.1 publish.3",
+)
+async def taken_over(trial: Trial) -> None:
+    """From another connection, then from the same one; commits and FORGET of those that were."""
+    writer, topic = await _six(trial)
+    first, second = await trial.client(), await trial.client()
+    old = await _named(first, topic, 0, credit=3)
+    await _delivered(first, old, 0, 3, 0)
+    await first.commit(old, 1)
+    await _delivered(first, old, 3, 4, 0)
+    new = await _named(second, topic, 1, NAMED | RESUMED, credit=2)
+    ended = await first.event(old, awaited="SubscriptionEnded")
+    first.must_be(ended, "SubscriptionEnded", code=TAKEN_OVER, next=4)
+    await _delivered(second, new, 1, 3, REDELIVERED)
+    first.must_be(await first.ask("Commit", subscription=old, next=4), "Committed")
+    await first.ok("Unsubscribe", subscription=old, flags=FORGET)
+    await first.nothing("its subscription had ended")
+    await writer.publish(topic, trial.message(), subscribers=1)
+    newest = await _named(second, topic, 1, NAMED | RESUMED, credit=1)
+    ended = await second.event(new, awaited="SubscriptionEnded")
+    second.must_be(ended, "SubscriptionEnded", code=TAKEN_OVER)
+    await _delivered(second, newest, 1, 2, REDELIVERED)
+
+
+@STAGE.check(
+    "a name has 1 to 200 bytes and no control characters, and outlives its until",
+    hint="As with topics, but $ may be first. A subscription that has ended by until keeps its name until it is gone.",
+    sentences="name.2 name.11 until.1",
+)
+async def shapes(trial: Trial) -> None:
+    """At the bounds; ended by until, then again."""
+    client, topic = await _six(trial)
+    for name in ("$mine", "é" * 100, "a b"):
+        await _named(client, topic, 0, name=name)
+    for name in ("x" * 201, "é" * 101, "\t", "a\x7f", "a\x85"):
+        await client.refused("INVALID_FIELD", "Subscribe", topic=topic, name=name, at="name")
+    subscription = await _named(client, topic, 0, until=2)
+    await _delivered(client, subscription, 0, 2, 0)
+    client.must_be(await client.event(subscription), "SubscriptionEnded", code=1, next=2)
+    await client.commit(subscription, 2)
+    await _named(client, topic, 2, NAMED | RESUMED, until=2)
+
+
+async def _owned(client: Connection, topic: str, owner: int, attempt: int, error: str = "", **how: Any) -> None:
+    """A Subscribe of an owner; with an error, that field is wrong."""
+    who = {"owner": owner, "attempt": attempt, "flags": OWNED}
+    frame = await _subscribe(client, topic, **(who | how))
+    if error:
+        client.must_be_error(frame, "INVALID_FIELD" if not owner else "TAKEN_OVER", at=error)
+    else:
+        client.must_be(frame, "Subscribed")
+
+
+@STAGE.check(
+    "the last 64 replaced owners are remembered with a name, and what is refused changes nothing",
+    hint="Owner 0 is nobody's. A Subscribe without an owner replaces one, too. FORGET forgets owners and all.",
+    sentences="owner.1 owner.2 owner.3 owner.4 owner.5 owner.6 owner.7 owner.8 name.10",
+)
+async def owners(trial: Trial) -> None:
+    """65 after one another; attempts that jump; one without an owner; no name; FORGET."""
+    client, topic = await trial.client(features=OWNER), trial.topic()
+    if not client.limits["features"] & OWNER:
+        raise Skipped("this broker does not offer OWNER, and need not")
+    await _owned(client, topic, 1, 5)
+    for attempt in (5, 4):
+        await _owned(client, topic, 1, attempt, "attempt")
+    await _owned(client, topic, 1, 6)
+    await _owned(client, topic, 0, 1, "owner")
+    await _owned(client, topic, 9, 1, name="")
+    frame = await _subscribe(client, topic)
+    client.must_be(frame, "Subscribed", flags=NAMED | RESUMED)
+    await _owned(client, topic, 1, 7, "owner")
+    for owner in range(2, REMEMBERED + 3):
+        await _owned(client, topic, owner, 1)
+    for owner in (2, REMEMBERED + 1):
+        await _owned(client, topic, owner, 9, "owner")
+    frame = await _subscribe(client, topic)
+    await client.ok("Unsubscribe", subscription=frame.id, flags=FORGET)
+    await _owned(client, topic, 2, 1)
