@@ -272,7 +272,7 @@ mutant(
 mutant(
     "a silent Hello is answered",
     "S1.6",
-    "should be|should have come",
+    "id 0 was answered",
     "if frame_id:  #",
     "if frame_id or kind == 1:  #",
 )

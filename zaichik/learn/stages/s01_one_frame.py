@@ -149,6 +149,8 @@ async def any_offer(trial: Trial) -> None:
         await connection.aclose()
     silent = await trial.dial()
     await silent.send("Hello", frame_id=0)
+    if came := await silent.overhear(trial.quiet):
+        raise Failed("a Hello with id 0 was answered", expected="nothing", came=shown_hex(came))
     await silent.ping()
 
 

@@ -144,7 +144,7 @@ async def _head_is(client: Connection, topic: str, offset: int) -> None:
 async def in_bytes(trial: Trial) -> None:
     """Room for exactly three batches of two; the fourth pushes out the first, and no more."""
     client, topic = await trial.client(), trial.topic()
-    pair = [(b"k", b"x" * 49), (b"", b"y" * 50)]
+    pair = [(b"k", b"x" * 4), (b"", b"y" * 5)]
     size = len(wire.encode_batch(pair))
     await client.ok("CreateTopic", topic=topic, settings={MAX_BYTES: 3 * size, TTL: FOREVER})
     for number in range(4):
