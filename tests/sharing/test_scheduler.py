@@ -346,7 +346,7 @@ def test_a_lone_client_that_is_not_due_is_served_for_a_slice_until_sockets_are_p
 
 
 def test_short_turns_fill_the_slice_of_a_lone_client(machine):
-    one = Connection(machine, "a", cost_us=30)
+    one = Connection(machine, "a", cost_us=0.3 * SLICE_US)
     machine.rest()
     for _ in range(20):
         one.ask()

@@ -29,7 +29,7 @@ JSON = dict[str, Any]
 Named = TypeVar("Named")
 
 PAGE_SIZE = getpagesize()
-MAX_PAGE = 20  # entries: a page is made within one turn (100 µs), while other connections wait
+MAX_PAGE = 8  # entries: a page is made within one turn, while other connections wait
 
 
 class Described(State, Protocol):

@@ -32,7 +32,7 @@ from zaichik_protocol import ErrorCode, Frame, FrameDecoder, NeedData, ProtocolE
 logger = logging.getLogger(__name__)
 
 # A turn begins no more requests after this many, or after this time: then other connections have theirs.
-REQUESTS_A_TURN, TURN_US = 16, 100
+REQUESTS_A_TURN, TURN_US = 16, 30
 SIP_BYTES = 4096  # received at once from a client that is over its share of memory: enough for commits
 LINGER_SECONDS = 1.0  # how long the peer may take to read the last frames before the socket is closed
 GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError)

@@ -25,7 +25,7 @@ from typing import Generic, TypeVar
 
 from zaichik.broker.clock import stopwatch_us
 
-SLICE_US = 100.0  # of turns without a break; then the event loop polls its sockets, and a less served client may come
+SLICE_US = 50.0  # of turns without a break; then the event loop polls its sockets, and a less served client may come
 PAUSE_US = 30.0  # more than passes between the callbacks of two sockets that were found readable in the same poll
 # Charged in advance for each connection, because this work happens outside of turns: accepting it, greeting it,
 # starting its tasks, and ending it. Measured: 160 µs for one that is closed at once, up to 420 with a Hello.
