@@ -119,7 +119,7 @@ def test_from_the_first_stage_to_the_first_failure(zaichik, folder):
     result = zaichik("learn", "check", "--seed", "5")
     assert result.code == 1
     assert "seed 5\n" in result.out
-    assert "FAIL S1.1   Hello is answered with Welcome" in result.out
+    assert "FAIL S1.1  Hello is answered with Welcome" in result.out
     assert "wrong            nothing came within 3 s where Welcome with id 1 was due" in result.out
     assert "run it again     zaichik learn check S1.1 --seed 5" in result.out
     hints = CHECKS["S1.1"].hints

@@ -42,7 +42,7 @@ def what_waits_for_an_answer_is_not_sent_again(monkeypatch):
     around(monkeypatch, Connection, "_release", make)
 
 
-@bug("P5")
+@bug("P3", "P5")  # P3: the number of the batch that is given up is given to another one
 def who_publishes_is_told_of_gaps(monkeypatch):
     def make(real):
         def comes_back(self, request, error):

@@ -71,7 +71,7 @@ def print_result(console: Console, result: Result, *, hints: int = 0, options: s
     word, style = OUTCOMES[result.outcome]
     took = f"  {result.seconds:.1f} s" if result.seconds >= WORTH_TELLING_S else ""
     title = Text.assemble(result.check.title, (took, "dim"))
-    hang(console, Text.assemble((f"{word:>4}", style), f" {result.check.id:<7}"), title)
+    hang(console, Text.assemble((f"{word:>4}", style), f" {result.check.id:<5} "), title)
     if result.outcome != PASSED:
         told = result.check.hints[:hints]
         sections = [*([story.Section("hint", told)] if told else []), *story.sections(result, options)]
