@@ -6,8 +6,8 @@ anyio has one; this one exists because of what measurements of that one showed (
   test, 64 MiB that a peer pushes are in memory before the first byte is asked for. Here nothing is read that was not
   asked for, so TCP's flow control holds the peer back.
 * Every receive there pauses and resumes the transport: two system calls for each message of a conversation.
-* A write there always costs a turn of the event loop. Here `send_nowait` sends what the kernel takes at once,
-  which is nearly always all of it.
+* A write there always costs a turn of the event loop. Here `send_pieces_nowait` sends what the kernel takes at
+  once, which is nearly always all of it.
 * A task that waits for bytes is woken a turn of the event loop after they came. `each_readable` calls a plain function
   in the same turn where the event loop offers callbacks for that, which is to say on asyncio.
 
@@ -166,19 +166,6 @@ class SocketStream(ByteStream):
         if failed:
             raise failed.pop()
 
-    def send_nowait(self, data: bytes | memoryview) -> int:
-        """Returns how many of the bytes were taken, from the first on; 0 if the peer must read first.
-
-        Raises:
-            BrokenResourceError, ClosedResourceError: the connection is gone, or was closed here.
-        """
-        try:
-            return self._raw.send(data)
-        except BlockingIOError:
-            return 0
-        except OSError as error:
-            raise self._translated(error) from error
-
     def send_pieces_nowait(self, pieces: Sequence[Buffer]) -> list[Buffer]:
         """Send these pieces in order, without joining them; returns those not taken, without copying them.
 
@@ -201,12 +188,7 @@ class SocketStream(ByteStream):
         Raises:
             BrokenResourceError, ClosedResourceError: the connection is gone, or was closed here.
         """
-        rest = memoryview(item)[self.send_nowait(item) :]
-        if not rest:
-            await checkpoint()
-        while rest:
-            await self.wait_writable()
-            rest = rest[self.send_nowait(rest) :]
+        await self.send_pieces((item,))
 
     async def send_pieces(self, pieces: Sequence[Buffer]) -> None:
         """Send all of these pieces in order, without joining them. For the rest see `send`."""

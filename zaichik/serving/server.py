@@ -133,6 +133,7 @@ class Server:
         await self._may_accept.wait()
 
     def _accept_turn(self) -> bool:
+        # Its client is charged the same when it joins. But whose connection it is shows only when it has been accepted.
         self.broker.scheduler.charge(self._accepting, CONNECTION_US)
         self._may_accept.set()
         return False
