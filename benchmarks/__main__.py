@@ -3,6 +3,7 @@
 Starts every server itself, on a free loopback port with a private directory, and ends only what it has started.
 Peers that are not installed are skipped, with the reason. Kafka's server (43 MB from Maven Central; it needs Java 17)
 and the program `nats` (compiled by Go) are fetched once, into ~/.cache/zaichik-bench.
+zaichik itself is measured in pure Python and compiled; a C compiler is needed for that, and two minutes.
 
 The peers take turns; the tables show the median of all runs, with the lowest and the highest. Each message is counted
 where it arrives: a missing one is an error, and the exit code is 1. Some scenarios measure zaichik alone: the growing
@@ -28,8 +29,9 @@ from benchmarks.turns import lasting_servers, measure, present, willing
 from zaichik.build import interpreter
 
 ZAICHIK = ["zaichik", "zaichik_bounded", "zaichik_batches", "zaichik_calls"]
+COMPILED = ["zaichik_compiled", "zaichik_bounded_compiled", "zaichik_batches_compiled"]
 OTHERS = ["kafka", "kafka_aiokafka", "nats", "jetstream", "redis_pubsub", "redis_streams", "mosquitto", "rabbitmq"]
-PEERS = [*ZAICHIK, *OTHERS, "nats_go", "limit", "codec"]
+PEERS = [*ZAICHIK, *COMPILED, *OTHERS, "nats_go", "limit", "codec"]
 OF_MEMORY = {"memory", "burst"}
 OPEN_FILES = 4096  # more than a broker with a thousand connections needs
 SCENARIOS = [scenario.name for scenario in scenarios(quick=True)]

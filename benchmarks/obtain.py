@@ -1,18 +1,24 @@
 """Programs that package managers rarely have, fetched once into a cache directory and used from there.
 
 Kafka's server is a list of files on Maven Central; each must have the checksum that `peers/kafka_jars.txt` gives.
-`nats bench` is compiled by Go, which checks what it downloads against its own database of checksums.
+`nats bench` is compiled by Go, which checks what it downloads against its own database of checksums. zaichik's own
+compiled wheel is made there, too, one for each state of the source.
 """
 
+import functools
 import hashlib
 import os
+import shutil
 import subprocess
+import sys
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "zaichik-bench"
 MAVEN_CENTRAL = "https://repo1.maven.org/maven2/"
+ROOT = Path(__file__).parent.parent
+SOURCES = ("pyproject.toml", "hatch_build.py", "zaichik/**/*.py", "protocol/**/*.py")
 KAFKA_JARS = Path(__file__).parent / "peers" / "kafka_jars.txt"
 NATS_CLI = "github.com/nats-io/natscli/nats@v0.5.1"
 DOWNLOAD_SECONDS = 60.0
@@ -77,4 +83,34 @@ def nats_cli() -> Path:
             raise Unobtainable(f"`{' '.join(command)}` failed: {last[0]}") from error
         except (OSError, subprocess.TimeoutExpired) as error:
             raise Unobtainable(f"`{' '.join(command)}` failed: {error}") from error
+    return target
+
+
+@functools.cache
+def compiled_zaichik() -> Path:
+    """Returns the folder with zaichik's packages of today's source, compiled, after making it if there is none.
+
+    Raises:
+        Unobtainable: the source could not be compiled.
+    """
+    digest = hashlib.sha256(sys.implementation.cache_tag.encode() + sys.prefix.encode())
+    for path in sorted(path for pattern in SOURCES for path in ROOT.glob(pattern)):
+        digest.update(path.read_bytes())
+    target = CACHE / f"zaichik-{digest.hexdigest()[:16]}"
+    if not target.exists():
+        for older in CACHE.glob("zaichik-*"):
+            shutil.rmtree(older)
+        part = target.with_suffix(f".{os.getpid()}.part")
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(part), str(ROOT)]
+        environment = {**os.environ, "ZAICHIK_COMPILE": "1"}
+        try:
+            subprocess.run(
+                command, env=environment, check=True, capture_output=True, text=True, timeout=COMPILE_SECONDS
+            )
+        except subprocess.CalledProcessError as error:
+            last = error.stderr.strip().splitlines()[-1:] or ["no reason given"]
+            raise Unobtainable(f"zaichik could not be compiled: {last[0]}") from error
+        except subprocess.TimeoutExpired as error:
+            raise Unobtainable(f"zaichik could not be compiled: {error}") from error
+        part.rename(target)
     return target

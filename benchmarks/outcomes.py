@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 SUBJECT = "zaichik"
+COMPILED = "zaichik (compiled)"
+SUBJECTS = (SUBJECT, COMPILED)  # each is compared with the best peer
 
 
 @dataclass(slots=True)

@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from benchmarks.outcomes import SUBJECT, Table
+from benchmarks.outcomes import SUBJECT, SUBJECTS, Table
 
 RATE = "messages/s"
 
@@ -58,19 +58,27 @@ def rounded(runs: Sequence[float]) -> str:
     return f"{round(median, 3 - len(str(int(median)))):,.0f}"
 
 
-def best_ratio(runs: dict[str, list[float]], column: Column) -> str:
-    """Returns zaichik's median divided by that of the best other broker."""
+def best_ratio(runs: dict[str, list[float]], column: Column, subject: str = SUBJECT) -> str:
+    """Returns the median of a build of zaichik divided by that of the best other broker."""
     medians = {peer: statistics.median(values) for peer, values in runs.items()}
-    own = medians.pop(SUBJECT, None)
-    if own is None or not medians:
+    others = [median for peer, median in medians.items() if peer not in SUBJECTS]
+    if subject not in medians or not others:
         return "-"
-    return f"{own / (min if column.less_is_better else max)(medians.values()):.2f}"
+    return f"{medians[subject] / (min if column.less_is_better else max)(others):.2f}"
 
 
 def rows(tables: Sequence[Table]) -> list[list[str]]:
-    """Returns the cells of the table: headings, brokers, and the ratio to the best peer."""
+    """Returns the cells of the table: headings, brokers, and the ratio of each build of zaichik to the best peer."""
     keeps = {peer: words for table in tables for peer, words in table.keeps.items()}
     columns = [found(tables, column) for column in COLUMNS]
     body = [[peer, *(rounded(runs.get(peer, [])) for runs in columns), keeps.get(peer, "")] for peer in brokers(tables)]
-    ratios = [best_ratio(runs, column) for runs, column in zip(columns, COLUMNS, strict=True)]
-    return [["", *(column.heading for column in COLUMNS), "kept"], *body, [f"{SUBJECT} : the best peer", *ratios, ""]]
+    ratios = [
+        [
+            f"{subject} : the best peer",
+            *(best_ratio(runs, column, subject) for runs, column in zip(columns, COLUMNS, strict=True)),
+            "",
+        ]
+        for subject in SUBJECTS
+        if any(subject in runs for runs in columns)
+    ]
+    return [["", *(column.heading for column in COLUMNS), "kept"], *body, *ratios]

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from benchmarks.peers.peer import Job, Peer, executable
+from benchmarks.roles import peer_of
 
 ROOT = Path(__file__).parent.parent
 PORTS = range(20_000, 32_000)
@@ -195,5 +196,6 @@ def actor(job: Job) -> Iterator[Actor]:
     command = [sys.executable, "-m", "benchmarks.roles", json.dumps(asdict(job))]
     with tempfile.TemporaryDirectory(prefix="benchmark-") as name:
         log = Path(name) / "actor.log"
-        with process(command, log, {}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        environment = peer_of(job.peer).client_environment() if job.peer else {}
+        with process(command, log, environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
             yield Actor(job, child, log)

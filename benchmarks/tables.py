@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Iterator
 
 from benchmarks.alone import burst_rows, growth_rows, memory_rows, startup_rows, tail_rows
-from benchmarks.outcomes import SUBJECT, Table, heading, ratio, shown
+from benchmarks.outcomes import SUBJECT, SUBJECTS, Table, heading, ratio, shown
 
 KEPT = "kept"  # the column of words, the last one
 WORDS = {KEPT, "batching and linger", "versions"}  # columns on the left
@@ -22,15 +22,16 @@ ROWS = {
 
 
 def best_peer_row(table: Table) -> Iterator[list[str]]:
-    """How zaichik's median compares with that of the best other broker."""
+    """How the median of each build of zaichik compares with that of the best other broker."""
     others = [peer for peer in table.peers(limits=False) if not peer.startswith(SUBJECT)]
     best = min if table.less_is_better else max
-    if SUBJECT in table.peers(limits=False) and others:
-        row = [f"{SUBJECT} : the best peer"]
-        for cell, figure in table.columns():
-            theirs = [runs for other in others if (runs := table.runs(other, cell, figure))]
-            row.append(ratio(table.runs(SUBJECT, cell, figure), best(theirs, key=statistics.median, default=[])))
-        yield row
+    for subject in SUBJECTS:
+        if subject in table.peers(limits=False) and others:
+            row = [f"{subject} : the best peer"]
+            for cell, figure in table.columns():
+                theirs = [runs for other in others if (runs := table.runs(other, cell, figure))]
+                row.append(ratio(table.runs(subject, cell, figure), best(theirs, key=statistics.median, default=[])))
+            yield row
 
 
 def limit_rows(table: Table) -> Iterator[list[str]]:

@@ -33,6 +33,7 @@ from benchmarks import (  # noqa: E402 - they are no installed package
     tail,
     turns,
 )
+from benchmarks.__main__ import COMPILED  # noqa: E402
 from benchmarks.attacks import BY_NAME  # noqa: E402
 from benchmarks.outcomes import Outcome, Table  # noqa: E402
 from benchmarks.peers.peer import Job, Peer  # noqa: E402
@@ -438,3 +439,28 @@ def test_an_unknown_scenario_is_refused():
 def test_files_and_functions_stay_small(path):
     assert len(code_lines(path)) <= 250
     assert [name for name, lines in functions(path) if lines > 50] == []
+
+
+def test_compiled_peers_run_what_was_compiled_on_both_sides(monkeypatch, tmp_path):
+    monkeypatch.setattr("benchmarks.peers.zaichik_compiled.compiled_zaichik", lambda: tmp_path)
+    package = tmp_path / "zaichik"
+    package.mkdir()
+    (package / "__init__.py").write_text("print('what was compiled')")
+    for name in COMPILED:
+        peer = peer_of(name)
+        for environment in (peer.environment(tmp_path, 0), peer.client_environment()):
+            run_there = subprocess.run(
+                [sys.executable, "-c", "import zaichik, benchmarks"],
+                env={**os.environ, **environment}, cwd=ROOT, capture_output=True, text=True, check=True,
+            )  # fmt: skip
+            assert run_there.stdout == "what was compiled\n"
+
+
+def test_each_build_is_compared_with_the_best_of_the_others():
+    speeds = {"zaichik": [20.0], "zaichik (compiled)": [40.0], "zaichik, bounded ring": [99.0], "other": [10.0]}
+    outcomes = [Outcome(peer, "100 B", 1, figures={"messages/s": runs}) for peer, runs in speeds.items()]
+    table = Table("throughput", "Throughput", "messages/s", 1.0, outcomes)
+    for rows in (tables.rows(table), overview.rows([table])):
+        found = {row[0]: row[1] for row in rows}
+        assert found["zaichik : the best peer"] == "2.00"
+        assert found["zaichik (compiled) : the best peer"] == "4.00"

@@ -187,6 +187,10 @@ class Peer(ABC):
         del directory, port
         return {}
 
+    def client_environment(self) -> dict[str, str]:
+        """Returns variables that its clients need beside those that are there."""
+        return {}
+
     @abstractmethod
     def commands(self, directory: Path, port: int) -> list[list[str]]:
         """The processes to start, with the server, which listens at the port, as the last one.

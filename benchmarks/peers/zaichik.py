@@ -55,6 +55,11 @@ class ZaichikLink(Link):
         take = receipt.take
         async for message in self._subscription:
             take(message.payload)
+        self.check_lag()
+
+    def check_lag(self) -> None:
+        """Raises `RuntimeError` if the reader has missed a message."""
+        assert self._subscription is not None
         if self._subscription.lagged:
             raise RuntimeError(f"the subscription lagged by {self._subscription.lagged} messages")
 

@@ -1,11 +1,11 @@
-"""zaichik with batches made by the program, like a pipeline of Redis or a batch of aiokafka."""
+"""zaichik with batches on both sides: made by the program, like a pipeline of Redis, and read in pieces."""
 
 # ruff: noqa: D102 - what the methods promise is said in peer.py
 
 import asyncio
 from itertools import repeat
 
-from benchmarks.peers.peer import CHUNK
+from benchmarks.peers.peer import CHUNK, Receipt
 from benchmarks.peers.zaichik import ZaichikLink, ZaichikPeer
 
 BATCH_BYTES = 256 * 1024
@@ -14,6 +14,14 @@ IN_FLIGHT = 4
 
 class ZaichikBatchesLink(ZaichikLink):
     """As `ZaichikLink`, without a producer."""
+
+    async def receive(self, receipt: Receipt) -> None:
+        assert self._subscription is not None
+        take = receipt.take
+        async for piece in self._subscription.pieces():
+            for message in piece:
+                take(message.payload)
+        self.check_lag()
 
     async def stream(self, payload: bytes, messages: int) -> None:
         publish, topic = self._client.publish_batch, self._job.topic
@@ -28,10 +36,10 @@ class ZaichikBatchesLink(ZaichikLink):
 
 
 class ZaichikBatchesPeer(ZaichikPeer):
-    """The same broker, another way to publish."""
+    """The same broker, another way to publish and to read."""
 
-    label = "zaichik, publish_batch()"
-    batching = f"publish_batch of {CHUNK} messages or 256 KiB, {IN_FLIGHT} in flight"
+    label = "zaichik, publish_batch() and pieces()"
+    batching = f"publish_batch of {CHUNK} messages or 256 KiB, {IN_FLIGHT} in flight; read with pieces()"
     scenarios = frozenset({"throughput"})
     link_class = ZaichikBatchesLink
 
