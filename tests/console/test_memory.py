@@ -2,6 +2,8 @@
 
 import ctypes
 import gc
+import os
+import resource
 
 import anyio
 import pytest
@@ -68,6 +70,19 @@ def test_glibc_reports_unused_memory_and_returns_it():
     assert allocator.unused_bytes() - used > MUCH
     allocator.trim()
     assert allocator.unused_bytes() - used < MUCH
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="the C library is no glibc, or an old one")
+def test_a_broker_out_of_descriptors_can_still_look():
+    allocator = memory.Glibc()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        with pytest.raises(OSError, match="Too many open files"):
+            os.open("/proc/self/statm", os.O_RDONLY)
+        assert allocator.unused_bytes() > 0
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 async def test_unused_memory_is_checked_for_repeatedly(monkeypatch):

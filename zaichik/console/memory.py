@@ -11,7 +11,6 @@ Only the program does this: the library does not decide how a process that embed
 import ctypes
 import gc
 import os
-from pathlib import Path
 from typing import Protocol
 
 import anyio
@@ -20,6 +19,7 @@ LOOK_SECONDS = 2.0
 WORTH_BYTES = 16 * 1024 * 1024  # that have become unused since the last trim
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+_STATM_BYTES = 200  # it is one line of seven numbers
 
 
 class Allocator(Protocol):
@@ -47,10 +47,11 @@ class _Mallinfo(ctypes.Structure):
 
 
 class Glibc:
-    """The allocator of most Linux systems, since glibc 2.33.
+    """The allocator of most Linux systems, since glibc 2.33. There is one for the life of a process.
 
     Raises:
         AttributeError: the C library of this process is another one.
+        OSError: there is no /proc.
     """
 
     def __init__(self) -> None:
@@ -58,10 +59,12 @@ class Glibc:
         self._trim, self._mallinfo = library.malloc_trim, library.mallinfo2
         self._trim.argtypes = [ctypes.c_size_t]
         self._mallinfo.restype = _Mallinfo
+        # Kept open: a broker may run out of descriptors, and must not end because of that.
+        self._statm = os.open("/proc/self/statm", os.O_RDONLY)
 
     def unused_bytes(self) -> int:
         """Returns what is resident, less what is allocated from the heaps and beside them."""
-        resident = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * _PAGE
+        resident = int(os.pread(self._statm, _STATM_BYTES, 0).split()[1]) * _PAGE
         info = self._mallinfo()
         return resident - int(info.uordblks) - int(info.hblkhd)
 
@@ -106,7 +109,7 @@ async def give_back_forever() -> None:
     """Return unused memory to the system until cancelled; returns at once where the C library cannot do that."""
     try:
         unused = Unused(Glibc())
-    except (AttributeError, OSError):  # OSError: there is no /proc
+    except (AttributeError, OSError):
         return
     while True:
         await anyio.sleep(LOOK_SECONDS)
