@@ -269,7 +269,7 @@ def unsubscribe_leaves_a_frame_on_its_way(monkeypatch):
 @bug
 def close_forgets_the_subscriptions(monkeypatch):
     def close(self):
-        self.hears, self.closing = False, True
+        self.is_open, self.closing = False, True
         self._on_output()
 
     monkeypatch.setattr(SubscriptionManager, "close", close)

@@ -150,7 +150,7 @@ def test_its_named_positions_are_deleted(client):
     client.ask(Subscribe(4, "t", "here", credit=9), Subscribe(5, "other", "here", credit=9))
     client.ask(Commit(0, 4, 2), Commit(0, 5, 2))
     client.ask(Delete(0, "t"))
-    assert len(client.broker.sessions) == 1
+    assert len(client.broker.named_positions) == 1
     kept(client)
     (again, *_) = client.ask(Subscribe(6, "t", "here"))
     assert (again.start, again.resumed) == (0, False)
@@ -177,7 +177,7 @@ def test_its_journal_goes_with_its_readers_and_positions(client):
     client.ask(Subscribe(2, "$journal/t", "auditor"))
     *_, ended = client.ask(Delete(3, "t"))
     assert (ended.id, ended.code) == (2, DELETED)
-    assert (topics(client), len(client.broker.sessions), client.broker.registry.budget.used) == ({}, 0, 0)
+    assert (topics(client), len(client.broker.named_positions), client.broker.registry.budget.used) == ({}, 0, 0)
 
 
 def test_its_reserved_bytes_are_released(client):

@@ -165,7 +165,7 @@ def test_a_reader_that_left_or_reached_its_end_delays_no_publisher(client):
     ended = reading(client, until=0)
     assert publish(client, 20) == 10
     one.ask(Unsubscribe(4, 1))
-    assert ended.manager.subscriptions[1].ended
+    assert ended.manager.readers[1].ended
     assert publish(client, 20) == 20
 
 
@@ -230,7 +230,7 @@ def test_live_readers_lose_nothing_whatever_the_order(steps):
                 assert isinstance(frame, Messages)
                 seen[number % 2] += range(frame.base, frame.base + frame.batch.count)
         if what == "commit":
-            reader.tell(Commit(0, 1, reader.manager.subscriptions[1].cursor))
+            reader.tell(Commit(0, 1, reader.manager.readers[1].cursor))
     assert all(offsets == list(range(len(offsets))) for offsets in seen)
 
 

@@ -137,7 +137,7 @@ def test_an_anonymous_position_leaves_nothing(broker):
     answer, *_ = client.ask(Subscribe(1, "t"))
     assert (answer.named, answer.resumed) == (False, False)
     leave(client)
-    assert len(broker.sessions) == 0
+    assert len(broker.named_positions) == 0
     topic = broker.registry.get_or_create("t", 0)
     assert not topic.readers
     assert not topic.names
@@ -156,7 +156,7 @@ def test_a_second_reader_takes_over(broker):
     publish(broker, 1)
     assert first.heard() == []
     assert delivered(second.heard()) == [(3, False)]
-    assert list(broker.registry.get_or_create("t", 0).readers) == [second.manager.subscriptions[5]]
+    assert list(broker.registry.get_or_create("t", 0).readers) == [second.manager.readers[5]]
 
 
 def test_the_first_reader_is_told_even_without_credit(broker):
@@ -214,13 +214,13 @@ def test_nothing_is_missed_and_redelivery_is_marked_whatever_the_order(steps):
             leave(owner)
             owner = reader(broker, name="", credit=1)  # somebody else
             owner.ask(Unsubscribe(2, 1))
-        elif 1 in owner.manager.subscriptions:
+        elif 1 in owner.manager.readers:
             hear(owner.heard())
             if what == "commit":
                 settled = min(settled + number, cursor)
                 owner.tell(Commit(0, 1, settled))
         for one in former:
-            if subscription := one.manager.subscriptions.get(1):
+            if subscription := one.manager.readers.get(1):
                 one.tell(Commit(0, 1, subscription.cursor))
             assert not delivered(one.heard())
     assert cursor == broker.registry.get_or_create("t", 0).ring.next_offset
@@ -240,7 +240,7 @@ def test_a_position_outlives_its_connection_for_session_ttl(broker, seconds, res
     broker.sweep()
     broker.clock.advance(seconds)
     broker.sweep()
-    assert len(broker.sessions) == resumed
+    assert len(broker.named_positions) == resumed
     assert reader(broker).answer.resumed == resumed
 
 
@@ -304,7 +304,7 @@ def test_their_number_is_limited(broker):
     assert "max_client_bytes" not in refused.message
     assert reader(broker, name="a").answer.resumed
     assert not broker.registry.get_or_create("t", 0).readers.keys() - {
-        subscription for manager in broker.managers.values() for subscription in manager.subscriptions.values()
+        subscription for manager in broker.managers.values() for subscription in manager.readers.values()
     }
 
 
@@ -316,7 +316,7 @@ def test_a_name_needs_memory_beside_that_of_the_subscription():
         broker = broker_with(max_client_bytes=needed + kept_for_others - less)
         answer = reader(broker, name="a").answer
         assert getattr(answer, "code", None) == code
-        assert bool(broker.sessions) == (code is None)
+        assert bool(broker.named_positions) == (code is None)
 
 
 @pytest.mark.parametrize(
@@ -353,7 +353,7 @@ def test_nothing_is_kept_for_a_forgotten_name():
     client.ask(Unsubscribe(3, 1, forget=True))
     broker.sweep()
     topic = broker.registry.get_or_create("t", 0)
-    assert (topic.ring.head, len(topic.names), len(broker.sessions)) == (5, 0, 0)
+    assert (topic.ring.head, len(topic.names), len(broker.named_positions)) == (5, 0, 0)
 
 
 # -- owners ----------------------------------------------------------------------------------------------------

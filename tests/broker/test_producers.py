@@ -119,7 +119,7 @@ def test_every_batch_is_stored_once_in_its_place_whatever_the_order(steps):
             answered = max(answered, sequence + 1)
         if reads:
             frames += reader.heard()
-            reader.tell(Commit(0, 1, reader.manager.subscriptions[1].cursor))
+            reader.tell(Commit(0, 1, reader.manager.readers[1].cursor))
     assert stored(client) == answered
     payloads = [payload for frame in frames for payload in frame.batch.each_payload()]
     assert payloads == [b"%d" % sequence for sequence in range(len(payloads))]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import zaichik_protocol.batch
 from zaichik.broker.position import Position
-from zaichik.broker.reader import FRAMES_TOLD_APART, Reader
+from zaichik.broker.reader import TRACKED_FRAMES, Reader
 from zaichik.broker.settings import TopicSettings
 from zaichik.broker.topic_controller import TopicController
 from zaichik_protocol import FOREVER, EndCode, ErrorCode, Lagged, Messages, Refused, Subscribe, SubscriptionEnded
@@ -181,7 +181,7 @@ def test_neighbours_among_many_frames_in_flight_are_joined():
     for _ in range(5_000):
         reading.publish(b"pp")
         reading.offsets()
-        assert len(frames(reading)) <= FRAMES_TOLD_APART
+        assert len(frames(reading)) <= TRACKED_FRAMES
     assert (reading.subscription.in_flight, reading.subscription.in_flight_bytes) == (5_000, 10_000)
     assert all(one[1] == other[0] for one, other in pairwise(frames(reading)))
 
@@ -189,34 +189,34 @@ def test_neighbours_among_many_frames_in_flight_are_joined():
 def test_the_bytes_of_joined_frames_are_settled_with_the_last_of_them():
     """CMT-1: never early, or more would be in flight than the client allows."""
     reading = Reading(credit=100_000)
-    for _ in range(FRAMES_TOLD_APART + 1):
+    for _ in range(TRACKED_FRAMES + 1):
         reading.publish(b"pp")
     reading.offsets()
-    subscription, total = reading.subscription, 2 * (FRAMES_TOLD_APART + 1)
+    subscription, total = reading.subscription, 2 * (TRACKED_FRAMES + 1)
     assert frames(reading)[0] == (0, 2, 2, 4)
     subscription.commit(1)
-    assert (subscription.in_flight, subscription.in_flight_bytes) == (FRAMES_TOLD_APART, total)
+    assert (subscription.in_flight, subscription.in_flight_bytes) == (TRACKED_FRAMES, total)
     subscription.commit(2)
-    assert (subscription.in_flight, subscription.in_flight_bytes) == (FRAMES_TOLD_APART - 1, total - 4)
+    assert (subscription.in_flight, subscription.in_flight_bytes) == (TRACKED_FRAMES - 1, total - 4)
 
 
 def test_frames_are_joined_over_a_gap_only_if_there_is_no_other_way():
     """CMT-1: skipped offsets are not in flight. What is joined over them is settled as a whole."""
     reading = Reading(credit=100_000, settings={"capacity": 1})
-    for _ in range(FRAMES_TOLD_APART):
+    for _ in range(TRACKED_FRAMES):
         reading.publish(b"x")
         reading.publish(b"x")
         reading.offsets()
-    assert reading.subscription.in_flight == len(frames(reading)) == FRAMES_TOLD_APART
+    assert reading.subscription.in_flight == len(frames(reading)) == TRACKED_FRAMES
     reading.publish(b"x")
     reading.publish(b"x")
     reading.offsets()
     assert frames(reading)[0] == (1, 4, 2, 2)
     subscription = reading.subscription
     subscription.commit(3)
-    assert (subscription.in_flight, subscription.in_flight_bytes) == (FRAMES_TOLD_APART + 1, FRAMES_TOLD_APART + 1)
+    assert (subscription.in_flight, subscription.in_flight_bytes) == (TRACKED_FRAMES + 1, TRACKED_FRAMES + 1)
     subscription.commit(4)
-    assert (subscription.in_flight, subscription.in_flight_bytes) == (FRAMES_TOLD_APART - 1, FRAMES_TOLD_APART - 1)
+    assert (subscription.in_flight, subscription.in_flight_bytes) == (TRACKED_FRAMES - 1, TRACKED_FRAMES - 1)
 
 
 def test_lag_between_all_frames_keeps_nothing_that_credit_allows():
@@ -226,7 +226,7 @@ def test_lag_between_all_frames_keeps_nothing_that_credit_allows():
         reading.publish(b"x")
         reading.publish(b"x")
         reading.offsets()
-        assert len(frames(reading)) <= FRAMES_TOLD_APART
+        assert len(frames(reading)) <= TRACKED_FRAMES
     assert reading.subscription.delivered == reading.subscription.in_flight == 400
 
 
@@ -254,7 +254,7 @@ def test_whatever_a_client_does_no_bytes_are_settled_early(steps):
         apart = [(max(first, committed), end, size) for first, end, size in delivered if end > committed]
         assert subscription.in_flight >= sum(end - first for first, end, _ in apart)
         assert subscription.in_flight_bytes >= sum(size for *_, size in apart)
-        assert len(frames(reading)) <= FRAMES_TOLD_APART
+        assert len(frames(reading)) <= TRACKED_FRAMES
     subscription.commit(subscription.cursor)
     assert (subscription.in_flight, subscription.in_flight_bytes) == (0, 0)
 

@@ -211,7 +211,7 @@ def test_an_impossible_start_leaves_no_subscription(client):
     """RET-4."""
     assert refused(client, Subscribe(2, "t", start=Start.OFFSET, value=1)) == (ErrorCode.OFFSET_AHEAD, "value")
     assert refused(client, Subscribe(3, "t", start=4)) == (ErrorCode.INVALID_FIELD, "start")
-    assert not client.manager.subscriptions
+    assert not client.manager.readers
     assert not client.broker.registry.get_or_create("t", 0).readers
 
 
@@ -258,7 +258,7 @@ def test_subscribing_again_around_a_commit_starts_with_fresh_credit(client):
     assert client.ask(Subscribe(4, "t", credit=2))[1].batch.count == 2
     assert refused(client, Commit(5, 3, 2)) == (ErrorCode.NO_SUCH_SUBSCRIPTION, "subscription")
     assert client.heard() == []
-    assert client.manager.subscriptions[4].in_flight == 2
+    assert client.manager.readers[4].in_flight == 2
 
 
 def test_a_commit_beyond_what_was_delivered_is_refused(client):

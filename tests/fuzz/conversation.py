@@ -159,7 +159,7 @@ class Client:
             while connection._is_behind:
                 self._take_turn(SIP)
         decoder = connection._decoder
-        assert not self.manager.hears or decoder.buffered < decoder.needed, "all that is whole is read"
+        assert not self.manager.is_open or decoder.buffered < decoder.needed, "all that is whole is read"
         self._judge()
 
     def turn(self):
@@ -203,7 +203,7 @@ class Client:
         real = self.manager.next_output
 
         def next_output(now_us):
-            known = set(self.manager.subscriptions)
+            known = set(self.manager.readers)
             pieces = real(now_us)
             for piece in pieces:
                 self._said += piece
@@ -232,7 +232,7 @@ class Client:
         return own, [
             (one.id, one.start, one.cursor, one.committed, one.delivered, one.skipped, one.in_flight,
              one.in_flight_bytes, one.credit, one.credit_bytes, one.until, one.ended)
-            for one in manager.subscriptions.values()
+            for one in manager.readers.values()
         ]  # fmt: skip
 
     def _note_what_is_read(self, decoder):

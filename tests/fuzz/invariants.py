@@ -5,7 +5,7 @@ The conservation laws of docs/semantics.md, each table and buffer within its lim
 
 from itertools import pairwise
 
-from zaichik.broker.reader import FRAMES_TOLD_APART
+from zaichik.broker.reader import TRACKED_FRAMES
 from zaichik.sharing import prices
 from zaichik_protocol import Batch
 
@@ -16,12 +16,12 @@ def check(broker):
     assert len(topics) <= settings.max_topics
     _check_memory(broker, topics)
     readers = {id(topic): set() for topic in topics}
-    sessions = [place for _, place in broker.sessions.directory.after("", "")]
-    assert len(sessions) == len(broker.sessions) <= settings.max_sessions
+    sessions = [place for _, place in broker.named_positions.directory.after("", "")]
+    assert len(sessions) == len(broker.named_positions) <= settings.max_sessions
     assert len(broker.producers) <= settings.max_producers
     for manager in broker.managers.values():
         _check_manager(manager, settings)
-        for subscription in manager.subscriptions.values():
+        for subscription in manager.readers.values():
             _check_subscription(subscription)
             if not subscription.ended and subscription._cut_off is None:
                 readers[id(subscription.topic)].add(subscription)
@@ -51,7 +51,7 @@ def _check_memory(broker, topics):
     known = (
         prices.CONNECTION * len(broker.managers)
         + prices.SUBSCRIPTION * len(broker.readers)
-        + prices.NAME * len(broker.sessions)
+        + prices.NAME * len(broker.named_positions)
         + sum(producer.memory for producer in broker.producers._known.values())
     )
     assert memory.used >= known, "and what connections hold, and have not sent"
@@ -84,7 +84,7 @@ def _check_subscription(subscription):
     assert subscription.start + subscription.delivered + subscription.skipped == subscription.cursor
     assert subscription.start <= subscription.committed <= subscription.cursor <= ring.next_offset
     frames = list(subscription._frames)
-    assert len(frames) <= FRAMES_TOLD_APART
+    assert len(frames) <= TRACKED_FRAMES
     assert subscription.in_flight == sum(count for *_, count, _ in frames)
     assert subscription.in_flight_bytes == sum(size for *_, size in frames)
     assert subscription.in_flight <= max(subscription.credit, 1), "no credit that was not given"
@@ -97,9 +97,9 @@ def _check_subscription(subscription):
 
 
 def _check_manager(manager, settings):
-    assert len(manager.subscriptions) <= settings.max_subscriptions
+    assert len(manager.readers) <= settings.max_subscriptions
     assert manager.replies.bytes == sum(len(reply) for reply in manager.replies.waiting if isinstance(reply, bytes))
-    ready = [one for one in manager._ready if one.id in manager.subscriptions]
+    ready = [one for one in manager._ready if one.id in manager.readers]
     assert len(ready) == len(set(ready)), "one turn for each"
-    assert set(ready) == {one for one in manager.subscriptions.values() if one.is_ready}
-    assert not (manager.closing and manager.subscriptions), "a conversation that ends reads nothing"
+    assert set(ready) == {one for one in manager.readers.values() if one.is_ready}
+    assert not (manager.closing and manager.readers), "a conversation that ends reads nothing"

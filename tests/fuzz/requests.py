@@ -93,13 +93,13 @@ def _subscribe(rng, request_id, manager, broker):
 
 
 def _own_subscription(rng, manager):
-    return _of(rng, [*manager.subscriptions] or [0], [0, 7])
+    return _of(rng, [*manager.readers] or [0], [0, 7])
 
 
 def _commit(rng, request_id, manager, broker):
     number = _own_subscription(rng, manager)
     edges = [0]
-    if (subscription := manager.subscriptions.get(number)) is not None:
+    if (subscription := manager.readers.get(number)) is not None:
         cursor, committed = subscription.cursor, subscription.committed
         edges += [cursor, cursor, cursor, committed, committed + 1, (cursor + committed) // 2]
     return Commit(request_id, number, _of(rng, edges, [edges[-1], edges[1 % len(edges)] + 1, FOREVER]))
@@ -136,6 +136,6 @@ def request(rng, request_id, manager, broker):
     kinds = _KINDS
     if not manager.greeted:
         kinds = [_hello]
-    elif not manager.subscriptions:
+    elif not manager.readers:
         kinds = [_subscribe, _publish, rng.choice(_KINDS)]
     return rng.choice(kinds)(rng, request_id, manager, broker)

@@ -56,7 +56,7 @@ class Inspector:
             self._look_at_topic(topic)
         _bounded("topics", len(broker.registry), broker.settings.max_topics)
         _bounded("producers", len(broker.producers), broker.settings.max_producers)
-        _bounded("named subscriptions", len(broker.sessions), broker.settings.max_sessions)
+        _bounded("named subscriptions", len(broker.named_positions), broker.settings.max_sessions)
         budget = broker.registry.budget
         held = sum(topic.unreserved for topic in broker.registry)
         if budget.used != held:
@@ -86,8 +86,8 @@ class Inspector:
             unsent = sum(map(len, connection._unsent))
             _bounded(f"output of {book.name}", unsent, settings.soft_output + settings.max_frame)
         _bounded(f"input of {book.name}", connection._decoder.buffered, settings.max_frame + 4 + RECEIVE_BYTES)
-        _bounded(f"subscriptions of {book.name}", len(manager.subscriptions), settings.max_subscriptions)
-        for number, subscription in manager.subscriptions.items():
+        _bounded(f"subscriptions of {book.name}", len(manager.readers), settings.max_subscriptions)
+        for number, subscription in manager.readers.items():
             self._look_at_subscription(book, subscription, book.subscriptions.get(number))
 
     def _look_at_subscription(self, book, subscription, ledger):

@@ -133,8 +133,8 @@ class _Cast:
                 await self._all_come_and_go(guests)
             if not world.is_stopping:
                 await trio.sleep(world.settings.session_ttl + 5)  # by then, the last connection was given up, too
-                if world.broker.sessions:
-                    raise Anomaly("CLO-3", f"{len(world.broker.sessions)} positions are kept for nobody")
+                if world.broker.named_positions:
+                    raise Anomaly("CLO-3", f"{len(world.broker.named_positions)} positions are kept for nobody")
                 check_nothing_left(world)
             await self._stop()
         check_nothing_left(world)

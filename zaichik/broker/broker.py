@@ -32,7 +32,7 @@ class Broker:
         boot: a random number that distinguishes this run from every other.
         registry: the topics.
         producers: the producers that number their batches (PUB-4).
-        sessions: the named positions (CMT-3); `max_sessions` limits them.
+        named_positions: the named positions (CMT-3); `max_sessions` limits them.
         memory: the bytes that clients make the broker hold besides topics (LAG-6).
         scheduler: see above.
         managers: the open connections, by their number.
@@ -54,8 +54,8 @@ class Broker:
         self.registry = TopicRegistry(self.settings)
         self.memory = Quota(self.settings.max_client_bytes)
         self.producers = Producers(self.settings, self.memory)
-        self.sessions = NamedPositions(self.settings, self.memory)
-        self.registry.on_delete = self.sessions.forget_all_of
+        self.named_positions = NamedPositions(self.settings, self.memory)
+        self.registry.on_delete = self.named_positions.forget_all_of
         self.scheduler = scheduler or Scheduler()
         self.managers: dict[int, SubscriptionManager] = {}
         self.conversations: Directory[SubscriptionManager] = Directory()
@@ -106,5 +106,5 @@ class Broker:
         now_us = self.clock.now_us()
         self.scheduler.sweep()
         self.producers.sweep(now_us)
-        self.sessions.sweep(now_us)
+        self.named_positions.sweep(now_us)
         self.registry.sweep(now_us)

@@ -105,7 +105,7 @@ class Position:
         return f"the named subscription {self.name!r}, read by {reader}," if self.name else reader
 
 
-class Place(Protocol):
+class TopicWithNames(Protocol):
     """A topic, as its named positions see it.
 
     Attributes:
@@ -137,13 +137,13 @@ class NamedPositions:
         self._settings = settings
         self._memory = memory
         self._quota = Quota(settings.max_sessions)
-        self.directory: Directory[tuple[Place, Position]] = Directory()
+        self.directory: Directory[tuple[TopicWithNames, Position]] = Directory()
 
     def __len__(self) -> int:
         """Returns the number of named positions."""
         return self._quota.used
 
-    def open(self, topic: Place, name: str, offset: int, client: str) -> Position:
+    def open(self, topic: TopicWithNames, name: str, offset: int, client: str) -> Position:
         """Returns a new named position, which begins at that offset.
 
         Raises:
@@ -158,35 +158,35 @@ class NamedPositions:
             raise Refused(ErrorCode.TOO_MANY_SUBSCRIPTIONS, problem, "name")
         self._quota.take(client)
         self._memory.take(client, prices.NAME)
-        session = topic.names[name] = Position(offset, name, client)
-        self.directory.add(_name_of(topic, name), (topic, session))
-        return session
+        position = topic.names[name] = Position(offset, name, client)
+        self.directory.add(_name_of(topic, name), (topic, position))
+        return position
 
-    def forget(self, topic: Place, session: Position) -> None:
+    def forget(self, topic: TopicWithNames, position: Position) -> None:
         """Delete a named position: its topic stops retaining messages for it."""
-        if topic.names.get(session.name) is session:
-            del topic.names[session.name]
-            self.directory.remove(_name_of(topic, session.name))
-            self._quota.take(session.client, -1)
-            self._memory.take(session.client, -prices.NAME)
+        if topic.names.get(position.name) is position:
+            del topic.names[position.name]
+            self.directory.remove(_name_of(topic, position.name))
+            self._quota.take(position.client, -1)
+            self._memory.take(position.client, -prices.NAME)
 
-    def forget_all_of(self, topic: Place) -> None:
+    def forget_all_of(self, topic: TopicWithNames) -> None:
         """Delete every named position of a topic that is deleted (TOP-6)."""
-        for session in list(topic.names.values()):
-            self.forget(topic, session)
+        for position in list(topic.names.values()):
+            self.forget(topic, position)
 
     def sweep(self, now_us: int) -> None:
         """Delete the positions that have had no reader for `session_ttl`. Called once a second."""
         ttl_us = self._settings.session_ttl * 1_000_000
-        for _, (topic, session) in list(self.directory.after("", "")):
-            if session.reader is not None:
+        for _, (topic, position) in list(self.directory.after("", "")):
+            if position.reader is not None:
                 continue
-            if session.left_us is None:
-                session.left_us = now_us
-            elif now_us - session.left_us >= ttl_us:
-                self.forget(topic, session)
+            if position.left_us is None:
+                position.left_us = now_us
+            elif now_us - position.left_us >= ttl_us:
+                self.forget(topic, position)
 
 
-def _name_of(topic: Place, name: str) -> str:
+def _name_of(topic: TopicWithNames, name: str) -> str:
     # Sorts after the topic's subscriptions. Both names may hold a # and a dot, so the length of the first is added.
     return f"{topic.name}#away.{name}.{len(topic.name)}"

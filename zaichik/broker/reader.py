@@ -27,7 +27,7 @@ from zaichik_protocol import (
     SubscriptionEnded,
 )
 
-FRAMES_TOLD_APART = 16  # frames in flight that are tracked one by one; if there are more, neighbours are joined
+TRACKED_FRAMES = 16  # frames in flight that are tracked one by one; if there are more, neighbours are joined
 
 
 class Reader:
@@ -179,9 +179,9 @@ class Reader:
         end = self.cursor + batch.count
         position.delivered = max(position.delivered, end)
         self._frames.append((self.cursor, end, batch.count, size))
-        if len(self._frames) > FRAMES_TOLD_APART:
+        if len(self._frames) > TRACKED_FRAMES:
             self._join_frames(over_gaps=False)
-        if len(self._frames) > FRAMES_TOLD_APART:
+        if len(self._frames) > TRACKED_FRAMES:
             self._join_frames(over_gaps=True)
         self.cursor = end
         self.delivered += batch.count

@@ -19,7 +19,7 @@ class State(Protocol):
     boot: int
     settings: BrokerSettings
     registry: TopicRegistry
-    sessions: NamedPositions
+    named_positions: NamedPositions
     producers: Producers
     memory: Quota
     readers: Directory[tuple[Any, Reader]]

@@ -77,10 +77,10 @@ class SubscriptionManager:
         greeted: whether the Hello was accepted.
         heartbeat: whether the client promised one (TIM-3).
         is_restricted: whether only an operator's requests are carried out (CLO-5).
-        hears: whether requests are still carried out; not once it is closing, or the broker is stopping.
+        is_open: whether requests are still carried out: not once it is closing, or the broker is stopping.
         closing: whether it is ending; once `is_finished`, the socket can be closed.
         reason: why it ends, for the log.
-        subscriptions: its subscriptions, by their id.
+        readers: its subscriptions, by their ids.
         replies: the replies that wait to be sent.
         requests: how many requests came, the refused included.
     """
@@ -95,10 +95,10 @@ class SubscriptionManager:
         self.greeted = False
         self.heartbeat = False
         self.is_restricted = False
-        self.hears = True
+        self.is_open = True
         self.closing = False
         self.reason = "CLOSED"
-        self.subscriptions: dict[int, Reader] = {}
+        self.readers: dict[int, Reader] = {}
         self.requests = 0
         self.replies = Replies(on_output)
         self._broker = broker
@@ -114,7 +114,7 @@ class SubscriptionManager:
 
         The decoder guarantees that the first request is a Hello.
         """
-        if not self.hears:
+        if not self.is_open:
             return
         self.requests += 1
         try:
@@ -165,8 +165,8 @@ class SubscriptionManager:
                 self._unsubscribe(request)
                 return Unsubscribed(request.id)
             case Commit():
-                subscription = self._subscription(request.subscription)
-                return Committed(request.id, subscription.commit(request.next))
+                reader = self._reader(request.subscription)
+                return Committed(request.id, reader.commit(request.next))
             case Ping():
                 return Pong(request.id, request.value)
             case Close():
@@ -238,7 +238,7 @@ class SubscriptionManager:
 
     def _subscribe(self, request: Subscribe, now_us: int) -> Subscribed:
         broker = self._broker
-        check_subscribe(request, self._last_subscription, len(self.subscriptions), broker.settings)
+        check_subscribe(request, self._last_subscription, len(self.readers), broker.settings)
         needed = prices.SUBSCRIPTION + (prices.NAME if request.name else 0)
         if not broker.memory.has_room(self.share, needed):
             problem = (
@@ -254,47 +254,47 @@ class SubscriptionManager:
         is_resumed = position is not None
         if position is None:
             start, name = topic.position(request.start, request.value, now_us), request.name
-            position = broker.sessions.open(topic, name, start, self.share) if name else Position(start)
+            position = broker.named_positions.open(topic, name, start, self.share) if name else Position(start)
         if request.name:
             position.claim(request.owner, request.attempt)
         description = f"subscription {request.id} of connection {self.number} (client {self.client!r})"
-        subscription = Reader(request, topic, position, self._queue, description)
+        reader = Reader(request, topic, position, self._queue, description)
         broker.memory.take(self.share, prices.SUBSCRIPTION)
         self._last_subscription = request.id
-        self.subscriptions[request.id] = subscription
-        broker.readers.add(self.name_of(subscription), (self, subscription))
-        subscription.make_ready()
-        cursor = subscription.cursor
+        self.readers[request.id] = reader
+        broker.readers.add(self.name_of(reader), (self, reader))
+        reader.make_ready()
+        cursor = reader.cursor
         return Subscribed(
             request.id, topic.epoch, cursor, topic.end, cursor, named=bool(request.name), resumed=is_resumed
         )
 
-    def name_of(self, subscription: Reader) -> str:
+    def name_of(self, reader: Reader) -> str:
         """Returns the subscription's name for `describe`, which sorts by topic, connection and id."""
-        return f"{subscription.topic.name}#{self.number:08}.{subscription.id:010}"
+        return f"{reader.topic.name}#{self.number:08}.{reader.id:010}"
 
-    def _subscription(self, subscription_id: int) -> Reader:
-        subscription = self.subscriptions.get(subscription_id)
-        if subscription is None:
+    def _reader(self, subscription_id: int) -> Reader:
+        reader = self.readers.get(subscription_id)
+        if reader is None:
             raise Refused(
                 ErrorCode.NO_SUCH_SUBSCRIPTION,
                 f"this connection has no subscription {subscription_id}",
                 "subscription",
             )
-        return subscription
+        return reader
 
     def _unsubscribe(self, request: Unsubscribe) -> None:
-        subscription = self._subscription(request.subscription)
-        self._drop(subscription)
+        reader = self._reader(request.subscription)
+        self._drop(reader)
         if request.forget:
-            self._broker.sessions.forget(subscription.topic, subscription.position)
+            self._broker.named_positions.forget(reader.topic, reader.position)
 
-    def _drop(self, subscription: Reader) -> None:
+    def _drop(self, reader: Reader) -> None:
         """Remove every trace of a subscription, here and at the topic (CLO-3)."""
-        del self.subscriptions[subscription.id]
-        self._broker.readers.remove(self.name_of(subscription))
+        del self.readers[reader.id]
+        self._broker.readers.remove(self.name_of(reader))
         self._broker.memory.take(self.share, -prices.SUBSCRIPTION)
-        subscription.leave()
+        reader.leave()
 
     # -- output ----------------------------------------------------------------------------------------------
 
@@ -312,15 +312,15 @@ class SubscriptionManager:
         for _ in range(MESSAGES_A_TURN):
             if not self._ready or size >= self._broker.settings.soft_output:
                 break
-            subscription = self._ready.popleft()
-            if subscription.id not in self.subscriptions:
+            reader = self._ready.popleft()
+            if reader.id not in self.readers:
                 continue  # unsubscribed while it was in the queue (UNS-1)
-            if (frame := subscription.take(now_us)) is not None:
+            if (frame := reader.take(now_us)) is not None:
                 encoded = encode_pieces(frame)
                 pieces.extend(encoded)
                 size += sum(map(len, encoded))
-            if subscription.is_ready:
-                self._ready.append(subscription)
+            if reader.is_ready:
+                self._ready.append(reader)
         if self._is_stopping and not self._ready and not self.closing:
             self.go_away(GoAwayCode.STOPPING, "STOPPED")
         return pieces
@@ -337,15 +337,15 @@ class SubscriptionManager:
         """Whether the connection is closing and every reply has been taken, those in slots included."""
         return self.closing and not self.replies.waiting
 
-    def _queue(self, subscription: Reader) -> None:
-        self._ready.append(subscription)
+    def _queue(self, reader: Reader) -> None:
+        self._ready.append(reader)
         self._on_output()
 
     # -- the end ---------------------------------------------------------------------------------------------
 
     def stop(self) -> None:
         """Send every message that the client has credit for, then a GoAway, and close: the broker stops (CLO-2)."""
-        self.hears = False
+        self.is_open = False
         self._is_stopping = True
         self._on_output()
 
@@ -362,8 +362,8 @@ class SubscriptionManager:
 
     def close(self) -> None:
         """End all subscriptions and accept no more requests. Queued replies are still sent."""
-        self.hears = False
+        self.is_open = False
         self.closing = True
-        for subscription in list(self.subscriptions.values()):
-            self._drop(subscription)
+        for reader in list(self.readers.values()):
+            self._drop(reader)
         self._on_output()

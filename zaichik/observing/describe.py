@@ -16,7 +16,7 @@ from resource import getpagesize
 from typing import Any, Protocol, TypeVar
 
 from zaichik.broker.clock import MICROSECONDS
-from zaichik.broker.position import Place, Position
+from zaichik.broker.position import Position, TopicWithNames
 from zaichik.broker.reader import Reader
 from zaichik.broker.settings import out_of_range
 from zaichik.broker.state import State
@@ -86,7 +86,7 @@ def _broker(broker: Described, now_us: int) -> JSON:
         "memory": budget.used + budget.reserved + broker.memory.used,
         "resident": _resident(),
         "producers": len(broker.producers),
-        "sessions": len(broker.sessions),
+        "sessions": len(broker.named_positions),
         "limits": broker.settings.limits(),
         "topic_defaults": broker.settings.topic.by_name(),
     }
@@ -106,8 +106,8 @@ def _connection(name: str, manager: SubscriptionManager) -> JSON:
         "connection": manager.number,
         "peer": manager.peer,
         "client": manager.client,
-        "subscriptions": len(manager.subscriptions),
-        "in_flight": sum(subscription.in_flight for subscription in manager.subscriptions.values()),
+        "subscriptions": len(manager.readers),
+        "in_flight": sum(subscription.in_flight for subscription in manager.readers.values()),
         "reply_bytes": manager.replies.bytes,
         "requests": manager.requests,
     }
@@ -148,9 +148,9 @@ def _readers(broker: Described, request: Describe, now_us: int) -> Iterator[tupl
     after, prefix, ttl = request.after, request.prefix, broker.settings.session_ttl
     live = ((name, partial(_reader, name, *reader)) for name, reader in broker.readers.after(after, prefix))
     away = (
-        (name, partial(_away, name, topic, session, ttl, now_us))
-        for name, (topic, session) in broker.sessions.directory.after(after, prefix)
-        if session.reader is None
+        (name, partial(_away, name, topic, position, ttl, now_us))
+        for name, (topic, position) in broker.named_positions.directory.after(after, prefix)
+        if position.reader is None
     )
     return merge(live, away, key=itemgetter(0))
 
@@ -181,22 +181,22 @@ def _reader(name: str, manager: SubscriptionManager, subscription: Reader) -> JS
     }
 
 
-def _away(name: str, topic: Place, session: Position, ttl: float, now_us: int) -> JSON:
+def _away(name: str, topic: TopicWithNames, position: Position, ttl: float, now_us: int) -> JSON:
     """Returns a named position without a reader: where the next reader of that name will begin."""
-    cursor = max(session.committed, session.delivered)  # lag may be committed, but is never delivered
-    left = ttl - (0 if session.left_us is None else now_us - session.left_us) / MICROSECONDS
+    cursor = max(position.committed, position.delivered)  # lag may be committed, but is never delivered
+    left = ttl - (0 if position.left_us is None else now_us - position.left_us) / MICROSECONDS
     return {
         "name": name,
         **dict.fromkeys(("connection", "id", "credit", "credit_bytes", "in_flight", "in_flight_bytes", "skipped"), 0),
         "client": "",
         "topic": topic.name,
-        "session": session.name,
-        "start": session.committed,
-        "committed": session.committed,
+        "session": position.name,
+        "start": position.committed,
+        "committed": position.committed,
         "cursor": cursor,
         "until": None,
         "waiting_for": f"its reader: away; the name is forgotten if none comes within {max(left, 0):.0f} s",
-        "delivered": cursor - session.committed,
+        "delivered": cursor - position.committed,
         "ahead": topic.end - cursor,
         "left_over": {},
     }

@@ -171,7 +171,7 @@ class Connection:
         """Apply the requests that were read, until that time, and no more after: the broker is stopping (CLO-2)."""
         while (now_us := self._broker.clock.now_us()) < until_us and self._apply_next(now_us):
             pass
-        self._manager.hears = False
+        self._manager.is_open = False
 
     def go_away(self) -> None:
         """Send a GoAway after the messages that the peer has credit for (CLO-2)."""
@@ -203,7 +203,7 @@ class Connection:
         # client is over its share, deadlines apply: an incomplete frame would be held forever.
         elif not self._wants_input or (self._is_behind and self._may_receive):
             deadlines.excuse()
-        elif manager.greeted and manager.hears and (refusal := deadlines.check(*seen, heartbeat=manager.heartbeat)):
+        elif manager.greeted and manager.is_open and (refusal := deadlines.check(*seen, heartbeat=manager.heartbeat)):
             self.refuse(refusal)
         if self._holding.is_over:
             self._holding.check()
@@ -240,8 +240,8 @@ class Connection:
         """Whether to read input: not while replies pile up (LAG-3). After the last frame, input is read and dropped."""
         # Closing a socket that holds unread bytes resets it, and a reset can destroy our last frames before the peer
         # has read them.
-        manager = self._manager
-        return not self._is_at_end and (not manager.hears or manager.replies.bytes <= self._broker.settings.max_replies)
+        manager, most = self._manager, self._broker.settings.max_replies
+        return not self._is_at_end and (not manager.is_open or manager.replies.bytes <= most)
 
     @property
     def _may_receive(self) -> bool:
@@ -285,7 +285,7 @@ class Connection:
             self._end_input(error)
             return False
         self._is_readable = len(data) >= most  # a short read has emptied the socket
-        self._decoder.receive_data(data if self._manager.hears else b"")
+        self._decoder.receive_data(data if self._manager.is_open else b"")
         return bool(data)
 
     def _end_input(self, error: Exception) -> None:
@@ -298,7 +298,7 @@ class Connection:
 
     def _apply_next(self, now_us: int) -> bool:
         """Applies the next frame; returns whether there was a complete one."""
-        if not self._manager.hears:
+        if not self._manager.is_open:
             return False
         try:
             frame = self._decoder.next_frame()
