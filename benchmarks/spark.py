@@ -33,7 +33,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from zaichik import blocking
 from zaichik.spark import fold, session, windows
-from zaichik.spark.windows import Chain, Window, length_us
+from zaichik.statistics.chain import Chain, Window, length_us
 from zaichik_protocol import Batch
 
 LENGTHS: list[Window] = [*(timedelta(minutes=m) for m in (1, 5, 15, 60, 360)), "forever"]

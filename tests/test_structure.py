@@ -76,6 +76,8 @@ def test_layers_point_one_way(path):
     if part not in {"spark", "console"}:
         assert "pyspark" not in packages(path)
         assert not [name for name in used if name.startswith("zaichik.spark")]
+    if part not in {"spark", "console", "statistics"}:
+        assert not [name for name in used if name.startswith("zaichik.statistics")]
     if part in ROOMS:
         assert not [name for name in used if name.startswith("zaichik.client")]
     if part == "client":
@@ -126,7 +128,9 @@ def test_every_dependency_has_its_reason_in_the_readme():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
     others = [requirement for requirement in extras["dev"] if not requirement.startswith("zaichik[")]
-    optional = [item for name in ("flights", "record", "spark", "java", "learn", "speed") for item in extras[name]]
+    optional = [
+        item for name in ("flights", "record", "stats", "spark", "java", "learn", "speed") for item in extras[name]
+    ]
     named = [*project["dependencies"], *others, *(item for item in optional if not item.startswith("zaichik["))]
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     for requirement in named:

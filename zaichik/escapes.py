@@ -31,6 +31,7 @@ _SIGNS = {*range(0x600, 0x606), 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x11
 # Letters and marks with no look of their own (Default_Ignorable_Code_Point), and a blank that passes for a space.
 _INVISIBLE = {0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0}
 _REMEMBERED = 10_000
+_KEY_LETTERS = 40
 
 _JOINERS = "\u200c\u200d"  # zero width non-joiner, zero width joiner
 _SELECTORS = "\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef"  # of a variant of the character before
@@ -46,6 +47,22 @@ def shown(value: str | bytes) -> str:
     if isinstance(value, bytes):  # in which those that are not UTF-8 become surrogates
         return _safe(value.decode("utf-8", "surrogateescape").replace("\\", "\\\\"), _BYTES_TABLE)
     return _safe(value.replace("\\", "\\\\"), _TABLE)
+
+
+def shown_key(key: bytes | None) -> str:
+    """Returns a key for tables and plots, in at most 40 letters: text if that can be printed as it is, or else hex.
+
+    No key is "-". What is cut ends with "…".
+    """
+    if key is None:
+        return "-"
+    try:
+        text = key.decode()
+    except UnicodeDecodeError:
+        text = ""
+    if not text.strip() or text != harmless(text):
+        text = f"0x{key.hex()}"
+    return text if len(text) <= _KEY_LETTERS else f"{text[: _KEY_LETTERS - 1]}…"
 
 
 def harmless(sentence: str) -> str:

@@ -90,17 +90,29 @@ async def test_failing_statistics_fail_the_demo(told):
     assert "It failed" in text
 
 
-async def test_without_spark_the_step_is_skipped(monkeypatch):
+async def test_without_anything_to_count_with_the_step_is_skipped(monkeypatch):
     monkeypatch.setattr(demo_statistics, "find_spec", lambda name: None)
     code, text = await shown()
     assert code == 0
-    assert "This step is skipped: statistics need PySpark, which is not installed" in text
+    assert "This step is skipped: statistics are an extra: pip install 'zaichik[stats]'" in text
     assert "What next?" in text
 
 
-async def test_without_java_the_step_is_skipped(monkeypatch):
-    session = import_module("zaichik.spark.session")  # by name, the package has a function of the same
-    monkeypatch.setattr(session, "_places", list)
+async def test_without_spark_one_process_counts(monkeypatch):
+    find_spec = demo_statistics.find_spec
+    monkeypatch.setattr(demo_statistics, "find_spec", lambda name: None if name == "pyspark" else find_spec(name))
     code, text = await shown()
     assert code == 0
-    assert "This step is skipped: Spark needs Java 17 or newer" in text
+    assert "One process counts, not Spark: PySpark is not installed" in text
+    assert "Counted: 1,785 published, 1,631 stored, 154 compacted" in text
+    assert "They match the broker's own counters." in text
+
+
+async def test_without_java_one_process_counts(monkeypatch, told):
+    session = import_module("zaichik.spark.session")  # by name, the package has a function of the same
+    monkeypatch.setattr(session, "_places", list)
+    told.stdout = statistics(COUNTED)
+    code, text = await shown()
+    assert code == 0
+    assert "One process counts, not Spark: Spark needs Java 17 or newer" in text
+    assert "--master" not in told.args

@@ -13,7 +13,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from zaichik.spark import carry
 from zaichik.spark.carry import CARRIED, RAN_US
-from zaichik.spark.windows import SUMS
+from zaichik.statistics.chain import SUMS
 
 LENGTHS = [3, FOREVER_US]  # in units of the test
 POLICIES = [(length, winner) for length in LENGTHS for winner in ("first", "last")]

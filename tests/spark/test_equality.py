@@ -1,4 +1,4 @@
-"""The oracle, a broker, the table and the stream: asked about the same messages, all four tell the same numbers."""
+"""The oracle, a broker, one process, the table and the stream: all five tell the same numbers of the same messages."""
 
 import json
 from collections import Counter
@@ -13,11 +13,14 @@ from oracle import Event, by_policy, random_topics
 
 import zaichik
 from zaichik.demo.departures import read_departures
+from zaichik.recording.folders import JOURNAL_PREFIX
 from zaichik.spark import live, outcomes, windows
 from zaichik.spark.carry import RAN_US
-from zaichik.spark.events import JOURNAL_PREFIX, from_journal
-from zaichik.spark.sources import at_broker
-from zaichik.spark.windows import length_us
+from zaichik.spark.events import from_journal
+from zaichik.spark.sources import events as events_of
+from zaichik.statistics.chain import length_us
+from zaichik.statistics.counting import count
+from zaichik.statistics.sources import held
 
 pytestmark = pytest.mark.unmeasured  # nothing that the tests of each of the four do not run
 
@@ -44,7 +47,7 @@ def published():
     return sorted(messages, key=itemgetter(0, 1))
 
 
-def test_all_four_agree(spark, published, tmp_path):
+def test_all_five_agree(spark, published, tmp_path):
     """COM-1, COM-5, JRN-1, JRN-2. The stream ends halfway, in the midst of the histories, and begins again."""
     topics = sorted({topic for _, topic, _, _ in published})
     ran = {topic: SHORT[number % len(SHORT)] for number, topic in enumerate(topics)} | {"flights": SIX_HOURS}
@@ -73,7 +76,9 @@ def test_all_four_agree(spark, published, tmp_path):
         publish(broker, published[half:])
         assert follow()
 
-        events = at_broker("127.0.0.1", broker.port, topics).events(spark).cache()
+        sources = held("127.0.0.1", broker.port, topics)
+        alone = {one.topic: one for one in count(sources, LENGTHS)}
+        events = events_of(spark, sources).cache()
         table, stream = by_policy(windows.what_if(events, LENGTHS)), by_policy(live.sums(spark, tmp_path))
         of_journal = {topic: stream.pop((topic, RAN_US, "first")) for topic in topics}
         accounts = {row["topic"]: row for row in outcomes.account(events).collect()}
@@ -91,9 +96,15 @@ def test_all_four_agree(spark, published, tmp_path):
     }
     assert table == expected
     assert stream == expected
+    assert expected == {
+        (topic, row["window_us"], row["winner"]): {name: row[name] for name in oracle.NUMBERS}
+        for topic, one in alone.items()
+        for row in one.what_if
+    }
     for topic in topics:
         policy, account, counter = expected[topic, length_us(ran[topic]), "first"], accounts[topic], counters[topic]
         assert of_journal[topic] == policy
+        assert alone[topic].account == {name: account[name] for name in alone[topic].account}
         assert [account[name] for name in ("published", "stored", "bytes", "stored_bytes", "differing", "unknown")] == [
             *(policy[name] for name in ("messages", "kept", "bytes", "kept_bytes", "differing")), 0,
         ]  # fmt: skip

@@ -79,20 +79,6 @@ def test_a_journal_says_what_happened_to_every_message(events, happened, decided
     assert {row["topic"] for row in rows} == {"flights"}
 
 
-def test_what_is_no_journal_is_refused():
-    with pytest.raises(journal_events.NoJournal, match="40 bytes"):
-        journal_events.decode(pa.array([b"x" * 40, b"y"]))
-    with pytest.raises(journal_events.NoJournal):
-        journal_events.decode(pa.array([b"x" * 40, None]))
-
-
-def test_a_slice_of_a_journal_is_decoded_from_where_it_begins():
-    payloads = pa.array([record(time, time, -1, b"") for time in range(5)])
-    assert journal_events.decode(payloads.slice(2, 2))["accepted_us"].tolist() == [2, 3]
-    assert len(journal_events.decode(payloads.slice(2, 0))) == 0
-    assert len(journal_events.decode(pa.array([], pa.binary()))) == 0
-
-
 @pytest.fixture(scope="module")
 def account(events):
     (row,) = outcomes.account(events).collect()
@@ -140,11 +126,13 @@ def test_windows_by_how_many_messages_they_had(events, happened, decided):
     assert found == Counter(Counter(keyed).values())
 
 
-def test_messages_that_are_missing_between_others_are_counted(events):
-    """Not those before the first: a topic that has lost its beginning is a topic that begins later."""
+def test_where_the_messages_lie_shows_what_is_missing(events):
     holes = events.where("position NOT IN (0, 3, 4)").withColumn("topic", fn.lit("holes"))
-    rows = outcomes.missing(events.unionByName(holes)).collect()
-    assert {row["topic"]: row["missing"] for row in rows} == {"flights": 0, "holes": 2}
+    rows = outcomes.spans(events.unionByName(holes)).collect()
+    whole = events.count()
+    assert {row["topic"]: (row["first"], row["last"], row["count"]) for row in rows} == {
+        "flights": (0, whole - 1, whole), "holes": (1, whole - 1, whole - 3),
+    }  # fmt: skip
 
 
 def test_a_winner_that_is_not_among_the_events_is_unknown(events):

@@ -8,7 +8,7 @@ from unittest.mock import Mock
 import pytest
 from pyspark.sql import SparkSession
 
-from zaichik.spark.session import NoJava, find_java, session
+from zaichik.spark.session import NoJava, WrongPython, find_java, register, session
 
 
 def java(folder, version):
@@ -77,8 +77,48 @@ def test_spark_is_told_to_run_workers_by_this_python(monkeypatch, tmp_path):
     monkeypatch.setenv("PYSPARK_PYTHON", "")  # so that it is restored, whatever it is
     monkeypatch.delenv("PYSPARK_PYTHON")
     told = []
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)  # of this test's process
     monkeypatch.setattr(
-        SparkSession.Builder, "getOrCreate", lambda _: told.append(os.environ["PYSPARK_PYTHON"]) or Mock()
+        SparkSession.Builder, "getOrCreate", lambda _: told.append(os.environ["PYSPARK_PYTHON"]) or Mock(_sc=None)
     )
     session()
     assert told == [sys.executable]
+
+
+class Context:
+    """What `register` looks at of a session's context."""
+
+    def __init__(self, program, master="local[2]"):
+        self.pythonExec, self.master = str(program), master
+
+
+@pytest.mark.parametrize(
+    "says", ["echo \"ModuleNotFoundError: No module named 'zaichik'\" >&2; exit 1", "nothing, for it is no program"]
+)
+def test_workers_whose_python_has_no_zaichik_are_told(tmp_path, says):
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\n{says}\n")
+    python.chmod(0o755 if says.startswith("echo") else 0o644)
+    spark = Mock(_sc=Context(python))
+    with pytest.raises(
+        WrongPython, match=f"{python}, which cannot import zaichik .*set PYSPARK_PYTHON to {sys.executable}"
+    ):
+        register(spark)
+    spark.dataSource.register.assert_not_called()
+
+
+@pytest.mark.parametrize(
+    "context", [None, Context(sys.executable), Context("/elsewhere/python", "spark://cluster:7077")]
+)
+def test_workers_elsewhere_and_of_this_python_are_left_alone(context):
+    spark = Mock(_sc=context)
+    register(spark)
+    spark.dataSource.register.assert_called_once()
+
+
+def test_a_session_that_runs_stays_as_it_is(monkeypatch):
+    running = Mock(_sc=None)
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: running)
+    monkeypatch.setattr(SparkSession.Builder, "getOrCreate", pytest.fail)
+    assert session("local[7]", config={"spark.sql.shuffle.partitions": "99"}) is running
+    assert running.conf.method_calls == []

@@ -79,7 +79,7 @@ def test_a_topic_without_messages_is_an_empty_table(broker):
     [
         ({"start": "2", "end": "4"}, [2, 3]),
         ({"start": "latest"}, []),
-        ({"start": "4", "end": "2"}, []),
+        ({"start": '{"t": 2}', "end": '{"t": 4}'}, [2, 3]),
         ({"start": "2023-11-14T22:13:30+00:00"}, [3, 4, 5]),
         ({"end": "2023-11-14T22:13:30+00:00"}, [0, 1, 2]),
     ],
@@ -92,6 +92,56 @@ def test_a_part_of_a_topic(broker, options, offsets):
     broker.publish("t", numbered(3))
     _, found = rows(reader(broker, topic="t", **options))
     assert [row["offset"] for row in found] == offsets
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"start": "4", "end": "2"}, r"start \(4\) is after end \(2\)"),
+        ({"start": "2100-01-01T00:00:00+00:00"}, "that is in the future"),
+    ],
+)
+def test_a_part_that_cannot_be_is_an_error_and_not_empty(broker, options, words):
+    broker.create("t")
+    broker.publish("t", numbered(6))
+    with pytest.raises(CannotRead, match=words):
+        reader(broker, topic="t", **options).partitions()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"start": '{"other": 2}'}, "names other, which is not among the topics"),
+        ({"start": '{"t": '}, "which is no JSON"),
+        ({"start": '{"t": "soon"}'}, "start is 'soon'"),
+        ({"path": "u"}, "the topic is named twice"),
+    ],
+)
+def test_options_that_mean_nothing_are_explained(options, words):
+    with pytest.raises(BadOption, match=words):
+        Options.of({"topic": "t"} | options)
+
+
+def test_load_names_the_topic():
+    assert Options.of({"path": "orders"}).topics == ("orders",)
+
+
+def test_a_task_has_a_million_messages_unless_told_otherwise():
+    whole = Range("t", 1, 0, 2_500_000)
+    assert [part.end - part.start for part in whole.split(None)] == [833_333, 833_333, 833_334]
+    assert len(whole.split(7)) == 7
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        (StructType([StructField("Offset", LongType())]), "write offset, in small letters"),
+        (StructType([StructField("offset", LongType())] * 2), "the column offset more than once"),
+    ],
+)
+def test_columns_that_cannot_be_are_explained(schema, words):
+    with pytest.raises(UnknownColumn, match=words):
+        check(schema)
 
 
 def test_only_the_columns_asked_for_are_made(broker):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from zaichik.broker.settings import TopicSettings
 from zaichik.broker.topic_controller import TopicController
-from zaichik.spark.windows import SUMS
+from zaichik.statistics.chain import SUMS
 from zaichik_protocol import FOREVER, Batch
 
 FOREVER_US = 2**63 - 1

@@ -1,17 +1,10 @@
-"""The advice, the page and the pictures, from numbers made up here."""
-
-import json
-import xml.etree.ElementTree as ET
-from dataclasses import replace
-from html.parser import HTMLParser
+"""The advice, and how numbers are written, from numbers made up here."""
 
 import pytest
 from made_up import MINUTE, row, statistics
 
-from zaichik.console.stats import _print_json
-from zaichik.spark import report
-from zaichik.spark.advice import caveat, percent, recommended, sentence, show_length, show_time
-from zaichik.spark.windows import FOREVER_US
+from zaichik.statistics.advice import percent, recommended, sentence, show_count, show_length, show_time, verdict
+from zaichik.statistics.chain import FOREVER_US, NUMBERS
 
 
 def test_the_window_that_saves_most_of_those_that_lose_little_is_advised():
@@ -44,16 +37,20 @@ def test_when_there_is_nothing_to_advise_it_says_why(what_if, words):
     assert words in sentence(statistics(*what_if))
 
 
-def test_missing_messages_are_a_caveat():
-    one = replace(statistics(row(MINUTE, 800)), missing=1234)
-    assert caveat(one) == "t: 1,234 messages are missing, so that no number is exact."
-    assert caveat(one) in report.page([one])
-    assert caveat(replace(one, missing=0)) == ""
-
-
 def test_only_nothing_is_0_percent_and_only_all_100():
     assert [percent(n, 10_000) for n in (0, 1, 5000, 9999, 10_000)] == ["0.0%", "<0.1%", "50.0%", ">99.9%", "100.0%"]
     assert percent(0, 0) == "-"
+
+
+def test_what_is_unknown_is_a_question_mark():
+    assert (percent(None, 5), percent(5, None), show_count(None), show_count(1234)) == ("?", "?", "?", "1,234")
+
+
+def test_where_nobody_knows_what_is_lost_nothing_is_advised():
+    unknown = row(MINUTE, 800) | dict.fromkeys(set(NUMBERS) - {"kept"})
+    one = statistics(unknown)
+    assert recommended(one) is None
+    assert verdict(one) == "no window can be advised, for nobody knows what its own has dropped."
 
 
 def test_times_and_lengths_as_people_write_them():
@@ -61,55 +58,3 @@ def test_times_and_lengths_as_people_write_them():
     assert lengths == ["1µs", "5ms", "90m", "1d", "forever"]
     times = [show_time(us) for us in (1500, 61_000_000, 90_061_000_000, 1440 * MINUTE)]
     assert times == ["1.5ms", "1m 1s", "1d 1h", "1d"]
-
-
-class Page(HTMLParser):
-    """Tags that are open, everything that is shown, and whatever would be fetched."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.open, self.text, self.fetched = [], "", []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attributes):
-        if tag != "meta":
-            self.open.append(tag)
-        self.fetched += [value for name, value in attributes if name in ("src", "href") and not value.startswith("#")]
-
-    def handle_startendtag(self, tag, attributes):
-        pass
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.text += data
-
-
-def test_the_page_is_whole_and_needs_nothing_else(tmp_path):
-    several = [statistics(row(MINUTE, 800), row(FOREVER_US, 700, 3, 1), topic=topic) for topic in ("<one>", "two")]
-    report.write_page(tmp_path / "report.html", several)
-    page = Page((tmp_path / "report.html").read_text())
-    assert (page.open, page.fetched) == ([], [])
-    for words in ("<one>", "two", "<b>&\\xff", "a window that never closes", "forever", "70.0%", "Hot keys"):
-        assert words in page.text
-    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
-
-
-def test_pictures_are_the_same_for_the_same_numbers(tmp_path):
-    several = [statistics(row(MINUTE, 800), topic=topic) for topic in ("one", "two")]
-    files = report.write_plots(tmp_path / "plot.svg", several)
-    assert [file.name for file in files] == ["plot.svg", "plot-2.svg"]
-    first = files[0].read_bytes()
-    assert ET.fromstring(first).tag.endswith("svg")  # noqa: S314 (made a moment ago)
-    assert report.write_plots(tmp_path / "plot.svg", several)[0].read_bytes() == first
-    (png,) = report.write_plots(tmp_path / "plot.png", several[:1])
-    assert png.read_bytes().startswith(b"\x89PNG")
-
-
-def test_as_json_everything_is_there(capsys):
-    _print_json([statistics(row(MINUTE, 800))], 0.01)
-    (one,) = json.loads(capsys.readouterr().out)
-    assert one["advice"].startswith("t: a window of 1m")
-    assert one["what_if"] == [row(MINUTE, 800)]
-    assert one["hot_keys"][0]["key"] == {"base64": "PGI+Jv8="}

@@ -52,7 +52,7 @@ examples:
   zaichik demo --days 31              # January is enough
 
 The flights come in a package of their own: pip install 'zaichik[flights]'
-Statistics need Spark and Java: pip install 'zaichik[spark,java]'
+Statistics are an extra: pip install 'zaichik[stats]'; with Spark, and a Java for it: 'zaichik[spark,java]'
 """
 
 

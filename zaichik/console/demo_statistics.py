@@ -5,6 +5,7 @@ Spark's Java ends with it.
 """
 
 import json
+import shlex
 import sys
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -21,24 +22,29 @@ if TYPE_CHECKING:
     from zaichik.console.demo import Show
 
 TOPIC = "flights"
-COUNTED = ("published", "stored", "compacted")  # by the broker and by Spark
+EXTRA = "statistics are an extra: pip install 'zaichik[stats]'"
+COUNTED = ("published", "stored", "compacted")  # by the broker and by the statistics
 
 
 async def show_statistics(show: "Show", client: Client, port: int) -> bool:
-    """Shows what other windows would have done; returns whether Spark and the broker agree about the one that ran."""
+    """Shows what other windows would have done; returns whether it agrees with the broker about the one that ran."""
     show.step(
         "Statistics",
-        "Are six hours a good window? The journal records everything that came, so Spark can work out what other "
+        "Are six hours a good window? The journal records everything that came, so it can be worked out what other "
         "windows would have stored. An update is lost if the dropped message said something different from the one "
-        "that was kept; readers see the news late, when the key's next message is stored, or never. Spark needs "
-        "half a minute, mostly to start.",
+        "that was kept; readers see the news late, when the key's next message is stored, or never.",
     )
-    absent = await anyio.to_thread.run_sync(missing)
-    if absent is not None:
-        show.say(f"[yellow]This step is skipped:[/] {escape(absent)}")
+    if find_spec("pyarrow") is None or find_spec("matplotlib") is None:
+        show.say(f"[yellow]This step is skipped:[/] {escape(EXTRA)}")
         return True
     words = ["stats", TOPIC, "--connect", f"127.0.0.1:{port}", "--windows", "1h,6h,1d,7d"]
-    show.say(f"\n    [bold]zaichik {' '.join(words)}[/]\n")
+    absent = await anyio.to_thread.run_sync(missing)
+    if absent is None:
+        words += ["--master", "local[*]"]
+        show.say("Spark counts, which needs half a minute, mostly to start; without --master it is one process.")
+    else:
+        show.say(f"[yellow]One process counts, not Spark:[/] {escape(absent)}")
+    show.say(f"\n    [bold]zaichik {escape(shlex.join(words))}[/]\n")
     command = [sys.executable, "-m", "zaichik", *words, "--json"]
     done = await anyio.run_process(command, stderr=None, check=False)
     if done.returncode:
@@ -48,9 +54,9 @@ async def show_statistics(show: "Show", client: Client, port: int) -> bool:
     show.console.print(_table(statistics["what_if"]))
     show.say(escape(statistics["advice"]))
     (topic,) = [state for state in await client.topics(TOPIC) if state["name"] == TOPIC]
-    spark, broker = ([account[name] for name in COUNTED] for account in (statistics["account"], topic))
-    show.came(f"Spark counts {_told(spark)}")
-    if spark != broker:
+    counted, broker = ([account[name] for name in COUNTED] for account in (statistics["account"], topic))
+    show.came(f"{'Spark counts' if absent is None else 'Counted:'} {_told(counted)}")
+    if counted != broker:
         show.say(f"[bold red]But the broker counted {_told(broker)}, so one of the two has a bug.[/]")
         return False
     show.say("They match the broker's own counters.")
@@ -58,9 +64,9 @@ async def show_statistics(show: "Show", client: Client, port: int) -> bool:
 
 
 def missing() -> str | None:
-    """Returns a sentence about what is missing for statistics; None if nothing is."""
+    """Returns a sentence about what is missing for Spark; None if nothing is."""
     if find_spec("pyspark") is None:
-        return "statistics need PySpark, which is not installed: pip install 'zaichik[spark]'"
+        return "PySpark is not installed: pip install 'zaichik[spark]'"
     from zaichik.spark.session import NoJava, find_java
 
     try:
@@ -77,7 +83,7 @@ def _told(counters: list[int]) -> str:
 
 def _table(what_if: list[dict[str, Any]]) -> Table:
     """Returns the table of what each window would do, keeping first messages as the broker does."""
-    from zaichik.spark.advice import percent, show_length, show_time
+    from zaichik.statistics.advice import percent, show_length, show_time
 
     table = Table(box=box.SIMPLE, header_style="bold", collapse_padding=True)
     table.add_column("window", style="cyan")

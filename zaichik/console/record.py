@@ -127,11 +127,24 @@ def _summarise(progress: "Progress", arguments: argparse.Namespace, console: Con
         names = ("topic", "epoch", "start", "next", "recorded", "missing")
         screen.print_json({name: getattr(progress, name) for name in names})
     elif recorded:
-        offsets = f"offsets {progress.next - recorded - missing:,} to {progress.next - 1:,}"
+        offsets = f"offsets {progress.start:,} to {progress.next - 1:,}"
         sentence = f"{topic}: {recorded:,} messages recorded into {arguments.into} ({offsets})"
         console.print(Text(harmless(sentence)), soft_wrap=True)
+    elif missing and progress.next == progress.start:
+        screen.remark(_all_gone(progress), "yellow")
     else:
         sentence = f"{topic}: nothing new; {arguments.into} has everything below offset {progress.next:,}"
         console.print(Text(harmless(sentence)), soft_wrap=True)
-    if missing:
+    if missing and progress.next > progress.start:
         screen.remark(f"{topic}: {missing:,} messages are missing: the broker no longer had them", "yellow")
+
+
+def _all_gone(progress: "Progress") -> str:
+    """Why there was nothing to record, and what to do."""
+    gone = f"{shown(progress.topic)}: nothing to record: {progress.missing:,} messages are gone"
+    if progress.retention_ms:
+        return f"{gone}, because the topic's retention or its room was over before they could be recorded"
+    return (
+        f"{gone}, because the topic has no retention: it keeps nothing for those who come later. Create it with one "
+        "before anything is published (zaichik create TOPIC --retention 1h), or record while messages come (--follow)"
+    )

@@ -2,44 +2,42 @@
 
 import argparse
 import importlib.util
-import os
-import re
 import signal
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
-from zaichik.client.errors import ZaichikError
 from zaichik.console import address, quantities, screen
 from zaichik.console.failure import Failure
 from zaichik.escapes import harmless, shown
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from zaichik.spark.advice import Statistics
-    from zaichik.spark.report import Columns
-    from zaichik.spark.sources import Source
-    from zaichik.spark.windows import Window
+    from zaichik.statistics.chain import Window
+    from zaichik.statistics.report import Columns
+    from zaichik.statistics.sources import Topic
+    from zaichik.statistics.truth import Statistics
 
 DESCRIPTION = """\
-Which compaction window should a topic have, what will it save, and what will it lose? Computed with Spark, on this
-machine or on a cluster, from recordings (see zaichik record) or from what a broker holds now. A topic with a journal
-is read from that: only the journal knows what was dropped.
+Which compaction window should a topic have, what will it save, and what will it lose? From recordings (see zaichik
+record) or from what a broker holds now. A topic with a journal is read from that: only the journal knows what was
+dropped.
 
 An update is lost if a dropped message's payload differs from that of the message that was kept. The broker keeps the
 first message of a window, so readers see the older value until the key's next message is stored: late, or never.
 With a policy that keeps the last message, only later readers would miss superseded ones.
 
-If messages are missing in between, the numbers are not exact: that is reported, and the exit code is 3.
+What is not known is shown as "?", never guessed. If messages are missing, or were dropped by the topic's own window
+without a journal, that is reported, and the exit code is 3.
+
+Everything is counted in this process, topic by topic, in about as much memory as --memory says: a larger topic is
+divided into temporary files first. With --master, Spark counts, on this machine or on a cluster.
 """
 
 EPILOG = """\
@@ -48,13 +46,14 @@ examples:
   zaichik stats orders payments                         # topics of a running broker
   zaichik stats recording --windows 1m,5m,15m,1h,forever
   zaichik stats recording --html report.html --plot report.png
-  zaichik stats recording --master spark://cluster:7077
   zaichik stats recording --json | jq '.[].advice'
+  zaichik stats recording --master 'local[*]'           # with Spark, on all cores
+  zaichik stats recording --master spark://cluster:7077
 """
 
 WINDOWS = "1m,5m,15m,1h,6h,1d"
 LONGEST = 36_525 * 86_400  # seconds: a century, as in a topic's settings
-MISSING = 3  # the exit code
+MISSING, INTERRUPTED = 3, 130  # exit codes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -77,8 +76,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--plot", metavar="FILE", type=_picture, help="also write the plots: .png or .svg")
     parser.add_argument("--json", action="store_true", help="print one JSON list with everything")
     parser.add_argument(
-        "--master", metavar="URL", default="local[*]", help="where Spark runs (default: %(default)s, all cores here)"
+        "--memory", metavar="SIZE", type=quantities.size, default="1GiB", help="to count with (default: %(default)s)"
     )
+    parser.add_argument("--master", metavar="URL", help="count with Spark, which runs there (needs zaichik[spark])")
     address.add_option(parser)
 
 
@@ -114,21 +114,93 @@ def _picture(text: str) -> Path:
 
 async def run(arguments: argparse.Namespace, console: Console) -> int:
     """Compute the statistics and show them."""
-    if importlib.util.find_spec("pyspark") is None:
-        raise Failure("statistics need PySpark, which is not installed: pip install 'zaichik[spark]'")
-    # Nothing else runs in this event loop, and Spark's calls block it: let Ctrl-C end them as in any program.
+    for package, extra in (("pyarrow", "stats"), ("matplotlib", "stats"), ("pyspark", "spark")):
+        if (package != "pyspark" or arguments.master) and importlib.util.find_spec(package) is None:
+            raise Failure(f"this needs {package}, which is not installed: pip install 'zaichik[{extra}]'")
+    # Nothing else runs in this event loop, and counting blocks it: let Ctrl-C end it as in any program.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for file in filter(None, (arguments.html, arguments.plot)):
         if not file.parent.is_dir():
             raise Failure(f"{file.parent} is not a folder, so {file.name} cannot be written there")
         if file.is_dir():
             raise Failure(f"{file} is a folder, so it cannot be written")
-    statistics = _counted(arguments)
-    from zaichik.spark import report
+    topics = _topics(arguments)
+    if arguments.master:
+        from zaichik.console.stats_spark import counted_by_spark
+
+        statistics, unfinished = counted_by_spark(topics, arguments.windows, arguments.master), ""
+    else:
+        statistics, unfinished = _counted(topics, arguments)
+    if not statistics and not unfinished:
+        raise Failure(f"there are no messages in {', '.join(arguments.sources)}, so there is nothing to count")
+    _tell(statistics, arguments, console)
+    if unfinished:
+        screen.remark(unfinished, "yellow")
+        return INTERRUPTED
+    return 0 if all(one.is_exact for one in statistics) else MISSING
+
+
+def _topics(arguments: argparse.Namespace) -> "list[Topic]":
+    """Returns the sources' topics, in the order of their names."""
+    from zaichik.statistics.sources import check_distinct, held, recorded
+
+    folders = [source for source in arguments.sources if Path(source).is_dir()]
+    at_broker = [source for source in arguments.sources if source not in folders]
+    topics: list[Topic] = [topic for folder in folders for topic in recorded(Path(folder))]
+    if at_broker:
+        host, port = arguments.connect
+        topics += held(host, port, at_broker)
+    check_distinct(topics)
+    return sorted(topics, key=lambda topic: topic.name)
+
+
+def _counted(topics: "list[Topic]", arguments: argparse.Namespace) -> "tuple[list[Statistics], str]":
+    """Returns the statistics; if Ctrl-C ended counting, those of the topics that were finished, and a sentence."""
+    from zaichik.statistics.counting import count
+
+    statistics: list[Statistics] = []
+    with _bar(topics) as (tell, seen):
+        try:
+            statistics.extend(count(topics, arguments.windows, memory=arguments.memory, tell=tell))
+        except KeyboardInterrupt:
+            read = f"{seen['rows']:,} messages of {shown(seen['name'])} were read"
+            return statistics, f"interrupted: {len(statistics)} of {len(topics)} topics are counted; {read}"
+    return statistics, ""
+
+
+@contextmanager
+def _bar(topics: "Sequence[Topic]") -> "Iterator[tuple[Callable[[Topic, int], None], dict[str, Any]]]":
+    """Returns a function that shows progress, on a terminal, and what it was told last."""
+    console = screen.on_stderr()
+    bar = Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("messages"),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal or console.is_dumb_terminal,
+    )
+    task = bar.add_task("", total=sum(topic.rows for topic in topics))
+    before = {topic.name: sum(other.rows for other in topics[:number]) for number, topic in enumerate(topics)}
+    seen: dict[str, Any] = {"name": topics[0].name if topics else "", "rows": 0}
+
+    def tell(topic: "Topic", rows: int) -> None:
+        seen.update(name=topic.name, rows=rows)
+        bar.update(task, description=shown(topic.name), completed=before[topic.name] + rows)
+
+    with bar:
+        yield tell, seen
+
+
+def _tell(statistics: "Sequence[Statistics]", arguments: argparse.Namespace, console: Console) -> None:
+    """Writes the files, and prints everything."""
+    from zaichik.statistics import report
 
     if arguments.html:
         report.write_page(arguments.html, statistics, arguments.most_lost)
-    files = report.write_plots(arguments.plot, statistics) if arguments.plot else []
+    files = report.write_plots(arguments.plot, statistics, arguments.most_lost) if arguments.plot else []
     if arguments.json:
         _print_json(statistics, arguments.most_lost)
     else:
@@ -136,127 +208,29 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
             _show(console, one, arguments.most_lost)
     for file in filter(None, (arguments.html, *files)):
         screen.remark(f"written: {file}")
-    return MISSING if any(one.missing for one in statistics) else 0
-
-
-def _counted(arguments: argparse.Namespace) -> "list[Statistics]":
-    """Returns the statistics. An error inside Spark becomes one sentence; Java's log has the rest."""
-    from py4j.protocol import Py4JJavaError
-    from pyspark.errors import PySparkException
-    from pyspark.sql import DataFrame
-
-    from zaichik.spark import advice
-
-    sources = _sources(arguments)  # before Spark starts: a missing source is reported at once
-    descriptor, name = tempfile.mkstemp(prefix="zaichik-spark-", suffix=".log")
-    os.close(descriptor)
-    log = Path(name)
-    try:
-        with (
-            screen.on_stderr().status("starting Spark, which takes some seconds") as status,
-            _session(arguments.master, log) as spark,
-            _damage_named(arguments),
-        ):
-            status.update("counting")
-            events = reduce(DataFrame.unionByName, (source.events(spark) for source in sources))
-            counted = advice.collect(events, arguments.windows)
-    except (PySparkException, Py4JJavaError) as error:
-        raise Failure(f"{_sentence(str(error), log)} (Spark's log: {log})") from error
-    except (ZaichikError, KeyboardInterrupt):  # the log has nothing to add
-        log.unlink()
-        raise
-    log.unlink()
-    if not counted:
-        raise Failure(f"there are no messages in {', '.join(arguments.sources)}, so there is nothing to count")
-    return counted
-
-
-@contextmanager
-def _session(master: str, log: Path) -> "Iterator[SparkSession]":
-    """Returns a session that ends with the block, unless it was running before."""
-    from pyspark.sql import SparkSession
-
-    from zaichik.spark import session
-
-    was_running = SparkSession.getActiveSession() is not None
-    with _uninterrupted():
-        spark = session(master, log=log)
-    try:
-        yield spark
-    finally:
-        if not was_running:
-            spark.stop()
-
-
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Defers Ctrl-C to the end of the block: interrupted while starting Java, PySpark leaves it running for good."""
-    asked = []
-    before = signal.signal(signal.SIGINT, lambda *_: asked.append(True))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if asked:
-        raise KeyboardInterrupt
-
-
-@contextmanager
-def _damage_named(arguments: argparse.Namespace) -> "Iterator[None]":
-    """If Spark fails on a damaged file, raises an error that names the file, which Spark's own does not."""
-    from py4j.protocol import Py4JJavaError
-    from pyspark.errors import PySparkException
-
-    from zaichik.spark.sources import check_all
-
-    try:
-        yield
-    except (PySparkException, Py4JJavaError):
-        for folder in _folders(arguments):
-            check_all(folder)
-        raise
-
-
-def _sources(arguments: argparse.Namespace) -> "list[Source]":
-    """Returns the sources, checked."""
-    from zaichik.spark.sources import at_broker, check_distinct, recorded
-
-    topics = [source for source in arguments.sources if not Path(source).is_dir()]
-    sources = [recorded(folder) for folder in _folders(arguments)]
-    if topics:
-        host, port = arguments.connect
-        sources.append(at_broker(host, port, topics))
-    check_distinct(sources)
-    return sources
-
-
-def _folders(arguments: argparse.Namespace) -> list[Path]:
-    """Returns the recordings among the sources."""
-    return [Path(source) for source in arguments.sources if Path(source).is_dir()]
-
-
-def _sentence(text: str, log: Path) -> str:
-    """Returns the sentence for an exception from Spark: our own if it contains one, else that of the innermost."""
-    if "[JAVA_GATEWAY_EXITED]" in text:  # Java ended while it was starting: only the log says why
-        reason = re.search(r"^Exception in thread \S+ [\w.]+: (.+)$", log.read_text(errors="replace"), re.MULTILINE)
-        return reason[1] if reason else "Java ended while Spark was starting"
-    ours = re.findall(r"^zaichik\.[\w.]+: (.+)$", text, re.MULTILINE)
-    causes = re.findall(r"^(?:Caused by)?: (.+)$", text, re.MULTILINE)  # py4j puts the outermost behind a bare colon
-    return next((found[-1] for found in (ours, causes) if found), text.strip().partition("\n")[0])
 
 
 def _print_json(statistics: "Sequence[Statistics]", most_lost: float) -> None:
-    from zaichik.spark.advice import sentence
+    from zaichik.statistics.advice import sentence
+    from zaichik.statistics.truth import caveats
 
     screen.print_json(
         [
             {
                 "topic": one.topic,
                 "advice": sentence(one, most_lost),
+                "exact": one.is_exact,
+                "caveats": caveats(one),
                 "missing": one.missing,
+                "before": one.before,
+                "own_window_us": one.own_us,
+                "journal": one.is_journaled,
+                "source": one.source,
+                "first_us": one.first_us,
+                "last_us": one.last_us,
                 "account": one.account,
                 "what_if": one.what_if,
-                "hot_keys": [row | {"key": screen.json_bytes(bytes(row["key"]))} for row in one.hot_keys],
+                "hot_keys": [row | {"key": screen.json_bytes(row["key"])} for row in one.hot_keys],
             }
             for one in statistics
         ]
@@ -264,20 +238,22 @@ def _print_json(statistics: "Sequence[Statistics]", most_lost: float) -> None:
 
 
 def _show(console: Console, one: "Statistics", most_lost: float) -> None:
-    from zaichik.spark.advice import caveat, sentence
-    from zaichik.spark.report import ACCOUNT_COLUMNS, HOT_KEY_COLUMNS, WHAT_IF_COLUMNS
+    from zaichik.statistics.advice import sentence
+    from zaichik.statistics.report import ACCOUNT_COLUMNS, HOT_KEY_COLUMNS, WHAT_IF_COLUMNS
+    from zaichik.statistics.truth import caveats
 
-    _show_table(console, f"topic {shown(one.topic)}: the policy that ran", ACCOUNT_COLUMNS, [one.account])
+    account = {"own_us": one.own_us} | one.account
+    _show_table(console, f"topic {shown(one.topic)}: the policy that ran", ACCOUNT_COLUMNS, [account])
     if one.hot_keys:
         _show_table(console, "hot keys", HOT_KEY_COLUMNS, one.hot_keys)
     _show_table(console, "other windows", WHAT_IF_COLUMNS, one.what_if)
     console.print(Text(harmless(sentence(one, most_lost)), "bold"), soft_wrap=not console.is_terminal)
     console.print()
-    if one.missing:
-        screen.remark(caveat(one), "yellow")
+    for caveat in caveats(one):
+        screen.remark(caveat, "yellow")
 
 
-def _show_table(console: Console, title: str, columns: "Columns", rows: list[dict[str, object]]) -> None:
+def _show_table(console: Console, title: str, columns: "Columns", rows: Sequence[dict[str, Any]]) -> None:
     console.print(Text(harmless(title), "bold"), soft_wrap=True)
     table = Table(header_style="bold", box=None, pad_edge=False)
     for number, (name, _) in enumerate(columns):

@@ -16,7 +16,7 @@ from zaichik.client.messages import Lagged, Message, StartAt, start_written
 from zaichik.client.subscription import Subscription
 from zaichik.console import address, names, quantities, screen
 from zaichik.console.quantities import positive
-from zaichik.escapes import shown
+from zaichik.escapes import shown, shown_key
 from zaichik.net.background import BackgroundTasks
 
 DESCRIPTION = """\
@@ -216,7 +216,7 @@ def _write(line: str) -> None:
 
 def _line(message: Message) -> Text:
     """Offset, time and key in faint letters, then the payload."""
-    payload, key = shown(message.payload), shown(message.key or b"")
+    payload, key = shown(message.payload), shown_key(message.key) if message.key else ""
     moment = datetime.fromtimestamp(message.timestamp).astimezone()
     prefix = f"{message.offset:>8}  {moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03}  "
     return Text.assemble((prefix, "dim"), (f"{key}  " if key else "", "cyan"), payload)

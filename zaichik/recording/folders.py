@@ -16,6 +16,7 @@ from urllib.parse import quote, unquote
 import pyarrow.parquet as pq
 
 PREFIX = "topic="
+JOURNAL_PREFIX = "$journal/"  # and the topic's name: the name of its journal
 TOPIC_KEY = b"zaichik.topic"  # in a file's metadata
 _LONGEST = 255 - len(PREFIX)  # of a file's name in bytes, on all usual file systems
 _CUT = "$cut/"

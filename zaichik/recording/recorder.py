@@ -6,13 +6,14 @@ silence.
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from zaichik import blocking
 from zaichik.client.errors import ZaichikError
 from zaichik.client.messages import Lagged
+from zaichik.recording.folders import JOURNAL_PREFIX
 from zaichik.recording.recording import Recording
 
 logger = logging.getLogger(__name__)
@@ -36,7 +37,8 @@ class Progress:
         end: the offset before which it ends; None: it follows the topic.
         next: the next offset to be recorded.
         recorded: messages recorded by this recorder.
-        missing: messages that were gone.
+        missing: messages that were gone, those included that were gone before this recorder began.
+        retention_ms: how long the topic keeps messages; 0: only for those who read them as they come.
     """
 
     topic: str
@@ -46,6 +48,7 @@ class Progress:
     next: int
     recorded: int = 0
     missing: int = 0
+    retention_ms: int = 0
 
 
 def record(
@@ -75,19 +78,27 @@ def record(
     if state is None:
         raise NoSuchRecordedTopic(f"there is no topic {topic}; see: zaichik topics")
     epoch, end = state["epoch"], None if follow else state["next_offset"]
-    with Recording.open(root, topic) as recording:
+    with Recording.open(root, topic, _settings(client, topic)) as recording:
         parts = recording.parts()
         ends = [part.end for part in parts if part.epoch == epoch]
         if parts and not ends:
             logger.warning("%s is another topic than the one recorded before: the broker was restarted since", topic)
-        start = max(ends, default=state["head"])
-        progress = Progress(topic, epoch, start, end, start)
+        begin = max(ends, default=0)
+        start = max(begin, state["head"])
+        retention_ms = state["settings"]["retention_ttl_ms"]
+        progress = Progress(topic, epoch, start, end, start, missing=start - begin, retention_ms=retention_ms)
         tell(progress)
         if start == end:
             return progress
         with client.subscribe(topic, start=start, until=end, epoch=epoch) as subscription:
             _write_down(subscription, recording, progress, tell, stopping)
     return progress
+
+
+def _settings(client: blocking.Client, topic: str) -> Mapping[str, int] | None:
+    """The settings of a topic; of a journal, those of the topic whose journal it is."""
+    state = client.topic(topic.removeprefix(JOURNAL_PREFIX))
+    return None if state is None else state["settings"]
 
 
 def _write_down(

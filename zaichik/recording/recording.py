@@ -4,7 +4,9 @@
 
 has the messages accepted on that day (UTC) by the topic `orders` with that epoch: offsets 1000 up to, not including,
 2500. The columns are offset, timestamp, key and payload; topic and day are in the path, where Spark, DuckDB, Polars and
-pandas look for them. `folders.py` turns a topic's name into a folder's.
+pandas look for them. `folders.py` turns a topic's name into a folder's. The metadata of each file has the topic's name,
+its settings (of a journal: those of its topic) as JSON, and the version of this layout: `zaichik.topic`,
+`zaichik.settings`, `zaichik.layout`.
 
 * A file appears under its name when it is complete, never before. Until then it is hidden (it begins with a dot).
 * So the names are the state. A recorder begins where they end: however the one before it ended, no message is missing
@@ -13,8 +15,9 @@ pandas look for them. `folders.py` turns a topic's name into a folder's.
 """
 
 import fcntl
+import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -36,6 +39,8 @@ SCHEMA = pa.schema(
         pa.field("payload", pa.binary(), nullable=False),
     ]
 )
+SETTINGS_KEY, LAYOUT_KEY = b"zaichik.settings", b"zaichik.layout"  # in a file's metadata
+LAYOUT = 1
 FILE_MESSAGES = 1_000_000  # in one file: at most a few hundred MB, and all that a killed recorder has to repeat
 GROUP_BYTES = 32 * 1024 * 1024  # gathered in memory, then written together
 DAY_US = 86_400_000_000
@@ -75,20 +80,27 @@ class Recording:
         folder: has the folders of the topic's days.
     """
 
-    def __init__(self, root: Path, topic: str) -> None:
+    def __init__(self, root: Path, topic: str, settings: Mapping[str, int] | None = None) -> None:
         self.folder = root / folder_of(topic)
-        self._topic = topic
+        self._metadata = {TOPIC_KEY: topic.encode(), LAYOUT_KEY: b"%d" % LAYOUT}
+        if settings is not None:
+            self._metadata[SETTINGS_KEY] = json.dumps(settings).encode()
         self._file: _File | None = None
 
     @classmethod
     @contextmanager
-    def open(cls, root: Path, topic: str) -> Iterator["Recording"]:
+    def open(cls, root: Path, topic: str, settings: Mapping[str, int] | None = None) -> Iterator["Recording"]:
         """A recording, locked for the duration of the block. An unfinished file is finished at its end.
+
+        Args:
+            root: the folder of all recorded topics.
+            topic: the topic's name.
+            settings: the topic's, for the files' metadata.
 
         Raises:
             CannotRecord: another program has locked it, or it cannot be written to.
         """
-        recording = cls(root, topic)
+        recording = cls(root, topic, settings)
         recording.folder.mkdir(parents=True, exist_ok=True)
         with (recording.folder / ".lock").open("w") as lock:
             try:
@@ -124,7 +136,7 @@ class Recording:
             if self._file is not None and not self._file.goes_on_with(epoch, day, frame.base):
                 self.flush()
             # Kept only after it has taken the frame: an interrupted file may have half of it, and must not appear.
-            file, self._file = self._file or _File(self.folder, self._topic, epoch, day, frame.base), None
+            file, self._file = self._file or _File(self.folder, self._metadata, epoch, day, frame.base), None
             file.add(frame)
             self._file = file
 
@@ -138,7 +150,7 @@ class Recording:
 class _File:
     """A file being written."""
 
-    def __init__(self, folder: Path, topic: str, epoch: int, day: int, start: int) -> None:
+    def __init__(self, folder: Path, metadata: dict[bytes, bytes], epoch: int, day: int, start: int) -> None:
         date = datetime.fromtimestamp(day * DAY_US // 1_000_000, UTC).date()
         self._folder = folder / f"day={date.isoformat()}"
         self._folder.mkdir(exist_ok=True)
@@ -147,8 +159,12 @@ class _File:
         self._frames: list[Messages] = []
         self._waiting = 0  # messages in those
         self._path = self._folder / _UNFINISHED
-        self._schema = SCHEMA.with_metadata({TOPIC_KEY: topic.encode()})
-        self._writer = pq.ParquetWriter(self._path, self._schema, compression="zstd")
+        self._schema = SCHEMA.with_metadata(metadata)
+        # Offsets nearly count up, so their differences take hardly any room.
+        encoding = {"offset": "DELTA_BINARY_PACKED", "timestamp": "DELTA_BINARY_PACKED"}
+        self._writer = pq.ParquetWriter(
+            self._path, self._schema, compression="zstd", use_dictionary=["key"], column_encoding=encoding
+        )
 
     def goes_on_with(self, epoch: int, day: int, offset: int) -> bool:
         """Whether that message belongs into this file; if not, another file begins."""

@@ -6,7 +6,7 @@
 Needs the extra `spark`, and a Java (see `session`). Reading order: `session`; `options`, `columns`, `reading`,
 `source`, `stream` and `writer` (topics as tables and back); `events` (what statistics are made of), `outcomes` (the
 policy that ran), `windows` (what another one would do) and its twin `fold`; `carry` and `live` (the same while messages
-come); `sources`, `advice` and `report` (what `zaichik stats` shows). What it is good for: `docs/statistics.md`.
+come); `sources` and `collecting` (`zaichik stats --master`). What it is good for: `docs/statistics.md`.
 """
 
 from zaichik.spark.session import register, session

@@ -22,8 +22,10 @@ import pyarrow.compute as pc
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from zaichik.spark.events import EVENTS, STORED
-from zaichik.spark.windows import SUMS, WINDOWS, Chain, Winner
+from zaichik.spark.events import EVENTS
+from zaichik.spark.windows import WINDOWS
+from zaichik.statistics.chain import SUMS, Chain, Winner
+from zaichik.statistics.events import STORED
 
 RAN_US = 0  # where a window's length is expected: the policy that ran, whose decisions the events tell
 

@@ -45,9 +45,13 @@ def check(schema: StructType) -> None:
     Raises:
         UnknownColumn: it names a column that is not there, or gives one another type.
     """
+    names = schema.fieldNames()
     for item in schema:
         if item.name not in _TYPES:
-            raise UnknownColumn(f"a topic has no column {item.name}; there are {', '.join(_TYPES)}")
+            small = f"; write {item.name.lower()}, in small letters" if item.name.lower() in _TYPES else ""
+            raise UnknownColumn(f"a topic has no column {item.name}{small}; there are {', '.join(_TYPES)}")
+        if names.count(item.name) > 1:
+            raise UnknownColumn(f"the schema has the column {item.name} more than once")
         if item.dataType != _TYPES[item.name]:
             wanted, given = _TYPES[item.name].simpleString(), item.dataType.simpleString()
             raise UnknownColumn(f"the column {item.name} is {wanted}, not {given}")

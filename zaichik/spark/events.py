@@ -1,21 +1,7 @@
-"""What happened to every message that was published: the table that all statistics are made of.
-
-A topic alone cannot tell what compaction has dropped: that is the point of dropping it. The broker's *journal* of a
-topic can. It is a topic itself, with one message for each message published, dropped or not: the same key, and as
-payload a record of 40 bytes, little-endian:
-
-    accepted_us i64 | offset i64 | winner i64 | hash u64 | size u32 | status u8 | zero u8[3]
-
-`offset` is where the message was stored, -1 if it was dropped; `winner` the offset of the message that kept it out,
--1 if none did; `hash` the first eight bytes of the payload's BLAKE2b; `size` the payload's bytes.
-
-Where there is no journal, what was stored can still be asked what a *longer* or other window would make of it:
-`from_messages` makes events of an ordinary topic or of a recording.
-"""
+"""Events as data frames: out of a topic, a journal or a recording. What an event is: `zaichik.statistics.events`."""
 
 from collections.abc import Iterator
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
@@ -23,10 +9,8 @@ from pyspark.sql import functions as fn
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType, ByteType, LongType, StringType, StructField, StructType
 
-from zaichik.client.errors import ZaichikError
-
-STORED, COMPACTED = 0, 1
-JOURNAL_PREFIX = "$journal/"
+from zaichik.recording.folders import JOURNAL_PREFIX
+from zaichik.statistics.events import STORED, of_journal
 
 EVENTS = StructType(
     [
@@ -42,36 +26,7 @@ EVENTS = StructType(
         StructField("winner", LongType()),
     ]
 )
-"""A message published, whatever became of it.
-
-`epoch` says which topic of that name it is, if there is more than one: windows do not outlive the broker. `position` is
-its place among all that were published to the topic, so the order to look at them in; `accepted_us` the broker's
-clock, which never decreases along it. Two payloads are equal if their `hash` is. `status` is `STORED`
-or `COMPACTED`; `offset` is null for what was dropped, `winner` for what was not.
-"""
-
-RECORD = np.dtype(
-    [("accepted_us", "<i8"), ("offset", "<i8"), ("winner", "<i8"), ("hash", "<u8"), ("size", "<u4"), ("status", "u1"),
-     ("zero", "V3")]
-)  # fmt: skip
-"""A journal's payload."""
-
-
-class NoJournal(ZaichikError):
-    """A payload is not a journal's record."""
-
-
-def decode(payloads: pa.Array) -> np.ndarray:
-    """A journal's payloads as an array of `RECORD`, without looking at single ones.
-
-    Raises:
-        NoJournal: one of them is not as long as a record.
-    """
-    offsets = np.frombuffer(payloads.buffers()[1], np.int32)[payloads.offset : payloads.offset + len(payloads) + 1]
-    if payloads.null_count or (np.diff(offsets) != RECORD.itemsize).any():
-        raise NoJournal(f"a journal's payloads are {RECORD.itemsize} bytes each, these are not: is it a journal?")
-    data = payloads.buffers()[2] if len(payloads) else b""
-    return np.frombuffer(data, RECORD, len(payloads), int(offsets[0]) if len(payloads) else 0)
+"""A message published, whatever became of it: the columns of `zaichik.statistics.events.SCHEMA`, and its topic."""
 
 
 def from_journal(journal: DataFrame) -> DataFrame:
@@ -82,22 +37,9 @@ def from_journal(journal: DataFrame) -> DataFrame:
 def _decoded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     schema = to_arrow_schema(EVENTS)
     for batch in batches:
-        records = decode(batch.column("payload"))
-        offset, winner = records["offset"], records["winner"]
         topics = pc.replace_substring(batch.column("topic"), JOURNAL_PREFIX, "", max_replacements=1)
-        columns = [
-            topics,
-            batch.column("epoch"),
-            batch.column("offset"),
-            pa.array(records["accepted_us"]),
-            batch.column("key"),
-            pa.array(records["hash"].view(np.int64)),  # the same bits: Spark has no unsigned integers
-            pa.array(records["size"].astype(np.int64)),
-            pa.array(records["status"].view(np.int8)),
-            pa.array(offset, mask=offset < 0),
-            pa.array(winner, mask=winner < 0),
-        ]
-        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+        columns = {"topic": topics, "epoch": batch.column("epoch"), **of_journal(batch)}
+        yield pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
 
 
 def from_messages(messages: DataFrame) -> DataFrame:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
-from zaichik.spark.windows import SUMS, Window, Winner, length_us
+from zaichik.statistics.chain import SUMS, Window, Winner, length_us
 
 _HISTORY = """
 SELECT topic, count(*) AS messages, sum(size) AS bytes,

@@ -30,7 +30,8 @@ from pyspark.sql.types import StructType
 from zaichik.client.errors import ZaichikError
 from zaichik.spark import carry
 from zaichik.spark.carry import CARRIED, COUNTED, NEW, RAN_US, Policy
-from zaichik.spark.windows import WINDOWS, Window, Winner, by_key, length_us, summed
+from zaichik.spark.windows import WINDOWS, by_key, summed
+from zaichik.statistics.chain import Window, Winner, length_us
 
 
 class OtherWindows(ZaichikError):

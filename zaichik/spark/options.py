@@ -3,15 +3,16 @@
 | option | meaning |
 | --- | --- |
 | broker | HOST:PORT (default: the environment variable ZAICHIK_CONNECT, else 127.0.0.1:8889) |
-| topic | a topic's name, or several with commas between them |
-| start | earliest (default), latest, an offset, or an ISO 8601 time |
-| end | latest (default), an offset, or a time: read what is before it; not for streams |
+| topic | a topic's name, or several with commas between them; `.load("orders")` says the same |
+| start | earliest (default), latest, an offset, or an ISO 8601 time; or JSON with one for each topic: {"orders": 100} |
+| end | latest (default), an offset, or a time: read what is before it; or JSON; not for streams |
 | epoch | fail unless the topic is this one |
-| partitions | Spark tasks for each topic (default 1) |
+| partitions | Spark tasks for each topic (default: one for each million messages) |
 | onLag | fail (default) or skip: what to do about messages that are gone already |
 | maxMessagesPerTrigger | for streams: messages in one micro-batch at most |
 """
 
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from zaichik.client.errors import ZaichikError
 from zaichik.client.messages import StartAt, start_written
 from zaichik_protocol import DEFAULT_PORT
 
+MESSAGES_A_TASK = 1_000_000
 _KNOWN = ("broker", "topic", "start", "end", "epoch", "partitions", "onLag", "maxMessagesPerTrigger")
 _OF_SPARK = {"path", "checkpointlocation"}  # it passes on what is its own
 
@@ -36,9 +38,9 @@ class Options:
     Attributes:
         host, port: the broker's address.
         topics: what to read, or the one to write to.
-        start, end: as the client has them.
+        starts, ends: for each topic, as the client has them.
         epoch: which topic it must be; None: any.
-        partitions: tasks for each topic.
+        partitions: tasks for each topic; None: as many as `MESSAGES_A_TASK` makes.
         on_lag: "fail" or "skip".
         max_messages: in one micro-batch; None: all there are.
     """
@@ -46,10 +48,10 @@ class Options:
     host: str
     port: int
     topics: tuple[str, ...]
-    start: StartAt
-    end: StartAt
+    starts: Mapping[str, StartAt]
+    ends: Mapping[str, StartAt]
     epoch: int | None
-    partitions: int
+    partitions: int | None
     on_lag: Literal["fail", "skip"]
     max_messages: int | None
 
@@ -64,11 +66,13 @@ class Options:
         known = {name.lower() for name in _KNOWN} | _OF_SPARK
         if unknown := sorted(words.keys() - known):
             raise BadOption(f"there is no option {unknown[0]}; there are {', '.join(_KNOWN)}")
-        topics = topics_in(words.get("topic", ""))
+        if words.get("path") and words.get("topic"):
+            raise BadOption(f"the topic is named twice: {words['topic']!r} and .load({words['path']!r}); name it once")
+        topics = topics_in(words.get("topic") or words.get("path") or "")
         if not topics:
-            raise BadOption('which topic? Name it with .option("topic", "orders")')
+            raise BadOption('which topic? Name it with .option("topic", "orders"), or .load("orders")')
         if len(set(topics)) < len(topics):
-            raise BadOption(f"topic is {words['topic']!r}; name each topic once")
+            raise BadOption(f"topic is {','.join(topics)!r}; name each topic once")
         on_lag = words.get("onlag", "fail")
         if on_lag not in {"fail", "skip"}:
             raise BadOption(f"onLag is {on_lag!r}; it must be fail or skip")
@@ -80,10 +84,10 @@ class Options:
             host,
             port,
             topics,
-            _position("start", words.get("start", "earliest")),
-            _position("end", words.get("end", "latest")),
+            _positions("start", words.get("start", "earliest"), topics, "earliest"),
+            _positions("end", words.get("end", "latest"), topics, "latest"),
             epoch,
-            _number(words, "partitions") or 1,
+            _number(words, "partitions"),
             cast('Literal["fail", "skip"]', on_lag),
             _number(words, "maxMessagesPerTrigger"),
         )
@@ -113,6 +117,19 @@ def _number(words: Mapping[str, str], name: str) -> int | None:
     if not (text.isascii() and text.isdigit() and int(text) > 0):
         raise BadOption(f"{name} is {text!r}; it must be a whole number, at least 1")
     return int(text)
+
+
+def _positions(name: str, text: str, topics: tuple[str, ...], default: StartAt) -> Mapping[str, StartAt]:
+    """For each topic where it starts or ends: one for all, or JSON, in which a topic left out has `default`."""
+    if not text.lstrip().startswith("{"):
+        return dict.fromkeys(topics, _position(name, text))
+    try:
+        given = json.loads(text)
+    except ValueError as error:
+        raise BadOption(f"{name} is {text!r}, which is no JSON: {error}") from None
+    if unknown := sorted(given.keys() - set(topics)):
+        raise BadOption(f"{name} names {unknown[0]}, which is not among the topics: {', '.join(topics)}")
+    return {topic: _position(name, str(given[topic])) if topic in given else default for topic in topics}
 
 
 def _position(name: str, text: str) -> StartAt:

@@ -7,7 +7,7 @@ The totals of a topic are therefore the counters that `zaichik describe` shows, 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
-from zaichik.spark.events import COMPACTED, STORED
+from zaichik.statistics.events import COMPACTED, STORED
 
 HOUR_US = 3_600_000_000
 
@@ -32,8 +32,8 @@ def account(events: DataFrame, *by: str) -> DataFrame:
     """Counts for each topic, and for each value of what else is named.
 
     Columns: `published = stored + compacted` and the same in bytes of payloads; `ratio`, the part stored; `windows`
-    opened, `per_window` messages in one of them, both counted over messages with a key; `differing`, dropped though
-    their payload was not the winner's; `unknown`, dropped by a winner that is not among the events.
+    opened, `per_window` messages in one of them, both counted over messages with a key (`keyed`); `differing`, dropped
+    though their payload was not the winner's; `unknown`, dropped by a winner that is not among the events.
 
     Args:
         events: see `EVENTS`.
@@ -55,6 +55,7 @@ def account(events: DataFrame, *by: str) -> DataFrame:
             _sum_if(~stored, "size").alias("compacted_bytes"),
             (fn.count_if(stored) / fn.count("*")).alias("ratio"),
             fn.count_if(stored & keyed).alias("windows"),
+            fn.count_if(keyed).alias("keyed"),
             fn.try_divide(fn.count_if(keyed), fn.count_if(stored & keyed)).alias("per_window"),
             fn.count_if(fn.col("differs")).alias("differing"),
             fn.count_if(fn.col("differs").isNull()).alias("unknown"),
@@ -77,14 +78,18 @@ def hot_keys(events: DataFrame, most: int = 10) -> DataFrame:
     )
 
 
-def missing(events: DataFrame) -> DataFrame:
-    """How many messages of each topic are not among the events, though some before and after them are.
+def spans(events: DataFrame) -> DataFrame:
+    """Where the messages of each topic and epoch lie, which shows how many are missing.
 
-    Columns: topic, missing. If there are any, a reader came too late for them, and no number is exact.
+    Columns: topic, epoch, first, last (positions), count, first_us, last_us.
     """
-    span = fn.max("position") - fn.min("position") + 1
-    of_epoch = events.groupBy("topic", "epoch").agg((span - fn.count("*")).alias("missing"))
-    return of_epoch.groupBy("topic").agg(fn.sum("missing").alias("missing"))
+    return events.groupBy("topic", "epoch").agg(
+        fn.min("position").alias("first"),
+        fn.max("position").alias("last"),
+        fn.count("*").alias("count"),
+        fn.min("accepted_us").alias("first_us"),
+        fn.max("accepted_us").alias("last_us"),
+    )
 
 
 def messages_per_window(events: DataFrame) -> DataFrame:

@@ -23,7 +23,7 @@ from zaichik import blocking
 from zaichik.client.errors import ZaichikError
 from zaichik.client.messages import Lagged, StartAt
 from zaichik.spark.columns import record_batch
-from zaichik.spark.options import Options
+from zaichik.spark.options import MESSAGES_A_TASK, Options
 from zaichik_protocol import Messages
 
 logger = logging.getLogger(__name__)
@@ -44,9 +44,14 @@ class Range(InputPartition):
     start: int
     end: int
 
-    def split(self, parts: int) -> list["Range"]:
-        """The same offsets in at most so many ranges of about equal size, none of them empty."""
+    def split(self, parts: int | None) -> list["Range"]:
+        """The same offsets in at most so many ranges of about equal size, none of them empty.
+
+        Args:
+            parts: how many; None: one for each `MESSAGES_A_TASK`.
+        """
         count = self.end - self.start
+        parts = parts or max(1, -(-count // MESSAGES_A_TASK))
         edges = [self.start + count * part // parts for part in range(parts + 1)]
         return [Range(self.topic, self.epoch, start, end) for start, end in pairwise(edges) if start < end]
 
@@ -92,7 +97,10 @@ def state_of(client: blocking.Client, topic: str, epoch: int | None) -> Mapping[
     if epoch not in (None, state["epoch"]):
         raise CannotRead(
             f"{topic} is another topic than the one that was read before: its epoch is {state['epoch']}, not {epoch}. "
-            "The broker was restarted since; its offsets begin anew, so start again from the beginning"
+            "The broker was restarted since, and offsets begin anew. Begin with a new checkpoint, and mind the sink: "
+            "what it has was of the topic before. A table that is overwritten, or merged by key, is filled again. "
+            "Files and tables that are appended to keep the old rows, so take a new folder or table, or tell the two "
+            "apart by a column of your own"
         )
     return state
 

@@ -13,6 +13,7 @@ nothing in it but a `bin/java` of a few lines of shell, which drops that one arg
 """
 
 import atexit
+import functools
 import importlib.util
 import logging
 import os
@@ -42,6 +43,10 @@ class NoJava(ZaichikError):
     """Spark needs a Java, and none was found that is new enough."""
 
 
+class WrongPython(ZaichikError):
+    """Spark's workers run a Python that does not have zaichik."""
+
+
 class Java(NamedTuple):
     """A Java that Spark can use.
 
@@ -69,7 +74,8 @@ def session(
 ) -> SparkSession:
     """A Spark session that can read and write `format("zaichik")`; the one that runs already, if there is one.
 
-    Which Java it uses is logged. To use zaichik in a session of your own, call `zaichik.spark.register(spark)`.
+    Which Java it uses is logged. A session that runs already stays as it is: neither `master` nor any setting changes.
+    To use zaichik in a session of your own, call `zaichik.spark.register(spark)`.
 
     Args:
         master: where to run: "local[2]" for two cores of this machine, "spark://HOST:PORT" for a cluster.
@@ -79,7 +85,11 @@ def session(
 
     Raises:
         NoJava: there is no Java, or only an old one.
+        WrongPython: as `register`.
     """
+    if (running := SparkSession.getActiveSession()) is not None:
+        register(running)
+        return running
     java = find_java()
     logger.info("Spark runs on %s", java)
     os.environ["JAVA_HOME"] = str(java.home)
@@ -104,8 +114,37 @@ def session(
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("zaichik")` known to a session."""
+    """Make `format("zaichik")` known to a session.
+
+    Raises:
+        WrongPython: Spark's workers run on this machine, and their Python does not have zaichik.
+    """
+    _check_python(spark)
     spark.dataSource.register(ZaichikSource)
+
+
+def _check_python(spark: SparkSession) -> None:
+    context = getattr(spark, "_sc", None)  # a session of Spark Connect has none: its workers are the server's affair
+    if context is None or not context.master.startswith("local"):
+        return
+    program = shutil.which(context.pythonExec) or context.pythonExec
+    if program == sys.executable:
+        return
+    if problem := _problem_of(program):
+        raise WrongPython(
+            f"Spark's workers run {program}, which cannot import zaichik ({problem}): set PYSPARK_PYTHON to "
+            f"{sys.executable} before the session starts, or let zaichik.spark.session() start it"
+        )
+
+
+@functools.cache
+def _problem_of(program: str) -> str:
+    """Why a Python cannot import what workers need; "" if it can."""
+    try:
+        done = subprocess.run([program, "-c", "import zaichik.spark"], capture_output=True, text=True, check=False)  # noqa: S603
+    except OSError as error:
+        return str(error)
+    return done.stderr.strip().rpartition("\n")[2] if done.returncode else ""
 
 
 def find_java() -> Java:

@@ -4,6 +4,7 @@ The class that Spark is given makes readers and writers; `reading` has what read
 """
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
@@ -17,11 +18,14 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from zaichik import blocking
+from zaichik.client.messages import StartAt
 from zaichik.spark.columns import MESSAGES, check
 from zaichik.spark.options import Options
-from zaichik.spark.reading import CLIENT, Range, position, read_range, state_of, whole
+from zaichik.spark.reading import CLIENT, CannotRead, Range, position, read_range, state_of, whole
 from zaichik.spark.stream import TopicStreamReader
 from zaichik.spark.writer import CannotWrite, TopicStreamWriter, TopicWriter
+
+AHEAD = timedelta(days=1)  # by which a broker's clock may be
 
 
 class ZaichikSource(DataSource):
@@ -82,5 +86,14 @@ class TopicReader(DataSourceReader):
 def _whole(client: blocking.Client, topic: str, options: Options) -> Range:
     """All that is to be read of a topic."""
     state = state_of(client, topic, options.epoch)
-    start, end = position(client, state, options.start), position(client, state, options.end)
+    _check_time(topic, options.starts[topic])
+    start, end = position(client, state, options.starts[topic]), position(client, state, options.ends[topic])
+    if start > end:
+        raise CannotRead(f"of {topic}, start ({start}) is after end ({end}): there is nothing between them")
     return whole(state, start, end, options.on_lag)
+
+
+def _check_time(topic: str, start: StartAt) -> None:
+    """Refuses a time that has not come: what a table has from then on is nothing, and a mistake."""
+    if isinstance(start, datetime) and start.astimezone(UTC) > datetime.now(UTC) + AHEAD:
+        raise CannotRead(f"of {topic}, nothing can be read from {start} on: that is in the future")

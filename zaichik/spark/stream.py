@@ -35,7 +35,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: Options, schema: StructType) -> None:
         check(schema)
-        if options.end != "latest":
+        if set(options.ends.values()) != {"latest"}:
             raise BadOption("a stream has no end; leave the option out, or read a table: spark.read")
         self.options = options
         self.schema = schema
@@ -54,7 +54,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._initial = {
                 topic: {
                     "epoch": state["epoch"],
-                    "next": position(self._connection(), state, self.options.start),
+                    "next": position(self._connection(), state, self.options.starts[topic]),
                 }
                 for topic, state in self._states(dict.fromkeys(self.options.topics, self.options.epoch)).items()
             }

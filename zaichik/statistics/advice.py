@@ -1,103 +1,59 @@
-"""All statistics of some topics, collected: what `zaichik stats` shows, and the advice it gives.
+"""The advice that `zaichik stats` gives, in a sentence, and how numbers are written in it."""
 
-Everything here is plain Python once Spark has counted: few rows, whatever the data.
-"""
-
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
-
-from pyspark.sql import DataFrame
 
 from zaichik.escapes import shown
-from zaichik.spark import outcomes, windows
-from zaichik.spark.windows import FOREVER_US, Window
+from zaichik.statistics.chain import FOREVER_US
+from zaichik.statistics.tally import Row
+from zaichik.statistics.truth import Statistics
 
-Row = dict[str, Any]
-
-MOST_LOST = 0.01  # of the messages: for who wants to save, and lose nothing worth mentioning
+MOST_LOST = 0.01  # of the messages: for those who want to save, and lose nothing worth mentioning
 LEAST_SAVED = 0.01  # of the messages: less is not worth a setting
 
 
-@dataclass(frozen=True, slots=True)
-class Statistics:
-    """What is known of one topic.
-
-    Attributes:
-        topic: its name.
-        account: what the policy that ran has done; see `outcomes.account`.
-        what_if: a row of `windows.WINDOWS` for each window and winner, the shortest window first.
-        hot_keys: see `outcomes.hot_keys`.
-        missing: messages that were not there to be counted, between others that were: without them, nothing is exact.
-    """
-
-    topic: str
-    account: Row
-    what_if: list[Row] = field(default_factory=list)
-    hot_keys: list[Row] = field(default_factory=list)
-    missing: int = 0
-
-    def of_winner(self, winner: str) -> list[Row]:
-        """The rows of one winner."""
-        return [row for row in self.what_if if row["winner"] == winner]
-
-
-def collect(events: DataFrame, lengths: Sequence[Window], keys: int = 10) -> list[Statistics]:
-    """The statistics of every topic, in the order of names."""
-    events = events.cache()
-    try:
-        accounts = _by_topic(outcomes.account(events))
-        hot = _by_topic(outcomes.hot_keys(events, keys))
-        missing = _by_topic(outcomes.missing(events))
-        what_if = _by_topic(windows.what_if(events, lengths).orderBy("window_us", "winner"))
-    finally:
-        events.unpersist()
-    return [
-        Statistics(topic, account, what_if[topic], hot.get(topic, []), missing[topic][0]["missing"])
-        for topic, (account,) in sorted(accounts.items())
-    ]
-
-
-def _by_topic(frame: DataFrame) -> dict[str, list[Row]]:
-    found: dict[str, list[Row]] = {}
-    for row in frame.collect():
-        found.setdefault(row["topic"], []).append(row.asDict())
-    return found
-
-
 def recommended(statistics: Statistics, most_lost: float = MOST_LOST) -> Row | None:
-    """Of the windows that lose at most this part of the messages, keeping first ones, what saves most; None: no such.
+    """Of the windows that lose at most this part of the messages, keeping first ones, the one that saves most.
 
     What is lost is information: messages dropped whose payload is not that of the message which stayed.
+
+    Returns:
+        Its row of `what_if`; None if there is no such window, or it is not known what windows lose.
     """
     allowed = [
         row
-        for row in statistics.of_winner("first")
+        for row in _known(statistics)
         if row["differing"] <= most_lost * row["messages"] and row["kept"] < row["messages"]
     ]
     return max(allowed, key=lambda row: (-int(row["kept"]), -int(row["window_us"])), default=None)
 
 
+def _known(statistics: Statistics) -> list[Row]:
+    return [row for row in statistics.of_winner("first") if row["differing"] is not None]
+
+
+def is_worth(row: Row) -> bool:
+    """Returns whether a window saves enough to be set."""
+    return bool(row["kept"] <= (1 - LEAST_SAVED) * row["messages"])
+
+
 def sentence(statistics: Statistics, most_lost: float = MOST_LOST) -> str:
-    """The advice, for a person."""
-    topic, best = shown(statistics.topic), recommended(statistics, most_lost)
-    if best is not None and best["kept"] <= (1 - LEAST_SAVED) * best["messages"]:
-        return f"{topic}: {_would(best)}"
+    """The advice for a topic, for a person."""
+    return f"{shown(statistics.topic)}: {verdict(statistics, most_lost)}"
+
+
+def verdict(statistics: Statistics, most_lost: float = MOST_LOST) -> str:
+    """The advice alone."""
+    best, first = recommended(statistics, most_lost), _known(statistics)
+    if not first:
+        return "no window can be advised, for nobody knows what its own has dropped."
+    if best is not None and is_worth(best):
+        return _would(best)
     if best is not None:
-        return f"{topic}: no window is worth while that loses at most {most_lost:.1%} of the updates: {_would(best)}"
-    first = statistics.of_winner("first")
+        return f"no window is worth while that loses at most {most_lost:.1%} of the updates: {_would(best)}"
     if all(row["kept"] == row["messages"] for row in first):
-        return f"{topic}: no window of these would save anything: no key comes twice within the longest of them."
+        return "no window of these would save anything: no key comes twice within the longest of them."
     mildest = min((row for row in first if row["kept"] < row["messages"]), key=lambda row: int(row["window_us"]))
-    return f"{topic}: every window loses more than {most_lost:.1%} of the updates. The mildest: {_would(mildest)}"
-
-
-def caveat(statistics: Statistics) -> str:
-    """What is wrong with the numbers, for a person; nothing if nothing is."""
-    if not statistics.missing:
-        return ""
-    return f"{shown(statistics.topic)}: {statistics.missing:,} messages are missing, so that no number is exact."
+    return f"every window loses more than {most_lost:.1%} of the updates. The mildest: {_would(mildest)}"
 
 
 def _would(row: Row) -> str:
@@ -119,14 +75,21 @@ def _would(row: Row) -> str:
     return f"{text}."
 
 
-def percent(part: int, whole: int) -> str:
-    """A part of a whole, so that only nothing is 0 % and only all of it 100 %."""
+def percent(part: int | None, whole: int | None) -> str:
+    """A part of a whole, so that only nothing is 0 % and only all of it 100 %; "?" if one is unknown."""
+    if part is None or whole is None:
+        return "?"
     if not whole:
         return "-"
     shown = f"{part / whole:.1%}"
     if shown == "0.0%" and part:
         return "<0.1%"
     return ">99.9%" if shown == "100.0%" and part < whole else shown
+
+
+def show_count(number: int | None) -> str:
+    """A number; "?" if it is unknown."""
+    return "?" if number is None else f"{number:,}"
 
 
 def show_length(window_us: int) -> str:

@@ -5,27 +5,25 @@ On a dark screen the page is dark, and the plots, whose colours are in them, are
 """
 
 import html
-import io
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from string import Template
-from typing import Any
 
-import matplotlib as mpl
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-
-from zaichik.escapes import shown
-from zaichik.spark.advice import MOST_LOST, Statistics, caveat, percent, sentence, show_length, show_time
-from zaichik.spark.windows import FOREVER_US
-
-# Letters stay letters, the same data gives the same picture, and a key such as $x$ is no formula.
-_STYLE: Any = {
-    "svg.fonttype": "none", "svg.hashsalt": "zaichik", "text.parse_math": False,
-    "axes.spines.top": False, "axes.spines.right": False, "font.size": 9,
-}  # fmt: skip
-
-_FEWEST_BARS = 4  # that a plot has room for: one bar alone would be a wall
+from zaichik.escapes import harmless, shown, shown_key
+from zaichik.statistics.advice import (
+    MOST_LOST,
+    is_worth,
+    percent,
+    recommended,
+    show_count,
+    show_length,
+    show_time,
+    verdict,
+)
+from zaichik.statistics.plots import drawn
+from zaichik.statistics.tally import Row
+from zaichik.statistics.truth import Statistics, caveats
 
 _PAGE = Template("""<!DOCTYPE html>
 <html lang="en">
@@ -36,28 +34,63 @@ _PAGE = Template("""<!DOCTYPE html>
 <style>
 :root { color-scheme: light dark }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
-h1, h2, p { overflow-wrap: anywhere }
+h1, h2, p, dd { overflow-wrap: anywhere }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums }
 th, td { padding: .2rem .8rem; text-align: right; border-bottom: 1px solid #8884 }
 td { white-space: nowrap }
 th:first-child, td:first-child { text-align: left }
-.advice { padding: .8rem 1rem; background: #4a42; border-left: 4px solid #4a4 }
+tr.unknown { background: repeating-linear-gradient(135deg, #8883 0 2px, transparent 2px 9px) }
+tr.own td:first-child { font-weight: bold; border-left: 4px solid #b8690f }
+tr.advised { background: #4a42 }
+.advice { padding: .8rem 1rem; border-left: 4px solid; font-size: 1.1rem }
+.save { background: #4a42; border-color: #4a4 }
+.nothing { background: #8882; border-color: #888 }
+.costly { background: #c922; border-color: #c92 }
+.unknown-verdict, .caveat { background: #c442; border-color: #c44 }
+.caveat { padding: .4rem 1rem; border-left: 4px solid #c44 }
 .wide { overflow-x: auto; margin: 1rem 0 }
-svg { width: 100%; min-width: 45rem; height: auto }
+.source, dl { color: color-mix(in srgb, currentColor 75%, transparent) }
+dt { font-weight: bold }
+svg { width: 100%; min-width: 52rem; height: auto }
 @media (prefers-color-scheme: dark) { svg { filter: invert(.93) hue-rotate(180deg) } }
 </style>
 </head>
 <body>
-<h1>Compaction statistics</h1>
+<h1>Which compaction window?</h1>
+<p>A topic with a compaction window stores the first message of a key and drops the key's later ones until the window
+is over. A longer window saves more, and loses more: an update is <em>lost</em> if a message was dropped that said
+something different from the one that stayed.</p>
 $topics
+<h2>What the words mean</h2>
+<dl>$legend</dl>
+<p class="source">Made by zaichik stats, $now.</p>
 </body>
 </html>
 """)
 
+LEGEND = {
+    "window": "for how long a key's first message keeps later ones out; an orange mark is the window the topic has",
+    "keeps": "which message of a window stays: the first, which is what the broker does, or the last",
+    "messages": "how many would be stored",
+    "part, of bytes": "of all messages that were published, and of their payloads' bytes",
+    "updates lost": "messages dropped although their payload is not that of the message that stayed",
+    "late": "lost updates after which the key's next message was stored: until then readers saw the older value",
+    "by, on average; at most": "for how long they did",
+    "never seen": "lost updates after which nothing of their key was stored",
+    "published, stored, compacted": "what the topic's own window has done: published = stored + compacted",
+    "messages a window": "of messages with a key, those of one window together",
+    "hot keys": "the keys with the most messages; a key that is not text is shown in hex (0x…)",
+    "?": "not known. A number that is not known is never guessed",
+}
+
 
 def page(statistics: Sequence[Statistics], most_lost: float = MOST_LOST) -> str:
     """The page."""
-    return _PAGE.substitute(topics="\n".join(_topic(one, most_lost) for one in statistics))
+    return _PAGE.substitute(
+        topics="\n".join(_topic(one, most_lost) for one in statistics),
+        legend="\n".join(f"<dt>{word}</dt><dd>{html.escape(meaning)}</dd>" for word, meaning in LEGEND.items()),
+        now=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+    )
 
 
 def write_page(path: Path, statistics: Sequence[Statistics], most_lost: float = MOST_LOST) -> None:
@@ -65,7 +98,7 @@ def write_page(path: Path, statistics: Sequence[Statistics], most_lost: float = 
     _appear(path, page(statistics, most_lost).encode())
 
 
-def write_plots(path: Path, statistics: Sequence[Statistics]) -> list[Path]:
+def write_plots(path: Path, statistics: Sequence[Statistics], most_lost: float = MOST_LOST) -> list[Path]:
     """Write a picture for each topic, in the format that the name ends with; beside it, if there are several topics.
 
     Returns:
@@ -74,7 +107,7 @@ def write_plots(path: Path, statistics: Sequence[Statistics]) -> list[Path]:
     files = []
     for number, one in enumerate(statistics):
         file = path if number == 0 else path.with_name(f"{path.stem}-{number + 1}{path.suffix}")
-        _appear(file, _drawn(one, file.suffix.removeprefix(".")))
+        _appear(file, drawn(one, file.suffix.removeprefix("."), most_lost))
         files.append(file)
     return files
 
@@ -89,69 +122,99 @@ def _appear(path: Path, data: bytes) -> None:
 
 
 def _topic(one: Statistics, most_lost: float) -> str:
-    account = one.account
+    words = harmless(verdict(one, most_lost))
     parts = [
         f"<h2>{html.escape(shown(one.topic))}</h2>",
-        f'<p class="advice">{html.escape(" ".join(filter(None, (sentence(one, most_lost), caveat(one)))))}</p>',
-        _wide(_drawn(one, "svg").decode()),
+        f'<p class="source">{html.escape(harmless(described(one)))}</p>',
+        f'<p class="advice {_meaning(one, most_lost)}">{html.escape(words[:1].upper() + words[1:])}</p>',
+        *(f'<p class="caveat">{html.escape(harmless(text))}</p>' for text in caveats(one)),
+        _wide(drawn(one, "svg", most_lost).decode()),
         "<h3>What another window would do</h3>",
-        _table(WHAT_IF_COLUMNS, one.what_if),
-        "<h3>What the policy that ran has done</h3>",
-        _table(ACCOUNT_COLUMNS, [account]),
+        _table(WHAT_IF_COLUMNS, one.what_if, lambda row: _mark(one, row, most_lost)),
+        "<h3>What the topic's own window has done</h3>",
+        _table(ACCOUNT_COLUMNS, [{"own_us": one.own_us} | one.account]),
     ]
     if one.hot_keys:
         parts += ["<h3>Hot keys</h3>", _table(HOT_KEY_COLUMNS, one.hot_keys)]
     return "\n".join(parts)
 
 
-Columns = Sequence[tuple[str, Callable[[dict[str, Any]], str]]]
+def described(one: Statistics) -> str:
+    """Where the numbers come from, in a line."""
+    first, last = (datetime.fromtimestamp(us / 1e6, UTC) for us in (one.first_us, one.last_us))
+    of = "its journal" if one.is_journaled else "its messages"
+    return f"From {of} in {one.source}, accepted from {first:%Y-%m-%d %H:%M:%S} to {last:%Y-%m-%d %H:%M:%S} UTC."
 
 
-def key(value: bytes | None) -> str:
-    """A key for people."""
-    return "-" if value is None else shown(bytes(value))
+def _meaning(one: Statistics, most_lost: float) -> str:
+    """Returns the verdict's class, and so its colour."""
+    best = recommended(one, most_lost)
+    if best is not None:
+        return "save" if is_worth(best) else "nothing"
+    rows = one.of_winner("first")
+    if all(row["differing"] is None for row in rows):
+        return "unknown-verdict"
+    return "nothing" if all(row["kept"] == row["messages"] for row in rows) else "costly"
 
 
-def _late(row: dict[str, Any]) -> str:
-    return show_time(row["delay_us"] / row["delayed"]) if row["delayed"] else "-"
+def _mark(one: Statistics, row: Row, most_lost: float) -> str:
+    """Returns the classes of a window's row."""
+    best = recommended(one, most_lost)
+    marks = {
+        "own": row["window_us"] == one.own_us,
+        "advised": best is not None and row is best and is_worth(best),
+        "unknown": row["differing"] is None,
+    }
+    return " ".join(name for name, holds in marks.items() if holds)
+
+
+Columns = Sequence[tuple[str, Callable[[Row], str]]]
+
+
+def _late(row: Row) -> str:
+    return show_time(row["delay_us"] / row["delayed"]) if row["delayed"] else percent(row["delayed"], 0)
 
 
 WHAT_IF_COLUMNS: Columns = (
     ("window", lambda row: show_length(row["window_us"])),
     ("keeps", lambda row: row["winner"]),
-    ("messages", lambda row: f"{row['kept']:,}"),
+    ("messages", lambda row: show_count(row["kept"])),
     ("part", lambda row: percent(row["kept"], row["messages"])),
     ("of bytes", lambda row: percent(row["kept_bytes"], row["bytes"])),
     ("updates lost", lambda row: percent(row["differing"], row["messages"])),
     ("late", lambda row: percent(row["delayed"], row["messages"])),
     ("by, on average", _late),
-    ("at most", lambda row: show_time(row["max_delay_us"]) if row["delayed"] else "-"),
+    ("at most", lambda row: show_time(row["max_delay_us"]) if row["delayed"] else percent(row["delayed"], 0)),
     ("never seen", lambda row: percent(row["unseen"], row["messages"])),
 )
 ACCOUNT_COLUMNS: Columns = (
-    ("topic", lambda row: shown(row["topic"])),
-    ("published", lambda row: f"{row['published']:,}"),
-    ("stored", lambda row: f"{row['stored']:,}"),
-    ("compacted", lambda row: f"{row['compacted']:,}"),
+    ("window", lambda row: "?" if row["own_us"] is None else show_length(row["own_us"]) if row["own_us"] else "none"),
+    ("published", lambda row: show_count(row["published"])),
+    ("stored", lambda row: show_count(row["stored"])),
+    ("compacted", lambda row: show_count(row["compacted"])),
     ("part stored", lambda row: percent(row["stored"], row["published"])),
     ("of bytes", lambda row: percent(row["stored_bytes"], row["bytes"])),
-    ("windows", lambda row: f"{row['windows']:,}"),
-    ("messages a window", lambda row: "-" if row["per_window"] is None else f"{row['per_window']:.2f}"),
-    ("updates lost", lambda row: f"{row['differing']:,}"),
+    ("windows", lambda row: show_count(row["windows"])),
+    (
+        "messages a window",
+        lambda row: "?" if row["windows"] is None else f"{row['per_window']:.2f}" if row["windows"] else "-",
+    ),
+    ("updates lost", lambda row: show_count(row["differing"])),
 )
 HOT_KEY_COLUMNS: Columns = (
-    ("key", lambda row: key(row["key"])),
-    ("published", lambda row: f"{row['published']:,}"),
-    ("part of all", lambda row: f"{row['share']:.1%}"),
-    ("stored", lambda row: f"{row['stored']:,}"),
-    ("bytes", lambda row: f"{row['bytes']:,}"),
+    ("key", lambda row: shown_key(row["key"])),
+    ("published", lambda row: show_count(row["published"])),
+    ("part of all", lambda row: "?" if row["share"] is None else f"{row['share']:.1%}"),
+    ("stored", lambda row: show_count(row["stored"])),
+    ("bytes", lambda row: show_count(row["bytes"])),
 )
 
 
-def _table(columns: Columns, rows: Sequence[dict[str, Any]]) -> str:
+def _table(columns: Columns, rows: Sequence[Row], mark: Callable[[Row], str] = lambda row: "") -> str:
     head = "".join(f"<th>{html.escape(name)}</th>" for name, _ in columns)
     body = "\n".join(
-        "<tr>" + "".join(f"<td>{html.escape(show(row))}</td>" for _, show in columns) + "</tr>" for row in rows
+        f'<tr class="{mark(row)}">' + "".join(f"<td>{html.escape(show(row))}</td>" for _, show in columns) + "</tr>"
+        for row in rows
     )
     return _wide(f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>")
 
@@ -159,49 +222,3 @@ def _table(columns: Columns, rows: Sequence[dict[str, Any]]) -> str:
 def _wide(content: str) -> str:
     """What may be wider than a screen: it scrolls by itself, and the page does not."""
     return f'<div class="wide">{content}</div>'
-
-
-# -- plots ---------------------------------------------------------------------------------------------------
-
-
-def _drawn(one: Statistics, form: str) -> bytes:
-    """The three plots of a topic, side by side, as a picture of that format."""
-    with mpl.rc_context(_STYLE):
-        figure = Figure(figsize=(12, 3.6), layout="constrained")
-        kept, per_window, hot = figure.subplots(1, 3)
-        _plot_kept(kept, one)
-        _plot_per_window(per_window, one)
-        _plot_hot_keys(hot, one)
-        drawn = io.BytesIO()
-        metadata = {"Date": None} if form == "svg" else None  # the same data, the same picture
-        figure.savefig(drawn, format=form, metadata=metadata, dpi=150)
-    data = drawn.getvalue()
-    return data[data.index(b"<svg") :] if form == "svg" else data
-
-
-def _plot_kept(axes: Axes, one: Statistics) -> None:
-    rows = one.of_winner("first")
-    names = [show_length(row["window_us"]) for row in rows]
-    axes.plot(names, [100 * row["kept"] / row["messages"] for row in rows], "o-", label="messages kept")
-    axes.plot(names, [100 * row["differing"] / row["messages"] for row in rows], "s--", label="updates lost")
-    axes.set_ylim(0, 105)
-    axes.set_title("Kept and lost, by window")
-    axes.set_ylabel("% of the messages")
-    axes.legend(frameon=False)
-
-
-def _plot_per_window(axes: Axes, one: Statistics) -> None:
-    rows = [row for row in one.of_winner("first") if row["window_us"] != FOREVER_US]
-    axes.bar([show_length(row["window_us"]) for row in rows], [row["messages"] / row["kept"] for row in rows])
-    axes.set_xlim(-0.6, max(len(rows), _FEWEST_BARS) - 0.4)
-    axes.set_title("Messages for each one kept")
-
-
-def _plot_hot_keys(axes: Axes, one: Statistics) -> None:
-    rows = one.hot_keys[::-1]
-    # By number: two keys may look the same when they are shortened.
-    axes.barh(range(len(rows)), [100 * row["share"] for row in rows])
-    axes.set_yticks(range(len(rows)), [key(row["key"])[:20] for row in rows])
-    axes.set_ylim(len(rows) - max(len(rows), _FEWEST_BARS) - 0.6, len(rows) - 0.4)
-    axes.set_title("Hot keys")
-    axes.set_xlabel("% of the messages")

@@ -1,27 +1,30 @@
-"""Where statistics get their events from: a recording, or topics at a broker; from a topic's journal if it has one.
+"""Where statistics get their events from: a recording, or a topic at a broker; from its journal if it has one.
 
-Places are looked at before Spark starts, which takes ten seconds: what is not there is told at once.
+Places are looked at before anything is read: what is not there is reported at once.
 """
 
+import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import reduce
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as fn
 
 from zaichik import blocking
 from zaichik.client.errors import ZaichikError
-from zaichik.recording.folders import shown_name, topic_of
-from zaichik.spark.events import JOURNAL_PREFIX, from_journal, from_messages
-from zaichik.spark.options import topics_in
+from zaichik.client.messages import Lagged
+from zaichik.recording.columns import COLUMNS
+from zaichik.recording.folders import JOURNAL_PREFIX, topic_of
+from zaichik.recording.recording import SCHEMA as MESSAGES
+from zaichik.recording.recording import SETTINGS_KEY, Part
+from zaichik.statistics.events import events, of_journal, of_messages
 
-_RECORDED = "topic string, day date, offset bigint, timestamp timestamp, key binary, payload binary"
-_FILE_NAME = r"/(\d+)-\d+-\d+\.parquet$"
+ROWS_AT_ONCE = 1 << 16  # of a file
+Settings = Mapping[str, int]
 
 
 class NothingToRead(ZaichikError):
@@ -33,132 +36,177 @@ class CountedTwice(ZaichikError):
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """Topics at one place; `recorded` and `at_broker` find out that they are there.
+class RecordedTopic:
+    """A topic of a recording.
 
     Attributes:
-        place: a recording's folder, or a broker's HOST:PORT.
-        journals: of these topics, the journal is read.
-        others: of these, which have none, the messages themselves.
+        name: the topic's, also if its journal is read.
+        place: the recording's folder.
+        is_journaled: whether the journal is read.
+        files: in the order of their messages.
+        rows: messages in the files.
+        settings: the topic's, by name; None if the recording does not say.
     """
 
-    place: Path | str
-    journals: Sequence[str]
-    others: Sequence[str]
+    name: str
+    place: Path
+    is_journaled: bool
+    files: Sequence[Path]
+    rows: int
+    settings: Settings | None
 
-    def events(self, spark: SparkSession) -> DataFrame:
-        """All events that this place can tell of."""
-        parts = []
-        if self.journals:
-            parts.append(from_journal(self._table(spark, [JOURNAL_PREFIX + topic for topic in self.journals])))
-        if self.others:
-            parts.append(from_messages(self._table(spark, self.others)))
-        return reduce(DataFrame.unionByName, parts)
+    counters = None  # of the topic at its broker: a recording has none
 
-    def _table(self, spark: SparkSession, names: Sequence[str]) -> DataFrame:
-        if isinstance(self.place, Path):
-            return _recording(spark, self.place, names)
-        # A busy topic loses its oldest messages while Spark starts: it is counted from where it begins by then. What
-        # goes while it is read is missing, and `outcomes.missing` tells.
-        options = {"broker": self.place, "topic": ",".join(names), "onLag": "skip"}
-        return spark.read.format("zaichik").options(**options).load()
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The events, in the order of positions.
+
+        Raises:
+            NothingToRead: a file is damaged.
+            NoJournal: the topic is called a journal, and is none.
+        """
+        convert = of_journal if self.is_journaled else of_messages
+        for file in self.files:
+            with _damage_of(file), pq.ParquetFile(file) as source:
+                for batch in source.iter_batches(ROWS_AT_ONCE, columns=MESSAGES.names):
+                    yield events(convert(batch), Part.of(file).epoch)
 
 
-def recorded(folder: Path) -> Source:
-    """The topics of a recording.
+@dataclass(frozen=True, slots=True)
+class HeldTopic:
+    """A topic that a broker holds.
+
+    Attributes:
+        name, is_journaled, settings: as in `RecordedTopic`.
+        host, port: of the broker.
+        counters: what `describe` says of the topic.
+        read: what `describe` says of what is read, the topic itself or its journal.
+    """
+
+    name: str
+    is_journaled: bool
+    host: str
+    port: int
+    counters: Mapping[str, Any]
+    read: Mapping[str, Any]
+
+    @property
+    def place(self) -> str:
+        """The broker, for people."""
+        return f"{self.host}:{self.port}"
+
+    @property
+    def settings(self) -> Settings:
+        """See above."""
+        settings: Settings = self.counters["settings"]
+        return settings
+
+    @property
+    def rows(self) -> int:
+        """About how many events there are."""
+        return int(self.read["next_offset"]) - int(self.read["head"])
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The events that were there when the topic was described, without those that are gone by now.
+
+        Raises:
+            ConnectionLost: the broker has gone.
+            EpochChanged: the topic is another one by now.
+        """
+        convert = of_journal if self.is_journaled else of_messages
+        name, epoch, end = self.read["name"], self.read["epoch"], self.read["next_offset"]
+        with (
+            blocking.connect(self.host, self.port, name="zaichik stats") as client,
+            client.subscribe(name, start="earliest", until=end, epoch=epoch) as subscription,
+        ):
+            while not subscription.ended:
+                frames = [item for item in subscription.fetch() if not isinstance(item, Lagged)]
+                if frames:
+                    columns = [COLUMNS[column](frames) for column in MESSAGES.names]
+                    yield events(convert(pa.RecordBatch.from_arrays(columns, schema=MESSAGES)), epoch)
+
+
+Topic = RecordedTopic | HeldTopic
+
+
+def recorded(folder: Path) -> list[RecordedTopic]:
+    """The topics of a recording, in the order of their names.
 
     Raises:
         NothingToRead: the folder has no files, or one that is damaged.
     """
-    files = list(_files(folder))
+    files: dict[str, list[Path]] = {}
+    metadata: dict[Path, pq.FileMetaData] = {}
+    for file in sorted(folder.glob("topic=*/day=*/[!.]*.parquet")):
+        with _damage_of(file):  # its last bytes only: that is quick, and finds most damage
+            metadata[file] = pq.read_metadata(file)
+            files.setdefault(topic_of(file), []).append(file)
     if not files:
         raise NothingToRead(f"{folder} is no recording: there are no files topic=…/day=…/….parquet in it")
-    found = set()
-    for file in files:  # their last bytes only: that is quick, and finds most damage
-        try:
-            pq.read_metadata(file)
-            found.add(topic_of(file))
-        except (pa.ArrowException, OSError) as error:
-            raise _damaged(file, error) from error
-    topics = sorted(found)
-    journals = [topic.removeprefix(JOURNAL_PREFIX) for topic in topics if topic.startswith(JOURNAL_PREFIX)]
-    # A topic that was recorded beside its journal is read from the journal alone.
-    others = [topic for topic in topics if topic not in journals and not topic.startswith(JOURNAL_PREFIX)]
-    return Source(folder, journals, others)
+    found = []
+    for read, of_topic in sorted(files.items()):
+        name = read.removeprefix(JOURNAL_PREFIX)
+        if read == name and JOURNAL_PREFIX + name in files:
+            continue  # a topic that was recorded beside its journal is read from the journal alone
+        of_topic.sort(key=Part.of)
+        rows = sum(metadata[file].num_rows for file in of_topic)
+        settings = (metadata[of_topic[-1]].metadata or {}).get(SETTINGS_KEY)
+        told = None if settings is None else json.loads(settings)
+        found.append(RecordedTopic(name, folder, read != name, of_topic, rows, told))
+    return found
 
 
-def at_broker(host: str, port: int, topics: Iterable[str]) -> Source:
+def held(host: str, port: int, topics: Iterable[str]) -> list[HeldTopic]:
     """Topics that a broker has. A topic may also go by the name of its journal.
 
     Raises:
         ConnectFailed: there is no broker.
-        NothingToRead: it has no such topic, or Spark cannot be told its name.
+        NothingToRead: it has no such topic.
     """
-    journals, others = [], []
-    with blocking.connect(host, port, name="zaichik-spark") as client:
-        for name in topics:
-            topic = name.removeprefix(JOURNAL_PREFIX)
-            if topics_in(topic) != (topic,):
-                raise NothingToRead(
-                    f"{topic!r} has a comma or spaces at its ends, which Spark's option cannot name; record it first: "
-                    "zaichik record"
-                )
-            if client.topic(JOURNAL_PREFIX + topic):
-                journals.append(topic)
-            elif client.topic(name):
-                others.append(topic)
-            else:
-                raise NothingToRead(f"there is no topic {name} at {host}:{port}, and no folder of that name")
-    return Source(f"{host}:{port}", journals, others)
+    found = []
+    with blocking.connect(host, port, name="zaichik stats") as client:
+        for asked in topics:
+            name = asked.removeprefix(JOURNAL_PREFIX)
+            # The journal first: what comes in between is in the topic's counters, and is not taken for lost.
+            journal, topic = client.topic(JOURNAL_PREFIX + name), client.topic(name)
+            if topic is None:
+                raise NothingToRead(f"there is no topic {asked} at {host}:{port}, and no folder of that name")
+            found.append(HeldTopic(name, journal is not None, host, port, topic, journal or topic))
+    return found
 
 
-def check_distinct(sources: Sequence[Source]) -> None:
+def check_distinct(topics: Sequence[Topic]) -> None:
     """Refuse to count messages twice.
 
     Raises:
         CountedTwice: a topic is named twice.
     """
-    counts = Counter(topic for source in sources for topic in (*source.journals, *source.others))
-    twice = next((topic for topic, count in counts.items() if count > 1), None)
+    counts = Counter(topic.name for topic in topics)
+    twice = next((name for name, count in counts.items() if count > 1), None)
     if twice is not None:
-        places = [str(source.place) for source in sources if twice in (*source.journals, *source.others)]
-        where = f"in {' and in '.join(places)}" if len(places) > 1 else f"at {places[0]}, and named twice"
+        places = [str(topic.place) for topic in topics if topic.name == twice]
+        where = f"in {' and in '.join(places)}" if len(set(places)) > 1 else f"at {places[0]}, and named twice"
         raise CountedTwice(f"{twice} is {where}: its messages would count twice, so name it once")
 
 
-def _recording(spark: SparkSession, folder: Path, names: Sequence[str]) -> DataFrame:
-    """Topics of a recording as a table: the columns of a topic, and day and epoch."""
-    # With a schema, a topic called 2013 stays a text. Files that are not finished begin with a dot: Spark skips them.
-    table = spark.read.schema(_RECORDED).parquet(str(folder))
-    # In a folder's name, Spark takes each of a letter's bytes (%C3%BC) for a letter of its own.
-    topic = fn.decode(fn.encode("topic", "ISO-8859-1"), "UTF-8")
-    epoch = fn.regexp_extract(fn.input_file_name(), _FILE_NAME, 1).cast("long")
-    for name in names:
-        if name != shown_name(name):
-            topic = fn.when(topic == shown_name(name), name).otherwise(topic)
-    return table.withColumns({"topic": topic, "epoch": epoch}).where(fn.col("topic").isin(list(names)))
-
-
-def check_all(folder: Path) -> None:
-    """Read all of a recording, to find out why Spark could not: its own words do not name the file.
+def check_all(topic: Topic) -> None:
+    """Read all of a recorded topic, to find out why Spark could not: its own words do not name the file.
 
     Raises:
         NothingToRead: a file is damaged.
     """
-    for file in _files(folder):
-        try:
-            for _ in pq.ParquetFile(file).iter_batches():
-                pass
-        except (pa.ArrowException, OSError) as error:
-            raise _damaged(file, error) from error
+    if isinstance(topic, RecordedTopic):
+        for file in topic.files:
+            with _damage_of(file), pq.ParquetFile(file) as source:
+                for _ in source.iter_batches():
+                    pass
 
 
-def _files(folder: Path) -> Iterator[Path]:
-    yield from sorted(folder.glob("topic=*/day=*/[!.]*.parquet"))
-
-
-def _damaged(file: Path, error: Exception) -> NothingToRead:
-    return NothingToRead(
-        f"{file} is damaged ({str(error).rstrip('.')}): take it away. If it is its topic's last, zaichik record writes "
-        "it again; if not, its messages will be told as missing"
-    )
+@contextmanager
+def _damage_of(file: Path) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        raise NothingToRead(
+            f"{file} is damaged ({str(error).rstrip('.')}): take it away. If it is its topic's last, zaichik record "
+            "writes it again; if not, its messages will be told as missing"
+        ) from error

@@ -1,0 +1,125 @@
+"""Sources: what is there is found before anything is read, and what is read is all of it."""
+
+import shutil
+
+import pytest
+from embedded import embedded_broker
+
+from zaichik import blocking
+from zaichik.client.errors import ConnectFailed
+from zaichik.recording.recorder import record
+from zaichik.recording.recording import Recording
+from zaichik.statistics.sources import CountedTwice, NothingToRead, check_all, check_distinct, held, recorded
+from zaichik_protocol import Batch, Messages
+
+
+@pytest.fixture
+def broker():
+    with embedded_broker() as broker:
+        yield broker
+
+
+def frames(count, start=0):
+    return [
+        Messages(1, offset, offset * 10, Batch.of([(b"k", b"%d" % offset)])) for offset in range(start, start + count)
+    ]
+
+
+def positions(topic):
+    return [
+        row
+        for batch in topic.batches()
+        for row in zip(*(batch.column(n).to_pylist() for n in ("epoch", "position")), strict=True)
+    ]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Topic t with two epochs, the later one in two files; topic j with its journal."""
+    with Recording.open(tmp_path, "t") as one:
+        one.add(7, frames(3))
+        one.add(5, frames(12))
+        one.flush()
+        one.add(7, frames(2, start=3))
+    for name in ("j", "$journal/j"):
+        with Recording.open(tmp_path, name, {"compaction_window_ms": 5}) as one:
+            one.add(1, [Messages(1, 0, 0, Batch.of([(b"k", bytes(40))]))])
+    return tmp_path
+
+
+def test_a_recording_is_read_in_the_order_of_its_messages(folder):
+    journal, topic = recorded(folder)
+    assert positions(topic) == [(5, n) for n in range(12)] + [(7, n) for n in range(5)]
+    assert (topic.name, topic.rows, topic.is_journaled, topic.settings) == ("t", 17, False, None)
+    assert (journal.name, journal.rows, journal.is_journaled) == ("j", 1, True)
+    assert journal.settings == {"compaction_window_ms": 5}
+
+
+def test_what_a_recorder_writes_says_which_settings_the_topic_had(broker, tmp_path):
+    broker.create("t", compaction_window=5, journal=10_000, retention_ttl="forever")
+    broker.publish("t", [("k", b"1"), ("k", b"2")])
+    with blocking.connect(port=broker.port) as client:
+        for name in ("t", "$journal/t"):
+            record(client, name, tmp_path)
+    (topic,) = recorded(tmp_path)
+    assert (topic.is_journaled, topic.rows) == (True, 2)
+    assert topic.settings == broker.topics()[-1]["settings"]
+    assert topic.settings["compaction_window_ms"] == 5000
+
+
+def test_a_topic_at_a_broker_is_read_as_far_as_it_was_described(broker):
+    broker.create("t", retention_ttl="forever")
+    broker.publish("t", [("k", b"1")], [("k", b"2"), (None, b"3")])
+    (topic,) = held("127.0.0.1", broker.port, ["t"])
+    broker.publish("t", [("k", b"later")])
+    assert [position for _, position in positions(topic)] == [0, 1, 2]
+    assert (topic.rows, topic.counters["published"], topic.place) == (3, 3, broker.address)
+
+
+def test_a_topic_goes_by_the_name_of_its_journal_too(broker):
+    broker.create("j", journal=10_000)
+    broker.publish("j", [("k", b"1")])
+    for name in ("j", "$journal/j"):
+        (topic,) = held("127.0.0.1", broker.port, [name])
+        assert (topic.name, topic.is_journaled, topic.rows, topic.counters["name"]) == ("j", True, 1, "j")
+
+
+def test_what_is_gone_by_the_time_it_is_read_is_left_out(broker):
+    broker.create("t", retention_ttl="forever", capacity=3)
+    broker.publish("t", *[[("k", b"%d" % n)] for n in range(3)])
+    (topic,) = held("127.0.0.1", broker.port, ["t"])
+    broker.publish("t", [("k", b"later")])
+    assert [position for _, position in positions(topic)] == [1, 2]
+
+
+def test_what_is_not_there_is_told(broker, folder, tmp_path_factory):
+    with pytest.raises(NothingToRead, match="is no recording"):
+        recorded(tmp_path_factory.mktemp("empty"))
+    with pytest.raises(NothingToRead, match="there is no topic nowhere"):
+        held("127.0.0.1", broker.port, ["nowhere"])
+    with pytest.raises(ConnectFailed):
+        held("127.0.0.1", 1, ["t"])
+    broken = folder / "topic=t" / "day=1970-01-01" / "9-0-5.parquet"
+    broken.write_bytes(b"PAR1 half of a file")
+    with pytest.raises(NothingToRead, match=r"9-0-5\.parquet is damaged"):
+        recorded(folder)
+
+
+def test_damage_in_the_midst_of_a_file_names_it(folder):
+    file = folder / "topic=t" / "day=1970-01-01" / "7-0-3.parquet"
+    whole = file.read_bytes()
+    file.write_bytes(whole[:4] + bytes(40) + whole[44:])  # the end, which tells where everything is, is sound
+    topic = recorded(folder)[1]
+    for read in (positions, check_all):
+        with pytest.raises(NothingToRead, match=r"7-0-3\.parquet is damaged"):
+            read(topic)
+
+
+def test_nothing_is_counted_twice(broker, folder, tmp_path_factory):
+    broker.create("t")
+    copy = shutil.copytree(folder, tmp_path_factory.mktemp("copy") / "other")
+    with pytest.raises(CountedTwice, match=f"^j is in {folder} and in {copy}"):
+        check_distinct([*recorded(folder), *recorded(copy)])
+    twice = held("127.0.0.1", broker.port, ["t", "t"])
+    with pytest.raises(CountedTwice, match=f"^t is at {broker.address}, and named twice"):
+        check_distinct(twice)

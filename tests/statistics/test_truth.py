@@ -1,0 +1,110 @@
+"""What is not known is told, and never guessed."""
+
+from dataclasses import replace
+
+import pytest
+from made_up import MINUTE, row, statistics
+
+from zaichik.statistics.chain import FOREVER_US, NUMBERS
+from zaichik.statistics.tally import Span, Tally
+from zaichik.statistics.truth import LOSSES, caveats, statistics_of
+from zaichik_protocol import FOREVER
+
+
+class Source:
+    """A topic somewhere."""
+
+    def __init__(self, window_ms=0, *, is_journaled=False, counters=None):
+        self.name, self.place, self.is_journaled, self.counters = "t", "here", is_journaled, counters
+        self.settings = None if window_ms is None else {"compaction_window_ms": window_ms}
+
+
+COUNTS = {"published": 90, "stored": 90, "compacted": 0, "bytes": 900, "stored_bytes": 900, "compacted_bytes": 0,
+          "windows": 80, "keyed": 80, "differing": 0, "unknown": 0}  # fmt: skip
+COUNTERS = {"published": 500, "stored": 90, "compacted": 410}
+
+
+def tally(*spans):
+    what_if = {
+        (length, winner): dict.fromkeys(NUMBERS, 7) | {"messages": 90, "bytes": 900, "kept": 30}
+        for length in (MINUTE, 5 * MINUTE, 15 * MINUTE)
+        for winner in ("first", "last")
+    }
+    hot = [{"key": b"k"} | COUNTS]
+    spans = spans or (Span(0, 89, 90, 1, 2),)
+    return Tally([], 10, COUNTS, hot, what_if, dict(enumerate(spans)))
+
+
+def test_a_topic_without_a_window_is_known_altogether():
+    one = statistics_of(Source(0, counters=COUNTERS), tally())
+    assert one.is_exact
+    assert caveats(one) == []
+    assert (one.account["published"], one.account["ratio"], one.account["per_window"]) == (90, 1.0, 1.0)
+    assert {row["ratio"] for row in one.what_if} == {30 / 90}
+    assert one.hot_keys[0]["share"] == 1.0
+
+
+def test_a_window_with_a_journal_is_known_altogether():
+    one = statistics_of(Source(300_000, is_journaled=True), tally())
+    assert (one.is_exact, one.own_us, one.account["differing"]) == (True, 5 * MINUTE, 0)
+
+
+def test_a_window_without_a_journal_hides_what_it_has_dropped():
+    """The broker's counters say how many there were; of shorter windows nothing is known, of losses neither."""
+    one = statistics_of(Source(300_000, counters=COUNTERS), tally())
+    assert not one.is_exact
+    assert {name: one.account[name] for name in ("published", "stored", "compacted", "ratio")} == COUNTERS | {
+        "ratio": 0.18
+    }
+    assert [one.account[name] for name in ("bytes", "compacted_bytes", "differing", "unknown", "per_window")] == [
+        None
+    ] * 5
+    for tried in one.what_if:
+        unknown = set(NUMBERS) if tried["window_us"] < 5 * MINUTE else {"bytes", *LOSSES}
+        if tried["winner"] == "last":
+            unknown |= {"kept_bytes"}
+        assert {name for name in NUMBERS if tried[name] is None} == unknown
+        if tried["window_us"] >= 5 * MINUTE:
+            assert (tried["messages"], tried["kept"], tried["ratio"]) == (500, 30, 0.06)
+    assert (one.hot_keys[0]["published"], one.hot_keys[0]["stored"]) == (None, 90)
+    assert "no journal" in caveats(one)[0]
+
+
+def test_without_the_brokers_counters_nothing_is_said_of_what_was_published():
+    one = statistics_of(Source(300_000), tally())
+    assert (one.account["published"], one.account["compacted"], one.account["stored"]) == (None, None, 90)
+    assert {row["messages"] for row in one.what_if} == {None}
+
+
+def test_a_window_that_never_ends_hides_everything_shorter():
+    one = statistics_of(Source(FOREVER, counters=COUNTERS), tally())
+    assert one.own_us == FOREVER_US
+    assert {row["kept"] for row in one.what_if} == {None}
+
+
+def test_counters_of_a_whole_life_are_no_measure_for_what_is_left_of_it():
+    one = statistics_of(Source(300_000, counters=COUNTERS), tally(Span(10, 99, 90, 1, 2)))
+    assert (one.before, one.account["published"], one.account["stored_bytes"]) == (10, 500, None)
+    assert {row["messages"] for row in one.what_if} == {None}
+
+
+def test_what_was_gone_before_and_between_is_counted_for_each_epoch():
+    one = statistics_of(Source(), tally(Span(3, 9, 7, 5, 6), Span(2, 90, 83, 1, 9)))
+    assert (one.before, one.missing, one.first_us, one.last_us) == (5, 6, 1, 9)
+    assert not one.is_exact
+    between, before = caveats(one)
+    assert between.startswith("t: 6 messages are missing between")
+    assert before.startswith("t: 5 messages were gone before the first one here")
+
+
+def test_settings_that_are_not_known_are_a_caveat():
+    one = statistics_of(Source(None), tally())
+    assert (one.own_us, one.is_exact) == (None, True)
+    assert "its settings are not in the recording" in caveats(one)[0]
+
+
+@pytest.mark.parametrize(("field", "count"), [("missing", 1234), ("before", 5)])
+def test_incomplete_numbers_are_not_exact(field, count):
+    one = replace(statistics(row(MINUTE, 800)), **{field: count})
+    assert not one.is_exact
+    assert f"{count:,}" in caveats(one)[0]

@@ -1,0 +1,50 @@
+"""From sources to statistics, in this process: topic by topic, in bounded memory."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import pyarrow as pa
+
+from zaichik.statistics.chain import Window, length_us
+from zaichik.statistics.partitions import parts
+from zaichik.statistics.sources import Topic
+from zaichik.statistics.tally import Tally
+from zaichik.statistics.truth import Statistics, statistics_of
+
+MEMORY = 1 << 30  # bytes that counting uses at most, unless a single key needs more
+Tell = Callable[[Topic, int], None]
+
+
+def count(
+    topics: Iterable[Topic],
+    windows: Sequence[Window],
+    *,
+    keys: int = 10,
+    memory: int = MEMORY,
+    tell: Tell = lambda topic, rows: None,
+) -> Iterator[Statistics]:
+    """Returns the statistics of each topic that has messages, as soon as they are known.
+
+    Args:
+        topics: as `sources` finds them.
+        windows: lengths to try.
+        keys: how many hot keys to find.
+        memory: see `MEMORY`.
+        tell: called with a topic, and how many of its events were read, now and then.
+    """
+    lengths = sorted({length_us(window) for window in windows})
+    for topic in topics:
+        tally = Tally(lengths, keys)
+        for part in parts(_told(topic, tell), topic.rows, memory):
+            if len(part):
+                tally.add(part)
+        if tally.spans:
+            yield statistics_of(topic, tally)
+
+
+def _told(topic: Topic, tell: Tell) -> Iterator[pa.RecordBatch]:
+    rows = 0
+    tell(topic, rows)
+    for batch in topic.batches():
+        yield batch
+        rows += len(batch)
+        tell(topic, rows)
