@@ -35,7 +35,8 @@ class Page(HTMLParser):
 
 
 def test_the_page_is_whole_and_needs_nothing_else(tmp_path):
-    several = [statistics(row(MINUTE, 800), row(FOREVER_US, 700, 3, 1), topic=topic) for topic in ("<one>", "two")]
+    rows = row(MINUTE, 800), row(15 * MINUTE, 750, 2, 2), row(FOREVER_US, 700, 3, 1)
+    several = [statistics(*rows, topic=topic) for topic in ("<one>", "two")]
     report.write_page(tmp_path / "report.html", several)
     page = Page((tmp_path / "report.html").read_text())
     assert (page.open, page.fetched) == ([], [])

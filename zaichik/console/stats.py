@@ -226,6 +226,7 @@ def _print_json(statistics: "Sequence[Statistics]", most_lost: float) -> None:
                 "own_window_us": one.own_us,
                 "journal": one.is_journaled,
                 "source": one.source,
+                "count": one.count,
                 "first_us": one.first_us,
                 "last_us": one.last_us,
                 "account": one.account,

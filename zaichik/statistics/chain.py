@@ -72,6 +72,7 @@ class Chain:
             these `group`, a number that the messages of a key have in common; and topic, unless there is only one. A
             row can stand for several messages with an equal payload: then it also has `count`, how many, `accepted_us`
             of the first, and `behind_us`, by how much the others came after it, in all; see `carry`.
+        group: `groups` of the table, if they are known already.
 
     Attributes:
         topics: their names, in the order in which they lie; [""] without names.
@@ -80,13 +81,13 @@ class Chain:
         time, hash: of each message.
     """
 
-    def __init__(self, table: pa.Table) -> None:
+    def __init__(self, table: pa.Table, group: np.ndarray | None = None) -> None:
         position = table.column("position").to_numpy()
-        group = _groups(table)
+        group = _groups(table) if group is None else group
         topics, topic = pa.array([""]), np.zeros(len(position), np.int64)
         if "topic" in table.column_names:
             topics, topic = numbered(table.column("topic"))
-            group += topic * (int(group.max()) + 1)
+            group = group + topic * (int(group.max()) + 1)
         self.order = order = _order(group, position)
         self.time, self.hash, self._size = (
             table.column(name).to_numpy()[order] for name in ("accepted_us", "hash", "size")
@@ -213,16 +214,28 @@ def numbered(column: pa.ChunkedArray) -> tuple[pa.Array, np.ndarray]:
     return values, np.concatenate(numbers).astype(np.int64)
 
 
+def groups(key: np.ndarray, keys: int, epochs: pa.ChunkedArray) -> np.ndarray:
+    """Returns a small number for each message: its key's and epoch's. A message without a key has its own (COM-5).
+
+    Args:
+        key: of each message, the number of its key; `keys` if it has none.
+        keys: how many there are.
+        epochs: of each message.
+    """
+    without = key == keys
+    if without.any():
+        key = key.copy()
+        key[without] += np.arange(np.count_nonzero(without))
+    several, epoch = numbered(epochs)
+    group: np.ndarray = key * (len(several) + 1) + epoch
+    return group
+
+
 def _groups(table: pa.Table) -> np.ndarray:
-    """Returns a small number for each message: its key's and epoch's. A message without a key has its own (COM-5)."""
     if "group" in table.column_names:
         return numbered(table.column("group"))[1]
     keys, key = numbered(table.column("key"))
-    without = key == len(keys)
-    key[without] += np.arange(np.count_nonzero(without))
-    epochs, epoch = numbered(table.column("epoch"))
-    group: np.ndarray = key * (len(epochs) + 1) + epoch
-    return group
+    return groups(key, len(keys), table.column("epoch"))
 
 
 def _order(group: np.ndarray, position: np.ndarray) -> np.ndarray:

@@ -55,23 +55,25 @@ def _plot_saved(axes: Axes, one: Statistics, most_lost: float) -> None:
         _say(axes, "unknown: what the topic's own window\nhas dropped, nobody has written down")
         return
     best = recommended(one, most_lost)
+    labels: dict[tuple[int, int], list[str]] = {}  # by place: windows that do the same would hide each other's
     for row in rows:
         lost, saved = 100 * row["differing"] / row["messages"], 100 * (1 - row["kept"] / row["messages"])
         is_own = row["window_us"] == one.own_us
-        colour = GOOD if row is best else PLAIN
-        axes.plot(lost, saved, "o", color=colour, markersize=9 if row is best else 6)
+        axes.plot(lost, saved, "o", color=GOOD if row is best else PLAIN, markersize=9 if row is best else 6)
         if is_own:
             axes.plot(lost, saved, "o", markersize=15, markerfacecolor="none", markeredgecolor=OWN)
         words = show_length(row["window_us"]) + " (its own)" * is_own
-        axes.annotate(words, (lost, saved), xytext=(7, -11), textcoords="offset points")
+        labels.setdefault((round(lost), round(saved)), []).append(words)
+    for place, several in labels.items():
+        axes.annotate(", ".join(several), place, xytext=(8, -12), textcoords="offset points")
     axes.axvline(100 * most_lost, color=LIMIT, linestyle=":", linewidth=1)
     axes.annotate(
         "most that may be lost", (100 * most_lost, 0.02), xycoords=("data", "axes fraction"), rotation=90,
-        xytext=(-10, 0), textcoords="offset points", color=LIMIT, fontsize=7,
+        xytext=(3, 0), textcoords="offset points", color=LIMIT, fontsize=7,
     )  # fmt: skip
     axes.set_ylim(-5, 105)
+    axes.margins(x=0.25)
     axes.set_xlim(left=-0.02 * axes.get_xlim()[1])
-    axes.margins(x=0.2)
 
 
 def _plot_delay(axes: Axes, one: Statistics) -> None:
@@ -114,7 +116,7 @@ def _scale_of_times(axes: Axes, rows: list[Row]) -> None:
     axes.set_ylim(max(low, 1) / 2, max(high, 2) * 2)
     axes.yaxis.set_major_locator(FixedLocator([tick for tick in ticks if low / 2 <= tick <= high * 2]))
     axes.yaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda time, _: show_time(time)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda time, _: show_time(float(time))))
 
 
 def _plot_hot_keys(axes: Axes, one: Statistics) -> None:

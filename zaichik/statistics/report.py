@@ -142,8 +142,8 @@ def _topic(one: Statistics, most_lost: float) -> str:
 def described(one: Statistics) -> str:
     """Where the numbers come from, in a line."""
     first, last = (datetime.fromtimestamp(us / 1e6, UTC) for us in (one.first_us, one.last_us))
-    of = "its journal" if one.is_journaled else "its messages"
-    return f"From {of} in {one.source}, accepted from {first:%Y-%m-%d %H:%M:%S} to {last:%Y-%m-%d %H:%M:%S} UTC."
+    what = f"{one.count:,} messages" + ", from its journal" * one.is_journaled
+    return f"{what}, in {one.source}, accepted from {first:%Y-%m-%d %H:%M:%S} to {last:%Y-%m-%d %H:%M:%S} UTC."
 
 
 def _meaning(one: Statistics, most_lost: float) -> str:
@@ -161,7 +161,7 @@ def _mark(one: Statistics, row: Row, most_lost: float) -> str:
     """Returns the classes of a window's row."""
     best = recommended(one, most_lost)
     marks = {
-        "own": row["window_us"] == one.own_us,
+        "own": row["window_us"] == one.own_us and row["winner"] == "first",
         "advised": best is not None and row is best and is_worth(best),
         "unknown": row["differing"] is None,
     }

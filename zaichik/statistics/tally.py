@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from zaichik.statistics.chain import NUMBERS, SUMS, Chain, Winner, numbered
-from zaichik.statistics.events import COMPACTED, STORED
+from zaichik.statistics.chain import NUMBERS, SUMS, Chain, Winner, groups, numbered
+from zaichik.statistics.events import STORED
 
 Row = dict[str, Any]
 
@@ -71,13 +71,13 @@ class Tally:
 
     def add(self, events: pa.Table) -> None:
         """Count events, which must have all messages of their keys, and not be empty."""
-        facts = _facts(events)
+        facts, (keys, key) = _facts(events), numbered(events.column("key"))
         for name, count in _counted(facts, slice(None)).items():
             self.counts[name] += count
-        hot = self.hot_keys + _hottest(events, facts, self.most_keys)
+        hot = self.hot_keys + _hottest(keys, key, facts, self.most_keys)
         self.hot_keys = sorted(hot, key=lambda row: (-row["published"], row["key"]))[: self.most_keys]
         self._add_spans(events)
-        chain = Chain(events)
+        chain = Chain(events, groups(key, len(keys), events.column("epoch")))
         for length, opens in zip(self.lengths_us, chain.opens(self.lengths_us), strict=True):
             for winner in WINNERS:
                 sums = {name: of_topics[0] for name, of_topics in chain.sums(opens, winner).items()}
@@ -99,28 +99,33 @@ class Tally:
 
 def _facts(events: pa.Table) -> dict[str, np.ndarray]:
     """Returns an array each of what `_counted` looks at."""
-    status, hash_ = (events.column(name).to_numpy() for name in ("status", "hash"))
-    offset, winner = (events.column(name).fill_null(-1).to_numpy() for name in ("offset", "winner"))
-    epoch = events.column("epoch").to_numpy()
+    stored = events.column("status").to_numpy() == STORED
     differs, unknown = np.zeros(len(events), bool), np.zeros(len(events), bool)
-    for one in events.column("epoch").unique().to_pylist():
-        stored = np.flatnonzero((epoch == one) & (status == STORED))
-        dropped = np.flatnonzero((epoch == one) & (status == COMPACTED))
-        stored = stored[np.argsort(offset[stored], kind="stable")]  # a part may have them in the order of its keys
-        if not len(stored):
-            unknown[dropped] = True
-            continue
-        at = np.minimum(np.searchsorted(offset[stored], winner[dropped]), len(stored) - 1)
-        is_known = offset[stored][at] == winner[dropped]
-        unknown[dropped] = ~is_known
-        differs[dropped] = is_known & (hash_[dropped] != hash_[stored][at])
+    if not stored.all():
+        _compare(events, stored, differs, unknown)
     return {
-        "stored": status == STORED,
+        "stored": stored,
         "size": events.column("size").to_numpy(),
         "keyed": events.column("key").is_valid().to_numpy(),
         "differs": differs,
         "unknown": unknown,
     }
+
+
+def _compare(events: pa.Table, stored: np.ndarray, differs: np.ndarray, unknown: np.ndarray) -> None:
+    """Notes which of the dropped messages differ from their winner, and which have an unknown one."""
+    epoch, hash_ = (events.column(name).to_numpy() for name in ("epoch", "hash"))
+    offset, winner = (events.column(name).fill_null(-1).to_numpy() for name in ("offset", "winner"))
+    for one in events.column("epoch").unique().to_pylist():
+        kept, dropped = np.flatnonzero(stored & (epoch == one)), np.flatnonzero(~stored & (epoch == one))
+        if not len(kept):
+            unknown[dropped] = True
+            continue
+        kept = kept[np.argsort(offset[kept], kind="stable")]
+        at = np.minimum(np.searchsorted(offset[kept], winner[dropped]), len(kept) - 1)
+        is_known = offset[kept][at] == winner[dropped]
+        unknown[dropped] = ~is_known
+        differs[dropped] = is_known & (hash_[dropped] != hash_[kept][at])
 
 
 def _counted(facts: dict[str, np.ndarray], at: np.ndarray | slice) -> Row:
@@ -141,9 +146,8 @@ def _counted(facts: dict[str, np.ndarray], at: np.ndarray | slice) -> Row:
     return {name: int(number) for name, number in numbers.items()}
 
 
-def _hottest(events: pa.Table, facts: dict[str, np.ndarray], most: int) -> list[Row]:
+def _hottest(keys: pa.Array, key: np.ndarray, facts: dict[str, np.ndarray], most: int) -> list[Row]:
     """Returns the keys with the most messages; of those with as many, the first in the order of bytes."""
-    keys, key = numbered(events.column("key"))
     counts = np.bincount(key, minlength=len(keys) + 1)[: len(keys)]
     ranked = pa.table({"key": keys, "count": counts, "number": np.arange(len(keys))})
     by = [("count", "descending"), ("key", "ascending")]

@@ -45,6 +45,7 @@ class Statistics:
         own_us: the topic's own window; 0: it has none; None: the source does not say.
         is_journaled: whether the journal was read, which has what was dropped, too.
         source: where the events come from.
+        count: how many there are.
         first_us, last_us: when the first and the last of them were accepted.
     """
 
@@ -57,6 +58,7 @@ class Statistics:
     own_us: int | None = 0
     is_journaled: bool = False
     source: str = ""
+    count: int = 0
     first_us: int = 0
     last_us: int = 0
 
@@ -94,6 +96,7 @@ def statistics_of(topic: Topic, tally: Tally) -> Statistics:
         own_us=own_us,
         is_journaled=topic.is_journaled,
         source=str(topic.place),
+        count=sum(span.count for span in spans),
         first_us=min(span.first_us for span in spans),
         last_us=max(span.last_us for span in spans),
     )
