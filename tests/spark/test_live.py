@@ -1,12 +1,14 @@
 """Statistics of a stream: what a folder keeps of them. Their numbers are held against others in `test_equality`."""
 
 from datetime import timedelta
+from unittest.mock import Mock
 
 import pytest
 
 from zaichik.spark import live
 from zaichik.spark.carry import RAN_US
 from zaichik.spark.events import EVENTS
+from zaichik.spark.storage import NoFileSystem, Storage
 
 POLICIES = [(RAN_US, "first"), (10, "first")]
 
@@ -28,7 +30,7 @@ def sums(spark, folder):
 def test_a_micro_batch_that_is_repeated_counts_once(spark, micro_batches, tmp_path):
     """As when the program is killed before Spark has noted that it was finished."""
     for batch in (0, 1, 1):
-        live._count(tmp_path / "state", POLICIES, 100, micro_batches[batch], batch)
+        live._count(Storage(spark, tmp_path), POLICIES, 100, micro_batches[batch], batch)
     # Stored were those at 0 and 12. In a window of ten, too: 4 and 8 are dropped and seen at 12, 16 not yet.
     assert sums(spark, tmp_path) == {RAN_US: (5, 2, 3, 2), 10: (5, 2, 3, 2)}
     assert sorted(path.name for path in (tmp_path / "state").iterdir()) == ["0", "1"]
@@ -37,7 +39,7 @@ def test_a_micro_batch_that_is_repeated_counts_once(spark, micro_batches, tmp_pa
 def test_a_stream_that_begins_anew_leaves_nothing_of_the_one_before(spark, micro_batches, tmp_path):
     """As when somebody takes away its checkpoint."""
     for batch in (0, 1, 0):
-        live._count(tmp_path / "state", POLICIES, 100, micro_batches[batch], batch)
+        live._count(Storage(spark, tmp_path), POLICIES, 100, micro_batches[batch], batch)
     assert sums(spark, tmp_path) == {RAN_US: (3, 1, 2, 0), 10: (3, 1, 2, 0)}
 
 
@@ -53,3 +55,36 @@ def test_a_folder_keeps_to_its_windows(spark, tmp_path):
     live.writer(events, tmp_path / "new", [day, hour])
     with pytest.raises(live.OtherWindows, match="counts other windows"):
         live.writer(events, tmp_path / "new", [hour])
+
+
+@pytest.fixture
+def elsewhere(spark, tmp_path):
+    """A folder of Spark's default file system, which for this test is not the local one. Where it really is, too."""
+    configuration = spark._jsc.hadoopConfiguration()
+    before = configuration.get("fs.defaultFS")
+    real = tmp_path / "real"
+    real.mkdir()
+    configuration.set("fs.viewfs.mounttable.elsewhere.link./data", real.as_uri())
+    configuration.set("fs.defaultFS", "viewfs://elsewhere/")
+    yield f"/data/{tmp_path.name}", real / tmp_path.name
+    configuration.set("fs.defaultFS", before)
+
+
+def test_where_the_default_file_system_is_not_the_local_one_nothing_is_lost(spark, micro_batches, elsewhere, tmp_path):
+    """All of the state is there: what Spark writes, and what Python looks for."""
+    folder, real = elsewhere
+    for batch in (0, 1):
+        live._count(Storage(spark, folder), POLICIES, 100, micro_batches[batch], batch)
+    assert sums(spark, folder) == {RAN_US: (5, 2, 3, 2), 10: (5, 2, 3, 2)}
+    assert sorted(path.name for path in (real / "state").iterdir()) == ["0", "1"]
+    stream = spark.readStream.format("rate").load()
+    live.writer(stream, folder, [timedelta(hours=1)])
+    with pytest.raises(live.OtherWindows, match="counts other windows"):
+        live.writer(stream, folder, [timedelta(hours=2)])
+    assert (real / "policies.json").exists()
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_session_without_a_java_of_its_own_is_refused():
+    with pytest.raises(NoFileSystem, match="Spark Connect"):
+        Storage(Mock(_jvm=None), "/data")

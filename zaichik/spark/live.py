@@ -15,7 +15,6 @@ exact and costs nothing. The broker's times never decrease within a topic, so th
 """
 
 import json
-import shutil
 from collections.abc import Collection, Iterable
 from datetime import timedelta
 from functools import partial
@@ -30,6 +29,7 @@ from pyspark.sql.types import StructType
 from zaichik.client.errors import ZaichikError
 from zaichik.spark import carry
 from zaichik.spark.carry import CARRIED, COUNTED, NEW, RAN_US, Policy
+from zaichik.spark.storage import Storage
 from zaichik.spark.windows import WINDOWS, by_key, summed
 from zaichik.statistics.chain import Window, Winner, length_us
 
@@ -40,7 +40,7 @@ class OtherWindows(ZaichikError):
 
 def writer(
     events: DataFrame,
-    folder: Path,
+    folder: Path | str,
     windows: Iterable[Window],
     winners: Collection[Winner] = ("first", "last"),
     remember: timedelta = timedelta(days=7),
@@ -49,7 +49,8 @@ def writer(
 
     Args:
         events: a stream of `EVENTS`, such as `from_journal` makes.
-        folder: for the sums, what is carried and the checkpoint; all workers must see it. Made if it is not there.
+        folder: for the sums, what is carried and the checkpoint; all workers must see it. Made if it is not there. A
+            path without a scheme is one of Spark's default file system.
         windows: lengths, the same ones as long as it is the same folder.
         winners: which message of a window stays.
         remember: how long after its window an update that nobody has seen may still be seen late, and, for the policy
@@ -59,56 +60,64 @@ def writer(
         OtherWindows: the folder has been used with others. Their sums began with the stream, so new ones would not.
     """
     policies: list[Policy] = [(RAN_US, "first"), *product([length_us(window) for window in windows], winners)]
-    _claim(folder, policies)
-    step = partial(_count, folder / "state", policies, remember // timedelta(microseconds=1))
-    return events.writeStream.foreachBatch(step).option("checkpointLocation", str(folder / "checkpoint"))
+    storage = Storage(events.sparkSession, folder)
+    _claim(storage, policies)
+    step = partial(_count, storage, policies, remember // timedelta(microseconds=1))
+    return events.writeStream.foreachBatch(step).option("checkpointLocation", storage.path("checkpoint"))
 
 
-def sums(spark: SparkSession, folder: Path) -> DataFrame:
+def sums(spark: SparkSession, folder: Path | str) -> DataFrame:
     """The numbers so far, as `windows.what_if` gives them; beside them, as length `RAN_US`, the policy that ran."""
-    state = folder / "state"
-    version = max(_versions(state), default=-1)
-    return _read(spark, state / f"{version}" / "sums", WINDOWS).withColumn("ratio", fn.col("kept") / fn.col("messages"))
+    storage = Storage(spark, folder)
+    version = max(_versions(storage), default=-1)
+    return _read(spark, storage, version, "sums", WINDOWS).withColumn("ratio", fn.col("kept") / fn.col("messages"))
 
 
-def _claim(folder: Path, policies: list[Policy]) -> None:
+def _claim(storage: Storage, policies: list[Policy]) -> None:
     """Write down what is counted in a folder; or see that it is the same as before."""
-    folder.mkdir(parents=True, exist_ok=True)
-    mark, text = folder / "policies.json", json.dumps(sorted(policies))
-    if not mark.exists():
-        mark.write_text(text, encoding="utf-8")
-    elif mark.read_text(encoding="utf-8") != text:
-        raise OtherWindows(f"{folder} counts other windows since its stream began; for these, take another folder")
+    mark, text = "policies.json", json.dumps(sorted(policies))
+    if not storage.exists(mark):
+        storage.write(text, mark)
+    elif storage.read(mark) != text:
+        raise OtherWindows(
+            f"{storage.name} counts other windows since its stream began; for these, take another folder"
+        )
 
 
-def _count(folder: Path, policies: list[Policy], remember_us: int, events: DataFrame, batch: int) -> None:
+def _count(storage: Storage, policies: list[Policy], remember_us: int, events: DataFrame, batch: int) -> None:
     """Make this micro-batch's version, from the one before."""
     spark = events.sparkSession
-    before = max((version for version in _versions(folder) if version < batch), default=-1)
-    earlier, version = folder / f"{before}", folder / f"{batch}"
+    before = max((version for version in _versions(storage) if version < batch), default=-1)
     events = events.select(NEW.fieldNames()).persist()  # else each of the two steps below would ask the broker
     times = events.groupBy("topic").agg(fn.max("accepted_us").alias("now")).collect()
     new = events.withColumns({"count": fn.lit(1).cast("long"), "behind_us": fn.lit(0).cast("long")})
-    rows = _read(spark, earlier / "carried", CARRIED).unionByName(new, allowMissingColumns=True)
+    rows = _read(spark, storage, before, "carried", CARRIED).unionByName(new, allowMissingColumns=True)
     latest = {row["topic"]: row["now"] for row in times}
     kernel = partial(carry.count, policies=policies, latest=latest, remember_us=remember_us)
     counted = by_key(rows).mapInArrow(kernel, COUNTED).persist()
     carried, changes = counted.where("messages IS NULL"), counted.where("messages IS NOT NULL")
-    carried.select(CARRIED.fieldNames()).write.mode("overwrite").parquet(str(version / "carried"))
-    parts = _read(spark, earlier / "sums", WINDOWS).unionByName(changes.select(WINDOWS.fieldNames()))
-    summed(parts).write.mode("overwrite").parquet(str(version / "sums"))
+    carried.select(CARRIED.fieldNames()).write.mode("overwrite").parquet(storage.path(*_parts(batch, "carried")))
+    parts = _read(spark, storage, before, "sums", WINDOWS).unionByName(changes.select(WINDOWS.fieldNames()))
+    summed(parts).write.mode("overwrite").parquet(storage.path(*_parts(batch, "sums")))
     counted.unpersist()
     events.unpersist()
-    for other in _versions(folder):  # the one before stays, for `sums` may be reading it
+    for other in _versions(storage):  # the one before stays, for `sums` may be reading it
         if other not in (before, batch):
-            shutil.rmtree(folder / f"{other}")
+            storage.remove("state", f"{other}")
 
 
-def _versions(folder: Path) -> list[int]:
+def _parts(version: int, table: str) -> tuple[str, str, str]:
+    return "state", f"{version}", table
+
+
+def _versions(storage: Storage) -> list[int]:
     """Those that are complete: the sums are written last, and of them the mark of success."""
-    return [int(mark.parent.parent.name) for mark in folder.glob("*/sums/_SUCCESS")]
+    return [int(version) for _, version, *_ in storage.find("state", "*", "sums", "_SUCCESS")]
 
 
-def _read(spark: SparkSession, table: Path, schema: StructType) -> DataFrame:
+def _read(spark: SparkSession, storage: Storage, version: int, table: str, schema: StructType) -> DataFrame:
     """A table; an empty one if it is not there, as before the first micro-batch."""
-    return spark.read.schema(schema).parquet(str(table)) if table.exists() else spark.createDataFrame([], schema)
+    parts = _parts(version, table)
+    if not storage.exists(*parts):
+        return spark.createDataFrame([], schema)
+    return spark.read.schema(schema).parquet(storage.path(*parts))
