@@ -155,8 +155,7 @@ def a_time_start_is_exclusive(monkeypatch):
 @bug
 def a_time_start_forgets_the_head(monkeypatch):
     def first_accepted_since(self, time_us):
-        index = bisect_right(self._entries, time_us - 1, lo=self._first, key=lambda entry: entry.accepted_us)
-        return self._bases[index] if index < len(self._bases) else self.next_offset  # the head may be inside it
+        return self._bases[bisect_right(self._accepted_us, time_us - 1, lo=self._first)]  # the head may be inside it
 
     monkeypatch.setattr(BroadcastRing, "first_accepted_since", first_accepted_since)
 

@@ -81,9 +81,9 @@ def bytes_are_settled_with_the_first_message_of_a_frame(monkeypatch):
     def commit(self, next_offset):
         committed = real(self, next_offset)
         if self._frames and self._frames[0][0] == next_offset:
-            first, end, size = self._frames[0]
+            first, end, count, size = self._frames[0]
             self.in_flight_bytes -= size
-            self._frames[0] = (first, end, 0)
+            self._frames[0] = (first, end, count, 0)
         return committed
 
     monkeypatch.setattr(Reader, "commit", commit)

@@ -219,6 +219,24 @@ def test_frames_are_joined_over_a_gap_only_if_there_is_no_other_way():
     assert (subscription.in_flight, subscription.in_flight_bytes) == (TRACKED_FRAMES - 1, TRACKED_FRAMES - 1)
 
 
+def test_where_neighbours_can_be_joined_a_gap_stays_a_gap():
+    """CMT-1: what is before the gap is settled by itself."""
+    reading = Reading(credit=100_000, settings={"capacity": 2})
+    reading.publish(b"a")
+    reading.offsets()
+    reading.publish(b"-")
+    reading.publish(b"b")
+    reading.publish(b"c")
+    assert reading.offsets() == ["lag 1 to 2", (2, 1), (3, 1)]
+    for _ in range(TRACKED_FRAMES - 2):
+        reading.publish(b"d")
+        reading.offsets()
+    assert frames(reading)[:2] == [(0, 1, 1, 1), (2, 4, 2, 2)]
+    before = reading.subscription.in_flight
+    reading.subscription.commit(1)
+    assert reading.subscription.in_flight == before - 1
+
+
 def test_lag_between_all_frames_keeps_nothing_that_credit_allows():
     """CMT-1, P6: a reader that does not commit is still sent all that it has credit for."""
     reading = Reading(credit=400, settings={"capacity": 1})
