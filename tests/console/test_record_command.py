@@ -142,16 +142,38 @@ def test_a_bar_on_a_terminal(on_terminal, zaichik, topic, tmp_path):
     assert "2/2 messages" in re.sub("\x1b\\[[0-9;?]*[a-zA-Z]", "", shown)
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "sentence"),
-    [
-        (["nowhere"], 1, "there is no topic nowhere"),
-        (["a", "b", "--follow"], 2, "--follow takes one topic"),
-    ],
-)
-def test_what_cannot_be_recorded_is_explained(zaichik, tmp_path, words, code, sentence):
-    result = zaichik("record", *words, "--into", str(tmp_path))
-    assert result.code == code
-    assert sentence in result.err
-    assert result.err.count("\n") == 1
+def test_a_topic_that_is_not_there_is_one_sentence(zaichik, tmp_path):
+    result = zaichik("record", "nowhere", "--into", str(tmp_path))
+    assert (result.code, result.out) == (1, "")
+    assert result.err == "zaichik: there is no topic nowhere; see: zaichik topics\n"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_several_topics_are_followed_until_ctrl_c(start, zaichik, topic, tmp_path):
+    topics = [topic, f"{topic}-too"]
+    for name in topics:
+        zaichik("publish", name, "one", "two")
+    following = start("record", *topics, "--into", str(tmp_path), "--follow")
+    while len(list(tmp_path.rglob(".unfinished.parquet"))) < 2:
+        assert following.poll() is None
+    following.send_signal(signal.SIGINT)
+    out, err = following.communicate()
+    assert (following.returncode, err) == (130, "")
+    assert out == "".join(f"{name}: 2 messages recorded into {tmp_path} (offsets 0 to 1)\n" for name in topics)
+
+
+def test_a_recorder_that_fails_ends_the_others_with_what_they_have(zaichik, topic, tmp_path):
+    zaichik("publish", topic, "one", "two")
+    result = zaichik("record", topic, "nowhere", "--into", str(tmp_path), "--follow")
+    assert result.code == 1
+    assert "there is no topic nowhere" in result.err
+
+
+def test_a_topic_that_keeps_nothing_says_what_is_gone_and_why(zaichik, topic, tmp_path):
+    zaichik("create", topic, "--retention", "0")
+    zaichik("publish", topic, "one", "two")
+    while zaichik("describe", topic, "--json").json["topic"]["resident"]:  # until the next sweep
+        pass
+    result = zaichik("record", topic, "--into", str(tmp_path))
+    assert (result.code, result.out) == (3, "")
+    assert result.err.startswith(f"{topic}: nothing to record: 2 messages are gone, because the topic has no retention")

@@ -4,12 +4,15 @@ import argparse
 import importlib.util
 import signal
 from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 from rich.text import Text
 
@@ -31,7 +34,7 @@ EPILOG = """\
 examples:
   zaichik record orders                       # all messages there are, into ./recording
   zaichik record orders payments --into /data/zaichik
-  zaichik record orders --follow              # and new ones, until Ctrl-C
+  zaichik record orders payments --follow     # and new ones, until Ctrl-C
   zaichik stats recording                     # what a compaction window would do
 
 files:
@@ -41,6 +44,7 @@ files:
 """
 
 MISSING = 3  # the exit code
+POLL_SECONDS = 0.25  # between two looks at the recorders: signals come to this thread only
 INTERRUPTED = 130
 
 
@@ -55,31 +59,51 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=Path("recording"),
         help="the recording's folder (default: ./recording)",
     )
-    parser.add_argument("--follow", action="store_true", help="continue with new messages; for one topic only")
+    parser.add_argument("--follow", action="store_true", help="continue with new messages, until Ctrl-C")
     parser.add_argument("--json", action="store_true", help="print one JSON object for each topic")
     address.add_option(parser)
 
 
 async def run(arguments: argparse.Namespace, console: Console) -> int:
-    """Record the topics, one after the other."""
+    """Record the topics: one after the other, or all at once if they are followed."""
     if importlib.util.find_spec("pyarrow") is None:
         raise Failure("recording needs pyarrow, which is not installed: pip install 'zaichik[record]'")
-    if arguments.follow and len(arguments.topics) > 1:
-        raise argparse.ArgumentTypeError("--follow takes one topic; start a recorder for each of them")
+    at_once = len(arguments.topics) if arguments.follow else 1
+    with _interruptible() as interrupted, screen.without_warnings("zaichik.blocking"), _bars() as tell:
+        failed = Event()
+        with ThreadPoolExecutor(at_once) as threads:
+            stopping = partial(_any, interrupted, failed.is_set)
+            recorders = [threads.submit(_record, topic, arguments, tell, stopping) for topic in arguments.topics]
+            while wait(recorders, POLL_SECONDS, FIRST_EXCEPTION).not_done and not failed.is_set():
+                if any(recorder.done() and recorder.exception() for recorder in recorders):
+                    failed.set()  # the others end, and what they have is complete
+    found = [recorder.result() for recorder in recorders if recorder.exception() is None]
+    for progress in found:
+        if progress is not None:
+            _summarise(progress, arguments, console)
+    for recorder in recorders:
+        recorder.result()  # raises its error, if it has one
+    if interrupted():
+        return INTERRUPTED
+    return MISSING if any(progress.missing for progress in found if progress) else 0
+
+
+def _any(*conditions: Callable[[], bool]) -> bool:
+    return any(condition() for condition in conditions)
+
+
+def _record(
+    topic: str, arguments: argparse.Namespace, tell: Callable[["Progress"], None], stopping: Callable[[], bool]
+) -> "Progress | None":
+    """Records a topic, over a connection of its own; None if it is time to stop before it has begun."""
     from zaichik import blocking
     from zaichik.recording.recorder import record
 
-    missing = 0
+    if stopping():
+        return None
     host, port = arguments.connect
-    with _interruptible() as stopping, blocking.connect(host, port, name="zaichik record") as client:
-        for topic in arguments.topics:
-            with screen.without_warnings(blocking.__name__), _bar(topic) as tell:
-                progress = record(client, topic, arguments.into, follow=arguments.follow, tell=tell, stopping=stopping)
-            _summarise(progress, arguments, console)
-            missing += progress.missing
-            if stopping():
-                return INTERRUPTED
-    return MISSING if missing else 0
+    with blocking.connect(host, port, name="zaichik record") as client:
+        return record(client, topic, arguments.into, follow=arguments.follow, tell=tell, stopping=stopping)
 
 
 @contextmanager
@@ -99,10 +123,10 @@ def _interruptible() -> Iterator[Callable[[], bool]]:
 
 
 @contextmanager
-def _bar(topic: str) -> Iterator[Callable[["Progress"], None]]:
-    """Returns a function that shows progress: a bar on a terminal, elsewhere nothing."""
+def _bars() -> Iterator[Callable[["Progress"], None]]:
+    """Returns a function that shows progress: a bar for each topic on a terminal, elsewhere nothing."""
     console = screen.on_stderr()
-    bar = Bar(
+    bars = Bar(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
@@ -111,13 +135,15 @@ def _bar(topic: str) -> Iterator[Callable[["Progress"], None]]:
         console=console,
         disable=not console.is_terminal or console.is_dumb_terminal,
     )
-    task = bar.add_task(shown(topic), total=None)
+    tasks: dict[str, TaskID] = {}
 
     def tell(progress: "Progress") -> None:
+        if progress.topic not in tasks:
+            tasks[progress.topic] = bars.add_task(shown(progress.topic), total=None)
         total = None if progress.end is None else progress.end - progress.start
-        bar.update(task, completed=progress.next - progress.start, total=total)
+        bars.update(tasks[progress.topic], completed=progress.next - progress.start, total=total)
 
-    with bar:
+    with bars:
         yield tell
 
 
@@ -127,15 +153,15 @@ def _summarise(progress: "Progress", arguments: argparse.Namespace, console: Con
         names = ("topic", "epoch", "start", "next", "recorded", "missing")
         screen.print_json({name: getattr(progress, name) for name in names})
     elif recorded:
-        offsets = f"offsets {progress.start:,} to {progress.next - 1:,}"
+        offsets = f"offsets {progress.next - recorded - missing:,} to {progress.next - 1:,}"
         sentence = f"{topic}: {recorded:,} messages recorded into {arguments.into} ({offsets})"
         console.print(Text(harmless(sentence)), soft_wrap=True)
-    elif missing and progress.next == progress.start:
+    elif missing:
         screen.remark(_all_gone(progress), "yellow")
     else:
         sentence = f"{topic}: nothing new; {arguments.into} has everything below offset {progress.next:,}"
         console.print(Text(harmless(sentence)), soft_wrap=True)
-    if missing and progress.next > progress.start:
+    if missing and recorded:
         screen.remark(f"{topic}: {missing:,} messages are missing: the broker no longer had them", "yellow")
 
 

@@ -37,7 +37,7 @@ class Progress:
         end: the offset before which it ends; None: it follows the topic.
         next: the next offset to be recorded.
         recorded: messages recorded by this recorder.
-        missing: messages that were gone, those included that were gone before this recorder began.
+        missing: messages that were gone.
         retention_ms: how long the topic keeps messages; 0: only for those who read them as they come.
     """
 
@@ -83,10 +83,8 @@ def record(
         ends = [part.end for part in parts if part.epoch == epoch]
         if parts and not ends:
             logger.warning("%s is another topic than the one recorded before: the broker was restarted since", topic)
-        begin = max(ends, default=0)
-        start = max(begin, state["head"])
-        retention_ms = state["settings"]["retention_ttl_ms"]
-        progress = Progress(topic, epoch, start, end, start, missing=start - begin, retention_ms=retention_ms)
+        start = max(ends, default=0)  # what is gone already is counted as lag
+        progress = Progress(topic, epoch, start, end, start, retention_ms=state["settings"]["retention_ttl_ms"])
         tell(progress)
         if start == end:
             return progress
