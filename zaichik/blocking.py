@@ -12,9 +12,9 @@ seconds resets the connection (LAG-3). So:
 
 Reading and working therefore take turns, and never overlap. In exchange, how long the work takes does not matter.
 
-Unlike the asynchronous client, this one does not reconnect, and its publishes have no numbers: a lost connection raises
-`ConnectionLost` at once, and whether the last batch was stored is not known. The program resumes where it was: offsets
-and epochs are all it needs.
+Unlike the asynchronous client, this one does not reconnect: a lost connection raises `ConnectionLost` at once, and
+whether the last batch was stored is not known, unless the program numbers its batches and sends it again over a new
+connection (see `publish_batch`). Reading resumes where it was: offsets and epochs are all it needs.
 
     with blocking.connect() as client, client.subscribe("orders", start=0, until=1000) as orders:
         for message in orders:
@@ -187,15 +187,24 @@ class Client:
         """
         self._request(Delete(self._next_id(), topic, epoch, if_empty=if_empty), Deleted)
 
-    def publish_batch(self, topic: str, batch: Batch) -> BatchResult:
+    def publish_batch(self, topic: str, batch: Batch, *, producer: int = 0, number: int = 0) -> BatchResult:
         """Publishes several messages, all or none; returns their result (PUB-2).
+
+        Args:
+            topic: where to; created if it does not exist.
+            batch: the messages.
+            producer: 64 random bits that make the batch safe to send again (PUB-4), or 0. A batch that was stored
+                before is not stored again: its first result is repeated.
+            number: of the batch, counted from 0 for each producer and topic.
 
         Raises:
             BatchTooLarge: more messages than `welcome.max_batch`, more bytes than `welcome.max_message`, or more than
                 the topic's ring holds. Nothing was stored.
+            SequenceGap, ProducerUnknown: a batch before this one is missing, or the broker has forgotten the producer.
         """
         check_size(batch.count, batch.size, self.welcome)
-        reply = self._request(Publish(self._next_id(), topic, batch), Published)
+        request = Publish(self._next_id(), topic, batch, producer=producer, sequence=number)
+        reply = self._request(request, Published)
         return batch_result(reply, batch.count)
 
     # -- subscribing -----------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from small import python
 
 import zaichik
 from zaichik.spark.columns import MESSAGES
-from zaichik.spark.options import BadOption
+from zaichik.spark.options import BadOption, Options
 from zaichik.spark.reading import CannotRead
 from zaichik.spark.source import ZaichikSource
 
@@ -95,6 +95,58 @@ def test_a_limit_of_one_message_is_no_standstill(broker):
     assert sum(nexts(first).values()) == 1
     assert sum(nexts(a_stream.latestOffset(first, ReadMaxRows(1))).values()) == 2
     a_stream.stop()
+
+
+def test_a_micro_batch_waits_for_enough_messages_but_not_for_ever(broker, monkeypatch):
+    broker.create("t")
+    a_stream = stream(broker, topic="t", minMessagesPerTrigger="5", maxTriggerDelay="60")
+    now = 1000.0
+    monkeypatch.setattr("zaichik.spark.stream.time.monotonic", lambda: now)
+    start = a_stream.initialOffset()
+    assert a_stream.latestOffset(start, ReadAllAvailable()) == start
+    broker.publish("t", numbered(3))
+    assert a_stream.latestOffset(start, ReadAllAvailable()) == start
+    now += 59
+    assert a_stream.latestOffset(start, ReadAllAvailable()) == start
+    now += 1
+    some = a_stream.latestOffset(start, ReadAllAvailable())
+    assert nexts(some) == {"t": 3}
+    broker.publish("t", numbered(5))
+    assert nexts(a_stream.latestOffset(some, ReadAllAvailable())) == {"t": 8}
+    broker.publish("t", numbered(1))
+    a_stream.prepareForTriggerAvailableNow()  # what is there now is all there will be
+    assert nexts(a_stream.latestOffset(some, ReadAllAvailable())) == {"t": 9}
+    a_stream.stop()
+
+
+def test_topics_by_a_pattern(broker):
+    for topic in ("orders-eu", "orders-us", "other"):
+        broker.create(topic, journal=1000)
+    assert Options.of({"broker": broker.address, "topicPattern": "orders-.*"}).topics == ("orders-eu", "orders-us")
+    for pattern, words in (("nothing", "no topic matches 'nothing'"), ("(", "no regular expression")):
+        with pytest.raises(BadOption, match=words):
+            Options.of({"broker": broker.address, "topicPattern": pattern})
+    with pytest.raises(BadOption, match="one of them is enough"):
+        Options.of({"broker": broker.address, "topicPattern": ".*", "topic": "other"})
+
+
+def test_a_topic_may_be_added_to_a_query(broker):
+    """It is read from its beginning; one that is taken away is an error."""
+    for topic, count in (("a", 2), ("b", 3)):
+        broker.create(topic)
+        broker.publish(topic, numbered(count))
+    one = stream(broker, topic="a")
+    checkpoint = one.latestOffset(one.initialOffset(), ReadAllAvailable())
+    one.stop()
+    both = stream(broker, topic="a,b", start="latest")
+    end = both.latestOffset(checkpoint, ReadAllAvailable())
+    assert nexts(end) == {"a": 2, "b": 3}
+    assert offsets(both, checkpoint, end) == [0, 1, 2]
+    both.stop()
+    other = stream(broker, topic="b")
+    with pytest.raises(CannotRead, match="the checkpoint is of a, too"):
+        other.latestOffset(end, ReadAllAvailable())
+    other.stop()
 
 
 def test_what_is_available_now_is_not_what_comes_later(broker, reader):

@@ -86,6 +86,8 @@ def test_a_value_no_message_can_have_is_refused(rows, words):
         (StructType([KEY]), "need a column payload"),
         (StructType([PAYLOAD, StructField("offset", LongType())]), "no column offset"),
         (StructType([StructField("payload", LongType())]), "binary or string, not bigint"),
+        (StructType([PAYLOAD, StructField("value", StringType())]), "two names for one thing"),
+        (StructType([PAYLOAD, StructField("topic", BinaryType())]), "topic must be string, not binary"),
     ],
 )
 def test_a_table_that_is_no_messages_is_refused(broker, schema, words):
@@ -96,6 +98,45 @@ def test_a_table_that_is_no_messages_is_refused(broker, schema, words):
 def test_several_topics_are_not_written_at_once(broker):
     with pytest.raises(BadOption, match="one topic"):
         writer(broker, topic="a,b")
+
+
+def test_a_topic_is_named_once(broker):
+    schema = StructType([PAYLOAD, StructField("topic", StringType())])
+    with pytest.raises(BadOption, match="named twice"):
+        writer(broker, schema)
+    with pytest.raises(BadOption, match="which topic"):
+        writer(broker, topic="")
+
+
+def test_a_column_says_where_each_row_goes(broker):
+    """And `value` is the payload, as Kafka's users call it."""
+    schema = StructType([StructField("topic", StringType()), StructField("value", StringType())])
+    rows = pa.record_batch({"topic": ["u", "t", "u", "t"], "value": ["1", "2", "3", "4"]})
+    assert writer(broker, schema, topic="").write(iter([rows, rows])).stored == 8
+    with blocking.connect(port=broker.port) as client:
+        for topic, expected in (("t", [b"2", b"4"] * 2), ("u", [b"1", b"3"] * 2)):
+            state = client.topic(topic)
+            assert state["published"] == 4, expected
+    nowhere = pa.record_batch({"topic": ["t", None], "value": ["1", "2"]})
+    with pytest.raises(CannotWrite, match="a topic is null"):
+        writer(broker, schema, topic="").write(iter([nowhere]))
+
+
+def test_a_task_that_is_tried_again_stores_nothing_twice(broker):
+    """PUB-4: in the same batches, also where the ring made halves of them; another write is another one."""
+    broker.create("t", capacity=3)
+    rows = [(None, b"%d" % n) for n in range(10)]
+    once = writer(broker, exactlyOnce="true")
+    first, again = [once.write(iter([table(rows[:2]), table(rows[2:])])) for _ in range(2)]
+    assert first == again == Written(stored=10, compacted=0)
+    assert broker.topics("t")[0]["published"] == 10
+    writer(broker, exactlyOnce="true").write(iter([table(rows)]))
+    assert broker.topics("t")[0]["published"] == 20
+
+
+def test_a_word_that_is_neither_true_nor_false_is_refused(broker):
+    with pytest.raises(BadOption, match="exactlyOnce is 'maybe'"):
+        writer(broker, exactlyOnce="maybe")
 
 
 def test_nothing_is_overwritten(broker):
@@ -121,3 +162,22 @@ def test_spark_writes_tables_and_streams(broker, spark, tmp_path):
     query.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start().awaitTermination()
     with blocking.connect(port=broker.port) as client, client.subscribe("copy", until=3) as subscription:
         assert [(message.key, message.payload) for message in subscription] == expected
+
+
+def test_a_micro_batch_that_spark_repeats_is_stored_once(broker, spark, tmp_path):
+    """As after a crash between its last task and the note that it was finished."""
+    broker.create("t")
+    broker.create("copy")
+    broker.publish("t", [(None, b"%d" % n) for n in range(20)])
+
+    def run():
+        stream = spark.readStream.format("zaichik").options(broker=broker.address, partitions="2").load("t")
+        query = stream.select("payload").writeStream.format("zaichik")
+        query = query.options(broker=broker.address, topic="copy", exactlyOnce="true")
+        query.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start().awaitTermination()
+
+    run()
+    for note in (tmp_path / "commits").iterdir():
+        note.unlink()
+    run()
+    assert broker.topics("copy")[0]["published"] == 20

@@ -9,21 +9,30 @@
 | epoch | fail unless the topic is this one |
 | partitions | Spark tasks for each topic (default: one for each million messages) |
 | onLag | fail (default) or skip: what to do about messages that are gone already |
+| topicPattern | instead of topics: a regular expression that whole names match; for a stream, when it starts |
 | maxMessagesPerTrigger | for streams: messages in one micro-batch at most |
+| minMessagesPerTrigger | for streams: wait for so many, ... |
+| maxTriggerDelay | ... but no longer than so many seconds (default 900) |
+| exactlyOnce | for writing: true, if a task that is tried again publishes the very same rows; see `writer` |
 """
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, cast
 
+from zaichik import blocking
 from zaichik.client.errors import ZaichikError
 from zaichik.client.messages import StartAt, start_written
 from zaichik_protocol import DEFAULT_PORT
 
 MESSAGES_A_TASK = 1_000_000
-_KNOWN = ("broker", "topic", "start", "end", "epoch", "partitions", "onLag", "maxMessagesPerTrigger")
+_KNOWN = (
+    "broker", "topic", "topicPattern", "start", "end", "epoch", "partitions", "onLag", "maxMessagesPerTrigger",
+    "minMessagesPerTrigger", "maxTriggerDelay", "exactlyOnce",
+)  # fmt: skip
 _OF_SPARK = {"path", "checkpointlocation"}  # it passes on what is its own
 
 
@@ -37,12 +46,15 @@ class Options:
 
     Attributes:
         host, port: the broker's address.
-        topics: what to read, or the one to write to.
+        topics: what to read, or the one to write to; none if the table to write has a column that says it.
         starts, ends: for each topic, as the client has them.
         epoch: which topic it must be; None: any.
         partitions: tasks for each topic; None: as many as `MESSAGES_A_TASK` makes.
         on_lag: "fail" or "skip".
         max_messages: in one micro-batch; None: all there are.
+        min_messages: that a micro-batch waits for.
+        max_delay: seconds that it waits at most.
+        exactly_once: whether batches that are published are numbered.
     """
 
     host: str
@@ -54,13 +66,20 @@ class Options:
     partitions: int | None
     on_lag: Literal["fail", "skip"]
     max_messages: int | None
+    min_messages: int = 1
+    max_delay: int = 900
+    exactly_once: bool = False
 
     @classmethod
-    def of(cls, given: Mapping[str, str]) -> "Options":
-        """The options that these words mean.
+    def of(cls, given: Mapping[str, str], *, needs_topic: bool = True) -> "Options":
+        """The options that these words mean; a pattern of topics has been asked for at the broker.
+
+        Args:
+            given: as Spark hands them on.
+            needs_topic: whether a topic must be named.
 
         Raises:
-            BadOption: one of them means nothing.
+            BadOption: one of them means nothing, or no topic matches the pattern.
         """
         words = {name.lower(): value for name, value in given.items()}
         known = {name.lower() for name in _KNOWN} | _OF_SPARK
@@ -69,7 +88,12 @@ class Options:
         if words.get("path") and words.get("topic"):
             raise BadOption(f"the topic is named twice: {words['topic']!r} and .load({words['path']!r}); name it once")
         topics = topics_in(words.get("topic") or words.get("path") or "")
-        if not topics:
+        host, port = address(words.get("broker") or os.environ.get("ZAICHIK_CONNECT") or f"127.0.0.1:{DEFAULT_PORT}")
+        if "topicpattern" in words:
+            if topics:
+                raise BadOption("topics are named, and topicPattern is given, too; one of them is enough")
+            topics = _matching(host, port, words["topicpattern"])
+        if not topics and needs_topic:
             raise BadOption('which topic? Name it with .option("topic", "orders"), or .load("orders")')
         if len(set(topics)) < len(topics):
             raise BadOption(f"topic is {','.join(topics)!r}; name each topic once")
@@ -79,7 +103,9 @@ class Options:
         epoch = _number(words, "epoch")
         if epoch is not None and len(topics) > 1:
             raise BadOption("an epoch belongs to one topic, and here are several")
-        host, port = address(words.get("broker") or os.environ.get("ZAICHIK_CONNECT") or f"127.0.0.1:{DEFAULT_PORT}")
+        exactly_once = words.get("exactlyonce", "false").lower()
+        if exactly_once not in {"true", "false"}:
+            raise BadOption(f"exactlyOnce is {exactly_once!r}; it must be true or false")
         return cls(
             host,
             port,
@@ -90,7 +116,24 @@ class Options:
             _number(words, "partitions"),
             cast('Literal["fail", "skip"]', on_lag),
             _number(words, "maxMessagesPerTrigger"),
+            _number(words, "minMessagesPerTrigger") or 1,
+            _number(words, "maxTriggerDelay") or 900,
+            exactly_once == "true",
         )
+
+
+def _matching(host: str, port: int, pattern: str) -> tuple[str, ...]:
+    """The broker's topics whose whole names match, without those that are its own."""
+    try:
+        matches = re.compile(pattern).fullmatch
+    except re.error as error:
+        raise BadOption(f"topicPattern is {pattern!r}, which is no regular expression: {error}") from None
+    with blocking.connect(host, port, name="zaichik-spark") as client:
+        names = [topic["name"] for topic in client.topics()]
+    found = tuple(name for name in names if matches(name) and not name.startswith("$"))
+    if not found:
+        raise BadOption(f"no topic matches {pattern!r}; there are {len(names)}, see: zaichik topics")
+    return found
 
 
 def topics_in(text: str) -> tuple[str, ...]:

@@ -52,13 +52,13 @@ class ZaichikSource(DataSource):
         """For `df.write`."""
         if overwrite:
             raise CannotWrite('what a topic has cannot be overwritten; .mode("append") adds to it')
-        return TopicWriter(Options.of(self.options), schema)
+        return TopicWriter(Options.of(self.options, needs_topic=False), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: FBT001, N802 (Spark's)
         """For `df.writeStream`."""
         if overwrite:
             raise CannotWrite('what a topic has cannot be overwritten; .outputMode("append") adds to it')
-        return TopicStreamWriter(Options.of(self.options), schema)
+        return TopicStreamWriter(Options.of(self.options, needs_topic=False), schema)
 
 
 class TopicReader(DataSourceReader):

@@ -13,6 +13,7 @@ without those. How many they were is in the query's progress, exactly: the dista
 its rows.
 """
 
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -43,6 +44,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._client: blocking.Client | None = None
         self._initial: Offset | None = None
         self._last: Offset | None = None  # where AvailableNow stops
+        self._waits_since: float | None = None  # when the first message came that waits for others
 
     def __getstate__(self) -> dict[str, Any]:
         """For the workers: everything but the connection."""
@@ -66,15 +68,34 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Raises:
             CannotRead: the checkpoint is of other topics.
         """
-        if start.keys() != set(self.options.topics):
+        if gone := sorted(start.keys() - set(self.options.topics)):
             raise CannotRead(
-                f"the checkpoint is of {', '.join(start)}, the query reads {', '.join(self.options.topics)}: "
-                "give it a checkpointLocation of its own"
+                f"the checkpoint is of {', '.join(gone)}, too, which the query does not read any more: add it, or give "
+                "the query a checkpointLocation of its own"
             )
-        ends = self._last or self._ends(start)
-        if isinstance(limit, ReadMaxRows):
-            return _shared(start, ends, limit.max_rows)
-        return ends
+        known = self._with_added(start)
+        ends = self._last or self._ends(known)
+        if self._last is None and self._is_too_few(known, ends):
+            return start
+        return _shared(known, ends, limit.max_rows) if isinstance(limit, ReadMaxRows) else ends
+
+    def _with_added(self, start: Offset) -> Offset:
+        """A checkpoint's offsets, and those of topics that were added to the query since: from their beginning."""
+        added = self._states(dict.fromkeys(set(self.options.topics) - start.keys()))
+        return start | {topic: {"epoch": state["epoch"], "next": state["head"]} for topic, state in added.items()}
+
+    def _is_too_few(self, start: Offset, ends: Offset) -> bool:
+        """Whether to wait for more messages; not longer than `maxTriggerDelay`, counted from the first that waits."""
+        count = sum(ends[topic]["next"] - start[topic]["next"] for topic in ends)
+        if count == 0 or count >= self.options.min_messages:
+            self._waits_since = None
+            return False
+        now = time.monotonic()
+        self._waits_since = self._waits_since or now
+        if now - self._waits_since < self.options.max_delay:
+            return True
+        self._waits_since = None
+        return False
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 (Spark's)
         """`maxMessagesPerTrigger`."""
@@ -91,7 +112,10 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: Offset, end: Offset) -> list[Range]:
         """The ranges of a micro-batch."""
-        states = self._states({topic: place["epoch"] for topic, place in start.items()})
+        states = self._states({topic: place["epoch"] for topic, place in end.items()})
+        start = {
+            topic: start.get(topic) or {"epoch": end[topic]["epoch"], "next": states[topic]["head"]} for topic in end
+        }
         wholes = [whole(states[topic], start[topic]["next"], end[topic]["next"], self.options.on_lag) for topic in end]
         return [part for one in wholes for part in one.split(self.options.partitions)] or wholes[:1]
 

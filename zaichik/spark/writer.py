@@ -1,18 +1,30 @@
-"""`df.write.format("zaichik")`: the columns `key` and `payload` of a table become messages.
+"""`df.write.format("zaichik")`: the columns `key` and `payload` (or `value`) of a table become messages.
 
 Tables go over the wire as they come from Spark, column by column: an Arrow array of binary strings is a buffer of
 offsets and a buffer of bytes, and so is half of a batch. Only the pieces are cut to what the broker accepts.
 
 What is published cannot be taken back. A task that fails and is tried again publishes again what it had published
-before: messages arrive *at least* once.
+before: messages arrive *at least* once. With `exactlyOnce=true` its batches are numbered, under a producer's id that
+follows from the query, the micro-batch, the partition and the topic, and the broker stores none of them twice (PUB-4).
+That holds under three conditions, of which Spark knows nothing:
+
+* the task makes the very same rows again, in the same order: no random numbers, no time of day, no `repartition`
+  without a key, no source that answers differently the second time;
+* it is tried again within ten minutes, after which the broker forgets a producer (the write then fails);
+* it publishes at most 64 batches, of which the broker remembers the answers (a later repeat fails). A batch has up to
+  `max_batch` messages or `max_message` bytes; smaller micro-batches, or more partitions, make fewer of them.
 """
 
+import uuid
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from hashlib import blake2b
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import BinaryType, StringType, StructType
 
@@ -22,6 +34,8 @@ from zaichik.client.messages import BatchResult
 from zaichik.spark.options import BadOption, Options
 from zaichik.spark.reading import CLIENT
 from zaichik_protocol import Batch
+
+QUERY, MICRO_BATCH = "sql.streaming.queryId", "streaming.sql.batchId"  # what Spark tells a task of its stream
 
 
 class CannotWrite(ZaichikError):
@@ -43,19 +57,32 @@ class TopicWriter(DataSourceArrowWriter):
         check(schema)
         if len(options.topics) > 1:
             raise BadOption(f"one topic is written at a time, not {', '.join(options.topics)}")
+        if "topic" in schema.fieldNames() and options.topics:
+            raise BadOption(f"the topic is named twice: {options.topics[0]!r}, and in the column topic")
+        if "topic" not in schema.fieldNames() and not options.topics:
+            raise BadOption('which topic? Name it with .option("topic", "orders"), or in a column topic')
         self.options = options
+        self._run = uuid.uuid4().hex  # the same for every attempt of every task
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Publish one task's rows, in their order."""
         stored = compacted = 0
-        (topic,) = self.options.topics
         with blocking.connect(self.options.host, self.options.port, name=CLIENT) as client:
             most, most_bytes = client.welcome.max_batch, client.welcome.max_message
-            for batch in batches(iterator, most, most_bytes):
-                for result in _published(client, topic, batch):
-                    stored += result.stored
-                    compacted += result.compacted
+            publisher = _Publisher(client, self._task() if self.options.exactly_once else "")
+            for topic, tables in _by_topic(iterator, self.options.topics):
+                for batch in batches(tables, most, most_bytes):
+                    for result in publisher.publish(topic, batch):
+                        stored += result.stored
+                        compacted += result.compacted
         return Written(stored, compacted)
+
+    def _task(self) -> str:
+        """What all attempts of this task have in common, and no other task."""
+        task = TaskContext.get()
+        partition = task.partitionId() if task else 0
+        query, number = (task.getLocalProperty(name) if task else None for name in (QUERY, MICRO_BATCH))
+        return f"{query}/{number}/{partition}" if query else f"{self._run}/{partition}"
 
 
 class TopicStreamWriter(TopicWriter, DataSourceStreamArrowWriter):
@@ -68,20 +95,71 @@ class TopicStreamWriter(TopicWriter, DataSourceStreamArrowWriter):
         """A task has failed. What the others have published stays."""
 
 
+class _Publisher:
+    """Publishes a task's batches, numbered if the task has a name.
+
+    Args:
+        client: connected to the broker.
+        task: which task it is; "" if its batches have no numbers.
+    """
+
+    def __init__(self, client: blocking.Client, task: str) -> None:
+        self._client = client
+        self._task = task
+        self._numbers: Counter[str] = Counter()  # of the next batch, by topic
+
+    def publish(self, topic: str, batch: Batch) -> Iterator[BatchResult]:
+        """Publish a batch, in halves if the topic's ring is too small for it."""
+        try:
+            yield self._publish(topic, batch)
+        except BatchTooLarge:
+            if batch.count == 1:
+                raise
+            half = batch.count // 2
+            yield from self.publish(topic, batch.cut(0, half))
+            yield from self.publish(topic, batch.cut(half, batch.count))
+
+    def _publish(self, topic: str, batch: Batch) -> BatchResult:
+        if not self._task:
+            return self._client.publish_batch(topic, batch)
+        number = self._numbers[topic]
+        self._numbers[topic] += 1  # also if it is too large: a refusal that is final uses the number up
+        producer = int.from_bytes(blake2b(f"{self._task}/{topic}".encode(), digest_size=8).digest()) or 1
+        return self._client.publish_batch(topic, batch, producer=producer, number=number)
+
+
 def check(schema: StructType) -> None:
     """Refuse a table that cannot be published.
 
     Raises:
         CannotWrite: it has no payload, or other columns than messages have.
     """
+    names = schema.fieldNames()
     for item in schema:
-        if item.name not in {"key", "payload"}:
+        if item.name not in {"key", "payload", "value", "topic"}:
             raise CannotWrite(f'messages have no column {item.name}; .select("key", "payload") leaves the others out')
-        if not isinstance(item.dataType, BinaryType | StringType):
+        kinds = StringType if item.name == "topic" else BinaryType | StringType
+        if not isinstance(item.dataType, kinds):
             kind = item.dataType.simpleString()
-            raise CannotWrite(f"{item.name} must be binary or string, not {kind}; .cast says how to write it")
-    if "payload" not in schema.fieldNames():
-        raise CannotWrite("messages need a column payload, and this table has none")
+            wanted = "string" if item.name == "topic" else "binary or string"
+            raise CannotWrite(f"{item.name} must be {wanted}, not {kind}; .cast says how to write it")
+    if "payload" in names and "value" in names:
+        raise CannotWrite("payload and value are two names for one thing; the table must have one of them")
+    if "payload" not in names and "value" not in names:
+        raise CannotWrite("messages need a column payload (or value), and this table has none")
+
+
+def _by_topic(tables: Iterable[pa.RecordBatch], topics: tuple[str, ...]) -> Iterator[tuple[str, list[pa.RecordBatch]]]:
+    """The tables with the topics of their rows; rows of one topic stay in their order."""
+    for table in tables:
+        if topics:
+            yield topics[0], [table]
+            continue
+        column = table.column("topic")
+        if column.null_count:
+            raise CannotWrite("a topic is null; each row must say where it goes")
+        for topic in column.unique().to_pylist():
+            yield topic, [table.filter(pc.equal(column, topic))]
 
 
 def batches(tables: Iterable[pa.RecordBatch], most: int, most_bytes: int) -> Iterator[Batch]:
@@ -91,9 +169,10 @@ def batches(tables: Iterable[pa.RecordBatch], most: int, most_bytes: int) -> Ite
         CannotWrite: a payload is null, or a key is empty, which the wire cannot tell from none.
     """
     for table in tables:
-        payloads = table.column("payload").cast(pa.binary())
+        name = "payload" if "payload" in table.schema.names else "value"
+        payloads = table.column(name).cast(pa.binary())
         if payloads.null_count:
-            raise CannotWrite("a payload is null; a message has one always, though it may be empty")
+            raise CannotWrite(f"a {name} is null; a message has one always, though it may be empty")
         keys = table.column("key").cast(pa.binary()) if "key" in table.schema.names else None
         if keys is None:
             keys = pa.nulls(len(payloads), pa.binary())
@@ -129,15 +208,3 @@ def _cut(columns: tuple[_Column, _Column], start: int, stop: int) -> Batch:
     pieces += [(column - column[0]).tobytes() for column in offsets]
     pieces += [bytes(column.data[of[0] : of[-1]]) for column, of in zip(columns, offsets, strict=True)]
     return Batch(b"".join(pieces), stop - start)
-
-
-def _published(client: blocking.Client, topic: str, batch: Batch) -> Iterator[BatchResult]:
-    """Publish a batch, in halves if the topic's ring is too small for it."""
-    try:
-        yield client.publish_batch(topic, batch)
-    except BatchTooLarge:
-        if batch.count == 1:
-            raise
-        half = batch.count // 2
-        yield from _published(client, topic, batch.cut(0, half))
-        yield from _published(client, topic, batch.cut(half, batch.count))
