@@ -23,6 +23,7 @@ from door import door
 from embedded import START_US
 from oracle import FOREVER_US, Event
 from small import JAVA, SMALL
+from test_recipes import recipe
 
 from zaichik.spark.session import find_java
 
@@ -153,3 +154,17 @@ def test_a_master_that_is_none_is_one_sentence(broker, stats):
     code, out, err = stats("t", "--connect", broker.address, "--master", "nonsense")
     assert (code, out) == (1, "")
     assert re.fullmatch(r"zaichik: Master must either be yarn or start with spark, .* \(Spark's log: .*\)\n", err)
+
+
+def test_spark_connect_reads_a_topic(broker, environment):
+    """The recipe of docs/statistics.md, with a server that PySpark starts by itself."""
+    broker.create("orders")
+    broker.publish("orders", [("k", b"1"), (None, b"2"), ("k", b"3")])
+    names = f"server, broker = 'local[2]', {broker.address!r}\n"
+    command = [sys.executable, "-c", names + recipe("Spark Connect")]
+    done = subprocess.run(
+        command, env=environment | {"PYSPARK_PYTHON": sys.executable}, capture_output=True, text=True, timeout=GUARD
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Row(key=b'k', count=2)" in done.stdout
+    assert "Row(key=None, count=1)" in done.stdout
