@@ -7,7 +7,7 @@ import pyarrow.dataset as ds
 import pytest
 
 from zaichik import blocking
-from zaichik.recording.recording import SCHEMA
+from zaichik.recording.parts import SCHEMA
 from zaichik_protocol import Batch
 
 pytestmark = pytest.mark.usefixtures("connected")

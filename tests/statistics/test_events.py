@@ -6,7 +6,7 @@ import oracle
 import pyarrow as pa
 import pytest
 
-from zaichik.recording.recording import SCHEMA as MESSAGES
+from zaichik.recording.parts import SCHEMA as MESSAGES
 from zaichik.statistics.events import SCHEMA, NoJournal, decode, events, of_journal, of_messages
 
 

@@ -118,4 +118,5 @@ def _write_down(
         tell(progress)
         if time.monotonic() - flushed > FLUSH_SECONDS and progress.end is None:
             recording.flush()
+            recording.merge()
             flushed = time.monotonic()

@@ -12,6 +12,8 @@ its settings (of a journal: those of its topic) as JSON, and the version of this
 * So the names are the state. A recorder begins where they end: however the one before it ended, no message is missing
   and none is there twice.
 * Offsets between two files were gone when the recorder got there: the names show that, too.
+* Many small files of a day become one (`merging.py`). While that happens, and if it is interrupted, some messages are
+  in two files: the name of one covers that of the other.
 """
 
 import fcntl
@@ -19,58 +21,29 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from zaichik.client.errors import ZaichikError
 from zaichik.recording.columns import COLUMNS
 from zaichik.recording.folders import TOPIC_KEY, folder_of
-from zaichik_protocol import Messages
-
-SCHEMA = pa.schema(
-    [
-        pa.field("offset", pa.int64(), nullable=False),
-        pa.field("timestamp", pa.timestamp("us", "UTC"), nullable=False),
-        pa.field("key", pa.binary()),
-        pa.field("payload", pa.binary(), nullable=False),
-    ]
+from zaichik.recording.merging import merge, uncovered
+from zaichik.recording.parts import (
+    DAY_US,
+    FILE_MESSAGES,
+    GROUP_BYTES,
+    LAYOUT,
+    LAYOUT_KEY,
+    MERGING,
+    SCHEMA,
+    SETTINGS_KEY,
+    UNFINISHED,
+    CannotRecord,
+    Part,
+    parquet_writer,
 )
-SETTINGS_KEY, LAYOUT_KEY = b"zaichik.settings", b"zaichik.layout"  # in a file's metadata
-LAYOUT = 1
-FILE_MESSAGES = 1_000_000  # in one file: at most a few hundred MB, and all that a killed recorder has to repeat
-GROUP_BYTES = 32 * 1024 * 1024  # gathered in memory, then written together
-DAY_US = 86_400_000_000
-_UNFINISHED = ".unfinished.parquet"
-
-
-class CannotRecord(ZaichikError):
-    """The folder is in use, has a file that is not a recording's, or cannot be written to."""
-
-
-@dataclass(frozen=True, order=True, slots=True)
-class Part:
-    """The meaning of a file's name: offsets `start` up to `end` of the topic with that epoch."""
-
-    epoch: int
-    start: int
-    end: int
-
-    @classmethod
-    def of(cls, path: Path) -> "Part":
-        """Parses a file's name.
-
-        Raises:
-            CannotRecord: it is not the name of a part.
-        """
-        try:
-            epoch, start, end = map(int, path.stem.split("-"))
-        except ValueError:
-            raise CannotRecord(f"{path} is not part of a recording: its name must be EPOCH-START-END.parquet") from None
-        return cls(epoch, start, end)
+from zaichik_protocol import Messages
 
 
 class Recording:
@@ -113,6 +86,7 @@ class Recording:
                     yield recording
                 finally:
                     recording.flush()
+                recording.merge()
             except OSError as error:
                 raise CannotRecord(
                     f"{recording.folder} cannot be written to ({error.strerror or error}). Files that were complete "
@@ -122,12 +96,17 @@ class Recording:
                 recording._remove_unfinished()
 
     def _remove_unfinished(self) -> None:
-        for path in self.folder.glob(f"*/{_UNFINISHED}"):
-            path.unlink()
+        for name in (UNFINISHED, MERGING):
+            for path in self.folder.glob(f"*/{name}"):
+                path.unlink()
 
     def parts(self) -> list[Part]:
         """The parts there are, in order."""
-        return sorted(Part.of(path) for path in self.folder.glob("day=*/[!.]*.parquet"))
+        return [Part.of(path) for path in uncovered(self.folder.glob("day=*/[!.]*.parquet"))]
+
+    def merge(self) -> None:
+        """Merge small files."""
+        merge(self.folder)
 
     def add(self, epoch: int, frames: Sequence[Messages]) -> None:
         """Add messages. Their offsets must rise, also from those added before."""
@@ -158,13 +137,8 @@ class _File:
         self._day = day
         self._frames: list[Messages] = []
         self._waiting = 0  # messages in those
-        self._path = self._folder / _UNFINISHED
-        self._schema = SCHEMA.with_metadata(metadata)
-        # Offsets nearly count up, so their differences take hardly any room.
-        encoding = {"offset": "DELTA_BINARY_PACKED", "timestamp": "DELTA_BINARY_PACKED"}
-        self._writer = pq.ParquetWriter(
-            self._path, self._schema, compression="zstd", use_dictionary=["key"], column_encoding=encoding
-        )
+        self._path = self._folder / UNFINISHED
+        self._writer = parquet_writer(self._path, metadata)
 
     def goes_on_with(self, epoch: int, day: int, offset: int) -> bool:
         """Whether that message belongs into this file; if not, another file begins."""
@@ -182,7 +156,7 @@ class _File:
 
     def _write(self) -> None:
         columns = [COLUMNS[name](self._frames) for name in SCHEMA.names]
-        self._writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=self._schema))
+        self._writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=self._writer.schema))
         self._frames, self._waiting = [], 0
 
     def finish(self) -> None:

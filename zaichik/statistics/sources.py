@@ -19,8 +19,9 @@ from zaichik.client.errors import ZaichikError
 from zaichik.client.messages import Lagged
 from zaichik.recording.columns import COLUMNS
 from zaichik.recording.folders import JOURNAL_PREFIX, topic_of
-from zaichik.recording.recording import SCHEMA as MESSAGES
-from zaichik.recording.recording import SETTINGS_KEY, Part
+from zaichik.recording.merging import uncovered
+from zaichik.recording.parts import SCHEMA as MESSAGES
+from zaichik.recording.parts import SETTINGS_KEY, Part
 from zaichik.statistics.events import events, of_journal, of_messages
 
 ROWS_AT_ONCE = 1 << 16  # of a file
@@ -147,7 +148,7 @@ def recorded(folder: Path) -> list[RecordedTopic]:
         name = read.removeprefix(JOURNAL_PREFIX)
         if read == name and JOURNAL_PREFIX + name in files:
             continue  # a topic that was recorded beside its journal is read from the journal alone
-        of_topic.sort(key=Part.of)
+        of_topic = uncovered(of_topic)
         rows = sum(metadata[file].num_rows for file in of_topic)
         settings = (metadata[of_topic[-1]].metadata or {}).get(SETTINGS_KEY)
         told = None if settings is None else json.loads(settings)
