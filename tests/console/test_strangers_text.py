@@ -116,7 +116,7 @@ def test_on_a_terminal_a_message_is_one_line(on_terminal, broker):
     )
     _, text = on_terminal("subscribe", "lines", "--count", "2", ZAICHIK_CONNECT=broker.address, COLUMNS="200")
     _head, first, second = text.splitlines()
-    assert "a\\nb" in first
+    assert "0x610a62" in first
     assert "one\\n       1" in first
     assert second.endswith("e\u0301 👩\u200d🚀")
 
