@@ -13,6 +13,7 @@
 | maxMessagesPerTrigger | for streams: messages in one micro-batch at most |
 | minMessagesPerTrigger | for streams: wait for so many, ... |
 | maxTriggerDelay | ... but no longer than so many seconds (default 900) |
+| pushDown | for tables: true, if filters on topic, offset and timestamp shall narrow what is read; see `narrowing` |
 | exactlyOnce | for writing: true, if a task that is tried again publishes the very same rows; see `writer` |
 """
 
@@ -31,7 +32,7 @@ from zaichik_protocol import DEFAULT_PORT
 MESSAGES_A_TASK = 1_000_000
 _KNOWN = (
     "broker", "topic", "topicPattern", "start", "end", "epoch", "partitions", "onLag", "maxMessagesPerTrigger",
-    "minMessagesPerTrigger", "maxTriggerDelay", "exactlyOnce",
+    "minMessagesPerTrigger", "maxTriggerDelay", "pushDown", "exactlyOnce",
 )  # fmt: skip
 _OF_SPARK = {"path", "checkpointlocation"}  # it passes on what is its own
 
@@ -54,6 +55,7 @@ class Options:
         max_messages: in one micro-batch; None: all there are.
         min_messages: that a micro-batch waits for.
         max_delay: seconds that it waits at most.
+        push_down: whether filters narrow what is read.
         exactly_once: whether batches that are published are numbered.
     """
 
@@ -68,6 +70,7 @@ class Options:
     max_messages: int | None
     min_messages: int = 1
     max_delay: int = 900
+    push_down: bool = False
     exactly_once: bool = False
 
     @classmethod
@@ -103,9 +106,6 @@ class Options:
         epoch = _number(words, "epoch")
         if epoch is not None and len(topics) > 1:
             raise BadOption("an epoch belongs to one topic, and here are several")
-        exactly_once = words.get("exactlyonce", "false").lower()
-        if exactly_once not in {"true", "false"}:
-            raise BadOption(f"exactlyOnce is {exactly_once!r}; it must be true or false")
         return cls(
             host,
             port,
@@ -118,7 +118,8 @@ class Options:
             _number(words, "maxMessagesPerTrigger"),
             _number(words, "minMessagesPerTrigger") or 1,
             _number(words, "maxTriggerDelay") or 900,
-            exactly_once == "true",
+            _yes(words, "pushDown"),
+            _yes(words, "exactlyOnce"),
         )
 
 
@@ -160,6 +161,13 @@ def _number(words: Mapping[str, str], name: str) -> int | None:
     if not (text.isascii() and text.isdigit() and int(text) > 0):
         raise BadOption(f"{name} is {text!r}; it must be a whole number, at least 1")
     return int(text)
+
+
+def _yes(words: Mapping[str, str], name: str) -> bool:
+    text = words.get(name.lower(), "false").lower()
+    if text not in {"true", "false"}:
+        raise BadOption(f"{name} is {text!r}; it must be true or false")
+    return text == "true"
 
 
 def _positions(name: str, text: str, topics: tuple[str, ...], default: StartAt) -> Mapping[str, StartAt]:

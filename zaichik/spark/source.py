@@ -42,7 +42,12 @@ class ZaichikSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """For `spark.read`."""
-        return TopicReader(Options.of(self.options), schema)
+        options = Options.of(self.options)
+        if options.push_down:
+            from zaichik.spark.narrowing import NarrowedReader  # which needs this module
+
+            return NarrowedReader(options, schema)
+        return TopicReader(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 (Spark's)
         """For `spark.readStream`."""
@@ -73,9 +78,13 @@ class TopicReader(DataSourceReader):
         """One range for each task."""
         options = self.options
         with blocking.connect(options.host, options.port, name=CLIENT) as client:
-            wholes = [_whole(client, topic, options) for topic in options.topics]
+            wholes = self.wholes(client)
         # Of an empty list Spark makes one task that is told nothing.
         return [part for whole in wholes for part in whole.split(options.partitions)] or [wholes[0]]
+
+    def wholes(self, client: blocking.Client) -> list[Range]:
+        """All that is to be read of each topic."""
+        return [_whole(client, topic, self.options) for topic in self.options.topics]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The messages of a range."""

@@ -1,0 +1,77 @@
+"""Filters on a topic's columns: what they leave out is not read at all.
+
+Spark hands the filters of a query to a data source only if `spark.sql.python.filterPushdown.enabled` is true, and
+refuses one that can take them if it is not. So this reader is there on request only: `pushDown=true`. Spark looks at
+each row once more, so here it is enough never to leave out too much.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEqual, In, LessThan, LessThanOrEqual
+from pyspark.sql.types import StructType
+
+from zaichik import blocking
+from zaichik.client.messages import StartAt
+from zaichik.spark.options import Options
+from zaichik.spark.reading import CLIENT, Range, position, state_of
+from zaichik.spark.source import TopicReader
+
+_Compared = EqualTo | GreaterThan | GreaterThanOrEqual | LessThan | LessThanOrEqual
+
+
+class NarrowedReader(TopicReader):
+    """Reads what filters on topic, offset and timestamp leave."""
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        super().__init__(options, schema)
+        self._firsts: list[StartAt] = []  # offsets or times: what comes before one of them is left out
+        self._ends: list[StartAt] = []  # what comes at or after one of them
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 (Spark's)
+        """Note what they leave out, and hand all of them back."""
+        for one in filters:
+            if isinstance(one, EqualTo | In) and one.attribute == ("topic",):
+                values = {one.value} if isinstance(one, EqualTo) else set(one.value)
+                left = tuple(topic for topic in self.options.topics if topic in values)
+                self.options = replace(self.options, topics=left or self.options.topics[:1])
+            elif isinstance(one, _Compared) and one.attribute in (("offset",), ("timestamp",)):
+                self._note(one)
+        return filters
+
+    def _note(self, one: _Compared) -> None:
+        value = one.value
+        step: int | timedelta = 1
+        if isinstance(value, datetime):
+            value = value if value.tzinfo else value.replace(tzinfo=UTC)
+            step = timedelta(microseconds=1)
+        elif not isinstance(value, int):
+            return
+        if isinstance(one, EqualTo | GreaterThanOrEqual):
+            self._firsts.append(value)
+        if isinstance(one, GreaterThan):
+            self._firsts.append(value + step)
+        if isinstance(one, LessThan):
+            self._ends.append(value)
+        if isinstance(one, EqualTo | LessThanOrEqual):
+            self._ends.append(value + step)
+
+    def partitions(self) -> list[Range]:
+        """Those of a `TopicReader`, without what is left out."""
+        options = self.options
+        with blocking.connect(options.host, options.port, name=CLIENT) as client:
+            narrowed = [self._narrowed(client, whole) for whole in self.wholes(client)]
+        return [part for whole in narrowed for part in whole.split(options.partitions)] or [narrowed[0]]
+
+    def _narrowed(self, client: blocking.Client, whole: Range) -> Range:
+        state = state_of(client, whole.topic, whole.epoch)
+        start = max([whole.start, *self._offsets(client, state, self._firsts)])
+        end = min([whole.end, *self._offsets(client, state, self._ends)])
+        return replace(whole, start=min(start, whole.end), end=max(end, min(start, whole.end)))
+
+    @staticmethod
+    def _offsets(client: blocking.Client, state: Mapping[str, Any], places: list[StartAt]) -> Iterator[int]:
+        for place in places:
+            yield place if isinstance(place, int) else position(client, state, place)
