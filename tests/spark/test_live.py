@@ -36,6 +36,17 @@ def test_a_micro_batch_that_is_repeated_counts_once(spark, micro_batches, tmp_pa
     assert sorted(path.name for path in (tmp_path / "state").iterdir()) == ["0", "1"]
 
 
+def test_a_micro_batch_that_was_killed_half_way_counts_once(spark, micro_batches, tmp_path):
+    """After what it carries was written, and before its sums were."""
+    storage = Storage(spark, tmp_path)
+    for batch in (0, 1):
+        live._count(storage, POLICIES, 100, micro_batches[batch], batch)
+    (tmp_path / "state" / "1" / "sums.json").unlink()
+    assert sums(spark, tmp_path) == {RAN_US: (3, 1, 2, 0), 10: (3, 1, 2, 0)}
+    live._count(storage, POLICIES, 100, micro_batches[1], 1)
+    assert sums(spark, tmp_path) == {RAN_US: (5, 2, 3, 2), 10: (5, 2, 3, 2)}
+
+
 def test_a_stream_that_begins_anew_leaves_nothing_of_the_one_before(spark, micro_batches, tmp_path):
     """As when somebody takes away its checkpoint."""
     for batch in (0, 1, 0):

@@ -24,7 +24,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from zaichik.spark.events import EVENTS
 from zaichik.spark.windows import WINDOWS
-from zaichik.statistics.chain import SUMS, Chain, Winner
+from zaichik.statistics.chain import NUMBERS, Chain, Winner
 from zaichik.statistics.events import STORED
 
 RAN_US = 0  # where a window's length is expected: the policy that ran, whose decisions the events tell
@@ -37,8 +37,9 @@ CARRIED = StructType(
      StructField("winner", StringType())]
 )  # fmt: skip
 """A row that stands for `count` alike messages of a key's last window, for one length and one winner. See `Chain`."""
-COUNTED = StructType([*CARRIED, *(WINDOWS[name] for name in (*SUMS, "max_delay_us"))])
-"""Either a row to carry, without numbers, or numbers to add to the sums."""
+COUNTED = StructType([*CARRIED, *(WINDOWS[name] for name in NUMBERS), StructField("now_us", LongType())])
+"""Either a row to carry, without numbers, or numbers to add to the sums, with the latest time of their topic."""
+CHANGES = ("topic", "window_us", "winner", *NUMBERS, "now_us")  # the columns of numbers to add
 
 Policy = tuple[int, Winner]  # a window's length, and which message stays
 
@@ -51,12 +52,14 @@ def count(
     Args:
         batches: rows of `CARRIED`: those carried, and new messages, which have no `window_us`.
         policies: lengths and winners.
-        latest: what time it is in each topic that has new messages.
+        latest: what time it was in each topic before; here it is that of the topic's latest message in this partition
+            at least.
         remember_us: see `live.writer`.
     """
     schema = to_arrow_schema(CARRIED)
     table = pa.Table.from_batches([batch.cast(schema) for batch in batches], schema)
     new = table.filter(pc.is_null(table["window_us"]))
+    latest = _later(latest, new)
     for policy in policies:
         length, winner = policy
         carried = table.filter(pc.and_(pc.equal(table["window_us"], length), pc.equal(table["winner"], winner)))
@@ -90,9 +93,8 @@ class _Walk:
             size = self.table["size"].to_numpy()[chain.order]
             sums |= {"kept": chain.totals(self.stored), "kept_bytes": chain.totals(self.stored * size)}
         # A maximum cannot be taken away. It need not be: in carried rows, nothing was followed by anything yet.
-        yield self._as_counted(
-            {name: np.array(values) * sign for name, values in sums.items()} | {"topic": pa.array(chain.topics)}
-        )
+        numbers = {name: np.array(values) * sign for name, values in sums.items()}
+        yield self._as_counted(numbers | {"topic": pa.array(chain.topics), "now_us": chain.latest()})
 
     def last_windows(self, latest: Mapping[str, int], remember_us: int) -> Iterator[pa.RecordBatch]:
         """The rows to carry."""
@@ -144,6 +146,11 @@ class _Walk:
             for item in schema
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _later(latest: Mapping[str, int], new: pa.Table) -> dict[str, int]:
+    found = new.group_by("topic").aggregate([("accepted_us", "max")]).to_pylist()
+    return {**latest, **{row["topic"]: max(row["accepted_us_max"], latest.get(row["topic"], 0)) for row in found}}
 
 
 def _now(topics: pa.ChunkedArray, latest: Mapping[str, int]) -> np.ndarray:

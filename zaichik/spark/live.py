@@ -15,23 +15,26 @@ exact and costs nothing. The broker's times never decrease within a topic, so th
 """
 
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.streaming.readwriter import DataStreamWriter
-from pyspark.sql.types import StructType
 
 from zaichik.client.errors import ZaichikError
 from zaichik.spark import carry
-from zaichik.spark.carry import CARRIED, COUNTED, NEW, RAN_US, Policy
+from zaichik.spark.carry import CARRIED, CHANGES, COUNTED, NEW, RAN_US, Policy
 from zaichik.spark.storage import Storage
-from zaichik.spark.windows import WINDOWS, by_key, summed
-from zaichik.statistics.chain import Window, Winner, length_us
+from zaichik.spark.windows import WINDOWS, by_key
+from zaichik.statistics.chain import NUMBERS, SUMS, Window, Winner, length_us
+
+LAYOUT = 2  # of a folder; 1 had its sums in a table
 
 
 class OtherWindows(ZaichikError):
@@ -69,13 +72,14 @@ def writer(
 def sums(spark: SparkSession, folder: Path | str) -> DataFrame:
     """The numbers so far, as `windows.what_if` gives them; beside them, as length `RAN_US`, the policy that ran."""
     storage = Storage(spark, folder)
-    version = max(_versions(storage), default=-1)
-    return _read(spark, storage, version, "sums", WINDOWS).withColumn("ratio", fn.col("kept") / fn.col("messages"))
+    known = _known(storage, max(_versions(storage), default=-1))
+    rows = [(*policy, *(numbers[name] for name in NUMBERS)) for policy, numbers in sorted(known.sums.items())]
+    return spark.createDataFrame(rows, WINDOWS).withColumn("ratio", fn.col("kept") / fn.col("messages"))
 
 
 def _claim(storage: Storage, policies: list[Policy]) -> None:
     """Write down what is counted in a folder; or see that it is the same as before."""
-    mark, text = "policies.json", json.dumps(sorted(policies))
+    mark, text = "policies.json", json.dumps({"layout": LAYOUT, "policies": sorted(policies)})
     if not storage.exists(mark):
         storage.write(text, mark)
     elif storage.read(mark) != text:
@@ -84,40 +88,69 @@ def _claim(storage: Storage, policies: list[Policy]) -> None:
         )
 
 
+@dataclass(slots=True)
+class _Known:
+    """What is known after a micro-batch, beside what is carried.
+
+    Attributes:
+        sums: `NUMBERS`, by topic, length and winner.
+        now: by topic, the latest of its times.
+    """
+
+    sums: dict[tuple[str, int, str], dict[str, int]]
+    now: dict[str, int]
+
+    def add(self, change: Mapping[str, Any]) -> None:
+        """Add a row of changes."""
+        names = (change["topic"], change["window_us"], change["winner"])
+        mine = self.sums.setdefault(names, dict.fromkeys(NUMBERS, 0))
+        mine |= {name: mine[name] + change[name] for name in SUMS}
+        mine["max_delay_us"] = max(mine["max_delay_us"], change["max_delay_us"])
+        self.now[names[0]] = max(self.now.get(names[0], 0), change["now_us"])
+
+    def text(self) -> str:
+        """As JSON."""
+        return json.dumps({"now": self.now, "sums": [[*names, mine] for names, mine in self.sums.items()]})
+
+
 def _count(storage: Storage, policies: list[Policy], remember_us: int, events: DataFrame, batch: int) -> None:
     """Make this micro-batch's version, from the one before."""
     spark = events.sparkSession
     before = max((version for version in _versions(storage) if version < batch), default=-1)
-    events = events.select(NEW.fieldNames()).persist()  # else each of the two steps below would ask the broker
-    times = events.groupBy("topic").agg(fn.max("accepted_us").alias("now")).collect()
-    new = events.withColumns({"count": fn.lit(1).cast("long"), "behind_us": fn.lit(0).cast("long")})
-    rows = _read(spark, storage, before, "carried", CARRIED).unionByName(new, allowMissingColumns=True)
-    latest = {row["topic"]: row["now"] for row in times}
-    kernel = partial(carry.count, policies=policies, latest=latest, remember_us=remember_us)
-    counted = by_key(rows).mapInArrow(kernel, COUNTED).persist()
-    carried, changes = counted.where("messages IS NULL"), counted.where("messages IS NOT NULL")
-    carried.select(CARRIED.fieldNames()).write.mode("overwrite").parquet(storage.path(*_parts(batch, "carried")))
-    parts = _read(spark, storage, before, "sums", WINDOWS).unionByName(changes.select(WINDOWS.fieldNames()))
-    summed(parts).write.mode("overwrite").parquet(storage.path(*_parts(batch, "sums")))
+    known = _known(storage, before)
+    storage.remove("state", f"{batch}")  # of a run that was killed
+    new = events.select(NEW.fieldNames()).withColumns(
+        {"count": fn.lit(1).cast("long"), "behind_us": fn.lit(0).cast("long")}
+    )
+    rows = _carried(spark, storage, before).unionByName(new, allowMissingColumns=True)
+    kernel = partial(carry.count, policies=policies, latest=known.now, remember_us=remember_us)
+    counted = by_key(rows).mapInArrow(kernel, COUNTED).persist()  # or else it would be counted for each of these:
+    kept = counted.where("messages IS NULL").select(CARRIED.fieldNames())
+    kept.write.parquet(storage.path("state", f"{batch}", "carried"))
+    for change in counted.where("messages IS NOT NULL").select(*CHANGES).toLocalIterator():
+        known.add(change.asDict())
     counted.unpersist()
-    events.unpersist()
+    storage.write(known.text(), "state", f"{batch}", "sums.json")
     for other in _versions(storage):  # the one before stays, for `sums` may be reading it
         if other not in (before, batch):
             storage.remove("state", f"{other}")
 
 
-def _parts(version: int, table: str) -> tuple[str, str, str]:
-    return "state", f"{version}", table
-
-
 def _versions(storage: Storage) -> list[int]:
-    """Those that are complete: the sums are written last, and of them the mark of success."""
-    return [int(version) for _, version, *_ in storage.find("state", "*", "sums", "_SUCCESS")]
+    """Those that are complete: the sums are written last."""
+    return [int(version) for _, version, _ in storage.find("state", "*", "sums.json")]
 
 
-def _read(spark: SparkSession, storage: Storage, version: int, table: str, schema: StructType) -> DataFrame:
-    """A table; an empty one if it is not there, as before the first micro-batch."""
-    parts = _parts(version, table)
-    if not storage.exists(*parts):
-        return spark.createDataFrame([], schema)
-    return spark.read.schema(schema).parquet(storage.path(*parts))
+def _known(storage: Storage, version: int) -> _Known:
+    """The sums of a version; none of version -1, before the first micro-batch."""
+    if version < 0:
+        return _Known({}, {})
+    read = json.loads(storage.read("state", f"{version}", "sums.json"))
+    return _Known({tuple(names): mine for *names, mine in read["sums"]}, read["now"])
+
+
+def _carried(spark: SparkSession, storage: Storage, version: int) -> DataFrame:
+    """What a version carries; nothing, before the first micro-batch."""
+    if version < 0:
+        return spark.createDataFrame([], CARRIED)
+    return spark.read.schema(CARRIED).parquet(storage.path("state", f"{version}", "carried"))

@@ -58,12 +58,15 @@ class Storage:
             stream.close()
 
     def write(self, text: str, *parts: str) -> None:
-        """Make a file, and the folders it is in."""
-        stream = self._files.create(self._path(*parts), True)
+        """Make a file that was not there, and the folders it is in; it appears when it is complete."""
+        unfinished = self._path(*parts[:-1], f".{parts[-1]}.unfinished")
+        stream = self._files.create(unfinished, True)
         try:
             stream.write(text.encode())
         finally:
             stream.close()
+        if not self._files.rename(unfinished, self._path(*parts)):
+            raise OSError(f"{self.path(*parts)} cannot be written")
 
     def find(self, *parts: str) -> list[list[str]]:
         """What matches a pattern, as the parts of its path below the folder."""

@@ -132,6 +132,10 @@ class Chain:
         """For each topic the sum of what its messages have."""
         return [int(values[start:end].sum()) for start, end in pairwise(self._edges)]
 
+    def latest(self) -> list[int]:
+        """For each topic the latest time of its messages."""
+        return [int(self.time[start:end].max()) for start, end in pairwise(self._edges)]
+
     def _totals_at(self, at: np.ndarray, values: np.ndarray) -> list[int]:
         """The same, of those messages only whose numbers are given, in order."""
         return [int(values[start:end].sum()) for start, end in pairwise(np.searchsorted(at, self._edges))]
