@@ -3,6 +3,7 @@
 import anyio
 import pytest
 from peer import GUARD, Peer
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from zaichik.serving.greeting import ForeignProtocol, greet
 from zaichik_protocol import ErrorCode, FrameDecoder, Hello, Ping, ProtocolError, Publish, Refused, encode
@@ -79,6 +80,26 @@ async def test_a_hello_that_arrived_while_the_broker_was_stalled_is_read():
     peer.stream.__class__ = Late
     peer.send(HELLO)
     assert await greet(peer.stream, FrameDecoder.for_broker(), 0) == HELLO
+
+
+@pytest.mark.parametrize("anyio_backend", [("trio", {"clock": MockClock()})], ids=["trio"])
+async def test_time_in_which_the_broker_stood_still_does_not_count(anyio_backend):
+    """TIM-1: the rest of a Hello comes after the stall, in time."""
+    _, options = anyio_backend
+    peer, first = Peer(greeting=False), []
+
+    async def greeting():
+        first.append(await greet(peer.stream, FrameDecoder.for_broker(), 5.0))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(greeting)
+        peer.send_bytes(encode(HELLO)[:9])
+        await wait_all_tasks_blocked()
+        options["clock"].jump(100)
+        await wait_all_tasks_blocked()
+        assert first == []
+        peer.send_bytes(encode(HELLO)[9:])
+    assert first == [HELLO]
 
 
 async def test_an_end_of_stream_during_a_stall_is_an_end():

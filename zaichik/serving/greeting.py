@@ -10,6 +10,8 @@ from zaichik.net.socket_stream import SocketStream
 from zaichik.serving.foreign import FIRST_BYTES, recognised
 from zaichik_protocol import NEED_DATA, ErrorCode, Frame, FrameDecoder, ProtocolError, Refused
 
+STEPS = 10  # of the deadline: if the broker itself stands still, that uses up one of them, however long it was
+
 
 class ForeignProtocol(Exception):
     """The peer speaks another protocol.
@@ -32,14 +34,18 @@ async def greet(stream: SocketStream, decoder: FrameDecoder, seconds: float) -> 
         ForeignProtocol: the first bytes are those of another protocol.
         EndOfStream, BrokenResourceError: the peer has gone.
     """
-    first = b""
+    first, frame = b"", decoder.next_frame()
     try:
-        with anyio.move_on_after(seconds):
-            while (frame := decoder.next_frame()) is NEED_DATA:
-                data = await stream.receive()
-                first = (first + data)[:FIRST_BYTES]
-                decoder.receive_data(data)
-        if frame is NEED_DATA:
+        for _ in range(STEPS):
+            with anyio.move_on_after(seconds / STEPS):
+                while frame is NEED_DATA:
+                    data = await stream.receive()
+                    first = (first + data)[:FIRST_BYTES]
+                    decoder.receive_data(data)
+                    frame = decoder.next_frame()
+            if frame is not NEED_DATA:
+                break
+        else:
             # If the broker itself was stalled, the Hello may have been in the socket all the time.
             decoder.receive_data(stream.receive_nowait())
             frame = decoder.next_frame()
