@@ -112,7 +112,7 @@ def test_a_part_that_cannot_be_is_an_error_and_not_empty(broker, options, words)
     ("options", "words"),
     [
         ({"start": '{"other": 2}'}, "names other, which is not among the topics"),
-        ({"start": '{"t": '}, "which is no JSON"),
+        ({"start": '{"t": '}, "which is not JSON"),
         ({"start": '{"t": "soon"}'}, "start is 'soon'"),
         ({"path": "u"}, "the topic is named twice"),
     ],

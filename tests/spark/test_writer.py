@@ -134,6 +134,23 @@ def test_a_task_that_is_tried_again_stores_nothing_twice(broker):
     assert broker.topics("t")[0]["published"] == 20
 
 
+def test_two_writes_within_one_micro_batch_are_two(broker, spark, tmp_path):
+    """What a program does in foreachBatch is its own affair: it may write to one topic twice."""
+    broker.create("t")
+    broker.publish("t", [("a", b"1"), ("b", b"2")])
+    to = {"broker": broker.address, "topic": "copy", "exactlyOnce": "true"}
+
+    def twice(batch, _):
+        for key in ("a", "b"):
+            rows = batch.where(f"key = cast('{key}' AS binary)").select("payload")
+            rows.coalesce(1).write.format("zaichik").options(**to).mode("append").save()
+
+    stream = spark.readStream.format("zaichik").option("broker", broker.address).load("t")
+    query = stream.writeStream.foreachBatch(twice).option("checkpointLocation", str(tmp_path))
+    query.trigger(availableNow=True).start().awaitTermination()
+    assert broker.topics("copy")[0]["published"] == 2
+
+
 def test_a_word_that_is_neither_true_nor_false_is_refused(broker):
     with pytest.raises(BadOption, match="exactlyOnce is 'maybe'"):
         writer(broker, exactlyOnce="maybe")

@@ -11,8 +11,9 @@ def test_the_window_that_saves_most_of_those_that_lose_little_is_advised():
     one = statistics(row(MINUTE, 800), row(15 * MINUTE, 410, 7, 4), row(60 * MINUTE, 300, 50, 40))
     assert recommended(one)["window_us"] == 15 * MINUTE
     assert sentence(one) == (
-        "t: a window of 15m would keep 41.0% of the messages (41.0% of the bytes); 0.4% of the updates would be seen "
-        "late, by 2m on average and 9m at most; 0.3% never."
+        "t: a window of 15m would keep 41.0% of the messages (41.0% of the bytes); 0.4% of the messages are "
+        "updates that readers would see late, by 2m on average and 9m at most; 0.3% are updates that they would never "
+        "see."
     )
     assert recommended(one, most_lost=0.1)["window_us"] == 60 * MINUTE
 
@@ -29,8 +30,8 @@ def test_a_window_that_loses_nothing():
     ("what_if", "words"),
     [
         ([row(MINUTE, 1000)], "no key comes twice"),
-        ([row(MINUTE, 900, 50, 0)], "every window loses more than 1.0% of the updates. The mildest: a window of 1m"),
-        ([row(MINUTE, 995, 5, 5)], "no window is worth while that loses at most 1.0%"),
+        ([row(MINUTE, 900, 50, 0)], "every window loses more than 1.0% of the messages. The mildest: a window of 1m"),
+        ([row(MINUTE, 995, 5, 5)], "no window that loses at most 1.0% of the messages saves enough"),
     ],
 )
 def test_when_there_is_nothing_to_advise_it_says_why(what_if, words):
@@ -50,7 +51,7 @@ def test_where_nobody_knows_what_is_lost_nothing_is_advised():
     unknown = row(MINUTE, 800) | dict.fromkeys(set(NUMBERS) - {"kept"})
     one = statistics(unknown)
     assert recommended(one) is None
-    assert verdict(one) == "no window can be advised, for nobody knows what its own has dropped."
+    assert verdict(one) == "no window can be advised, because what its own has dropped was not recorded."
 
 
 def test_times_and_lengths_as_people_write_them():

@@ -85,7 +85,7 @@ def test_what_is_unknown_is_hatched_and_told():
     one = replace(statistics(UNKNOWN), own_us=5 * MINUTE, is_journaled=False)
     page = report.page([one])
     assert '<tr class="unknown"><td>1m</td><td>first</td><td>?</td>' in page
-    assert '<p class="caveat">t: it has a window of its own and no journal' in page
+    assert '<p class="caveat">t: it has a window of its own, and what that dropped was not recorded' in page
 
 
 def test_every_word_of_the_tables_is_explained():

@@ -50,9 +50,10 @@ def folder(tmp_path):
 def test_a_recording_is_read_in_the_order_of_its_messages(folder):
     journal, topic = recorded(folder)
     assert positions(topic) == [(5, n) for n in range(12)] + [(7, n) for n in range(5)]
-    assert (topic.name, topic.rows, topic.is_journaled, topic.settings) == ("t", 17, False, None)
+    assert (topic.name, topic.rows, topic.is_journaled, topic.settings) == ("t", 17, False, {5: None, 7: None})
     assert (journal.name, journal.rows, journal.is_journaled) == ("j", 1, True)
-    assert journal.settings == {"compaction_window_ms": 5}
+    assert journal.settings == {1: {"compaction_window_ms": 5}}
+    assert (topic.ends, journal.ends) == ({5: 12, 7: 5}, {1: 1})
 
 
 def test_what_a_recorder_writes_says_which_settings_the_topic_had(broker, tmp_path):
@@ -63,8 +64,29 @@ def test_what_a_recorder_writes_says_which_settings_the_topic_had(broker, tmp_pa
             record(client, name, tmp_path)
     (topic,) = recorded(tmp_path)
     assert (topic.is_journaled, topic.rows) == (True, 2)
-    assert topic.settings == broker.topics()[-1]["settings"]
-    assert topic.settings["compaction_window_ms"] == 5000
+    ((epoch, settings),) = topic.settings.items()
+    assert (epoch, settings) == (broker.topics()[-1]["epoch"], broker.topics()[-1]["settings"])
+    assert settings["compaction_window_ms"] == 5000
+
+
+def test_epochs_that_were_recorded_without_their_journal_are_counted(tmp_path):
+    """The journal was made later: what came before is in the topic's own recording only."""
+    with Recording.open(tmp_path, "j") as one:
+        one.add(1, frames(5))
+        one.add(2, frames(3))
+    with Recording.open(tmp_path, "$journal/j") as one:
+        one.add(2, [Messages(1, 0, 0, Batch.of([(b"k", bytes(40))]))])
+    (topic,) = recorded(tmp_path)
+    assert (topic.is_journaled, topic.rows, topic.left_out) == (True, 1, 5)
+
+
+def test_a_file_that_goes_while_it_is_read_is_not_called_damaged(folder):
+    """A recorder may merge it with others."""
+    topic = recorded(folder)[1]
+    for file in topic.files:
+        file.unlink()
+    with pytest.raises(NothingToRead, match="has gone meanwhile: a recorder merges small files"):
+        positions(topic)
 
 
 def test_a_topic_at_a_broker_is_read_as_far_as_it_was_described(broker):

@@ -14,9 +14,14 @@ from zaichik_protocol import FOREVER
 class Source:
     """A topic somewhere."""
 
-    def __init__(self, window_ms=0, *, is_journaled=False, counters=None):
+    def __init__(self, *windows_ms, is_journaled=False, counters=None, journal_bytes=0, ends=None, left_out=0):
         self.name, self.place, self.is_journaled, self.counters = "t", "here", is_journaled, counters
-        self.settings = None if window_ms is None else {"compaction_window_ms": window_ms}
+        self.ends = {0: 90} if ends is None else ends
+        self.left_out = left_out
+        self.settings = {
+            epoch: None if window is None else {"compaction_window_ms": window, "journal_bytes": journal_bytes}
+            for epoch, window in enumerate(windows_ms or (0,))
+        }
 
 
 COUNTS = {"published": 90, "stored": 90, "compacted": 0, "bytes": 900, "stored_bytes": 900, "compacted_bytes": 0,
@@ -31,7 +36,7 @@ def tally(*spans):
         for winner in ("first", "last")
     }
     hot = [{"key": b"k"} | COUNTS]
-    spans = spans or (Span(0, 89, 90, 1, 2),)
+    spans = spans or (Span(0, 89, 90, 0, 60 * MINUTE),)
     return Tally([], 10, COUNTS, hot, what_if, dict(enumerate(spans)))
 
 
@@ -45,12 +50,12 @@ def test_a_topic_without_a_window_is_known_altogether():
 
 
 def test_a_window_with_a_journal_is_known_altogether():
-    one = statistics_of(Source(300_000, is_journaled=True), tally())
-    assert (one.is_exact, one.own_us, one.account["differing"]) == (True, 5 * MINUTE, 0)
+    one = statistics_of(Source(60_000_000, is_journaled=True), tally())
+    assert (one.is_exact, one.own_us, one.account["differing"]) == (True, 1000 * MINUTE, 0)
 
 
 def test_a_window_without_a_journal_hides_what_it_has_dropped():
-    """The broker's counters say how many there were; of shorter windows nothing is known, of losses neither."""
+    """The broker's counters say how many there were; of other windows nothing is known, of losses neither."""
     one = statistics_of(Source(300_000, counters=COUNTERS), tally())
     assert not one.is_exact
     assert {name: one.account[name] for name in ("published", "stored", "compacted", "ratio")} == COUNTERS | {
@@ -60,20 +65,32 @@ def test_a_window_without_a_journal_hides_what_it_has_dropped():
         None
     ] * 5
     for tried in one.what_if:
-        unknown = set(NUMBERS) if tried["window_us"] < 5 * MINUTE else {"bytes", *LOSSES}
+        unknown = set(NUMBERS) if tried["window_us"] != 5 * MINUTE else {"bytes", *LOSSES}
         if tried["winner"] == "last":
             unknown |= {"kept_bytes"}
         assert {name for name in NUMBERS if tried[name] is None} == unknown
-        if tried["window_us"] >= 5 * MINUTE:
+        if tried["window_us"] == 5 * MINUTE:
             assert (tried["messages"], tried["kept"], tried["ratio"]) == (500, 30, 0.06)
     assert (one.hot_keys[0]["published"], one.hot_keys[0]["stored"]) == (None, 90)
-    assert "no journal" in caveats(one)[0]
+    assert "A journal would tell: zaichik create" in caveats(one)[0]
 
 
 def test_without_the_brokers_counters_nothing_is_said_of_what_was_published():
     one = statistics_of(Source(300_000), tally())
     assert (one.account["published"], one.account["compacted"], one.account["stored"]) == (None, None, 90)
     assert {row["messages"] for row in one.what_if} == {None}
+
+
+def test_a_journal_that_was_not_recorded_is_what_to_record():
+    one = statistics_of(Source(300_000, journal_bytes=1000), tally())
+    assert "Read its journal: zaichik record '$journal/t'" in caveats(one)[0]
+
+
+def test_a_window_that_changed_hides_all_others():
+    """It belonged to the topic's first epoch; the second one has none."""
+    one = statistics_of(Source(300_000, 0, ends={0: 90}), tally())
+    assert (one.own_us, one.is_hidden) == (5 * MINUTE, True)
+    assert {row["kept"] for row in one.what_if} == {None}
 
 
 def test_a_window_that_never_ends_hides_everything_shorter():
@@ -83,23 +100,48 @@ def test_a_window_that_never_ends_hides_everything_shorter():
 
 
 def test_counters_of_a_whole_life_are_no_measure_for_what_is_left_of_it():
-    one = statistics_of(Source(300_000, counters=COUNTERS), tally(Span(10, 99, 90, 1, 2)))
+    one = statistics_of(Source(300_000, counters=COUNTERS, ends={0: 100}), tally(Span(10, 99, 90, 1, 2)))
     assert (one.before, one.account["published"], one.account["stored_bytes"]) == (10, 500, None)
     assert {row["messages"] for row in one.what_if} == {None}
 
 
 def test_what_was_gone_before_and_between_is_counted_for_each_epoch():
-    one = statistics_of(Source(), tally(Span(3, 9, 7, 5, 6), Span(2, 90, 83, 1, 9)))
+    one = statistics_of(Source(0, 0, ends={0: 10, 1: 91}), tally(Span(3, 9, 7, 5, 6), Span(2, 90, 83, 1, 9)))
     assert (one.before, one.missing, one.first_us, one.last_us) == (5, 6, 1, 9)
     assert not one.is_exact
-    between, before = caveats(one)
-    assert between.startswith("t: 6 messages are missing between")
+    between, before, _ = caveats(one)
+    assert between.startswith("t: 6 messages are missing among")
     assert before.startswith("t: 5 messages were gone before the first one here")
+
+
+def test_what_was_gone_at_the_end_is_missing():
+    """And an epoch of which nothing was left."""
+    one = statistics_of(Source(0, 0, ends={0: 95, 1: 7}), tally())
+    assert (one.missing, one.is_exact) == (12, False)
+
+
+def test_messages_without_their_journal_are_told():
+    one = statistics_of(Source(300_000, is_journaled=True, left_out=5), tally())
+    assert not one.is_exact
+    assert "5 messages of other epochs were recorded without a journal" in caveats(one)[0]
+
+
+def test_a_broker_that_forgets_windows_is_told():
+    """COM-6: of 90 messages, a window of 5m keeps 30; the broker has stored all of them."""
+    one = statistics_of(Source(300_000, is_journaled=True), tally())
+    assert (one.forgotten, one.is_exact) == (60, False)
+    assert "max_keys" in caveats(one)[0]
+
+
+def test_windows_longer_than_the_data_are_told():
+    short, long_ = (statistics_of(Source(), tally(Span(0, 89, 90, 0, span))) for span in (5 * MINUTE, 60 * MINUTE))
+    assert "the messages span 0:05:00, less than the longest window tried" in caveats(short)[0]
+    assert (caveats(long_), short.is_exact) == ([], True)
 
 
 def test_settings_that_are_not_known_are_a_caveat():
     one = statistics_of(Source(None), tally())
-    assert (one.own_us, one.is_exact) == (None, True)
+    assert (one.own_us, one.is_exact) == (None, False)
     assert "its settings are not in the recording" in caveats(one)[0]
 
 

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Save topics as Parquet files, a folder for each topic and day (UTC), for Spark, DuckDB, Polars and pandas to read.
-Run it again with the same folder, and it continues where the files end: however the last run ended, no message is
-lost or saved twice. Messages that the broker had dropped before they could be saved are reported as missing, and the
-exit code is 3.
+Run it again with the same folder, and it continues where the files end: however the last run ended, no message is saved
+twice, and none is skipped. Messages that the broker had dropped before they could be saved are reported as missing, and
+the exit code is 3. Of a topic with a compaction window, record the journal: it knows what was dropped.
 """
 
 EPILOG = """\
@@ -35,6 +35,7 @@ examples:
   zaichik record orders                       # all messages there are, into ./recording
   zaichik record orders payments --into /data/zaichik
   zaichik record orders payments --follow     # and new ones, until Ctrl-C
+  zaichik record '$journal/orders'            # what became of each message, for zaichik stats
   zaichik stats recording                     # what a compaction window would do
 
 files:
@@ -68,6 +69,9 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
     """Record the topics: one after the other, or all at once if they are followed."""
     if importlib.util.find_spec("pyarrow") is None:
         raise Failure("recording needs pyarrow, which is not installed: pip install 'zaichik[record]'")
+    if len(set(arguments.topics)) < len(arguments.topics):
+        raise Failure("a topic is named twice; name each once")
+    _check(arguments)
     at_once = len(arguments.topics) if arguments.follow else 1
     with _interruptible() as interrupted, screen.without_warnings("zaichik.blocking"), _bars() as tell:
         failed = Event()
@@ -79,13 +83,25 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
                     failed.set()  # the others end, and what they have is complete
     found = [recorder.result() for recorder in recorders if recorder.exception() is None]
     for progress in found:
-        if progress is not None:
+        if progress is not None and (progress.recorded or progress.missing or not failed.is_set()):
             _summarise(progress, arguments, console)
     for recorder in recorders:
         recorder.result()  # raises its error, if it has one
     if interrupted():
         return INTERRUPTED
     return MISSING if any(progress.missing for progress in found if progress) else 0
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    """Finds out whether all topics are there, before any is recorded."""
+    from zaichik import blocking
+    from zaichik.recording.recorder import NoSuchRecordedTopic
+
+    host, port = arguments.connect
+    with blocking.connect(host, port, name="zaichik record") as client:
+        for topic in arguments.topics:
+            if client.topic(topic) is None:
+                raise NoSuchRecordedTopic(f"there is no topic {topic}; see: zaichik topics")
 
 
 def _any(*conditions: Callable[[], bool]) -> bool:
@@ -108,7 +124,7 @@ def _record(
 
 @contextmanager
 def _interruptible() -> Iterator[Callable[[], bool]]:
-    """Ctrl-C asks to stop, so that the current file is finished. A second one interrupts at once."""
+    """Ctrl-C asks to stop, so that the current file is finished. A second one does not wait for the broker."""
     asked = []
 
     def ask(*_: object) -> None:

@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from zaichik.client.errors import ZaichikError
 from zaichik.console import address, quantities, screen
 from zaichik.console.failure import Failure
 from zaichik.escapes import harmless, shown
@@ -26,18 +27,20 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Which compaction window should a topic have, what will it save, and what will it lose? From recordings (see zaichik
-record) or from what a broker holds now. A topic with a journal is read from that: only the journal knows what was
-dropped.
+record) or from what a broker holds now. A topic that already has a window needs a journal (zaichik create --journal),
+and is read from that: only the journal knows what was dropped.
 
 An update is lost if a dropped message's payload differs from that of the message that was kept. The broker keeps the
 first message of a window, so readers see the older value until the key's next message is stored: late, or never.
-With a policy that keeps the last message, only later readers would miss superseded ones.
+With a policy that keeps the last message, only readers that come later miss the messages it replaces.
 
-What is not known is shown as "?", never guessed. If messages are missing, or were dropped by the topic's own window
-without a journal, that is reported, and the exit code is 3.
+What is not known is shown as "?", never guessed.
 
-Everything is counted in this process, topic by topic, in about as much memory as --memory says: a larger topic is
-divided into temporary files first. With --master, Spark counts, on this machine or on a cluster.
+Everything is counted in this process, topic by topic, within about the memory that --memory allows: a larger topic is
+divided into temporary files first (in TMPDIR). With --master, Spark counts, on this machine or on a cluster.
+
+exit codes: 0; 3 if something is not known, such as messages that were gone, or dropped without a journal; 1 for an
+error; 130 for Ctrl-C, after showing the topics that were finished
 """
 
 EPILOG = """\
@@ -70,13 +73,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PERCENT",
         type=_percent,
         default="1",
-        help="most updates an advised window may lose (default: %(default)s)",
+        help="updates that an advised window may lose at most, in %% of all messages (default: %(default)s)",
     )
     parser.add_argument("--html", metavar="FILE", type=Path, help="also write a page to read in a browser")
     parser.add_argument("--plot", metavar="FILE", type=_picture, help="also write the plots: .png or .svg")
     parser.add_argument("--json", action="store_true", help="print one JSON list with everything")
     parser.add_argument(
-        "--memory", metavar="SIZE", type=quantities.size, default="1GiB", help="to count with (default: %(default)s)"
+        "--memory",
+        metavar="SIZE",
+        type=quantities.size,
+        default="1GiB",
+        help="memory limit for counting (default: %(default)s)",
     )
     parser.add_argument("--master", metavar="URL", help="count with Spark, which runs there (needs zaichik[spark])")
     address.add_option(parser)
@@ -128,16 +135,28 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
     if arguments.master:
         from zaichik.console.stats_spark import counted_by_spark
 
-        statistics, unfinished = counted_by_spark(topics, arguments.windows, arguments.master), ""
+        statistics, end = counted_by_spark(topics, arguments.windows, arguments.master), None
     else:
-        statistics, unfinished = _counted(topics, arguments)
-    if not statistics and not unfinished:
-        raise Failure(f"there are no messages in {', '.join(arguments.sources)}, so there is nothing to count")
-    _tell(statistics, arguments, console)
-    if unfinished:
-        screen.remark(unfinished, "yellow")
+        statistics, end = _counted(topics, arguments)
+    if statistics:
+        _output(statistics, arguments, console)
+    if isinstance(end, ZaichikError):
+        raise end
+    if end is not None:
+        screen.remark(f"interrupted: {len(statistics)} of {len(topics)} topics are counted", "yellow")
         return INTERRUPTED
-    return 0 if all(one.is_exact for one in statistics) else MISSING
+    without = [topic for topic in topics if topic.name not in {one.topic for one in statistics}]
+    if not statistics and not any(map(_lost, without)):
+        raise Failure(f"there are no messages in {', '.join(arguments.sources)}, so there is nothing to count")
+    for topic in without:
+        gone = f"all of its {_lost(topic):,} messages are gone" if _lost(topic) else "it has no messages"
+        screen.remark(f"{shown(topic.name)}: {gone}, so there is nothing to count", "yellow")
+    return 0 if all(one.is_exact for one in statistics) and not any(map(_lost, without)) else MISSING
+
+
+def _lost(topic: "Topic") -> int:
+    """How many messages were published to a topic that has none to count."""
+    return sum(topic.ends.values())
 
 
 def _topics(arguments: argparse.Namespace) -> "list[Topic]":
@@ -154,23 +173,24 @@ def _topics(arguments: argparse.Namespace) -> "list[Topic]":
     return sorted(topics, key=lambda topic: topic.name)
 
 
-def _counted(topics: "list[Topic]", arguments: argparse.Namespace) -> "tuple[list[Statistics], str]":
-    """Returns the statistics; if Ctrl-C ended counting, those of the topics that were finished, and a sentence."""
+def _counted(
+    topics: "list[Topic]", arguments: argparse.Namespace
+) -> "tuple[list[Statistics], KeyboardInterrupt | ZaichikError | None]":
+    """Returns the statistics; if Ctrl-C or an error ended counting, those of the topics before, and what it was."""
     from zaichik.statistics.counting import count
 
     statistics: list[Statistics] = []
-    with _bar(topics) as (tell, seen):
+    with _bar(topics) as on_progress:
         try:
-            statistics.extend(count(topics, arguments.windows, memory=arguments.memory, tell=tell))
-        except KeyboardInterrupt:
-            read = f"{seen['rows']:,} messages of {shown(seen['name'])} were read"
-            return statistics, f"interrupted: {len(statistics)} of {len(topics)} topics are counted; {read}"
-    return statistics, ""
+            statistics.extend(count(topics, arguments.windows, memory=arguments.memory, on_progress=on_progress))
+        except (KeyboardInterrupt, ZaichikError) as end:
+            return statistics, end
+    return statistics, None
 
 
 @contextmanager
-def _bar(topics: "Sequence[Topic]") -> "Iterator[tuple[Callable[[Topic, int], None], dict[str, Any]]]":
-    """Returns a function that shows progress, on a terminal, and what it was told last."""
+def _bar(topics: "Sequence[Topic]") -> "Iterator[Callable[[Topic, int], None]]":
+    """Returns a function that shows progress, on a terminal."""
     console = screen.on_stderr()
     bar = Progress(
         TextColumn("{task.description}", markup=False),
@@ -184,17 +204,15 @@ def _bar(topics: "Sequence[Topic]") -> "Iterator[tuple[Callable[[Topic, int], No
     )
     task = bar.add_task("", total=sum(topic.rows for topic in topics))
     before = {topic.name: sum(other.rows for other in topics[:number]) for number, topic in enumerate(topics)}
-    seen: dict[str, Any] = {"name": topics[0].name if topics else "", "rows": 0}
 
-    def tell(topic: "Topic", rows: int) -> None:
-        seen.update(name=topic.name, rows=rows)
+    def on_progress(topic: "Topic", rows: int) -> None:
         bar.update(task, description=shown(topic.name), completed=before[topic.name] + rows)
 
     with bar:
-        yield tell, seen
+        yield on_progress
 
 
-def _tell(statistics: "Sequence[Statistics]", arguments: argparse.Namespace, console: Console) -> None:
+def _output(statistics: "Sequence[Statistics]", arguments: argparse.Namespace, console: Console) -> None:
     """Writes the files, and prints everything."""
     from zaichik.statistics import report
 
@@ -223,6 +241,7 @@ def _print_json(statistics: "Sequence[Statistics]", most_lost: float) -> None:
                 "caveats": caveats(one),
                 "missing": one.missing,
                 "before": one.before,
+                "left_out": one.left_out,
                 "own_window_us": one.own_us,
                 "journal": one.is_journaled,
                 "source": one.source,

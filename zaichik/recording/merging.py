@@ -6,17 +6,20 @@ that says how far it reaches; only then do those that it was made of go. If that
 recorder deletes them.
 """
 
+import logging
 import os
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
-from zaichik.recording.parts import FILE_MESSAGES, MERGING, Part, parquet_writer
+from zaichik.recording.parts import FILE_MESSAGES, LARGE_BYTES, MERGING, Part, parquet_writer, rows_at_once
 
 FEWEST = 16  # files that are worth merging: each time, the largest of them is written anew
-ROWS_AT_ONCE = 1 << 16
+
+logger = logging.getLogger(__name__)
 
 
 def uncovered(files: Iterable[Path]) -> list[Path]:
@@ -41,17 +44,22 @@ def merge(topic: Path) -> None:
             file.unlink()
         for group in _groups(kept):
             if len(group) >= FEWEST:
-                _join(group)
+                try:
+                    _join(group)
+                except (pa.ArrowException, OSError) as error:
+                    logger.warning("%s: small files stay as they are, for they cannot be merged (%s)", day, error)
+                    (day / MERGING).unlink(missing_ok=True)
 
 
 def _groups(files: list[Path]) -> Iterator[list[Path]]:
-    """Cuts files, in order, into groups that can be one file each."""
+    """Cuts files, in order, into groups that can be one file each. A large file stays as it is."""
     number, begin, before = 0, 0, Part(-1, 0, 0)
     numbers = []
-    for part in map(Part.of, files):
-        if (part.epoch, part.start) != (before.epoch, before.end) or part.end - begin > FILE_MESSAGES:
+    for file in files:
+        part, is_large = Part.of(file), file.stat().st_size > LARGE_BYTES
+        if (part.epoch, part.start) != (before.epoch, before.end) or part.end - begin > FILE_MESSAGES or is_large:
             number, begin = number + 1, part.start
-        before = part
+        before = Part(-1, 0, 0) if is_large else part
         numbers.append(number)
     for _, group in groupby(zip(numbers, files, strict=True), key=lambda one: one[0]):
         yield [file for _, file in group]
@@ -63,10 +71,19 @@ def _join(files: list[Path]) -> None:
     with parquet_writer(unfinished, dict(pq.read_schema(files[-1]).metadata)) as writer:
         for file in files:
             with pq.ParquetFile(file) as source:
-                for batch in source.iter_batches(ROWS_AT_ONCE):
+                for batch in source.iter_batches(rows_at_once(source.metadata)):
                     writer.write_batch(batch.cast(writer.schema))
     with unfinished.open("rb") as whole:
         os.fsync(whole.fileno())
     unfinished.replace(files[0].with_name(f"{first.epoch}-{first.start}-{last.end}.parquet"))
+    _sync(files[0].parent)  # or else a power cut might undo the renaming, and not the deleting
     for file in files:
         file.unlink()
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

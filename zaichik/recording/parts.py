@@ -20,6 +20,8 @@ SETTINGS_KEY, LAYOUT_KEY = b"zaichik.settings", b"zaichik.layout"  # in a file's
 LAYOUT = 1
 FILE_MESSAGES = 1_000_000  # in one file: at most a few hundred MB, and all that a killed recorder has to repeat
 GROUP_BYTES = 32 * 1024 * 1024  # gathered in memory, then written together
+READ_BYTES, MOST_ROWS = 16 * 1024 * 1024, 1 << 16  # that are read at once
+LARGE_BYTES = 64 * 1024 * 1024  # of a file that is not merged any more
 DAY_US = 86_400_000_000
 UNFINISHED, MERGING = ".unfinished.parquet", ".merging.parquet"  # of a file that is being written
 
@@ -48,6 +50,12 @@ class Part:
         except ValueError:
             raise CannotRecord(f"{path} is not part of a recording: its name must be EPOCH-START-END.parquet") from None
         return cls(epoch, start, end)
+
+
+def rows_at_once(metadata: pq.FileMetaData) -> int:
+    """How many rows of a file to read at once, so that they take some ten MB of memory."""
+    size = sum(metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups))
+    return max(1, min(MOST_ROWS, READ_BYTES * int(metadata.num_rows) // max(int(size), 1)))
 
 
 def parquet_writer(path: Path, metadata: dict[bytes, bytes]) -> pq.ParquetWriter:

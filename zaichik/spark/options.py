@@ -6,7 +6,7 @@
 | topic | a topic's name, or several with commas between them; `.load("orders")` says the same |
 | start | earliest (default), latest, an offset, or an ISO 8601 time; or JSON with one for each topic: {"orders": 100} |
 | end | latest (default), an offset, or a time: read what is before it; or JSON; not for streams |
-| epoch | fail unless the topic is this one |
+| epoch | fail unless the topic is this one; JSON for several topics |
 | partitions | Spark tasks for each topic (default: one for each million messages) |
 | onLag | fail (default) or skip: what to do about messages that are gone already |
 | topicPattern | instead of topics: a regular expression that whole names match; for a stream, when it starts |
@@ -49,7 +49,7 @@ class Options:
         host, port: the broker's address.
         topics: what to read, or the one to write to; none if the table to write has a column that says it.
         starts, ends: for each topic, as the client has them.
-        epoch: which topic it must be; None: any.
+        epochs: of each topic, which one it must be; None: any.
         partitions: tasks for each topic; None: as many as `MESSAGES_A_TASK` makes.
         on_lag: "fail" or "skip".
         max_messages: in one micro-batch; None: all there are.
@@ -64,7 +64,7 @@ class Options:
     topics: tuple[str, ...]
     starts: Mapping[str, StartAt]
     ends: Mapping[str, StartAt]
-    epoch: int | None
+    epochs: Mapping[str, int | None]
     partitions: int | None
     on_lag: Literal["fail", "skip"]
     max_messages: int | None
@@ -103,16 +103,13 @@ class Options:
         on_lag = words.get("onlag", "fail")
         if on_lag not in {"fail", "skip"}:
             raise BadOption(f"onLag is {on_lag!r}; it must be fail or skip")
-        epoch = _number(words, "epoch")
-        if epoch is not None and len(topics) > 1:
-            raise BadOption("an epoch belongs to one topic, and here are several")
         return cls(
             host,
             port,
             topics,
             _positions("start", words.get("start", "earliest"), topics, "earliest"),
             _positions("end", words.get("end", "latest"), topics, "latest"),
-            epoch,
+            _epochs(words, topics),
             _number(words, "partitions"),
             cast('Literal["fail", "skip"]', on_lag),
             _number(words, "maxMessagesPerTrigger"),
@@ -163,6 +160,16 @@ def _number(words: Mapping[str, str], name: str) -> int | None:
     return int(text)
 
 
+def _epochs(words: Mapping[str, str], topics: tuple[str, ...]) -> Mapping[str, int | None]:
+    if not words.get("epoch", "").lstrip().startswith("{"):
+        epoch = _number(words, "epoch")
+        if epoch is not None and len(topics) > 1:
+            raise BadOption('an epoch belongs to one topic, and here are several: write {"orders": 1, ...}')
+        return dict.fromkeys(topics, epoch)
+    given = _of_topics("epoch", words["epoch"], topics)
+    return {topic: _number({"epoch": str(given[topic])}, "epoch") if topic in given else None for topic in topics}
+
+
 def _yes(words: Mapping[str, str], name: str) -> bool:
     text = words.get(name.lower(), "false").lower()
     if text not in {"true", "false"}:
@@ -174,13 +181,19 @@ def _positions(name: str, text: str, topics: tuple[str, ...], default: StartAt) 
     """For each topic where it starts or ends: one for all, or JSON, in which a topic left out has `default`."""
     if not text.lstrip().startswith("{"):
         return dict.fromkeys(topics, _position(name, text))
+    given = _of_topics(name, text, topics)
+    return {topic: _position(name, str(given[topic])) if topic in given else default for topic in topics}
+
+
+def _of_topics(name: str, text: str, topics: tuple[str, ...]) -> dict[str, object]:
+    """The JSON of an option that has a value for each topic."""
     try:
-        given = json.loads(text)
+        given: dict[str, object] = json.loads(text)
     except ValueError as error:
-        raise BadOption(f"{name} is {text!r}, which is no JSON: {error}") from None
+        raise BadOption(f"{name} is {text!r}, which is not JSON: {error}") from None
     if unknown := sorted(given.keys() - set(topics)):
         raise BadOption(f"{name} names {unknown[0]}, which is not among the topics: {', '.join(topics)}")
-    return {topic: _position(name, str(given[topic])) if topic in given else default for topic in topics}
+    return given
 
 
 def _position(name: str, text: str) -> StartAt:

@@ -94,7 +94,7 @@ class TopicReader(DataSourceReader):
 
 def _whole(client: blocking.Client, topic: str, options: Options) -> Range:
     """All that is to be read of a topic."""
-    state = state_of(client, topic, options.epoch)
+    state = state_of(client, topic, options.epochs[topic])
     _check_time(topic, options.starts[topic])
     start, end = position(client, state, options.starts[topic]), position(client, state, options.ends[topic])
     if start > end:

@@ -59,10 +59,9 @@ def _held(spark: SparkSession, topics: Sequence[Topic]) -> DataFrame:
     # A busy topic loses its oldest messages while Spark starts: it is counted from where it begins by then. What goes
     # while it is read is missing, and that is counted.
     names = ",".join(map(_read_name, topics))
-    ends = json.dumps(
-        {_read_name(topic): topic.read["next_offset"] for topic in topics if isinstance(topic, HeldTopic)}
-    )
-    options = {"broker": str(topics[0].place), "topic": names, "end": ends, "onLag": "skip"}
+    read = {_read_name(topic): topic.read for topic in topics if isinstance(topic, HeldTopic)}
+    ends, epochs = (json.dumps({name: state[key] for name, state in read.items()}) for key in ("next_offset", "epoch"))
+    options = {"broker": str(topics[0].place), "topic": names, "end": ends, "epoch": epochs, "onLag": "skip"}
     return spark.read.format("zaichik").options(**options).load()
 
 

@@ -44,6 +44,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._client: blocking.Client | None = None
         self._initial: Offset | None = None
         self._last: Offset | None = None  # where AvailableNow stops
+        self._added: Offset = {}  # where topics begin that the checkpoint does not know
         self._waits_since: float | None = None  # when the first message came that waits for others
 
     def __getstate__(self) -> dict[str, Any]:
@@ -58,7 +59,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     "epoch": state["epoch"],
                     "next": position(self._connection(), state, self.options.starts[topic]),
                 }
-                for topic, state in self._states(dict.fromkeys(self.options.topics, self.options.epoch)).items()
+                for topic, state in self._states(self.options.epochs).items()
             }
         return self._initial
 
@@ -81,8 +82,10 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _with_added(self, start: Offset) -> Offset:
         """A checkpoint's offsets, and those of topics that were added to the query since: from their beginning."""
-        added = self._states(dict.fromkeys(set(self.options.topics) - start.keys()))
-        return start | {topic: {"epoch": state["epoch"], "next": state["head"]} for topic, state in added.items()}
+        new = set(self.options.topics) - start.keys() - self._added.keys()
+        for topic, state in self._states(dict.fromkeys(new)).items():  # once: where a topic begins moves
+            self._added[topic] = {"epoch": state["epoch"], "next": state["head"]}
+        return self._added | start
 
     def _is_too_few(self, start: Offset, ends: Offset) -> bool:
         """Whether to wait for more messages; not longer than `maxTriggerDelay`, counted from the first that waits."""

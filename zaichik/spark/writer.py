@@ -5,14 +5,18 @@ offsets and a buffer of bytes, and so is half of a batch. Only the pieces are cu
 
 What is published cannot be taken back. A task that fails and is tried again publishes again what it had published
 before: messages arrive *at least* once. With `exactlyOnce=true` its batches are numbered, under a producer's id that
-follows from the query, the micro-batch, the partition and the topic, and the broker stores none of them twice (PUB-4).
-That holds under three conditions, of which Spark knows nothing:
+follows from the write, the partition and the topic, and the broker stores none of them twice (PUB-4). Of a stream, the
+write is the query and the micro-batch, so that a repeated micro-batch is stored once, too; of a table, it is this one
+call of `save`, and only tasks that Spark retries by itself are the same. That holds under conditions that Spark does
+not know:
 
 * the task makes the very same rows again, in the same order: no random numbers, no time of day, no `repartition`
   without a key, no source that answers differently the second time;
-* it is tried again within ten minutes, after which the broker forgets a producer (the write then fails);
-* it publishes at most 64 batches, of which the broker remembers the answers (a later repeat fails). A batch has up to
-  `max_batch` messages or `max_message` bytes; smaller micro-batches, or more partitions, make fewer of them.
+* it is tried again within ten minutes: then the broker forgets a producer, and would store its messages again;
+* it publishes at most 64 batches, of which the broker remembers the answers: beyond that, a repeat fails. A batch has
+  at most `max_batch` messages, or `max_message` bytes, of one of Spark's Arrow batches (`arrow.maxRecordsPerBatch`);
+* there are at most `max_producers` tasks in ten minutes, one for each partition, topic and micro-batch: sixteen a
+  second with the broker's defaults. Beyond that, writing fails.
 """
 
 import uuid
@@ -79,20 +83,28 @@ class TopicWriter(DataSourceArrowWriter):
 
     def _task(self) -> str:
         """What all attempts of this task have in common, and no other task."""
-        task = TaskContext.get()
-        partition = task.partitionId() if task else 0
-        query, number = (task.getLocalProperty(name) if task else None for name in (QUERY, MICRO_BATCH))
-        return f"{query}/{number}/{partition}" if query else f"{self._run}/{partition}"
+        # Also within a micro-batch (foreachBatch), there may be several writes: each has an id of its own.
+        return f"{self._run}/{_partition()}"
 
 
 class TopicStreamWriter(TopicWriter, DataSourceStreamArrowWriter):
     """Publishes micro-batches."""
+
+    def _task(self) -> str:
+        task = TaskContext.get()
+        query, number = (task.getLocalProperty(name) if task else None for name in (QUERY, MICRO_BATCH))
+        return f"{query}/{number}/{_partition()}"
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int = 0) -> None:  # noqa: N803 (Spark's)
         """All tasks have published; there is nothing more to do."""
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int = 0) -> None:  # noqa: N803 (Spark's)
         """A task has failed. What the others have published stays."""
+
+
+def _partition() -> int:
+    task = TaskContext.get()
+    return task.partitionId() if task else 0
 
 
 class _Publisher:

@@ -45,15 +45,15 @@ def verdict(statistics: Statistics, most_lost: float = MOST_LOST) -> str:
     """The advice alone."""
     best, first = recommended(statistics, most_lost), _known(statistics)
     if not first:
-        return "no window can be advised, for nobody knows what its own has dropped."
+        return "no window can be advised, because what its own has dropped was not recorded."
     if best is not None and is_worth(best):
         return _would(best)
     if best is not None:
-        return f"no window is worth while that loses at most {most_lost:.1%} of the updates: {_would(best)}"
+        return f"no window that loses at most {most_lost:.1%} of the messages saves enough: {_would(best)}"
     if all(row["kept"] == row["messages"] for row in first):
         return "no window of these would save anything: no key comes twice within the longest of them."
     mildest = min((row for row in first if row["kept"] < row["messages"]), key=lambda row: int(row["window_us"]))
-    return f"every window loses more than {most_lost:.1%} of the updates. The mildest: {_would(mildest)}"
+    return f"every window loses more than {most_lost:.1%} of the messages. The mildest: {_would(mildest)}"
 
 
 def _would(row: Row) -> str:
@@ -67,11 +67,11 @@ def _would(row: Row) -> str:
     if row["delayed"]:
         mean, most = row["delay_us"] / row["delayed"], row["max_delay_us"]
         text += (
-            f"; {percent(row['delayed'], messages)} of the updates would be seen late, "
+            f"; {percent(row['delayed'], messages)} of the messages are updates that readers would see late, "
             f"by {show_time(mean)} on average and {show_time(most)} at most"
         )
     if row["unseen"]:
-        text += f"; {percent(row['unseen'], messages)} never"
+        text += f"; {percent(row['unseen'], messages)} are updates that they would never see"
     return f"{text}."
 
 

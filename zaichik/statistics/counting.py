@@ -11,7 +11,7 @@ from zaichik.statistics.tally import Tally
 from zaichik.statistics.truth import Statistics, statistics_of
 
 MEMORY = 1 << 30  # bytes that counting uses at most, unless a single key needs more
-Tell = Callable[[Topic, int], None]
+Progress = Callable[[Topic, int], None]
 
 
 def count(
@@ -20,7 +20,7 @@ def count(
     *,
     keys: int = 10,
     memory: int = MEMORY,
-    tell: Tell = lambda topic, rows: None,
+    on_progress: Progress = lambda topic, rows: None,
 ) -> Iterator[Statistics]:
     """Returns the statistics of each topic that has messages, as soon as they are known.
 
@@ -29,22 +29,21 @@ def count(
         windows: lengths to try.
         keys: how many hot keys to find.
         memory: see `MEMORY`.
-        tell: called with a topic, and how many of its events were read, now and then.
+        on_progress: called with a topic, and how many of its events were read, now and then.
     """
     lengths = sorted({length_us(window) for window in windows})
     for topic in topics:
         tally = Tally(lengths, keys)
-        for part in parts(_told(topic, tell), topic.rows, memory):
-            if len(part):
-                tally.add(part)
+        for part in parts(_reporting(topic, on_progress), topic.rows, memory):
+            tally.add(part)
         if tally.spans:
             yield statistics_of(topic, tally)
 
 
-def _told(topic: Topic, tell: Tell) -> Iterator[pa.RecordBatch]:
+def _reporting(topic: Topic, on_progress: Progress) -> Iterator[pa.RecordBatch]:
     rows = 0
-    tell(topic, rows)
+    on_progress(topic, rows)
     for batch in topic.batches():
         yield batch
         rows += len(batch)
-        tell(topic, rows)
+        on_progress(topic, rows)

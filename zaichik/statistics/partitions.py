@@ -5,14 +5,14 @@ into memory is written once, into as many temporary files as needed, and read ba
 does the same). A message without a key depends on none: they are spread over the files.
 
 Only the messages of one key cannot be divided: if most of a large topic has a single key, all of that is in memory. And
-there are at most 256 files, so a topic of more than some hundred times the memory takes more of it.
+there are at most 64 files, so a topic of more than some thirty times the memory takes more of it.
 """
 
 import tempfile
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -21,8 +21,9 @@ import pyarrow as pa
 from zaichik.statistics.chain import numbered
 from zaichik.statistics.events import SCHEMA
 
-EVENT_BYTES = 220  # of memory while an event is counted, its key included; measured, see docs/statistics.md
-MOST_FILES = 256  # that are written at the same time
+EVENT_BYTES = 220  # of memory while an event is counted, beside its key (which is there twice at most); measured
+MOST_FILES = 64  # that are written at the same time
+ROWS_AT_ONCE = 1 << 16  # that are divided together: small batches would make very many small pieces
 SPREAD = 2  # times as many files as would do if keys were equally frequent
 
 
@@ -34,13 +35,18 @@ def parts(batches: Iterable[pa.RecordBatch], rows: int, memory: int) -> Iterator
         rows: about how many events they have.
         memory: about how many bytes counting may use; more if a single key needs more.
     """
-    count = -(-rows * EVENT_BYTES // memory)
+    gathered = _gathered(batches)
+    first = next(gathered, None)
+    if first is None:
+        return
+    whole = chain([first], gathered)
+    count = -(-rows * (EVENT_BYTES + 2 * first.column("key").nbytes // len(first)) // memory)
     if count <= 1:
-        yield pa.Table.from_batches(batches, SCHEMA)
+        yield pa.concat_tables(whole)
         return
     with tempfile.TemporaryDirectory(prefix="zaichik-stats-") as folder:
         files = [Path(folder) / f"{number}.arrow" for number in range(min(SPREAD * count, MOST_FILES))]
-        _divide(batches, files)
+        _divide(whole, files)
         for file in files:
             with pa.memory_map(str(file)) as source:
                 table = pa.ipc.open_file(source).read_all()
@@ -49,20 +55,33 @@ def parts(batches: Iterable[pa.RecordBatch], rows: int, memory: int) -> Iterator
             file.unlink()
 
 
-def _divide(batches: Iterable[pa.RecordBatch], files: list[Path]) -> None:
+def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """The batches in tables of so many rows or more, none of them empty."""
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        waiting.append(batch)
+        rows += len(batch)
+        if rows >= ROWS_AT_ONCE:
+            yield pa.Table.from_batches(waiting, SCHEMA)
+            waiting, rows = [], 0
+    if rows:
+        yield pa.Table.from_batches(waiting, SCHEMA)
+
+
+def _divide(tables: Iterable[pa.Table], files: list[Path]) -> None:
     """Writes each event into the file of its key."""
     with ExitStack() as stack:
         writers = [stack.enter_context(pa.ipc.new_file(str(file), SCHEMA)) for file in files]
-        for batch in batches:
-            table = pa.Table.from_batches([batch])
+        for table in tables:
             keys, key = numbered(table.column("key"))
             of_key = np.array([zlib.crc32(one) % len(files) for one in keys.to_pylist()] + [0], np.int64)
             place = of_key[key]
             without = key == len(keys)
-            place[without] = batch.column("position").to_numpy()[without] % len(files)
+            place[without] = table.column("position").to_numpy()[without] % len(files)
             order = np.argsort(place, kind="stable")
             edges = np.searchsorted(place[order], np.arange(len(files) + 1))
-            table = table.take(pa.array(order))
+            divided = table.take(pa.array(order))
             for writer, (start, end) in zip(writers, pairwise(edges), strict=True):
                 if start < end:
-                    writer.write_table(table.slice(start, end - start))
+                    writer.write_table(divided.slice(start, end - start))

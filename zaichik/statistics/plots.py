@@ -6,7 +6,7 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
 from zaichik.escapes import shown_key
 from zaichik.statistics.advice import MOST_LOST, recommended, show_length, show_time
@@ -52,7 +52,7 @@ def _plot_saved(axes: Axes, one: Statistics, most_lost: float) -> None:
     if not rows:
         axes.set_xticks([])
         axes.set_yticks([])
-        _say(axes, "unknown: what the topic's own window\nhas dropped, nobody has written down")
+        _say(axes, "unknown: what the topic's own\nwindow dropped was not recorded")
         return
     best = recommended(one, most_lost)
     labels: dict[tuple[int, int], list[str]] = {}  # by place: windows that do the same would hide each other's
@@ -127,6 +127,7 @@ def _plot_hot_keys(axes: Axes, one: Statistics) -> None:
     axes.barh(range(len(rows)), [row[name] for row in rows], color=PLAIN)
     axes.set_yticks(range(len(rows)), [shown_key(row["key"]) for row in rows])
     axes.set_ylim(len(rows) - max(len(rows), FEWEST_BARS) - 0.6, len(rows) - 0.4)
+    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda count, _: f"{count:,.0f}"))
     if not rows:
         axes.set_yticks([])

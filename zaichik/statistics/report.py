@@ -73,10 +73,10 @@ LEGEND = {
     "keeps": "which message of a window stays: the first, which is what the broker does, or the last",
     "messages": "how many would be stored",
     "part, of bytes": "of all messages that were published, and of their payloads' bytes",
-    "updates lost": "messages dropped although their payload is not that of the message that stayed",
+    "updates lost": "messages dropped although their payload is not that of the message that stayed; in % of all",
     "late": "lost updates after which the key's next message was stored: until then readers saw the older value",
     "by, on average; at most": "for how long they did",
-    "never seen": "lost updates after which nothing of their key was stored",
+    "never seen": "lost updates after which nothing of their key was stored, as far as the data go",
     "published, stored, compacted": "what the topic's own window has done: published = stored + compacted",
     "messages a window": "of messages with a key, those of one window together",
     "hot keys": "the keys with the most messages; a key that is not text is shown in hex (0x…)",
@@ -171,6 +171,12 @@ def _mark(one: Statistics, row: Row, most_lost: float) -> str:
 Columns = Sequence[tuple[str, Callable[[Row], str]]]
 
 
+def _known_lost(row: Row) -> str:
+    if row["differing"] is None or not row["unknown"]:
+        return show_count(row["differing"])
+    return f"{row['differing']:,} or more ({row['unknown']:,} unknown)"
+
+
 def _late(row: Row) -> str:
     return show_time(row["delay_us"] / row["delayed"]) if row["delayed"] else percent(row["delayed"], 0)
 
@@ -199,7 +205,7 @@ ACCOUNT_COLUMNS: Columns = (
         "messages a window",
         lambda row: "?" if row["windows"] is None else f"{row['per_window']:.2f}" if row["windows"] else "-",
     ),
-    ("updates lost", lambda row: show_count(row["differing"])),
+    ("updates lost", _known_lost),
 )
 HOT_KEY_COLUMNS: Columns = (
     ("key", lambda row: shown_key(row["key"])),

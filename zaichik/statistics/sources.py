@@ -21,10 +21,9 @@ from zaichik.recording.columns import COLUMNS
 from zaichik.recording.folders import JOURNAL_PREFIX, topic_of
 from zaichik.recording.merging import uncovered
 from zaichik.recording.parts import SCHEMA as MESSAGES
-from zaichik.recording.parts import SETTINGS_KEY, Part
+from zaichik.recording.parts import SETTINGS_KEY, Part, rows_at_once
 from zaichik.statistics.events import events, of_journal, of_messages
 
-ROWS_AT_ONCE = 1 << 16  # of a file
 Settings = Mapping[str, int]
 
 
@@ -46,7 +45,9 @@ class RecordedTopic:
         is_journaled: whether the journal is read.
         files: in the order of their messages.
         rows: messages in the files.
-        settings: the topic's, by name; None if the recording does not say.
+        settings: of each epoch that was recorded, the topic's by name; None if the recording does not say.
+        ends: of each epoch, the position after its last one.
+        left_out: messages of epochs that were recorded without their journal, beside others that have one.
     """
 
     name: str
@@ -54,7 +55,9 @@ class RecordedTopic:
     is_journaled: bool
     files: Sequence[Path]
     rows: int
-    settings: Settings | None
+    settings: Mapping[int, Settings | None]
+    ends: Mapping[int, int]
+    left_out: int = 0
 
     counters = None  # of the topic at its broker: a recording has none
 
@@ -68,7 +71,7 @@ class RecordedTopic:
         convert = of_journal if self.is_journaled else of_messages
         for file in self.files:
             with _damage_of(file), pq.ParquetFile(file) as source:
-                for batch in source.iter_batches(ROWS_AT_ONCE, columns=MESSAGES.names):
+                for batch in source.iter_batches(rows_at_once(source.metadata), columns=MESSAGES.names):
                     yield events(convert(batch), Part.of(file).epoch)
 
 
@@ -77,7 +80,7 @@ class HeldTopic:
     """A topic that a broker holds.
 
     Attributes:
-        name, is_journaled, settings: as in `RecordedTopic`.
+        name, is_journaled, settings, ends, left_out: as in `RecordedTopic`.
         host, port: of the broker.
         counters: what `describe` says of the topic.
         read: what `describe` says of what is read, the topic itself or its journal.
@@ -90,16 +93,22 @@ class HeldTopic:
     counters: Mapping[str, Any]
     read: Mapping[str, Any]
 
+    left_out = 0
+
     @property
     def place(self) -> str:
         """The broker, for people."""
         return f"{self.host}:{self.port}"
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> Mapping[int, Settings | None]:
         """See above."""
-        settings: Settings = self.counters["settings"]
-        return settings
+        return {self.read["epoch"]: self.counters["settings"]}
+
+    @property
+    def ends(self) -> Mapping[int, int]:
+        """See above."""
+        return {self.read["epoch"]: self.read["next_offset"]}
 
     @property
     def rows(self) -> int:
@@ -144,16 +153,28 @@ def recorded(folder: Path) -> list[RecordedTopic]:
     if not files:
         raise NothingToRead(f"{folder} is no recording: there are no files topic=…/day=…/….parquet in it")
     found = []
-    for read, of_topic in sorted(files.items()):
-        name = read.removeprefix(JOURNAL_PREFIX)
-        if read == name and JOURNAL_PREFIX + name in files:
+    for read, all_files in sorted(files.items()):
+        name, journal = read.removeprefix(JOURNAL_PREFIX), files.get(JOURNAL_PREFIX + read, [])
+        if journal:
             continue  # a topic that was recorded beside its journal is read from the journal alone
-        of_topic = uncovered(of_topic)
-        rows = sum(metadata[file].num_rows for file in of_topic)
-        settings = (metadata[of_topic[-1]].metadata or {}).get(SETTINGS_KEY)
-        told = None if settings is None else json.loads(settings)
-        found.append(RecordedTopic(name, folder, read != name, of_topic, rows, told))
+        of_topic = uncovered(all_files)
+        epochs = {Part.of(file).epoch: file for file in of_topic}  # the last file of each
+        beside = [] if read == name else [file for file in files.get(name, []) if Part.of(file).epoch not in epochs]
+        found.append(
+            RecordedTopic(
+                name, folder, read != name, of_topic,
+                rows=sum(metadata[file].num_rows for file in of_topic),
+                settings={epoch: _settings(metadata[file]) for epoch, file in epochs.items()},
+                ends={epoch: Part.of(file).end for epoch, file in epochs.items()},
+                left_out=sum(metadata[file].num_rows for file in uncovered(beside)),
+            )
+        )  # fmt: skip
     return found
+
+
+def _settings(metadata: pq.FileMetaData) -> Settings | None:
+    text = (metadata.metadata or {}).get(SETTINGS_KEY)
+    return None if text is None else json.loads(text)
 
 
 def held(host: str, port: int, topics: Iterable[str]) -> list[HeldTopic]:
@@ -204,10 +225,15 @@ def check_all(topic: Topic) -> None:
 
 @contextmanager
 def _damage_of(file: Path) -> Iterator[None]:
+    """Says what is wrong with a file that cannot be read."""
     try:
         yield
+    except FileNotFoundError as error:
+        raise NothingToRead(f"{file} has gone meanwhile: a recorder merges small files. Try again") from error
     except (pa.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.errno:  # what pyarrow finds wrong with a file has no number
+            raise NothingToRead(f"{file} cannot be read ({error.strerror})") from error
         raise NothingToRead(
-            f"{file} is damaged ({str(error).rstrip('.')}): take it away. If it is its topic's last, zaichik record "
-            "writes it again; if not, its messages will be told as missing"
+            f"{file} is damaged ({str(error).rstrip('.')}): remove it. If it is its topic's last, zaichik record "
+            "writes it again; if not, its messages will be reported as missing"
         ) from error

@@ -1,19 +1,23 @@
 """The statistics of a topic, and what they cannot say: a number that is not known is None, and never a guess.
 
-Three things make numbers incomplete, and each is counted or named:
+Some things make numbers incomplete, and each is counted or named:
 
-* messages that are *missing* between others: the reader came too late for them;
+* messages that are *missing* between others, or at the end: the reader came too late for them;
 * messages that were gone *before* the first one here: of the windows that were open then, nothing is known;
-* a topic with a window of its own and no journal: what that window has dropped, nobody has written down. So shorter
-  windows cannot be tried at all, and what a window loses is unknown for every length. Longer windows are tried on what
-  was stored.
+* a topic with a window of its own and no journal: what that window dropped was not recorded. So no other window can be
+  tried, and what a window loses is unknown for every length;
+* a broker that forgot windows, because more were open than `max_keys` allows: what it did is known, but what other
+  windows would do is worked out for one that forgets none.
 """
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import Any
 
 from zaichik.escapes import shown
+from zaichik.recording.folders import JOURNAL_PREFIX
 from zaichik.statistics.chain import FOREVER_US, NUMBERS, Winner
 from zaichik.statistics.sources import Topic
 from zaichik.statistics.tally import Row, Tally
@@ -41,8 +45,10 @@ class Statistics:
             and `ratio`, the part of the messages that is kept; None is unknown.
         hot_keys: for each key with many messages `key`, the columns of `ACCOUNT`, and `share`, its part of all.
         missing: messages that were gone when they were to be read, although some before them were not.
+        left_out: messages of epochs that were recorded without the journal that others have.
         before: messages that were gone before the first that was read.
-        own_us: the topic's own window; 0: it has none; None: the source does not say.
+        own_us: the topic's own window, the longest if it changed; 0: it has none; None: the source does not say.
+        has_journal: whether the topic has a journal.
         is_journaled: whether the journal was read, which has what was dropped, too.
         source: where the events come from.
         count: how many there are.
@@ -55,6 +61,8 @@ class Statistics:
     hot_keys: list[Row] = field(default_factory=list)
     missing: int = 0
     before: int = 0
+    left_out: int = 0
+    has_journal: bool = False
     own_us: int | None = 0
     is_journaled: bool = False
     source: str = ""
@@ -73,15 +81,24 @@ class Statistics:
 
     @property
     def is_exact(self) -> bool:
-        """Whether all messages are known that were ever published."""
-        return not (self.missing or self.before or self.is_hidden)
+        """Whether all messages are known that were ever published, and what the broker did is what its window says."""
+        is_known = self.is_journaled or self.own_us is not None
+        return is_known and not (self.missing or self.before or self.left_out or self.is_hidden or self.forgotten)
+
+    @property
+    def forgotten(self) -> int:
+        """How many messages the topic's own window should have dropped, and did not (COM-6), as far as is known."""
+        own = [row for row in self.of_winner("first") if row["window_us"] == self.own_us]
+        if not own or not self.is_journaled or self.missing or self.before:
+            return 0
+        return int(self.account["stored"] - own[0]["kept"])
 
 
 def statistics_of(topic: Topic, tally: Tally) -> Statistics:
     """What a tally of a topic's events says, and no more than it can."""
-    own_us = _own_us(topic.settings)
+    windows = [_own_us(settings) for settings in topic.settings.values()]
     spans = tally.spans.values()
-    missing = sum(span.last - span.first + 1 - span.count for span in spans)
+    missing = sum(topic.ends.values()) - sum(span.first + span.count for span in spans)
     before = sum(span.first for span in spans)
     found = Statistics(
         topic=topic.name,
@@ -93,14 +110,16 @@ def statistics_of(topic: Topic, tally: Tally) -> Statistics:
         hot_keys=[_hot(row, tally.counts["published"]) for row in tally.hot_keys],
         missing=missing,
         before=before,
-        own_us=own_us,
+        left_out=topic.left_out,
+        has_journal=any(settings and settings.get("journal_bytes") for settings in topic.settings.values()),
+        own_us=None if None in windows else max((window for window in windows if window is not None), default=None),
         is_journaled=topic.is_journaled,
         source=str(topic.place),
         count=sum(span.count for span in spans),
         first_us=min(span.first_us for span in spans),
         last_us=max(span.last_us for span in spans),
     )
-    return _without_guesses(found, topic.counters) if found.is_hidden else found
+    return _without_guesses(found, topic.counters, set(windows)) if found.is_hidden else found
 
 
 def account(counts: Mapping[str, int]) -> Row:
@@ -126,7 +145,9 @@ def _own_us(settings: Mapping[str, int] | None) -> int | None:
     return FOREVER_US if window_ms == FOREVER else window_ms * 1000
 
 
-def _without_guesses(found: Statistics, counters: Mapping[str, Any] | None) -> Statistics:
+def _without_guesses(
+    found: Statistics, counters: Mapping[str, Any] | None, windows: Collection[int | None]
+) -> Statistics:
     """The same without the numbers that need the messages that were dropped."""
     nothing = dict.fromkeys(ACCOUNT)
     told = nothing | {"stored": found.account["stored"], "stored_bytes": found.account["stored_bytes"]}
@@ -140,14 +161,14 @@ def _without_guesses(found: Statistics, counters: Mapping[str, Any] | None) -> S
         row | nothing | {"share": None, "stored": row["stored"], "stored_bytes": row["stored_bytes"]}
         for row in found.hot_keys
     ]
-    assert found.own_us is not None  # noqa: S101 (or else nothing is hidden)
-    what_if = [_tried(row, found.own_us, published) for row in found.what_if]
+    own_us = found.own_us if len(windows) == 1 else None  # of one that changed, the numbers are of several
+    what_if = [_tried(row, own_us, published) for row in found.what_if]
     return replace(found, account=told, what_if=what_if, hot_keys=keys)
 
 
-def _tried(row: Row, own_us: int, published: int | None) -> Row:
-    """A window that was tried on what another one had left."""
-    if row["window_us"] < own_us:
+def _tried(row: Row, own_us: int | None, published: int | None) -> Row:
+    """A window that was tried on what another one had left: only of the very same one something is known."""
+    if row["window_us"] != own_us:
         return row | dict.fromkeys((*NUMBERS, "ratio"))
     winner: Winner = row["winner"]
     unknown = dict.fromkeys(("bytes", "ratio", *LOSSES)) | ({"kept_bytes": None} if winner == "last" else {})
@@ -157,20 +178,41 @@ def _tried(row: Row, own_us: int, published: int | None) -> Row:
 
 def caveats(found: Statistics) -> list[str]:
     """What is not known, in a sentence each."""
-    topic, said = shown(found.topic), []
+    topic = shown(found.topic)
+    return [f"{topic}: {sentence}" for sentence in (*_incomplete(found), *_assumed(found))]
+
+
+def _incomplete(found: Statistics) -> Iterator[str]:
     if found.missing:
-        said.append(f"{found.missing:,} messages are missing between those that were counted, so no number is exact.")
+        yield f"{found.missing:,} messages are missing among those counted here, or after them: no number is exact."
     if found.before:
-        what = "of which nothing is counted. Windows that were open then are not known"
-        said.append(f"{found.before:,} messages were gone before the first one here, {what}.")
+        yield f"{found.before:,} messages were gone before the first one here. They count nowhere."
+    if found.left_out:
+        yield f"{found.left_out:,} messages of other epochs were recorded without a journal, and count nowhere."
     if found.is_hidden:
-        said.append(
-            "it has a window of its own and no journal, so what that window has dropped is unknown: what shorter "
-            "windows would do, and what any window loses. Longer ones are tried on what was stored. A journal tells: "
-            "zaichik create TOPIC --compaction-window … --journal 64MiB"
+        journal = (
+            f"Read its journal: zaichik record {shlex.quote(JOURNAL_PREFIX + found.topic)}"
+            if found.has_journal
+            else "A journal would tell: zaichik create TOPIC --compaction-window … --journal 64MiB"
+        )
+        yield (
+            "it has a window of its own, and what that dropped was not recorded. So it is unknown what other windows "
+            f"would do, and what any of them loses. {journal}"
         )
     elif found.own_us is None and not found.is_journaled:
-        said.append(
-            "its settings are not in the recording: if it has a window of its own, the numbers miss what that dropped."
+        yield "its settings are not in the recording: if it has a window, the numbers miss what that dropped."
+
+
+def _assumed(found: Statistics) -> Iterator[str]:
+    if found.forgotten:
+        yield (
+            f"its own window should have dropped {found.forgotten:,} messages more than the broker did, which forgets "
+            "windows when more keys are open than max_keys. The windows tried here are never forgotten."
         )
-    return [f"{topic}: {sentence}" for sentence in said]
+    tried = [row["window_us"] for row in found.what_if if row["window_us"] != FOREVER_US and row["kept"] is not None]
+    span_us = found.last_us - found.first_us
+    if tried and max(tried) > span_us > 0:
+        yield (
+            f"the messages span {timedelta(microseconds=span_us)}, less than the longest window tried: updates whose "
+            'window was still open at the end count as "never seen".'
+        )
