@@ -120,12 +120,13 @@ async def batches(trial: Trial) -> None:
         ),
         ("tutorial/tiny_broker.py, `Connection.write`: `self.replies + events` in one chunk, replies in front."),
     ),
-    sentences="open.5",
+    sentences="open.2 open.5",
 )
 async def echo(trial: Trial) -> None:
-    """On one connection, several times."""
+    """On one connection, several times, with another subscription beside it."""
     client = await trial.client()
     subscription = await client.subscribe(trial.topic())
+    await client.subscribe(trial.topic("other"))
     for offset in range(5):
         message = trial.message()
         request = await client.send("Publish", topic=trial.topic(), batch=[message])
@@ -238,4 +239,7 @@ async def bad_batches(trial: Trial) -> None:
     ):
         await client.send("Publish", frame_id=8, topic=trial.topic(), batch=batch)
         client.must_be_error(await client.reply(8), "INVALID_FIELD", request_type=layouts.TYPES["Publish"], at="batch")
+    for count in (2**16, 2**31, 2**32 - 1):
+        await client.send("Publish", frame_id=8, topic=trial.topic(), batch=struct.pack("<I2i2i", count, 0, 0, 0, 0))
+        client.must_be(await client.reply(8), "Error", request_type=layouts.TYPES["Publish"], field="batch")
     await client.publish(trial.topic(), trial.message(), first_offset=0)

@@ -15,6 +15,7 @@ from zaichik.learn.layouts import (
     MAX_KEYS,
     OVERFLOW,
     TTL,
+    TYPES,
     WINDOW,
 )  # fmt: skip
 from zaichik.learn.stage import Stage
@@ -24,7 +25,7 @@ from zaichik.learn.wire import Frame
 
 CREATORS = 8
 SETTINGS = 5
-GONE_S = 1.3
+GONE_S = 2.5
 
 STAGE = Stage(
     number=7,
@@ -282,8 +283,10 @@ async def bad_settings(trial: Trial) -> None:
     sentences="topic.5 topic.6 topic.7",
 )
 async def once_only(trial: Trial) -> None:
-    """All settings are compared, not the first one; a topic from which everything has gone."""
+    """All settings are compared, not the first one; a topic from which everything has gone; one that nobody uses."""
     client, topic = await trial.client(), trial.topic()
+    unused = await client.ok("Subscribe", topic=trial.topic("unused"))
+    await client.ok("Unsubscribe", subscription=unused.id)
     named = {TTL: 50, CAPACITY: 5}
     await client.subscribe(topic)
     await client.ok("CreateTopic", topic=topic, settings=named, expect={"created": 0})
@@ -292,6 +295,21 @@ async def once_only(trial: Trial) -> None:
     await client.ok("CreateTopic", topic=topic, settings=named, expect={"created": 0})
     used = trial.topic("used")
     await client.publish(used, trial.message())
-    await anyio.sleep(GONE_S)  # with ttl 0 and no reader, a broker frees it once a second
+    await anyio.sleep(GONE_S)  # with ttl 0 and no reader, a broker frees what was stored once a second
     await client.refused("TOPIC_EXISTS", "CreateTopic", topic=used, settings={CAPACITY: 5})
     await client.publish(used, trial.message(), first_offset=1)
+    await client.ok("Subscribe", topic=trial.topic("unused"), expect={"epoch": unused["epoch"]})
+
+
+@STAGE.check(
+    "a CreateTopic with id 0 makes the topic, and says so to nobody",
+    hint="Silence is about the answer alone. Leave it out where answers are sent, not where requests are carried out.",
+    sentences="id.4 id.5 create.1",
+)
+async def silently(trial: Trial) -> None:
+    """Made, and refused when it comes with another capacity."""
+    client = await trial.client()
+    await client.send("CreateTopic", frame_id=0, topic=trial.topic(), settings={CAPACITY: 5})
+    await client.ok("CreateTopic", topic=trial.topic(), settings={CAPACITY: 5}, expect={"created": 0})
+    await client.send("CreateTopic", frame_id=0, topic=trial.topic(), settings={CAPACITY: 6})
+    client.must_be_error(await client.reply(0), "TOPIC_EXISTS", request_type=TYPES["CreateTopic"], id=0)

@@ -15,7 +15,7 @@ RALLY, RALLY_S, PAIRS, HEAP = 20_000, 6.0, 8, 50  # messages and seconds at most
     sentences="id.4 id.5 commit.1 commit.3 credit.6",
 )
 async def silently(trial: Trial) -> None:
-    """Five messages, one by one; then a commit too far, which is answered."""
+    """Five messages, one by one; then a commit too far, which is answered; then of one while others are in flight."""
     reader, writer = await trial.client(), await trial.client()
     subscription = await reader.subscribe(trial.topic(), credit=1)
     messages = [trial.message() for _ in range(5)]
@@ -27,6 +27,12 @@ async def silently(trial: Trial) -> None:
     frame = await reader.reply(0)
     reader.must_be_error(frame, "NOT_IN_FLIGHT", request_type=layouts.TYPES["Commit"], id=0)
     await reader.commit(subscription, len(messages))
+    several = await reader.subscribe(trial.topic("several"), credit=2)
+    await writer.publish(trial.topic("several"), *messages)
+    await reader.messages(several, 0, messages[:2])
+    for offset, message in enumerate(messages[2:], 2):
+        await reader.send("Commit", frame_id=0, subscription=several, next=offset - 1)
+        await reader.messages(several, offset, [message])
 
 
 @STAGE.check(

@@ -52,10 +52,10 @@ STAGE = Stage(
         "Subscribed tells start (where it begins) and live (the next offset to be published): two different "
         "numbers here."
     ),
-    sentences="bytes.3 subscribe.1 subscribe.2 retention.2 start.1 start.5",
+    sentences="bytes.3 open.4 subscribe.1 subscribe.2 retention.2 start.1 start.5",
 )
 async def history(trial: Trial) -> None:
-    """Publishing goes on while history is read."""
+    """Publishing goes on while history is read. A second time, on the same connection."""
     reader, writer = await trial.client(), await trial.client()
     await writer.ok("CreateTopic", topic=trial.topic(), settings={TTL: FOREVER})
     messages = [(b"", f"{offset}".encode()) for offset in range(60)]
@@ -72,6 +72,9 @@ async def history(trial: Trial) -> None:
         if frame["live"] < 30:
             raise Failed("30 messages were there: live should be 30 at least", came=frame_line(frame))
         await reader.messages(frame.id, 0, messages)
+    request = await reader.send("Subscribe", topic=trial.topic())
+    reader.must_be(await reader.read(awaited="Subscribed"), "Subscribed", id=request)
+    await reader.messages(request, 0, messages)
 
 
 @STAGE.check(

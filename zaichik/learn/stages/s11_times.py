@@ -76,11 +76,19 @@ async def freed(trial: Trial) -> None:
     sentences="until.1 until.2 until.3 ended.2 commit.4 unsubscribe.2 unsubscribe.4 publish.3",
 )
 async def untils(trial: Trial) -> None:
-    """Below, at, and 0; then two that fall behind, one beyond its until; commits and Unsubscribe still work, once."""
+    """Inside a batch, at its end; below, at, 0; two that fall behind, one beyond its until; commits and Unsubscribe."""
     client, topic = await trial.client(), trial.topic()
     await client.ok("CreateTopic", topic=topic, settings={TTL: FOREVER, CAPACITY: 2})
     for value in range(6):
         await client.publish(topic, (b"", bytes([value])))
+    batch = [trial.message() for _ in range(4)]
+    whole = trial.topic("whole")
+    await client.ok("CreateTopic", topic=whole, settings={TTL: FOREVER})
+    await client.publish(whole, *batch)
+    for until in (2, 4):
+        subscription = await client.subscribe(whole, until=until)
+        await client.messages(subscription, 0, batch[:until])
+        await _ended(client, subscription, until)
     for start, until in ((5, 4), (5, 5), (5, 0)):
         subscription = await client.subscribe(topic, start=OFFSET, value=start, until=until, expect={"start": start})
         await _ended(client, subscription, start)

@@ -10,6 +10,7 @@ from zaichik.learn.trial import Trial
 # cover, and for how long after the repeat that surely holds.
 WINDOW_S, REPEAT_S, SURELY_INSIDE_S, AFTER_S, SURELY_PROLONGED_S = 0.8, 0.45, 0.65, 1.0, 0.75
 WINDOW_MS = 400
+MANY_KEYS = 3000
 
 STAGE = Stage(
     number=12,
@@ -202,7 +203,7 @@ async def exactly(trial: Trial) -> None:
     sentences="compaction.8",
 )
 async def max_keys(trial: Trial) -> None:
-    """Room for three; four in one batch, all of which count as open until it is over."""
+    """Room for three; four in one batch, all of which count as open until it is over; thousands."""
     client, topic = await trial.client(), trial.topic()
     await client.ok("CreateTopic", topic=topic, settings={WINDOW: FOREVER, MAX_KEYS: 3})
 
@@ -219,6 +220,14 @@ async def max_keys(trial: Trial) -> None:
     await publish(b"wxyzw", b"wxyz")  # forgets c, d, a and w
     await publish(b"xyz", b"")
     await publish(b"w", b"w")
+    many, most = trial.topic("many"), min(client.limits["max_batch"], MANY_KEYS)
+    await client.ok("CreateTopic", topic=many, settings={WINDOW: FOREVER, MAX_KEYS: MANY_KEYS})
+    keys = [(b"%d" % number, b"") for number in range(MANY_KEYS)]
+    for stored in (True, False):
+        for first in range(0, MANY_KEYS, most):
+            batch = keys[first : first + most]
+            told = {"stored": len(batch) if stored else 0, "compacted": 0 if stored else len(batch)}
+            await client.publish(many, *batch, **told)
 
 
 @STAGE.check(
@@ -253,3 +262,27 @@ async def bits(trial: Trial) -> None:
         await client.publish(topic, *[(key, b"")] * count, **told)
         all_of_them = ((1 << count) - 1).to_bytes((count + 7) // 8, "little")
         await client.publish(topic, *[(key, b"")] * count, stored=0, compacted=count, dropped=all_of_them)
+
+
+@STAGE.check(
+    "a window that is opened again counts as a new one when the oldest are forgotten",
+    hint="Take the key out before you put it in again: most tables keep the place that it had.",
+    sentences="compaction.8",
+)
+async def reopened(trial: Trial) -> None:
+    """Room for two: a, then b; when a has closed and b has not, a again, then c: it is b that is forgotten."""
+    client, topic = await trial.client(), trial.topic()
+    window = round(WINDOW_S * 1000 * trial.scale)
+    await client.ok("CreateTopic", topic=topic, settings={WINDOW: window, MAX_KEYS: 2})
+    await client.publish(topic, (b"a", b""), stored=1)
+    opened = trial.elapsed
+    await trial.wait(opened, WINDOW_S / 2)
+    later = trial.elapsed
+    await client.publish(topic, (b"b", b""), stored=1)
+    await trial.wait(opened, WINDOW_S * 1.1)
+    again = trial.elapsed
+    frames = [await client.ok("Publish", topic=topic, batch=[(key, b"")]) for key in (b"a", b"c", b"a", b"c")]
+    trial.in_time(later, WINDOW_S)
+    trial.in_time(again, WINDOW_S)
+    for frame, stored in zip(frames, (1, 1, 0, 0), strict=True):
+        client.must_be(frame, "Published", stored=stored)

@@ -210,11 +210,11 @@ async def replies(trial: Trial) -> None:
 @STAGE.check(
     "a busy subscription does not starve the quiet ones of its connection",
     hint="Give each subscription with something to send a turn, one frame each, and then begin again.",
-    sentences="fair.1 fair.2",
+    sentences="fair.1 fair.2 open.7",
     once=True,
 )
 async def turns(trial: Trial) -> None:
-    """More waits for one subscription than the socket takes; one message each for two others must not come last."""
+    """More waits for one than the socket takes: one message each for two others, and a reply, must not come last."""
     client, writer = await trial.client(), await trial.client()
     await writer.ok("CreateTopic", topic=trial.topic("busy"), settings={TTL: FOREVER})
     quiet = [trial.topic("first"), trial.topic("last")]
@@ -226,14 +226,19 @@ async def turns(trial: Trial) -> None:
             await writer.publish(trial.topic("busy"), _chunk(offset), first_offset=offset)
         for topic in quiet:
             await writer.publish(topic, trial.message(), subscribers=1)
-        waiting, offset = set(subscriptions), 0
+        request = await client.send("Ping", value=1)
+        waiting, offset = {*subscriptions, request}, 0
         while waiting:
-            frame = await client.read(awaited="messages")
-            client.must_be(frame, "Messages")
+            frame = await client.read(awaited="messages, and a Pong")
+            if frame.id == request:
+                client.must_be(frame, "Pong", value=1)
+            else:
+                client.must_be(frame, "Messages")
             if frame.id == busy:
                 offset += len(frame.messages)
             waiting.discard(frame.id)
             if waiting and offset == CHUNKS:
-                problem = f"all {CHUNKS} messages of a busy subscription came before the one of a quiet one"
-                raise Failed(problem, expected="they take turns", came=f"nothing for subscription {min(waiting)}")
+                what = "a reply" if waiting == {request} else "the one of a quiet one"
+                problem = f"all {CHUNKS} messages of a busy subscription came before {what}"
+                raise Failed(problem, expected="they take turns", came=f"nothing with id {min(waiting)}")
     await client.reset()
