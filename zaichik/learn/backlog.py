@@ -1,0 +1,57 @@
+"""A reader that does not read, and what waits for it in the broker: messages and replies.
+
+A broker that loses what it has not sent yet, when a connection ends, loses it here.
+"""
+
+from zaichik.learn import wire
+from zaichik.learn.connection import Connection
+from zaichik.learn.layouts import FOREVER, LEAST, TTL
+from zaichik.learn.trial import Trial
+from zaichik.learn.wire import Frame
+
+# Between two programs on one machine the kernel keeps some 4 MiB: of 8 MiB, the rest waits in the broker.
+CHUNK, CHUNKS = bytes(LEAST["max_message"]), 32
+PINGS, PING = 100, 77  # requests, and their id
+
+
+async def pile_up(trial: Trial, reader: Connection, helper: Connection, label: str = "") -> int:
+    """Publish more than sockets hold; then have requests of the reader carried out, whose replies wait, too.
+
+    Returns:
+        the reader's subscription.
+    """
+    topic, mark = trial.topic(f"{label}backlog"), trial.topic(f"{label}mark")
+    await helper.ok("CreateTopic", topic=topic, settings={TTL: FOREVER})
+    marks = await helper.subscribe(mark)
+    subscription = await reader.subscribe(topic, credit_bytes=2**32 - 1)
+    for offset in range(CHUNKS):
+        await helper.publish(topic, (b"", CHUNK), first_offset=offset)
+    await reader.send_bytes(pings(0, PINGS) + wire.encode("Publish", frame_id=0, topic=mark, batch=[(b"", b"")]))
+    await helper.messages(marks, 0, [(b"", b"")])
+    return subscription
+
+
+def pings(first: int, end: int) -> bytes:
+    """Requests with these values."""
+    return b"".join(wire.encode("Ping", frame_id=PING, value=value) for value in range(first, end))
+
+
+async def clear(reader: Connection, subscription: int, replies: int) -> tuple[Frame | None, int]:
+    """Read all that waits: so many Pongs in order, messages without a gap.
+
+    Returns:
+        the first frame that is neither, None at the end of the stream; and how many messages came.
+    """
+    values = offset = 0
+    while frame := await reader.read_or_end(awaited=f"the Pong with value {values}" if values < replies else "the end"):
+        if frame.name == "Messages":
+            reader.must_be(frame, "Messages", id=subscription, base=offset)
+            offset += len(frame.messages)
+        elif values < replies:
+            reader.must_be(frame, "Pong", id=PING, value=values)
+            values += 1
+        else:
+            break
+    if frame is None and values < replies:
+        await reader.read(awaited=f"the Pong with value {values}")
+    return frame, offset
