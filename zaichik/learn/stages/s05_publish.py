@@ -9,7 +9,7 @@ from zaichik.learn.stage import Stage
 from zaichik.learn.trace import frame_line
 from zaichik.learn.trial import Trial
 
-LARGE = 200_000
+LARGE, TIMES = 200_000, 50
 CLOCKS_MAY_DIFFER_S = 3600
 
 STAGE = Stage(
@@ -196,7 +196,7 @@ async def times(trial: Trial) -> None:
     one, two = await trial.client(), await trial.client()
     ids = [await client.subscribe(trial.topic()) for client in (one, two)]
     before = 0
-    for _ in range(3):
+    for _ in range(TIMES):
         await one.publish(trial.topic(), trial.message())
         frames = [await client.event(i, awaited="Messages") for client, i in zip((one, two), ids, strict=True)]
         accepted = frames[0]["accepted_us"]

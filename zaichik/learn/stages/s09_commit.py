@@ -133,7 +133,7 @@ async def nothing_bought(trial: Trial) -> None:
     sentences="credit.5 fair.1",
 )
 async def own_credit(trial: Trial) -> None:
-    """Two on one connection, one of them out of credit, which stops no message of the other; then two with the same."""
+    """Two on one connection, one of them out of credit, which stops no message of the other; then forty."""
     client, writer = await trial.client(), await trial.client()
     slow, quick = await client.subscribe(trial.topic(), credit=1), await client.subscribe(trial.topic(), credit=10)
     messages = [trial.message() for _ in range(5)]
@@ -149,7 +149,7 @@ async def own_credit(trial: Trial) -> None:
         message = trial.message()
         await writer.publish(trial.topic(), message)
         await client.messages(quick, offset, [message])
-    pair = [await client.subscribe(trial.topic("pair"), credit=3) for _ in range(2)]
+    pair = [await client.subscribe(trial.topic("pair"), credit=3) for _ in range(40)]
     await writer.publish(trial.topic("pair"), *messages)
     for subscription in pair:
         await client.messages(subscription, 0, messages[:3])

@@ -1,5 +1,7 @@
 """S9, continued: commits in silence, bytes to the last one, and not a single wake-up lost."""
 
+from typing import Any
+
 import anyio
 
 from zaichik.learn import layouts, wire
@@ -7,6 +9,7 @@ from zaichik.learn.stages.s09_commit import STAGE as STAGE
 from zaichik.learn.trial import Trial
 
 RALLY, RALLY_S, PAIRS, HEAP = 20_000, 6.0, 8, 50  # messages and seconds at most; pairs; messages of a batch
+TURNS, FIRST_ID = 10, 500
 
 
 @STAGE.check(
@@ -124,3 +127,31 @@ async def rally(trial: Trial) -> None:
     async with anyio.create_task_group() as tasks:
         for number in range(PAIRS):
             tasks.start_soon(play, number)
+
+
+@STAGE.check(
+    "replies of all kinds come in the order of their requests",
+    hint="One queue for all replies of a connection; none goes a way of its own, and none is made later.",
+    sentences="id.2 open.1",
+)
+async def in_order(trial: Trial) -> None:
+    """Requests of all kinds in one piece, ten times over; some of them are refused."""
+    client, topic = await trial.client(), trial.topic()
+    subscription = await client.subscribe(topic)
+    pairs: list[tuple[str, dict[str, Any]]] = []
+    for number in range(TURNS):
+        pairs += [
+            ("Ping", {"value": number}),
+            ("Commit", {"subscription": subscription, "next": 0}),
+            ("Publish", {"topic": trial.topic("other"), "batch": [trial.message()]}),
+            ("CreateTopic", {"topic": topic}),
+            ("Commit", {"subscription": subscription, "next": 1}),
+            ("Subscribe", {"topic": topic}),
+            ("Unsubscribe", {"subscription": subscription + 1000}),
+        ]
+    requests = [wire.encode(name, frame_id=FIRST_ID + number, **how) for number, (name, how) in enumerate(pairs)]
+    await client.send_bytes(b"".join(requests), "requests of all kinds")
+    for number, (name, how) in enumerate(pairs):
+        frame = await client.read(awaited=f"the reply to {name}")
+        is_refused = name == "Unsubscribe" or how.get("next")
+        client.must_be(frame, "Error" if is_refused else layouts.reply_to(name), id=FIRST_ID + number)

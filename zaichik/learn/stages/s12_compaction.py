@@ -1,7 +1,7 @@
 """S12: the first of its key."""
 
 from zaichik.learn import wire
-from zaichik.learn.layouts import CAPACITY, FOREVER, MAX_KEYS, TTL, WINDOW
+from zaichik.learn.layouts import CAPACITY, FOREVER, MAX_BYTES, MAX_KEYS, TTL, WINDOW
 from zaichik.learn.stage import Stage
 from zaichik.learn.ticks import Ticks
 from zaichik.learn.trial import Trial
@@ -131,13 +131,15 @@ async def off(trial: Trial) -> None:
     sentences="compaction.1 compaction.2",
 )
 async def ends(trial: Trial) -> None:
-    """800 ms: a repeat at about 450 is dropped; at 1000 the next one is stored, which a prolonged window would drop."""
+    """800 ms: a repeat at about 450 is dropped, the next at 1000 is stored, as after a prolonged window it is not."""
     client = await trial.client()
     window = {WINDOW: round(WINDOW_S * 1000 * trial.scale)}
     await client.ok("CreateTopic", topic=trial.topic(), settings=window)
     asked = trial.elapsed
     await client.publish(trial.topic(), (b"k", b"first"), stored=1)
     answered = trial.elapsed
+    await client.ok("CreateTopic", topic=trial.topic("forever"), settings={WINDOW: FOREVER})
+    await client.publish(trial.topic("forever"), (b"k", b"first"), stored=1)
     await trial.wait(asked, REPEAT_S)
     repeated = trial.elapsed
     frame = await client.ok("Publish", topic=trial.topic(), batch=[(b"k", b"repeat")])
@@ -147,6 +149,7 @@ async def ends(trial: Trial) -> None:
     frame = await client.ok("Publish", topic=trial.topic(), batch=[(b"k", b"second")])
     trial.in_time(repeated, SURELY_PROLONGED_S)
     client.must_be(frame, "Published", stored=1, compacted=0)
+    await client.publish(trial.topic("forever"), (b"k", b"repeat"), stored=0)
 
 
 @STAGE.check(
@@ -256,6 +259,7 @@ async def bits(trial: Trial) -> None:
     """All but the first of 1, 7, 8, 9, 16 and 17 messages with one key; long keys that differ in the last byte."""
     client, topic = await trial.client(), trial.topic()
     await client.ok("CreateTopic", topic=topic, settings={WINDOW: FOREVER})
+    await client.publish(topic, *[(b"%d" % number, b"") for number in range(17)], stored=17, compacted=0, dropped=b"")
     for count in (7, 8, 9, 16, 17):
         key = bytes(1000) + bytes([count])
         told = {"stored": 1, "compacted": count - 1, "dropped": ((1 << count) - 2).to_bytes((count + 7) // 8, "little")}
@@ -286,3 +290,22 @@ async def reopened(trial: Trial) -> None:
     trial.in_time(again, WINDOW_S)
     for frame, stored in zip(frames, (1, 1, 0, 0), strict=True):
         client.must_be(frame, "Published", stored=stored)
+
+
+@STAGE.check(
+    "what compaction drops takes no room among max_bytes",
+    hint="A batch counts with the bytes it is stored with: encode what is left of it, and count that.",
+    sentences="ring.2 compaction.4",
+)
+async def room(trial: Trial) -> None:
+    """Room for four messages; of each batch one is dropped, and counted it would push others out."""
+    client, topic = await trial.client(), trial.topic()
+    message = (b"k", bytes(100))
+    size = len(wire.encode_batch([message]))
+    await client.ok("CreateTopic", topic=topic, settings={WINDOW: FOREVER, TTL: FOREVER, MAX_BYTES: 4 * size})
+    await client.publish(topic, message, stored=1)
+    for offset, head in ((1, 0), (2, 0), (3, 0), (4, 1)):
+        other = (bytes([offset]), bytes(100))
+        await client.publish(topic, message, other, first_offset=offset, stored=1, compacted=1)
+        subscription = await client.subscribe(topic, expect={"start": head})
+        await client.ok("Unsubscribe", subscription=subscription)

@@ -17,7 +17,7 @@ from zaichik.learn.trial import Trial
 # does not read, some 128 KiB. (With a smaller buffer packets are dropped, and sent again later and later.)
 # Few and large messages, so that it is over long before a broker may cut off who takes nothing, which is after 10 s.
 CHUNK, CHUNKS, CHUNKS_TO_BE_STUCK, ROOM = LEAST["max_message"], 96, 32, 5
-SURELY_NOT_CUT_OFF_S = 8.0
+SURELY_NOT_CUT_OFF_S, PAUSE_S = 8.0, 3.0
 # Requests whose replies nobody reads: 2 MiB of them, of 32 bytes each. Marks are close, so that even a slow broker that
 # goes on is seen to go on, and few are sent ahead: this is about memory, and no flood.
 REQUESTS_A_MARK, MARKS, MARKS_AHEAD = 500, 128, 4
@@ -210,7 +210,7 @@ async def replies(trial: Trial) -> None:
 @STAGE.check(
     "a busy subscription does not starve the quiet ones of its connection",
     hint="Give each subscription with something to send a turn, one frame each, and then begin again.",
-    sentences="fair.1 fair.2 open.7",
+    sentences="fair.1 fair.2 open.7 slow.3",
     once=True,
 )
 async def turns(trial: Trial) -> None:
@@ -224,6 +224,7 @@ async def turns(trial: Trial) -> None:
     with _not_yet_cut_off(trial):
         for offset in range(CHUNKS):
             await writer.publish(trial.topic("busy"), _chunk(offset), first_offset=offset)
+        await anyio.sleep(PAUSE_S)  # too short to be cut off for
         for topic in quiet:
             await writer.publish(topic, trial.message(), subscribers=1)
         request = await client.send("Ping", value=1)
