@@ -3,8 +3,9 @@
 A broker that loses what it has not sent yet, when a connection ends, loses it here.
 """
 
-from zaichik.learn import wire
+from zaichik.learn import causes, wire
 from zaichik.learn.connection import Connection
+from zaichik.learn.failure import Failed
 from zaichik.learn.layouts import FOREVER, LEAST, TTL
 from zaichik.learn.trial import Trial
 from zaichik.learn.wire import Frame
@@ -43,7 +44,7 @@ async def clear(reader: Connection, subscription: int, replies: int) -> tuple[Fr
         the first frame that is neither, None at the end of the stream; and how many messages came.
     """
     values = offset = 0
-    while frame := await reader.read_or_end(awaited=f"the Pong with value {values}" if values < replies else "the end"):
+    while frame := await _read(reader, f"the Pong with value {values}" if values < replies else "the end"):
         if frame.name == "Messages":
             reader.must_be(frame, "Messages", id=subscription, base=offset)
             offset += len(frame.messages)
@@ -55,3 +56,13 @@ async def clear(reader: Connection, subscription: int, replies: int) -> tuple[Fr
     if frame is None and values < replies:
         await reader.read(awaited=f"the Pong with value {values}")
     return frame, offset
+
+
+async def _read(reader: Connection, awaited: str) -> Frame | None:
+    """The next frame; None if the server has ended its side in order, and between two frames."""
+    try:
+        return await reader.read(awaited=awaited)
+    except Failed as failed:
+        if failed.cause == causes.ENDED and failed.came == "nothing":
+            return None
+        raise

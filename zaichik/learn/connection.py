@@ -76,12 +76,10 @@ class Connection:
         with self._broken_is_failed():
             await self._writer.flush()
 
-    async def pour(self, data: bytes) -> bool:
-        """Send much, without a record. Returns whether the server still takes it."""
+    async def pour(self, data: bytes) -> None:
+        """Send much, without a record, and whether or not the server still listens."""
         with suppress(anyio.BrokenResourceError, OSError):
             await self._writer.exactly(data)
-            return True
-        return False
 
     async def end(self) -> None:
         """End this side of the stream (a FIN), and go on reading."""
@@ -133,15 +131,6 @@ class Connection:
             except BadFrame as bad:
                 raise self._no_frame(bad) from None
             await self._fill(awaited, patience or self._trial.patience)
-
-    async def read_or_end(self, *, awaited: str) -> Frame | None:
-        """The next frame; None if the server has ended its side in order, and between two frames."""
-        try:
-            return await self.read(awaited=awaited)
-        except Failed as failed:
-            if failed.cause == causes.ENDED and not self._buffer:
-                return None
-            raise
 
     async def _fill(self, awaited: str, patience: float) -> None:
         try:

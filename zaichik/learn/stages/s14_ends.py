@@ -1,0 +1,208 @@
+"""S14, continued: bad frames of all types, and that nothing is lost at the end, whatever ends it."""
+
+from typing import Any
+
+import anyio
+
+from zaichik.learn import layouts, vectors, wire
+from zaichik.learn.backlog import CHUNKS, PINGS, clear, pile_up, pings
+from zaichik.learn.connection import Connection
+from zaichik.learn.failure import Failed
+from zaichik.learn.stages.s14_close import STAGE as STAGE
+from zaichik.learn.trace import frame_line
+from zaichik.learn.trial import Trial
+
+HAVE_A_FLAG = {"Subscribe", "Unsubscribe", "Delete"}  # bit 0
+MANY = 300  # requests of a kind
+STOPPING = 1  # code of GoAway
+MANY_MORE = 8000  # requests: more replies than a broker keeps before it stops reading
+LINGERS_S, LINGERS_AT_MOST_S = 0.3, 5.0
+NOISE = b"\xff" * 16
+
+
+@STAGE.check(
+    "every bad frame is refused as the test vectors say",
+    hint="As in S3, and of the requests that came since. A level is judged for the whole frame before the next one is.",
+    sentences="type.2 type.3 batch.3 flag.1 frame.3 judge.4 judge.5 judge.6 judge.7",
+    once=True,
+)
+async def bad_frames(trial: Trial) -> None:
+    """Of all types that a broker knows by now, and of those it may leave out."""
+    await vectors.refuse(trial, lambda kind: kind in layouts.REQUESTS)
+
+
+@STAGE.check(
+    "flags that a request does not define, and bytes behind its last field, are never overlooked",
+    hint="Judge them in one place, for all types, before the request's own code sees it.",
+    sentences="flag.1 frame.3 judge.4 judge.5",
+)
+async def overlooked(trial: Trial) -> None:
+    """Each request with flag bits, and nothing of it carried out; each with a byte too many; a Ping with both."""
+    client = await trial.client()
+    await client.send_frame(wire.raw_frame(layouts.TYPES["Ping"], bytes(9), frame_id=9, flags=0x80))
+    client.must_be_error(await client.reply(9), "UNSUPPORTED", request_type=layouts.TYPES["Ping"], at="flags")
+    requests: dict[str, dict[str, Any]] = {
+        "CreateTopic": {"topic": trial.topic()},
+        "Publish": {"topic": trial.topic(), "batch": [trial.message()]},
+        "Subscribe": {"topic": trial.topic()},
+        "Unsubscribe": {"subscription": 1},
+        "Commit": {"subscription": 1, "next": 0},
+        "Close": {},
+        "Hello": {},
+        "Describe": {},
+        "Delete": {"topic": trial.topic()},
+        "Disconnect": {"connection": 0},
+    }
+    for name, fields in requests.items():
+        for flag in (1 << bit for bit in range(name in HAVE_A_FLAG, 8)):
+            await client.refused("UNSUPPORTED", name, flags=flag, **fields)
+    await client.publish(trial.topic(), trial.message(), first_offset=0, subscribers=0)
+    del requests["Publish"]  # a byte behind its batch is a bad batch
+    for name in ("Hello", "Describe", "Delete", "Disconnect"):
+        del requests[name]
+    for name, fields in requests.items():
+        body = wire.encode(name, frame_id=9, **fields)[12:] + b"!"
+        other = await trial.client()
+        await other.send_bytes(wire.raw_frame(layouts.TYPES[name], body, frame_id=9), f"{name}, and a byte")
+        frame = await other.read(awaited="MALFORMED")
+        other.must_be_error(frame, "MALFORMED", request_type=layouts.TYPES[name], id=9)
+        await other.ends()
+        await other.aclose()
+
+
+@STAGE.check(
+    "a Close with id 0 is carried out without a word",
+    hint="Id 0 asks for silence, here too: no Closed, and the end of the stream all the same.",
+    sentences="id.4 close.3",
+)
+async def silent_close(trial: Trial) -> None:
+    """A Ping before it is answered, then comes the end."""
+    client = await trial.client()
+    request = await client.send("Ping", value=1)
+    await client.send("Close", frame_id=0)
+    client.must_be(await client.reply(request), "Pong", value=1)
+    await client.ends()
+
+
+@STAGE.check(
+    "hundreds of replies that wait when the end comes are all sent",
+    hint="At the end of the stream, or at Close, are replies still waiting to be sent? Send them all before your FIN.",
+    sentences="close.1 close.5 close.7 id.2",
+)
+async def many(trial: Trial) -> None:
+    """Requests in one piece with the end behind them, once a Close and once a FIN; read only then."""
+    for name in ("Close", ""):
+        client = await trial.client()
+        requests = [wire.encode("Ping", frame_id=2, value=value) for value in range(MANY)]
+        requests += [wire.encode("Publish", frame_id=3, topic=trial.topic(name or "fin"), batch=[(b"", b"x")])] * MANY
+        await client.send_bytes(
+            b"".join(requests) + (wire.encode("Close", frame_id=4) if name else b""), "many requests"
+        )
+        if not name:
+            await client.end()
+        for value in range(MANY):
+            client.must_be(await client.read(awaited="Pong"), "Pong", id=2, value=value)
+        for offset in range(MANY):
+            client.must_be(await client.read(awaited="Published"), "Published", id=3, first_offset=offset)
+        if name:
+            client.must_be(await client.read(awaited="Closed"), "Closed", id=4)
+        await client.ends()
+        await client.aclose()
+
+
+@STAGE.check(
+    "a server that is told to stop delivers what it has acknowledged, and says GoAway to all",
+    hint="On SIGTERM: answer what was read, send what credit allows, then GoAway with code 1 and id 0, then FIN.",
+    sentences="stop.1 stop.3 stop.4 goaway.1 event.1 welcome.1",
+    once=True,
+)
+async def goes_away(trial: Trial) -> None:
+    """A server of its own, with another boot; a reader, one that is far behind, one without credit, a silent client."""
+    boot = (await trial.client()).limits["boot"]
+    async with trial.host.fresh() as server:
+        silent, writer, reader, waiting, behind = [await trial.dial(server.target) for _ in range(5)]
+        for client in (silent, writer, reader, waiting, behind):
+            await client.hello()
+        if silent.limits["boot"] == boot:
+            raise Failed("two runs of the server have the same boot", expected="another one", came=f"{boot}")
+        subscription = await reader.subscribe(trial.topic())
+        stuck = await waiting.subscribe(trial.topic(), credit=1)
+        messages = [(b"", b"%d" % offset) for offset in range(MANY)]
+        for message in messages:
+            await writer.publish(trial.topic(), message)
+        backlog = await pile_up(trial, behind, writer)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(server.terminate)
+            last, delivered = await clear(behind, backlog, PINGS)
+            if last is None or delivered < CHUNKS:
+                problem = f"of {CHUNKS} messages that were acknowledged, a reader with credit was sent {delivered}"
+                raise Failed(problem, expected="all of them, and then GoAway", came=last.name if last else "the end")
+            behind.must_be(last, "GoAway", code=STOPPING, id=0)
+            await behind.ends()
+            await reader.messages(subscription, 0, messages)
+            await waiting.messages(stuck, 0, messages[:1])
+            for client in (silent, writer, reader, waiting):
+                client.must_be(await client.read(awaited="GoAway"), "GoAway", code=STOPPING, id=0)
+                await client.ends()
+                await client.aclose()
+
+
+@STAGE.check(
+    "replies that wait behind a reader's unread messages are sent, however the connection ends",
+    hint="Replies that wait, and requests not read yet because of them, come before the end of the stream: carry all "
+    "out, send all, and only then your FIN.",
+    sentences="close.1 close.3 close.5 close.7 id.2 slow.2",
+    once=True,
+)
+async def behind_messages(trial: Trial) -> None:
+    """A reader that does not read asks much, and ends: once with a Close, once with a FIN. Then it reads."""
+    for name in ("close", "fin"):
+        helper, reader = await trial.client(), await trial.client()
+        backlog = await pile_up(trial, reader, helper, name)
+        requests = pings(PINGS, PINGS + MANY_MORE)
+        if name == "close":
+            await reader.send_bytes(requests + wire.encode("Close", frame_id=9), "Pings, and Close")
+        else:
+            await reader.send_bytes(requests, "Pings")
+            await reader.end()
+        last, _ = await clear(reader, backlog, PINGS + MANY_MORE)
+        if name == "close":
+            reader.must_be(last or await reader.read(awaited="Closed"), "Closed", id=9)
+            await reader.ends()
+        elif last:
+            raise Failed("the end was due, and more came", expected="the end of the stream", came=frame_line(last))
+        await reader.aclose()
+        await helper.aclose()
+
+
+async def _takes(connection: Connection) -> bool:
+    try:
+        await connection.send_bytes(NOISE, "what nobody wants any more")
+    except Failed:
+        return False
+    return True
+
+
+@STAGE.check(
+    "after its last frame the broker reads on for about a second, and then it is over",
+    hint="To close at once destroys what you have sent if bytes are still on their way; never to close leaves a socket "
+    "behind for each client that is careless.",
+    sentences="close.4 close.7 judge.8",
+    once=True,
+)
+async def lingers(trial: Trial) -> None:
+    """Bytes come again and again, after an end in an error and after one in Closed."""
+    for request in (wire.encode("Ping", frame_id=5, zero=1), wire.encode("Close", frame_id=5)):
+        connection = await trial.client()
+        await connection.send_bytes(request)
+        await connection.read(awaited="the last frame")
+        await connection.ends()
+        ended = trial.elapsed
+        while await _takes(connection):
+            if trial.elapsed - ended > LINGERS_AT_MOST_S + trial.patience:
+                problem = f"{trial.elapsed - ended:.0f} s after its end the broker still takes whatever is sent"
+                raise Failed(problem, expected="about a second, and then the socket is closed", came="no end")
+            await anyio.sleep(0.05)
+        if trial.elapsed - ended < LINGERS_S:
+            problem = f"{trial.elapsed - ended:.2f} s after its end the broker tore the connection down"
+            raise Failed(problem, expected="it reads, and drops, what comes for about a second", came="RST")
