@@ -37,6 +37,7 @@ def test_each_mutant_names_the_rule_it_breaks_and_a_check_there_is(name):
     for mutant in Broker.load(name).mutants():
         assert mutant.breaks
         assert mutant.expect in {"", *CHECKS}, mutant.name
+        assert bool(mutant.expect) != bool(mutant.why), f"{mutant.name}: a check that kills it, or why none does"
 
 
 @pytest.mark.unmeasured

@@ -12,7 +12,8 @@ from zaichik.learn.wire import Frame
 
 # Between two programs on one machine the kernel keeps some 4 MiB: of 8 MiB, the rest waits in the broker.
 CHUNK, CHUNKS = bytes(LEAST["max_message"]), 32
-PINGS, PING = 100, 77  # requests, and their id
+ASKED, ASK = 100, 77  # requests, and their id
+LONG = 5  # of so many requests all but one have long replies
 
 
 async def pile_up(trial: Trial, reader: Connection, helper: Connection, label: str = "") -> int:
@@ -27,34 +28,42 @@ async def pile_up(trial: Trial, reader: Connection, helper: Connection, label: s
     subscription = await reader.subscribe(topic, credit_bytes=2**32 - 1)
     for offset in range(CHUNKS):
         await helper.publish(topic, (b"", CHUNK), first_offset=offset)
-    await reader.send_bytes(pings(0, PINGS) + wire.encode("Publish", frame_id=0, topic=mark, batch=[(b"", b"")]))
+    await reader.send_bytes(
+        requests(0, ASKED, topic) + wire.encode("Publish", frame_id=0, topic=mark, batch=[(b"", b"")])
+    )
     await helper.messages(marks, 0, [(b"", b"")])
     return subscription
 
 
-def pings(first: int, end: int) -> bytes:
-    """Requests with these values."""
-    return b"".join(wire.encode("Ping", frame_id=PING, value=value) for value in range(first, end))
+def requests(first: int, end: int, topic: str) -> bytes:
+    """Requests with these numbers: Pings, which tell them, and others whose replies are longer."""
+    others = wire.encode("CreateTopic", frame_id=ASK, topic=topic)
+    return b"".join(
+        others if number % LONG else wire.encode("Ping", frame_id=ASK, value=number) for number in range(first, end)
+    )
 
 
 async def clear(reader: Connection, subscription: int, replies: int) -> tuple[Frame | None, int]:
-    """Read all that waits: so many Pongs in order, messages without a gap.
+    """Read all that waits: so many replies in order, messages without a gap.
 
     Returns:
         the first frame that is neither, None at the end of the stream; and how many messages came.
     """
-    values = offset = 0
-    while frame := await _read(reader, f"the Pong with value {values}" if values < replies else "the end"):
+    number = offset = 0
+    while frame := await _read(reader, f"reply {number}" if number < replies else "the end"):
         if frame.name == "Messages":
             reader.must_be(frame, "Messages", id=subscription, base=offset)
             offset += len(frame.messages)
-        elif values < replies:
-            reader.must_be(frame, "Pong", id=PING, value=values)
-            values += 1
+        elif number < replies and number % LONG:
+            reader.must_be(frame, "TopicCreated", id=ASK)
+            number += 1
+        elif number < replies:
+            reader.must_be(frame, "Pong", id=ASK, value=number)
+            number += 1
         else:
             break
-    if frame is None and values < replies:
-        await reader.read(awaited=f"the Pong with value {values}")
+    if frame is None and number < replies:
+        await reader.read(awaited=f"reply {number}")
     return frame, offset
 
 

@@ -71,7 +71,7 @@ async def subscribed(trial: Trial) -> None:
 @STAGE.check(
     "a message published on one connection reaches a subscriber on another",
     hint="After the batch is stored: which connections have a subscription to the topic, and who wakes them?",
-    sentences="event.1 messages.1 topic.1 publish.2 start.5",
+    sentences="event.1 flag.2 messages.1 topic.1 publish.2 start.5",
 )
 async def reaches(trial: Trial) -> None:
     """Three messages, one after the other: keys, payloads, offsets, the subscription's id."""

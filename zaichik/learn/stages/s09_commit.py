@@ -145,7 +145,9 @@ async def own_credit(trial: Trial) -> None:
     await client.messages(slow, 1, messages[1:2])
     await client.commit(quick, 5)
     await client.nothing("it was the quick subscription that had settled something")
-    for offset in range(5, 9):
+    for _ in range(2):
+        await client.subscribe(trial.topic(), credit=1)  # out of credit at once, too
+    for offset in range(5, 13):
         message = trial.message()
         await writer.publish(trial.topic(), message)
         await client.messages(quick, offset, [message])

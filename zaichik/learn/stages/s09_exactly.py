@@ -44,7 +44,7 @@ async def silently(trial: Trial) -> None:
     sentences="batch.1 credit.2 credit.3 credit.6 messages.5",
 )
 async def bytes_of_batches(trial: Trial) -> None:
-    """Of nine messages of 25 bytes, four fit into 100; two more after a commit of two; empty ones count as messages."""
+    """Of nine messages of 25 bytes, four fit into 100; the same if they come singly; empty ones count as messages."""
     reader, writer = await trial.client(), await trial.client()
     subscription = await reader.subscribe(trial.topic(), credit=100, credit_bytes=100)
     messages = [(trial.payload(10), trial.payload(15)) for _ in range(9)]
@@ -56,6 +56,13 @@ async def bytes_of_batches(trial: Trial) -> None:
     await reader.nothing("100 bytes were in flight again")
     await reader.commit(subscription, 8)
     await reader.messages(subscription, 8, messages[8:])
+    singly = await reader.subscribe(trial.topic("singly"), credit=100, credit_bytes=100)
+    for message in messages:
+        await writer.publish(trial.topic("singly"), message)
+    await reader.messages(singly, 0, messages[:4])
+    await reader.commit(singly, 4)
+    await reader.messages(singly, 4, messages[4:8])
+    await reader.nothing("100 bytes were in flight again")
     empty = await reader.subscribe(trial.topic("empty"), credit=2, credit_bytes=100)
     await writer.publish(trial.topic("empty"), *[(b"", b"")] * 5)
     await reader.messages(empty, 0, [(b"", b"")] * 2)

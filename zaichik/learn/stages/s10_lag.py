@@ -196,3 +196,17 @@ async def with_some_credit(trial: Trial) -> None:
     await reader.nothing("100 bytes were in flight, and credit_bytes was 100")
     await reader.commit(subscription, 1)
     await reader.lagged(subscription, 1, 3)
+    await reader.messages(subscription, 3, [heavy])
+    lighter, topic = (b"", bytes(60)), trial.topic("roomy")
+    await writer.ok("CreateTopic", topic=topic, settings={CAPACITY: 1})
+    roomy = await reader.subscribe(topic, credit_bytes=150)
+    for offset in range(2):
+        await writer.publish(topic, lighter)
+        await reader.messages(roomy, offset, [lighter])
+    for _ in range(2):
+        await writer.publish(topic, heavy)
+    await reader.commit(roomy, 1)
+    await reader.lagged(roomy, 2, 3)
+    await reader.nothing("60 bytes were in flight, and 100 more are above 150")
+    await reader.commit(roomy, 3)
+    await reader.messages(roomy, 3, [heavy])

@@ -197,6 +197,26 @@ async def cut_batches(trial: Trial) -> None:
 
 
 @STAGE.check(
+    "a topic's epoch is the time when it was made, and only that epoch is the topic's",
+    hint="An epoch from before is as wrong as one from after, and of a topic that is not there every epoch is wrong.",
+    sentences="subscribe.8 create.2 bytes.4",
+)
+async def epochs(trial: Trial) -> None:
+    """Near this machine's clock; one less, one more; a topic that does not exist."""
+    client, topic = await trial.client(), trial.topic()
+    await client.refused("EPOCH_CHANGED", "Subscribe", topic=trial.topic("none"), epoch=12345)
+    frame = await client.ok("CreateTopic", topic=topic)
+    epoch = frame["epoch"]
+    if abs(epoch / 1_000_000 - time.time()) > CLOCKS_MAY_DIFFER_S:
+        problem = "the epoch of a new topic is not the time of day in µs since 1970"
+        raise Failed(problem, expected=f"about {round(time.time() * 1_000_000)}", came=frame_line(frame))
+    for other in (epoch - 1, epoch + 1, 1, 2**64 - 1):
+        await client.refused("EPOCH_CHANGED", "Subscribe", topic=topic, epoch=other)
+    await client.subscribe(topic, epoch=epoch, expect={"epoch": epoch})
+    await client.publish(topic, trial.message(), first_offset=0, subscribers=1)
+
+
+@STAGE.check(
     "with retention 0 what was just published can be asked for by its offset",
     hint="earliest means latest, and no more than that: time drops nothing, and once a second is not at once.",
     sentences="retention.3 retention.4 start.3",
@@ -216,23 +236,3 @@ async def still_there(trial: Trial) -> None:
             continue
         await client.messages(subscription, 0, messages)
         return
-
-
-@STAGE.check(
-    "a topic's epoch is the time when it was made, and only that epoch is the topic's",
-    hint="An epoch from before is as wrong as one from after, and of a topic that is not there every epoch is wrong.",
-    sentences="subscribe.8 create.2 bytes.4",
-)
-async def epochs(trial: Trial) -> None:
-    """Near this machine's clock; one less, one more; a topic that does not exist."""
-    client, topic = await trial.client(), trial.topic()
-    await client.refused("EPOCH_CHANGED", "Subscribe", topic=trial.topic("none"), epoch=12345)
-    frame = await client.ok("CreateTopic", topic=topic)
-    epoch = frame["epoch"]
-    if abs(epoch / 1_000_000 - time.time()) > CLOCKS_MAY_DIFFER_S:
-        problem = "the epoch of a new topic is not the time of day in µs since 1970"
-        raise Failed(problem, expected=f"about {round(time.time() * 1_000_000)}", came=frame_line(frame))
-    for other in (epoch - 1, epoch + 1, 1, 2**64 - 1):
-        await client.refused("EPOCH_CHANGED", "Subscribe", topic=topic, epoch=other)
-    await client.subscribe(topic, epoch=epoch, expect={"epoch": epoch})
-    await client.publish(topic, trial.message(), first_offset=0, subscribers=1)

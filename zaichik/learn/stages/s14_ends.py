@@ -5,7 +5,7 @@ from typing import Any
 import anyio
 
 from zaichik.learn import layouts, vectors, wire
-from zaichik.learn.backlog import CHUNKS, PINGS, clear, pile_up, pings
+from zaichik.learn.backlog import ASKED, CHUNKS, clear, pile_up, requests
 from zaichik.learn.connection import Connection
 from zaichik.learn.failure import Failed
 from zaichik.learn.stages.s14_close import STAGE as STAGE
@@ -15,7 +15,8 @@ from zaichik.learn.trial import Trial
 HAVE_A_FLAG = {"Subscribe", "Unsubscribe", "Delete"}  # bit 0
 MANY = 300  # requests of a kind
 STOPPING = 1  # code of GoAway
-MANY_MORE = 8000  # requests: more replies than a broker keeps before it stops reading
+PILES_UP_S = 0.4
+MANY_MORE = 5000  # requests: more replies than a broker keeps before it stops reading
 LINGERS_S, LINGERS_AT_MOST_S = 0.3, 5.0
 NOISE = b"\xff" * 16
 
@@ -133,7 +134,7 @@ async def goes_away(trial: Trial) -> None:
         backlog = await pile_up(trial, behind, writer)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(server.terminate)
-            last, delivered = await clear(behind, backlog, PINGS)
+            last, delivered = await clear(behind, backlog, ASKED)
             if last is None or delivered < CHUNKS:
                 problem = f"of {CHUNKS} messages that were acknowledged, a reader with credit was sent {delivered}"
                 raise Failed(problem, expected="all of them, and then GoAway", came=last.name if last else "the end")
@@ -155,22 +156,22 @@ async def goes_away(trial: Trial) -> None:
     once=True,
 )
 async def behind_messages(trial: Trial) -> None:
-    """A reader that does not read asks much, and ends: once with a Close, once with a FIN. Then it reads."""
-    for name in ("close", "fin"):
+    """A reader that does not read asks much, and ends: with a Close, with a FIN, with a bad frame. Then it reads."""
+    close, length_0 = wire.encode("Close", frame_id=9), bytes(4)
+    for name, end, last, its_id in (("close", close, "Closed", 9), ("fin", b"", "", 0), ("bad", length_0, "Error", 0)):
         helper, reader = await trial.client(), await trial.client()
         backlog = await pile_up(trial, reader, helper, name)
-        requests = pings(PINGS, PINGS + MANY_MORE)
-        if name == "close":
-            await reader.send_bytes(requests + wire.encode("Close", frame_id=9), "Pings, and Close")
-        else:
-            await reader.send_bytes(requests, "Pings")
+        more = requests(ASKED, ASKED + MANY_MORE, trial.topic(name))
+        await reader.send_bytes(more + end, f"requests, and {last or 'a FIN'}")
+        if not end:
             await reader.end()
-        last, _ = await clear(reader, backlog, PINGS + MANY_MORE)
-        if name == "close":
-            reader.must_be(last or await reader.read(awaited="Closed"), "Closed", id=9)
+        await anyio.sleep(PILES_UP_S)  # or a slow broker would be read from while it still answers
+        frame, _ = await clear(reader, backlog, ASKED + MANY_MORE)
+        if end:
+            reader.must_be(frame or await reader.read(awaited=last), last, id=its_id)
             await reader.ends()
-        elif last:
-            raise Failed("the end was due, and more came", expected="the end of the stream", came=frame_line(last))
+        elif frame:
+            raise Failed("the end was due, and more came", expected="the end of the stream", came=frame_line(frame))
         await reader.aclose()
         await helper.aclose()
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import anyio
 
-from zaichik.learn.backlog import PINGS, clear, pile_up
+from zaichik.learn.backlog import ASKED, clear, pile_up
 from zaichik.learn.connection import Connection
 from zaichik.learn.failure import Failed
 from zaichik.learn.layouts import CAPACITY, FOREVER, MAX_BYTES, OVERFLOW, TTL, WINDOW
@@ -181,7 +181,7 @@ async def disconnects(trial: Trial) -> None:
     await client.publish(trial.topic(), message, subscribers=0)
     backlog = await pile_up(trial, stuck, client)
     await client.ok("Disconnect", connection=numbers[trial.topic("stuck")])
-    last, _ = await clear(stuck, backlog, PINGS)
+    last, _ = await clear(stuck, backlog, ASKED)
     stuck.must_be(last or await stuck.read(awaited="GoAway"), "GoAway", code=DISCONNECTED, id=0)
     await stuck.ends()
 
