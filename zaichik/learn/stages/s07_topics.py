@@ -5,13 +5,7 @@ import anyio
 from zaichik.learn import shown, wire
 from zaichik.learn.connection import Connection
 from zaichik.learn.failure import Failed
-from zaichik.learn.layouts import (
-    CAPACITY,
-    FOREVER,
-    LATEST,
-    TTL,
-    WINDOW,
-)  # fmt: skip
+from zaichik.learn.layouts import CAPACITY, FOREVER, LATEST, MAX_BYTES, MAX_KEYS, TTL, WINDOW
 from zaichik.learn.stage import Stage
 from zaichik.learn.trace import frame_line
 from zaichik.learn.trial import Trial
@@ -117,7 +111,7 @@ async def latecomer(trial: Trial) -> None:
 async def settings(trial: Trial) -> None:
     """What was named has that value, and the epoch is that of the topic."""
     client = await trial.client()
-    named = {TTL: FOREVER, WINDOW: 500, CAPACITY: 77}
+    named = {TTL: FOREVER, WINDOW: 500, CAPACITY: 77, MAX_BYTES: 5000, MAX_KEYS: 33}
     frame = await client.ok("CreateTopic", topic=trial.topic(), settings=named, expect={"created": 1})
     told = frame["settings"]
     numbers = [number for number, _ in told]

@@ -132,6 +132,7 @@ async def goes_away(trial: Trial) -> None:
         for message in messages:
             await writer.publish(trial.topic(), message)
         backlog = await pile_up(trial, behind, writer)
+        await behind.send_bytes(requests(ASKED, ASKED + MANY_MORE, trial.topic()), "requests; not all need be read")
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(server.terminate)
             last, delivered = await clear(behind, backlog, ASKED)
@@ -157,16 +158,19 @@ async def goes_away(trial: Trial) -> None:
 )
 async def behind_messages(trial: Trial) -> None:
     """A reader that does not read asks much, and ends: with a Close, with a FIN, with a bad frame. Then it reads."""
-    close, length_0 = wire.encode("Close", frame_id=9), bytes(4)
-    for name, end, last, its_id in (("close", close, "Closed", 9), ("fin", b"", "", 0), ("bad", length_0, "Error", 0)):
+    for name, many, end, last, its_id in (
+        ("close", MANY_MORE, wire.encode("Close", frame_id=9), "Closed", 9),
+        ("fin", MANY_MORE, b"", "", 0),
+        ("bad", 0, bytes(4), "Error", 0),  # a length of 0, which is read while all else waits
+    ):
         helper, reader = await trial.client(), await trial.client()
         backlog = await pile_up(trial, reader, helper, name)
-        more = requests(ASKED, ASKED + MANY_MORE, trial.topic(name))
+        more = requests(ASKED, ASKED + many, trial.topic(name))
         await reader.send_bytes(more + end, f"requests, and {last or 'a FIN'}")
         if not end:
             await reader.end()
         await anyio.sleep(PILES_UP_S)  # or a slow broker would be read from while it still answers
-        frame, _ = await clear(reader, backlog, ASKED + MANY_MORE)
+        frame, _ = await clear(reader, backlog, ASKED + many)
         if end:
             reader.must_be(frame or await reader.read(awaited=last), last, id=its_id)
             await reader.ends()
