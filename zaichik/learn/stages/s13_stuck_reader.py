@@ -17,6 +17,7 @@ from zaichik.learn.trial import Trial
 # does not read, some 128 KiB. (With a smaller buffer packets are dropped, and sent again later and later.)
 # Few and large messages, so that it is over long before a broker may cut off who takes nothing, which is after 10 s.
 CHUNK, CHUNKS, CHUNKS_TO_BE_STUCK, ROOM = LEAST["max_message"], 96, 32, 5
+OTHERS_STUCK = 3
 SURELY_NOT_CUT_OFF_S, PAUSE_S = 8.0, 3.0
 # Requests whose replies nobody reads: 2 MiB of them, of 32 bytes each. Marks are close, so that even a slow broker that
 # goes on is seen to go on, and few are sent ahead: this is about memory, and no flood.
@@ -146,17 +147,24 @@ async def _same(client: Connection, frame: wire.Frame, expected: int) -> None:
     sentences="slow.2",
 )
 async def own_requests(trial: Trial) -> None:
-    """It publishes to another topic while its own messages wait."""
+    """It publishes to another topic while its own messages wait; so do others, for which more or less waits."""
     stuck, writer, _ = await _stuck(trial)
+    readers = [stuck, *[await trial.client() for _ in range(OTHERS_STUCK)]]
+    for number, reader in enumerate(readers[1:], 1):
+        await reader.subscribe(trial.topic(f"{number}"))
+        await writer.publish(trial.topic(f"{number}"), (b"", bytes(CHUNK * number // len(readers))))
+        await reader.subscribe(trial.topic(), credit_bytes=2**32 - 1)
     other = await writer.subscribe(trial.topic("other"))
     with _not_yet_cut_off(trial):
         for offset in range(CHUNKS_TO_BE_STUCK):
             await writer.publish(trial.topic(), _chunk(offset), first_offset=offset)
-        message = trial.message()
-        await stuck.send("Publish", frame_id=0, topic=trial.topic("other"), batch=[message])
-        await stuck.flush()
-        await writer.messages(other, 0, [message])
-    await stuck.reset()
+        for offset, reader in enumerate(readers):
+            message = trial.message()
+            await reader.send("Publish", frame_id=0, topic=trial.topic("other"), batch=[message])
+            await reader.flush()
+            await writer.messages(other, offset, [message])
+    for reader in readers:
+        await reader.reset()
 
 
 @STAGE.check(
