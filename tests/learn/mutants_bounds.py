@@ -291,3 +291,13 @@ mutant(
         first, dropped = topic.next_offset, topic.publish(batch, request.now)
 """,
 )
+mutant(
+    "windows keep their place when they are opened again",
+    "S12.11",
+    "stored should be",
+    "        del self.ring[: -self.settings[CAPACITY]]  # all but the newest\n",
+    """        del self.ring[: -self.settings[CAPACITY]]
+        while len(self.windows) > self.settings[MAX_KEYS]:
+            del self.windows[next(iter(self.windows))]
+""",
+)

@@ -13,7 +13,7 @@ from zaichik.learn.ticks import Ticks
 from zaichik.learn.trace import frame_line
 from zaichik.learn.trial import Trial
 
-TTL_MS, BRIEF_MS, FREED_S, CLOCKS_MAY_DIFFER_S = 400, 200, 2.0, 60.0
+TTL_MS, BRIEF_S, FREED_S, CLOCKS_MAY_DIFFER_S = 400, 0.4, 2.0, 60.0
 TIMES = 5
 
 
@@ -185,15 +185,16 @@ async def cut_batches(trial: Trial) -> None:
         await client.publish(topic, one, first_offset=offset)
         await _head_is(client, topic, head)
     brief = trial.topic("brief")
-    await client.ok("CreateTopic", topic=brief, settings={TTL: BRIEF_MS, MAX_BYTES: 3 * single})
+    settings = {TTL: round(BRIEF_S * 1000 * trial.scale), MAX_BYTES: 3 * single}
+    await client.ok("CreateTopic", topic=brief, settings=settings)
     for first in (0, 3):
         began = trial.elapsed
         for offset in range(first, first + 3):
             await client.publish(brief, one, first_offset=offset)
         frame = await client.ok("Subscribe", topic=brief)
-        trial.in_time(began, BRIEF_MS / 1000 / trial.scale)
+        trial.in_time(began, BRIEF_S)
         client.must_be(frame, "Subscribed", start=first)
-        await anyio.sleep(BRIEF_MS / 1000)
+        await trial.wait(trial.elapsed, BRIEF_S)
 
 
 @STAGE.check(
