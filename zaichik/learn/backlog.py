@@ -3,6 +3,8 @@
 A broker that loses what it has not sent yet, when a connection ends, loses it here.
 """
 
+import anyio
+
 from zaichik.learn import causes, wire
 from zaichik.learn.connection import Connection
 from zaichik.learn.failure import Failed
@@ -13,6 +15,7 @@ from zaichik.learn.wire import Frame
 # Between two programs on one machine the kernel keeps some 4 MiB: of 8 MiB, the rest waits in the broker.
 CHUNK, CHUNKS = bytes(LEAST["max_message"]), 32
 ASKED, ASK = 100, 77  # requests, and their id
+FILLS_S = 0.2  # until the sockets are full: or the first replies would go out with the last messages
 LONG = 5  # of so many requests all but one have long replies
 
 
@@ -28,9 +31,9 @@ async def pile_up(trial: Trial, reader: Connection, helper: Connection, label: s
     subscription = await reader.subscribe(topic, credit_bytes=2**32 - 1)
     for offset in range(CHUNKS):
         await helper.publish(topic, (b"", CHUNK), first_offset=offset)
-    await reader.send_bytes(
-        requests(0, ASKED, topic) + wire.encode("Publish", frame_id=0, topic=mark, batch=[(b"", b"")])
-    )
+    await anyio.sleep(FILLS_S)
+    silent = wire.encode("Publish", frame_id=0, topic=mark, batch=[(b"", b"")])
+    await reader.send_bytes(requests(0, ASKED, topic) + silent, "requests, and a mark behind them")
     await helper.messages(marks, 0, [(b"", b"")])
     return subscription
 

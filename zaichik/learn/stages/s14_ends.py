@@ -15,7 +15,7 @@ from zaichik.learn.trial import Trial
 HAVE_A_FLAG = {"Subscribe", "Unsubscribe", "Delete"}  # bit 0
 MANY = 300  # requests of a kind
 STOPPING = 1  # code of GoAway
-PILES_UP_S = 0.4
+PILES_UP_S, STOPS_S = 0.4, 0.2
 MANY_MORE = 5000  # requests: more replies than a broker keeps before it stops reading
 LINGERS_S, LINGERS_AT_MOST_S = 0.3, 5.0
 NOISE = b"\xff" * 16
@@ -135,6 +135,7 @@ async def goes_away(trial: Trial) -> None:
         await behind.send_bytes(requests(ASKED, ASKED + MANY_MORE, trial.topic()), "requests; not all need be read")
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(server.terminate)
+            await anyio.sleep(STOPS_S)  # while nothing moves, or what waits would be gone before it stops
             last, delivered = await clear(behind, backlog, ASKED)
             if last is None or delivered < CHUNKS:
                 problem = f"of {CHUNKS} messages that were acknowledged, a reader with credit was sent {delivered}"
