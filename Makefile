@@ -6,7 +6,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 
 .PHONY: help demo test test-cluster test-compiled check docs bench bench-spark fuzz fuzz-decoder fuzz-conversation simulate soak \
-  soak-learn clean
+  soak-learn mutants mutants-go mutants-python mutants-sample clean
 .DEFAULT_GOAL := help
 
 help:
@@ -23,6 +23,7 @@ help:
 	@echo "make simulate  the broker in a thousand simulated worlds (which and how many: python -m tests.simulation --help)"
 	@echo "make soak    half an hour: real processes killed, stopped, cut off and flooded; every planted bug is caught"
 	@echo "make soak-learn  the long tests of the stages: wrong brokers from the beginning, twenty rounds on busy cores"
+	@echo "make mutants  half an hour a broker: the stages find every bug planted in brokers written in Go and in Python"
 	@echo "make clean   remove the virtual environment and all caches"
 
 # A stamp file per extra: reinstalled only when pyproject.toml changed.
@@ -100,6 +101,17 @@ soak: $(VENV)/.installed-dev
 # Half an hour, both cores: what the short tests of tests/learn do once and quickly, again and again.
 soak-learn: $(VENV)/.installed-dev
 	$(BIN)/pytest tests/learn -m soak
+
+# Bugs planted in brokers of other hands: what a check has found once, it must always find.
+mutants: mutants-go mutants-python
+
+mutants-go mutants-python: mutants-%: $(VENV)/.installed-dev
+	$(BIN)/python -m tests.learn.mutation --broker $* --jobs 2
+
+# A few of them, for continuous integration.
+mutants-sample: $(VENV)/.installed-dev
+	$(BIN)/python -m tests.learn.mutation --broker go --expected yes --sample 10 --jobs 2
+	$(BIN)/python -m tests.learn.mutation --broker python --expected yes --sample 10 --jobs 2
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage* build dist

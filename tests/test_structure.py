@@ -120,8 +120,10 @@ def test_a_wheel_holds_the_two_packages_and_nothing_else(tmp_path):
     (wheel,) = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
+        refused = archive.read("zaichik/learn/invalid.json")
     assert {name.partition("/")[0] for name in names} == {"zaichik", "zaichik_protocol", "zaichik-0.1.0.dist-info"}
     assert {"zaichik/py.typed", "zaichik_protocol/py.typed"} <= set(names)
+    assert refused == (PROTOCOL.parent / "vectors" / "invalid.json").read_bytes()  # `zaichik learn` sends them
 
 
 def test_every_dependency_has_its_reason_in_the_readme():

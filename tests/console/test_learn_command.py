@@ -269,7 +269,7 @@ def test_a_running_broker_is_checked_where_it_is(zaichik, broker, tmp_path, monk
     result = zaichik("learn", "check", "S14", "--connect", broker, "--time-scale", "0.5")
     assert result.code == 0
     assert "  -- S14.5" in result.out
-    assert "8 passed, 2 skipped" in result.out
+    assert "10 passed, 2 skipped" in result.out
     assert list(tmp_path.iterdir()) == []
 
 

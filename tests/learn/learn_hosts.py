@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager, suppress
 import anyio
 from anyio.abc import SocketAttribute
 
+from zaichik.broker.settings import BrokerSettings
 from zaichik.learn import hose
 from zaichik.learn.connected import Connected
 from zaichik.learn.runner import run_check
@@ -20,6 +21,7 @@ from zaichik.serving.server import running_broker
 QUICK = Pace(scale=0.25, patience=0.3)
 # Rather wait than be wrong about a broker that is right.
 SURE = Pace(scale=0.25, patience=20.0)
+IDLE_S = 3.0
 
 
 def module(source, name="a_broker"):
@@ -52,8 +54,8 @@ async def tiny(source):
 
 @asynccontextmanager
 async def shipped():
-    """The broker of this project."""
-    async with running_broker() as broker:
+    """The broker of this project; a heartbeat is due so often that checks can wait for it to be missed."""
+    async with running_broker(settings=BrokerSettings(idle_timeout=IDLE_S)) as broker:
         yield Connected(Target("127.0.0.1", broker.port))
 
 

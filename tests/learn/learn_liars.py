@@ -165,6 +165,8 @@ def changed(data, field):
     header = {"flags": frame.flags, "frame_id": frame.id}
     if field == "type":
         return data[:4] + bytes([0x88 if frame.name != "Closed" else 0x85]) + data[5:]
+    if field == "flags":  # a bit that no type defines
+        return data[:5] + bytes([data[5] ^ 0x80]) + data[6:]
     name = "frame_id" if field == "id" else field
     fields = header if name in header else body
     fields[name] = another(fields[name])

@@ -252,3 +252,52 @@ mutant(
             events = [next((event for reader in readers if (event := next(reader.events, b""))), b"")]
 """,
 )
+mutant(
+    "a silent CreateTopic is overlooked",
+    "S7.11",
+    "created should be",
+    '        """Makes a topic, or agrees that it is there already."""\n',
+    """        if not request.id:
+            return b""
+""",
+)
+mutant(
+    "an Error to a Commit comes late",
+    "S9.14",
+    "should have come|should be",
+    "            self.fail(kind, frame_id, *refused.args)\n",
+    """            import asyncio
+
+            args = refused.args
+            late = 0.02 if kind == 6 else 0
+            fail = lambda: (self.fail(kind, frame_id, *args), self.wake.set())
+            asyncio.get_running_loop().call_later(late, fail) if late else fail()
+""",
+)
+mutant(
+    "with retention 0 an offset means latest",
+    "S11.15",
+    "start should be",
+    "start = (earliest, end, request.value, at_time)[request.start]",
+    "start = (earliest, end, request.value if topic.settings[TTL_MS] else end, at_time)[request.start]",
+)
+mutant(
+    "with retention 0 a publish frees what was there",
+    "S11.15",
+    "should have come|nothing came",
+    "        first, dropped = topic.next_offset, topic.publish(batch, request.now)\n",
+    """        if topic.settings[TTL_MS] == 0 and not topic.live_readers():
+            topic.ring.clear()
+        first, dropped = topic.next_offset, topic.publish(batch, request.now)
+""",
+)
+mutant(
+    "windows keep their place when they are opened again",
+    "S12.11",
+    "stored should be",
+    "        del self.ring[: -self.settings[CAPACITY]]  # all but the newest\n",
+    """        del self.ring[: -self.settings[CAPACITY]]
+        while len(self.windows) > self.settings[MAX_KEYS]:
+            del self.windows[next(iter(self.windows))]
+""",
+)

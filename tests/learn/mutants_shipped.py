@@ -153,4 +153,17 @@ MUTANTS = [
         "a position is no reason to keep a topic", "S16.20", "should have come", "broker.topic_controller",
         "if messages or named or self.readers:", "if messages or self.readers:",
     ),
+    Mutant(
+        "what a name has not settled is freed", "S16.21", "should have come", "broker.position",
+        "return self.committed if self.name or self.reader is None else self.reader.cursor",
+        "return self.reader.cursor if self.reader else self.delivered",
+    ),
+    Mutant(
+        "whoever keeps silent is ended", "S16.22", "ended the connection|should|broke", "serving.deadlines",
+        "if heartbeat and self._time_us", "if self._time_us",
+    ),
+    Mutant(
+        "a heartbeat is never missed", "S16.22", "nothing came", "serving.deadlines",
+        "if heartbeat and self._time_us", "if heartbeat and False and self._time_us",
+    ),
 ]  # fmt: skip

@@ -59,7 +59,7 @@ mutant(
 # -- S14: the end ----------------------------------------------------------------------------------------------
 mutant(
     "Close drops what waits to be sent",
-    "S3.1 S14.1 S14.9",
+    "S3.1 S14.1 S14.9 S14.11",
     "ended the connection|should have come",
     "while self.replies or not self.done:",
     "while not self.done:",
@@ -165,4 +165,18 @@ mutant(
     """        if _request and not _request.id:
             return
 """,
+)
+mutant(
+    "nothing is read after the end",
+    "S14.12",
+    "tore the connection down|broke|torn down",
+    "                with anyio.move_on_after(1):\n                    async for",
+    "                with anyio.move_on_after(0):\n                    async for",
+)
+mutant(
+    "after the end all is read for ever",
+    "S14.12",
+    "still takes",
+    "                with anyio.move_on_after(1):\n                    async for",
+    "                with anyio.move_on_after(100):\n                    async for",
 )

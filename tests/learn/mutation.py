@@ -7,6 +7,7 @@ import argparse
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -14,14 +15,17 @@ import sys
 import tempfile
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import IO
 
 BROKERS = Path(__file__).parent / "brokers"
 NOT_COPIED = ("mutants", "broker", "learn-progress.json", "__pycache__")
+NOT_AGAIN = "not again: "  # begins the text of a verdict that chance has made
 CHECK_SECONDS, ALL_SECONDS, BUILD_SECONDS = 120, 400, 300  # a suite that takes longer hangs
 
 
@@ -69,6 +73,17 @@ class Verdict:
     outcome: str
     checks: list[str] = field(default_factory=list)
     text: str = ""
+
+    @property
+    def is_by_chance(self) -> bool:
+        """Whether the check that refused it passed when it was run again."""
+        return self.text.startswith(NOT_AGAIN)
+
+    @property
+    def is_as_told(self) -> bool:
+        """Whether it was killed, or survived and the list says why."""
+        known = not self.mutant.expect and bool(self.mutant.why)
+        return (self.outcome == "killed" and (known or not self.is_by_chance)) or (self.outcome == "survived" and known)
 
 
 @dataclass(frozen=True)
@@ -153,7 +168,7 @@ def judge(broker: Broker, mutant: Mutant, *, quick: bool = False) -> Verdict:
             for what in ([mutant.expect] if mutant.expect else []) + more:
                 failed, text = check(copy, what, broker.time_scale)
                 if failed and failed != [mutant.expect] and not check(copy, failed[0], broker.time_scale)[0]:
-                    text = f"not again: {text}"  # a chance, of the mutant's or of a busy machine's
+                    text = f"{NOT_AGAIN}{text}"  # a chance, of the mutant's or of a busy machine's
                 if failed:
                     return Verdict(mutant, "killed", failed, text)
         except Broken as broken:
@@ -168,7 +183,7 @@ def row(verdict: Verdict) -> str:
     by = ", ".join(verdict.checks)
     if verdict.checks and mutant.expect not in verdict.checks:
         by += f" (expected {mutant.expect or 'none'})"
-    if verdict.text.startswith("not again"):
+    if verdict.is_by_chance:
         by += " once"
     return f"{verdict.outcome:9} {mutant.kind:13} {mutant.name:45} {by}"
 
@@ -182,6 +197,34 @@ def markdown(verdicts: list[Verdict]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def named(text: str, name: str, check: str) -> str:
+    """A list's text with `check` as what mutant `name` expects, and no `why` for it: the rest is as it was."""
+    begins = text.index(f'name = "{name}"\n')
+    ends = text.find("\n[[mutant", begins)
+    entry = text[begins:] if ends < 0 else text[begins:ends]
+    entry = re.sub(r'^expect = ".*"$', f'expect = "{check}"', entry, count=1, flags=re.MULTILINE)
+    entry = re.sub(r"\nwhy = .*$", "", entry, count=1, flags=re.MULTILINE)
+    return text[:begins] + entry + ("" if ends < 0 else text[ends:])
+
+
+def record(broker: Broker, told: Iterable[str]) -> int:
+    """Names in the lists the first check that killed each mutant whose expected one did not; how many there were.
+
+    Args:
+        broker: whose lists.
+        told: lines as `--json` writes them. What chance has killed is left out.
+    """
+    new = 0
+    for line in told:
+        verdict = json.loads(line)
+        mutant, checks = verdict["mutant"], verdict["checks"]
+        if checks and mutant["expect"] not in checks and not verdict["text"].startswith(NOT_AGAIN):
+            path = broker.folder / "mutants" / f"{mutant['kind']}.toml"
+            path.write_text(named(path.read_text(encoding="utf-8"), mutant["name"], checks[0]), encoding="utf-8")
+            new += 1
+    return new
+
+
 def arguments(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--broker", required=True, help="a folder of tests/learn/brokers")
@@ -192,7 +235,10 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="instead of all checks, those of the stages near a mutant")
     parser.add_argument("--expected", choices=("yes", "no"), help="only mutants with, or without, a check to kill them")
     parser.add_argument("--build-only", action="store_true", help="apply and build the mutants, and check nothing")
-    parser.add_argument("--json", type=Path, help="where to write the verdicts")
+    parser.add_argument("--json", type=Path, help="a file to append the verdicts to, one a line, as they come")
+    parser.add_argument(
+        "--record", type=Path, metavar="JSON", help="write such a file's kills into the lists, run none"
+    )
     parser.add_argument("--markdown", type=Path, help="where to write them as a table")
     return parser.parse_args(argv)
 
@@ -217,8 +263,17 @@ def builds(broker: Broker, mutant: Mutant) -> Verdict:
     return Verdict(mutant, "builds")
 
 
-def run(broker: Broker, mutants: list[Mutant], jobs: int, do: Callable[[Broker, Mutant], Verdict]) -> list[Verdict]:
-    """The verdicts in the order of the mutants; each is printed when it is there."""
+Judge = Callable[[Broker, Mutant], Verdict]
+
+
+def run(
+    broker: Broker,
+    mutants: list[Mutant],
+    jobs: int,
+    do: Callable[[Broker, Mutant], Verdict],
+    told: IO[str] | None = None,
+) -> list[Verdict]:
+    """The verdicts in the order of the mutants; each is printed, and written to `told` as JSON, when it is there."""
     if missing := broker.missing():
         raise Missing(f"not installed: {', '.join(missing)}")
     verdicts: dict[str, Verdict] = {}
@@ -227,24 +282,29 @@ def run(broker: Broker, mutants: list[Mutant], jobs: int, do: Callable[[Broker, 
             verdict = done.result()
             verdicts[verdict.mutant.name] = verdict
             print(row(verdict), f"  {verdict.text}" if verdict.outcome in {"broken", "hung"} else "", flush=True)
+            if told:
+                print(json.dumps(asdict(verdict)), file=told, flush=True)
     return [verdicts[mutant.name] for mutant in mutants]
 
 
 def main(argv: list[str] | None = None) -> int:
     asked = arguments(argv)
     broker = Broker.load(asked.broker)
+    if asked.record:
+        print(f"{record(broker, asked.record.read_text(encoding='utf-8').splitlines())} mutants have a new check")
+        return 0
     mutants = chosen(broker, asked)
+    do = builds if asked.build_only else partial(judge, quick=asked.quick)
     try:
-        verdicts = run(broker, mutants, asked.jobs, builds if asked.build_only else partial(judge, quick=asked.quick))
+        with asked.json.open("a", encoding="utf-8") if asked.json else nullcontext() as told:
+            verdicts = run(broker, mutants, asked.jobs, do, told)
     except Missing as missing:
         print(f"skipped: {missing}")
         return 0
     print(", ".join(f"{count} {outcome}" for outcome, count in Counter(each.outcome for each in verdicts).items()))
-    if asked.json:
-        asked.json.write_text(json.dumps([asdict(verdict) for verdict in verdicts], indent=1) + "\n", encoding="utf-8")
     if asked.markdown:
         asked.markdown.write_text(markdown(verdicts), encoding="utf-8")
-    return 0 if all(verdict.outcome in {"killed", "builds"} for verdict in verdicts) else 1
+    return 0 if all(verdict.outcome == "builds" or verdict.is_as_told for verdict in verdicts) else 1
 
 
 if __name__ == "__main__":

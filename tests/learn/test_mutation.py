@@ -1,10 +1,12 @@
 """The brokers of other hands, and the bugs planted in them: the lists are sound, the runner tells right from wrong."""
 
+import json
 import shutil
+from dataclasses import asdict, replace
 
 import mutation
 import pytest
-from mutation import Broken, Broker, Edit, Missing, Mutant, check, judge, markdown, row, run
+from mutation import Broken, Broker, Edit, Missing, Mutant, Verdict, check, judge, markdown, record, row, run
 
 NAMES = sorted(path.parent.name for path in mutation.BROKERS.glob("*/mutation.toml"))
 
@@ -35,6 +37,7 @@ def test_each_mutant_names_the_rule_it_breaks_and_a_check_there_is(name):
     for mutant in Broker.load(name).mutants():
         assert mutant.breaks
         assert mutant.expect in {"", *CHECKS}, mutant.name
+        assert bool(mutant.expect) != bool(mutant.why), f"{mutant.name}: a check that kills it, or why none does"
 
 
 @pytest.mark.unmeasured
@@ -106,6 +109,47 @@ def test_the_expected_check_comes_first_and_all_only_for_survivors(tmp_path, mon
     failing = {}
     assert judge(found, mutant).outcome == "survived"
     assert asked == ["S1.1", "all"]
+
+
+def told(mutant, *checks, text=""):
+    return json.dumps(asdict(Verdict(mutant, "killed" if checks else "survived", list(checks), text)))
+
+
+def test_the_first_check_that_kills_a_mutant_is_named_in_its_list_and_nothing_else_changes(tmp_path, monkeypatch):
+    found = made(tmp_path, monkeypatch)
+    path = found.folder / "mutants" / "kind.toml"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(f"# a list\n{text}why = 'none yet'\n\n[[mutant.also]]\n\n{text.replace('wrong', 'worse')}")
+    wrong, worse = (Mutant("kind", name, (), "a rule", "") for name in ("wrong", "worse"))
+    assert record(found, [told(wrong, "S1.2", "S2.2"), told(worse, "S1.1", text=f"{mutation.NOT_AGAIN}late")]) == 1
+    named = text.replace('expect = ""', 'expect = "S1.2"')
+    assert path.read_text() == f"# a list\n{named}\n[[mutant.also]]\n\n{text.replace('wrong', 'worse')}"
+    assert record(found, [told(worse), told(replace(wrong, expect="S1.2"), "S1.2")]) == 0
+
+
+@pytest.mark.parametrize(
+    ("expect", "why", "outcome", "text", "is_as_told"),
+    [
+        ("S1.1", "", "killed", "", True),
+        ("S1.1", "", "killed", f"{mutation.NOT_AGAIN}late", False),
+        ("S1.1", "", "survived", "", False),
+        ("", "90 s", "survived", "", True),
+        ("", "90 s", "killed", f"{mutation.NOT_AGAIN}late", True),
+        ("", "", "survived", "", False),
+        ("", "90 s", "broken", "", False),
+        ("", "90 s", "hung", "", False),
+    ],
+)
+def test_only_survivors_that_the_list_explains_may_survive(
+    tmp_path, monkeypatch, expect, why, outcome, text, is_as_told
+):
+    found = made(tmp_path, monkeypatch)
+    [mutant] = found.mutants()
+    verdict = Verdict(replace(mutant, expect=expect, why=why), outcome, ["S1.1"], text)
+    assert verdict.is_as_told == is_as_told
+    monkeypatch.setattr(mutation, "judge", lambda *_, **__: verdict)
+    assert mutation.main(["--broker", "tiny", "--json", str(tmp_path / "verdicts")]) == (0 if is_as_told else 1)
+    assert json.loads((tmp_path / "verdicts").read_text(encoding="utf-8"))["outcome"] == outcome
 
 
 def test_what_is_not_installed_is_told(tmp_path, monkeypatch, capsys):

@@ -39,13 +39,14 @@ STAGE = Stage(
     "Hello is answered with Welcome",
     hint="Compare your Welcome with the hexdump in protocol/README.md, section 8; its limits will do for you. "
     "Strings are a u16 length and UTF-8.",
-    sentences="bytes.1 bytes.2 frame.1 frame.2 frame.3 type.1 id.1 hello.3 hello.9 hello.10 welcome.1 welcome.2",
+    sentences="bytes.1 bytes.2 frame.1 frame.2 frame.3 type.1 id.1 hello.3 hello.9 hello.10 open.3 welcome.1 welcome.2",
 )
 async def welcome(trial: Trial) -> None:
     """Version 1, no feature that was not offered, limits that leave room to work."""
     connection = await trial.dial()
-    frame = await connection.hello()
-    connection.must_be(frame, "Welcome", version=1, features=0)
+    request = await connection.send("Hello")
+    frame = await connection.read(awaited=f"Welcome with id {request}")
+    connection.must_be(frame, "Welcome", id=request, flags=0, version=1, features=0)
     for field, least in LEAST.items():
         if frame[field] < least:
             problem = f"Welcome.{field} is {frame[field]}; the checks need {least} at least"

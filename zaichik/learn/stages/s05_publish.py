@@ -9,8 +9,9 @@ from zaichik.learn.stage import Stage
 from zaichik.learn.trace import frame_line
 from zaichik.learn.trial import Trial
 
-LARGE = 200_000
+LARGE, TIMES = 200_000, 50
 CLOCKS_MAY_DIFFER_S = 3600
+DEFINED = 3  # flags of Messages
 
 STAGE = Stage(
     number=5,
@@ -120,12 +121,13 @@ async def batches(trial: Trial) -> None:
         ),
         ("tutorial/tiny_broker.py, `Connection.write`: `self.replies + events` in one chunk, replies in front."),
     ),
-    sentences="open.5",
+    sentences="open.2 open.5",
 )
 async def echo(trial: Trial) -> None:
-    """On one connection, several times."""
+    """On one connection, several times, with another subscription beside it."""
     client = await trial.client()
     subscription = await client.subscribe(trial.topic())
+    await client.subscribe(trial.topic("other"))
     for offset in range(5):
         message = trial.message()
         request = await client.send("Publish", topic=trial.topic(), batch=[message])
@@ -187,7 +189,7 @@ async def apart(trial: Trial) -> None:
             "keeps `now` with each message, and `next_event` sends it."
         ),
     ),
-    sentences="bytes.4 time.2 time.3",
+    sentences="bytes.4 flag.2 time.2 time.3",
     hint="Read the clock once for each Publish, and keep it with the messages. Seconds or milliseconds are not enough.",
 )
 async def times(trial: Trial) -> None:
@@ -195,11 +197,11 @@ async def times(trial: Trial) -> None:
     one, two = await trial.client(), await trial.client()
     ids = [await client.subscribe(trial.topic()) for client in (one, two)]
     before = 0
-    for _ in range(3):
+    for _ in range(TIMES):
         await one.publish(trial.topic(), trial.message())
         frames = [await client.event(i, awaited="Messages") for client, i in zip((one, two), ids, strict=True)]
         accepted = frames[0]["accepted_us"]
-        one.must_be(frames[1], "Messages", accepted_us=accepted)
+        one.must_be(frames[1], "Messages", accepted_us=accepted, flags=frames[1].flags & DEFINED)
         off = abs(accepted / 1_000_000 - time.time())
         if off > CLOCKS_MAY_DIFFER_S or accepted < before:
             raise Failed(
@@ -238,4 +240,7 @@ async def bad_batches(trial: Trial) -> None:
     ):
         await client.send("Publish", frame_id=8, topic=trial.topic(), batch=batch)
         client.must_be_error(await client.reply(8), "INVALID_FIELD", request_type=layouts.TYPES["Publish"], at="batch")
+    for count in (2**16, 2**31, 2**32 - 1):
+        await client.send("Publish", frame_id=8, topic=trial.topic(), batch=struct.pack("<I2i2i", count, 0, 0, 0, 0))
+        client.must_be(await client.reply(8), "Error", request_type=layouts.TYPES["Publish"], field="batch")
     await client.publish(trial.topic(), trial.message(), first_offset=0)

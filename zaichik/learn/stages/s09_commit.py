@@ -60,7 +60,7 @@ async def one_by_one(trial: Trial) -> None:
     sentences="commit.1 credit.2 credit.6",
 )
 async def cumulative(trial: Trial) -> None:
-    """Credit 3: three come; a commit of two brings two; a commit of all the rest."""
+    """Credit 3: three come; a commit of two brings two; a commit of all the rest. Then of one by one."""
     reader, writer = await trial.client(), await trial.client()
     subscription = await reader.subscribe(trial.topic(), credit=3)
     messages = [trial.message() for _ in range(8)]
@@ -72,6 +72,17 @@ async def cumulative(trial: Trial) -> None:
     await reader.nothing("three messages were in flight again")
     await reader.commit(subscription, 5)
     await reader.messages(subscription, 5, messages[5:])
+    singly = await reader.subscribe(trial.topic("singly"), credit=3)
+    for message in messages[:4]:
+        await writer.publish(trial.topic("singly"), message)
+    await writer.publish(trial.topic("singly"), *messages[4:])
+    await reader.messages(singly, 0, messages[:3])
+    await reader.commit(singly, 3)
+    await reader.messages(singly, 3, messages[3:6])
+    for offset in (4, 5):
+        await reader.commit(singly, offset)
+        await reader.messages(singly, offset + 2, messages[offset + 2 : offset + 3])
+        await reader.nothing("one message was settled, and one had come for it")
 
 
 @STAGE.check(
@@ -80,9 +91,10 @@ async def cumulative(trial: Trial) -> None:
     sentences="commit.3",
 )
 async def too_far(trial: Trial) -> None:
-    """One delivered, two committed."""
+    """None delivered and one committed; one delivered, two committed."""
     reader, writer = await trial.client(), await trial.client()
     subscription = await reader.subscribe(trial.topic(), credit=1)
+    await reader.refused("NOT_IN_FLIGHT", "Commit", subscription=subscription, next=1)
     messages = [trial.message() for _ in range(3)]
     await writer.publish(trial.topic(), *messages)
     await reader.messages(subscription, 0, messages[:1])
@@ -121,7 +133,7 @@ async def nothing_bought(trial: Trial) -> None:
     sentences="credit.5 fair.1",
 )
 async def own_credit(trial: Trial) -> None:
-    """Two on one connection, one of them out of credit."""
+    """Two on one connection, one of them out of credit, which stops no message of the other; then forty."""
     client, writer = await trial.client(), await trial.client()
     slow, quick = await client.subscribe(trial.topic(), credit=1), await client.subscribe(trial.topic(), credit=10)
     messages = [trial.message() for _ in range(5)]
@@ -133,6 +145,16 @@ async def own_credit(trial: Trial) -> None:
     await client.messages(slow, 1, messages[1:2])
     await client.commit(quick, 5)
     await client.nothing("it was the quick subscription that had settled something")
+    for _ in range(2):
+        await client.subscribe(trial.topic(), credit=1)  # out of credit at once, too
+    for offset in range(5, 13):
+        message = trial.message()
+        await writer.publish(trial.topic(), message)
+        await client.messages(quick, offset, [message])
+    pair = [await client.subscribe(trial.topic("pair"), credit=3) for _ in range(40)]
+    await writer.publish(trial.topic("pair"), *messages)
+    for subscription in pair:
+        await client.messages(subscription, 0, messages[:3])
 
 
 @STAGE.check(

@@ -1,5 +1,7 @@
 """S9, continued: commits in silence, bytes to the last one, and not a single wake-up lost."""
 
+from typing import Any
+
 import anyio
 
 from zaichik.learn import layouts, wire
@@ -7,6 +9,7 @@ from zaichik.learn.stages.s09_commit import STAGE as STAGE
 from zaichik.learn.trial import Trial
 
 RALLY, RALLY_S, PAIRS, HEAP = 20_000, 6.0, 8, 50  # messages and seconds at most; pairs; messages of a batch
+TURNS, FIRST_ID = 10, 500
 
 
 @STAGE.check(
@@ -15,7 +18,7 @@ RALLY, RALLY_S, PAIRS, HEAP = 20_000, 6.0, 8, 50  # messages and seconds at most
     sentences="id.4 id.5 commit.1 commit.3 credit.6",
 )
 async def silently(trial: Trial) -> None:
-    """Five messages, one by one; then a commit too far, which is answered."""
+    """Five messages, one by one; then a commit too far, which is answered; then of one while others are in flight."""
     reader, writer = await trial.client(), await trial.client()
     subscription = await reader.subscribe(trial.topic(), credit=1)
     messages = [trial.message() for _ in range(5)]
@@ -27,6 +30,12 @@ async def silently(trial: Trial) -> None:
     frame = await reader.reply(0)
     reader.must_be_error(frame, "NOT_IN_FLIGHT", request_type=layouts.TYPES["Commit"], id=0)
     await reader.commit(subscription, len(messages))
+    several = await reader.subscribe(trial.topic("several"), credit=2)
+    await writer.publish(trial.topic("several"), *messages)
+    await reader.messages(several, 0, messages[:2])
+    for offset, message in enumerate(messages[2:], 2):
+        await reader.send("Commit", frame_id=0, subscription=several, next=offset - 1)
+        await reader.messages(several, offset, [message])
 
 
 @STAGE.check(
@@ -35,7 +44,7 @@ async def silently(trial: Trial) -> None:
     sentences="batch.1 credit.2 credit.3 credit.6 messages.5",
 )
 async def bytes_of_batches(trial: Trial) -> None:
-    """Of nine messages of 25 bytes, four fit into 100; two more after a commit of two; empty ones count as messages."""
+    """Of nine messages of 25 bytes, four fit into 100; the same if they come singly; empty ones count as messages."""
     reader, writer = await trial.client(), await trial.client()
     subscription = await reader.subscribe(trial.topic(), credit=100, credit_bytes=100)
     messages = [(trial.payload(10), trial.payload(15)) for _ in range(9)]
@@ -47,6 +56,13 @@ async def bytes_of_batches(trial: Trial) -> None:
     await reader.nothing("100 bytes were in flight again")
     await reader.commit(subscription, 8)
     await reader.messages(subscription, 8, messages[8:])
+    singly = await reader.subscribe(trial.topic("singly"), credit=100, credit_bytes=100)
+    for message in messages:
+        await writer.publish(trial.topic("singly"), message)
+    await reader.messages(singly, 0, messages[:4])
+    await reader.commit(singly, 4)
+    await reader.messages(singly, 4, messages[4:8])
+    await reader.nothing("100 bytes were in flight again")
     empty = await reader.subscribe(trial.topic("empty"), credit=2, credit_bytes=100)
     await writer.publish(trial.topic("empty"), *[(b"", b"")] * 5)
     await reader.messages(empty, 0, [(b"", b"")] * 2)
@@ -118,3 +134,31 @@ async def rally(trial: Trial) -> None:
     async with anyio.create_task_group() as tasks:
         for number in range(PAIRS):
             tasks.start_soon(play, number)
+
+
+@STAGE.check(
+    "replies of all kinds come in the order of their requests",
+    hint="One queue for all replies of a connection; none goes a way of its own, and none is made later.",
+    sentences="id.2 open.1",
+)
+async def in_order(trial: Trial) -> None:
+    """Requests of all kinds in one piece, ten times over; some of them are refused."""
+    client, topic = await trial.client(), trial.topic()
+    subscription = await client.subscribe(topic)
+    pairs: list[tuple[str, dict[str, Any]]] = []
+    for number in range(TURNS):
+        pairs += [
+            ("Ping", {"value": number}),
+            ("Commit", {"subscription": subscription, "next": 0}),
+            ("Publish", {"topic": trial.topic("other"), "batch": [trial.message()]}),
+            ("CreateTopic", {"topic": topic}),
+            ("Commit", {"subscription": subscription, "next": 1}),
+            ("Subscribe", {"topic": topic}),
+            ("Unsubscribe", {"subscription": subscription + 1000}),
+        ]
+    requests = [wire.encode(name, frame_id=FIRST_ID + number, **how) for number, (name, how) in enumerate(pairs)]
+    await client.send_bytes(b"".join(requests), "requests of all kinds")
+    for number, (name, how) in enumerate(pairs):
+        frame = await client.read(awaited=f"the reply to {name}")
+        is_refused = name == "Unsubscribe" or how.get("next")
+        client.must_be(frame, "Error" if is_refused else layouts.reply_to(name), id=FIRST_ID + number)

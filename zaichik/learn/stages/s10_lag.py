@@ -106,18 +106,21 @@ async def no_credit_used(trial: Trial) -> None:
     sentences="lag.5",
 )
 async def nobody_elses(trial: Trial) -> None:
-    """Another reader of the same topic gets everything, and is told of no lag."""
+    """Another reader of the same topic is told of no lag; one on the same connection is told of its own."""
     slow, quick, writer = [await trial.client() for _ in range(3)]
     await writer.ok("CreateTopic", topic=trial.topic(), settings={CAPACITY: ROOM})
     lagging = await slow.subscribe(trial.topic(), credit=1)
+    beside = await slow.subscribe(trial.topic(), credit=1)
     reading = await quick.subscribe(trial.topic())
     for offset in range(13):
         message = (b"", bytes([offset]))
-        await writer.publish(trial.topic(), message, subscribers=2)
+        await writer.publish(trial.topic(), message, subscribers=3)
         await quick.messages(reading, offset, [message])
-    await slow.messages(lagging, 0, [(b"", b"\0")])
-    await slow.commit(lagging, 1)
-    await slow.lagged(lagging, 1, 8)
+    for subscription in (lagging, beside):
+        await slow.messages(subscription, 0, [(b"", b"\0")])
+    for subscription in (lagging, beside):
+        await slow.commit(subscription, 1)
+        await slow.lagged(subscription, 1, 8)
     await writer.publish(trial.topic(), (b"", b"last"), first_offset=13)
     await quick.messages(reading, 13, [(b"", b"last")])
 
@@ -170,7 +173,7 @@ async def skipped(trial: Trial) -> None:
     sentences="lag.1 lag.2 lag.4",
 )
 async def with_some_credit(trial: Trial) -> None:
-    """Three in flight of four; one settled while all that follows has gone."""
+    """Three in flight of four; one settled while all that follows has gone. Then the same with bytes."""
     reader, writer, topic = await trial.client(), await trial.client(), trial.topic()
     await writer.ok("CreateTopic", topic=topic, settings={CAPACITY: ROOM})
     subscription = await reader.subscribe(topic, credit=3)
@@ -183,3 +186,27 @@ async def with_some_credit(trial: Trial) -> None:
     await reader.lagged(subscription, 3, 8)
     await reader.messages(subscription, 8, [(b"", bytes([8]))])
     await reader.nothing("the lag was told, and three messages were in flight")
+    heavy, topic = (b"", bytes(100)), trial.topic("bytes")
+    await writer.ok("CreateTopic", topic=topic, settings={CAPACITY: 1})
+    subscription = await reader.subscribe(topic, credit_bytes=100)
+    await writer.publish(topic, heavy)
+    await reader.messages(subscription, 0, [heavy])
+    for _ in range(3):
+        await writer.publish(topic, heavy)
+    await reader.nothing("100 bytes were in flight, and credit_bytes was 100")
+    await reader.commit(subscription, 1)
+    await reader.lagged(subscription, 1, 3)
+    await reader.messages(subscription, 3, [heavy])
+    lighter, topic = (b"", bytes(60)), trial.topic("roomy")
+    await writer.ok("CreateTopic", topic=topic, settings={CAPACITY: 1})
+    roomy = await reader.subscribe(topic, credit_bytes=150)
+    for offset in range(2):
+        await writer.publish(topic, lighter)
+        await reader.messages(roomy, offset, [lighter])
+    for _ in range(2):
+        await writer.publish(topic, heavy)
+    await reader.commit(roomy, 1)
+    await reader.lagged(roomy, 2, 3)
+    await reader.nothing("60 bytes were in flight, and 100 more are above 150")
+    await reader.commit(roomy, 3)
+    await reader.messages(roomy, 3, [heavy])

@@ -9,7 +9,7 @@ from zaichik.learn.trace import frame_line
 from zaichik.learn.trial import Trial
 
 # Far from the edge on both sides. Between the two, right cannot be told from wrong on a busy machine.
-TTL_S, SURELY_THERE_S, SURELY_GONE_S = 0.4, 0.15, 1.2
+TTL_S, SURELY_THERE_S, SURELY_GONE_S, JUST_GONE_S = 0.4, 0.15, 1.2, 0.02
 ROOM = 5  # messages in a small ring
 
 STAGE = Stage(
@@ -52,10 +52,10 @@ STAGE = Stage(
         "Subscribed tells start (where it begins) and live (the next offset to be published): two different "
         "numbers here."
     ),
-    sentences="bytes.3 subscribe.1 subscribe.2 retention.2 start.1 start.5",
+    sentences="bytes.3 open.4 subscribe.1 subscribe.2 retention.2 start.1 start.5",
 )
 async def history(trial: Trial) -> None:
-    """Publishing goes on while history is read."""
+    """Publishing goes on while history is read. A second time, on the same connection."""
     reader, writer = await trial.client(), await trial.client()
     await writer.ok("CreateTopic", topic=trial.topic(), settings={TTL: FOREVER})
     messages = [(b"", f"{offset}".encode()) for offset in range(60)]
@@ -72,6 +72,9 @@ async def history(trial: Trial) -> None:
         if frame["live"] < 30:
             raise Failed("30 messages were there: live should be 30 at least", came=frame_line(frame))
         await reader.messages(frame.id, 0, messages)
+    request = await reader.send("Subscribe", topic=trial.topic())
+    reader.must_be(await reader.read(awaited="Subscribed"), "Subscribed", id=request)
+    await reader.messages(request, 0, messages)
 
 
 @STAGE.check(
@@ -197,7 +200,7 @@ async def expires(trial: Trial) -> None:
     sentences="retention.1 lag.1 lag.3",
 )
 async def expires_waiting(trial: Trial) -> None:
-    """Credit 1: the first is read in time, three more wait too long."""
+    """Credit 1: the first is read in time, three more wait too long. Then one by some milliseconds only."""
     reader, writer = await trial.client(), await trial.client()
     await writer.ok("CreateTopic", topic=trial.topic(), settings={TTL: round(TTL_S * 1000 * trial.scale)})
     subscription = await reader.subscribe(trial.topic(), credit=1)
@@ -213,6 +216,10 @@ async def expires_waiting(trial: Trial) -> None:
     last = trial.message()
     await writer.publish(trial.topic(), last, first_offset=4)
     await reader.messages(subscription, 4, [last])
+    late = await writer.publish(trial.topic(), trial.message())
+    await trial.wait(trial.elapsed, TTL_S + JUST_GONE_S)
+    await reader.commit(subscription, 5)
+    await reader.lagged(subscription, 5, late["first_offset"] + 1)
 
 
 @STAGE.check(

@@ -13,7 +13,8 @@ from zaichik.learn.ticks import Ticks
 from zaichik.learn.trace import frame_line
 from zaichik.learn.trial import Trial
 
-TTL_MS, FREED_S, CLOCKS_MAY_DIFFER_S = 400, 2.0, 60.0
+TTL_MS, BRIEF_S, FREED_S, CLOCKS_MAY_DIFFER_S = 400, 0.4, 2.0, 60.0
+TIMES = 5
 
 
 @STAGE.check(
@@ -73,17 +74,26 @@ async def freed(trial: Trial) -> None:
 @STAGE.check(
     "an until at or below the start ends a subscription at once, and no lag goes beyond an until",
     hint="Compare the cursor with until whenever it moves, and before it ever has. Cut Lagged at until.",
-    sentences="until.1 until.2 until.3 ended.2 commit.4 unsubscribe.2 unsubscribe.4 publish.3",
+    sentences="open.4 until.1 until.2 until.3 ended.2 commit.4 unsubscribe.2 unsubscribe.4 publish.3",
 )
 async def untils(trial: Trial) -> None:
-    """Below, at, and 0; then two that fall behind, one beyond its until; commits and Unsubscribe still work, once."""
+    """Inside a batch, at its end; below, at, 0; two that fall behind, one beyond its until; commits and Unsubscribe."""
     client, topic = await trial.client(), trial.topic()
     await client.ok("CreateTopic", topic=topic, settings={TTL: FOREVER, CAPACITY: 2})
     for value in range(6):
         await client.publish(topic, (b"", bytes([value])))
+    batch = [trial.message() for _ in range(4)]
+    whole = trial.topic("whole")
+    await client.ok("CreateTopic", topic=whole, settings={TTL: FOREVER})
+    await client.publish(whole, *batch)
+    for until in (2, 4):
+        subscription = await client.subscribe(whole, until=until)
+        await client.messages(subscription, 0, batch[:until])
+        await _ended(client, subscription, until)
     for start, until in ((5, 4), (5, 5), (5, 0)):
-        subscription = await client.subscribe(topic, start=OFFSET, value=start, until=until, expect={"start": start})
-        await _ended(client, subscription, start)
+        request = await client.send("Subscribe", topic=topic, start=OFFSET, value=start, until=until)
+        client.must_be(await client.read(awaited="Subscribed"), "Subscribed", id=request, start=start)
+        await _ended(client, request, start)
     behind = await client.subscribe(topic, start=OFFSET, value=1, until=3)
     await client.lagged(behind, 1, 3)
     await _ended(client, behind, 3)
@@ -165,7 +175,7 @@ async def in_bytes(trial: Trial) -> None:
     sentences="ring.1 ring.2",
 )
 async def cut_batches(trial: Trial) -> None:
-    """Four messages at most: a batch of four is cut to one, and its bytes still count."""
+    """Four messages at most: a batch of four is cut to one, and its bytes still count; what has expired does not."""
     client, topic = await trial.client(), trial.topic()
     four, one = [(b"", bytes(100))] * 4, (b"", bytes(100))
     whole, single = len(wire.encode_batch(four)), len(wire.encode_batch([one]))
@@ -174,6 +184,17 @@ async def cut_batches(trial: Trial) -> None:
     for offset, head in ((4, 1), (5, 2), (6, 4), (7, 4), (8, 5), (9, 6)):
         await client.publish(topic, one, first_offset=offset)
         await _head_is(client, topic, head)
+    brief = trial.topic("brief")
+    settings = {TTL: round(BRIEF_S * 1000 * trial.scale), MAX_BYTES: 3 * single}
+    await client.ok("CreateTopic", topic=brief, settings=settings)
+    for first in (0, 3):
+        began = trial.elapsed
+        for offset in range(first, first + 3):
+            await client.publish(brief, one, first_offset=offset)
+        frame = await client.ok("Subscribe", topic=brief)
+        trial.in_time(began, BRIEF_S)
+        client.must_be(frame, "Subscribed", start=first)
+        await trial.wait(trial.elapsed, BRIEF_S)
 
 
 @STAGE.check(
@@ -194,3 +215,25 @@ async def epochs(trial: Trial) -> None:
         await client.refused("EPOCH_CHANGED", "Subscribe", topic=topic, epoch=other)
     await client.subscribe(topic, epoch=epoch, expect={"epoch": epoch})
     await client.publish(topic, trial.message(), first_offset=0, subscribers=1)
+
+
+@STAGE.check(
+    "with retention 0 what was just published can be asked for by its offset",
+    hint="earliest means latest, and no more than that: time drops nothing, and once a second is not at once.",
+    sentences="retention.3 retention.4 start.3",
+)
+async def still_there(trial: Trial) -> None:
+    """Nobody is there when two messages come. Once a second they may go, but not five times out of five."""
+    client = await trial.client()
+    for number in range(TIMES):
+        topic, messages = trial.topic(f"{number}"), [trial.message() for _ in range(2)]
+        for message in messages:
+            await client.publish(topic, message)
+        subscription = await client.subscribe(topic, start=OFFSET, value=0, expect={"start": 0, "live": 2})
+        if number < TIMES - 1 and not await client.has_event(subscription, trial.quiet):
+            continue
+        if number < TIMES - 1 and client.events[0].name == "Lagged":
+            client.events.clear()
+            continue
+        await client.messages(subscription, 0, messages)
+        return

@@ -1,15 +1,12 @@
 """S12: the first of its key."""
 
-from zaichik.learn import wire
-from zaichik.learn.layouts import CAPACITY, FOREVER, MAX_KEYS, TTL, WINDOW
+from zaichik.learn.layouts import CAPACITY, FOREVER, TTL, WINDOW
 from zaichik.learn.stage import Stage
-from zaichik.learn.ticks import Ticks
 from zaichik.learn.trial import Trial
 
 # A window; a repeat inside it, and until when it surely is; a moment after its end that a prolonged window would still
 # cover, and for how long after the repeat that surely holds.
 WINDOW_S, REPEAT_S, SURELY_INSIDE_S, AFTER_S, SURELY_PROLONGED_S = 0.8, 0.45, 0.65, 1.0, 0.75
-WINDOW_MS = 400
 
 STAGE = Stage(
     number=12,
@@ -130,13 +127,15 @@ async def off(trial: Trial) -> None:
     sentences="compaction.1 compaction.2",
 )
 async def ends(trial: Trial) -> None:
-    """800 ms: a repeat at about 450 is dropped; at 1000 the next one is stored, which a prolonged window would drop."""
+    """800 ms: a repeat at about 450 is dropped, the next at 1000 is stored, as after a prolonged window it is not."""
     client = await trial.client()
     window = {WINDOW: round(WINDOW_S * 1000 * trial.scale)}
     await client.ok("CreateTopic", topic=trial.topic(), settings=window)
     asked = trial.elapsed
     await client.publish(trial.topic(), (b"k", b"first"), stored=1)
     answered = trial.elapsed
+    await client.ok("CreateTopic", topic=trial.topic("forever"), settings={WINDOW: FOREVER})
+    await client.publish(trial.topic("forever"), (b"k", b"first"), stored=1)
     await trial.wait(asked, REPEAT_S)
     repeated = trial.elapsed
     frame = await client.ok("Publish", topic=trial.topic(), batch=[(b"k", b"repeat")])
@@ -146,6 +145,7 @@ async def ends(trial: Trial) -> None:
     frame = await client.ok("Publish", topic=trial.topic(), batch=[(b"k", b"second")])
     trial.in_time(repeated, SURELY_PROLONGED_S)
     client.must_be(frame, "Published", stored=1, compacted=0)
+    await client.publish(trial.topic("forever"), (b"k", b"repeat"), stored=0)
 
 
 @STAGE.check(
@@ -171,85 +171,3 @@ async def evicted(trial: Trial) -> None:
     for index in range(4):
         await client.publish(trial.topic(), (b"other %d" % index, b""), stored=1)
     await client.publish(trial.topic(), (b"k", b"repeat"), first_offset=5, stored=0, compacted=1)
-
-
-@STAGE.check(
-    "a window is as long as it says, by the broker's own clock",
-    hint="[t, t + window): at its very end the next message is stored. Look at each publish; round nothing.",
-    sentences="compaction.1 compaction.2 time.1 time.3",
-)
-async def exactly(trial: Trial) -> None:
-    """Repeats come again and again. A publish before and behind each of them tells the time at which it was judged."""
-    client, topic = await trial.client(), trial.topic()
-    ticks = await Ticks.of(trial, client)
-    await client.ok("CreateTopic", topic=topic, settings={WINDOW: WINDOW_MS, TTL: FOREVER})
-    watching = await client.subscribe(topic)
-    await client.publish(topic, (b"k", b"first"), stored=1)
-    end = (await client.event(watching, awaited="the message"))["accepted_us"] + WINDOW_MS * 1000
-    await ticks.until(end)
-    while True:
-        repeat = wire.encode("Publish", frame_id=(frame_id := next(client.ids)), topic=topic, batch=[(b"k", b"again")])
-        frame, before, after = await ticks.around(repeat, frame_id)
-        client.must_be(frame, "Published", first_offset=1)
-        ticks.judge("a repeat was dropped", end, before if frame["compacted"] else None, after)
-        if frame["stored"]:
-            return
-
-
-@STAGE.check(
-    "no more than max_keys windows are remembered, and the oldest are forgotten",
-    hint="After each batch, not inside it, forget the windows that were opened first until max_keys are left.",
-    sentences="compaction.8",
-)
-async def max_keys(trial: Trial) -> None:
-    """Room for three; four in one batch, all of which count as open until it is over."""
-    client, topic = await trial.client(), trial.topic()
-    await client.ok("CreateTopic", topic=topic, settings={WINDOW: FOREVER, MAX_KEYS: 3})
-
-    async def publish(keys: bytes, kept: bytes) -> None:
-        batch = [(bytes([key]), b"") for key in keys]
-        await client.publish(topic, *batch, stored=len(kept), compacted=len(keys) - len(kept))
-
-    await publish(b"abc", b"abc")
-    await publish(b"abc", b"")
-    await publish(b"d", b"d")  # forgets a
-    await publish(b"bcd", b"")
-    await publish(b"a", b"a")  # forgets b
-    await publish(b"cda", b"")
-    await publish(b"wxyzw", b"wxyz")  # forgets c, d, a and w
-    await publish(b"xyz", b"")
-    await publish(b"w", b"w")
-
-
-@STAGE.check(
-    "a batch that is refused opens no windows",
-    hint="Judge the size of a batch before you look at its keys.",
-    sentences="publish.4 compaction.1",
-)
-async def refused(trial: Trial) -> None:
-    """Three keys for a ring of two, then one by one."""
-    client, topic = await trial.client(), trial.topic()
-    await client.ok("CreateTopic", topic=topic, settings={WINDOW: FOREVER, CAPACITY: 2})
-    batch = [(key, b"") for key in (b"a", b"b", b"c")]
-    await client.refused("BATCH_TOO_LARGE", "Publish", topic=topic, batch=batch)
-    for offset, message in enumerate(batch):
-        await client.publish(topic, message, first_offset=offset, stored=1)
-    repeats = [(b"a", b"")] * 3  # it counts as it arrives, also what would be dropped
-    await client.refused("BATCH_TOO_LARGE", "Publish", topic=topic, batch=repeats)
-
-
-@STAGE.check(
-    "dropped has a bit for each message, in as many bytes as that takes",
-    hint="(count + 7) // 8 bytes: 1 for 8 messages, 2 for 9. Long keys are compared to their ends.",
-    sentences="published.1 published.2 published.3 compaction.5",
-)
-async def bits(trial: Trial) -> None:
-    """All but the first of 1, 7, 8, 9, 16 and 17 messages with one key; long keys that differ in the last byte."""
-    client, topic = await trial.client(), trial.topic()
-    await client.ok("CreateTopic", topic=topic, settings={WINDOW: FOREVER})
-    for count in (7, 8, 9, 16, 17):
-        key = bytes(1000) + bytes([count])
-        told = {"stored": 1, "compacted": count - 1, "dropped": ((1 << count) - 2).to_bytes((count + 7) // 8, "little")}
-        await client.publish(topic, *[(key, b"")] * count, **told)
-        all_of_them = ((1 << count) - 1).to_bytes((count + 7) // 8, "little")
-        await client.publish(topic, *[(key, b"")] * count, stored=0, compacted=count, dropped=all_of_them)

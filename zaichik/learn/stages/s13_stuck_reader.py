@@ -17,7 +17,8 @@ from zaichik.learn.trial import Trial
 # does not read, some 128 KiB. (With a smaller buffer packets are dropped, and sent again later and later.)
 # Few and large messages, so that it is over long before a broker may cut off who takes nothing, which is after 10 s.
 CHUNK, CHUNKS, CHUNKS_TO_BE_STUCK, ROOM = LEAST["max_message"], 96, 32, 5
-SURELY_NOT_CUT_OFF_S = 8.0
+OTHERS_STUCK = 3
+SURELY_NOT_CUT_OFF_S, PAUSE_S = 8.0, 3.0
 # Requests whose replies nobody reads: 2 MiB of them, of 32 bytes each. Marks are close, so that even a slow broker that
 # goes on is seen to go on, and few are sent ahead: this is about memory, and no flood.
 REQUESTS_A_MARK, MARKS, MARKS_AHEAD = 500, 128, 4
@@ -146,17 +147,24 @@ async def _same(client: Connection, frame: wire.Frame, expected: int) -> None:
     sentences="slow.2",
 )
 async def own_requests(trial: Trial) -> None:
-    """It publishes to another topic while its own messages wait."""
+    """It publishes to another topic while its own messages wait; so do others, for which more or less waits."""
     stuck, writer, _ = await _stuck(trial)
+    readers = [stuck, *[await trial.client() for _ in range(OTHERS_STUCK)]]
+    for number, reader in enumerate(readers[1:], 1):
+        await reader.subscribe(trial.topic(f"{number}"))
+        await writer.publish(trial.topic(f"{number}"), (b"", bytes(CHUNK * number // len(readers))))
+        await reader.subscribe(trial.topic(), credit_bytes=2**32 - 1)
     other = await writer.subscribe(trial.topic("other"))
     with _not_yet_cut_off(trial):
         for offset in range(CHUNKS_TO_BE_STUCK):
             await writer.publish(trial.topic(), _chunk(offset), first_offset=offset)
-        message = trial.message()
-        await stuck.send("Publish", frame_id=0, topic=trial.topic("other"), batch=[message])
-        await stuck.flush()
-        await writer.messages(other, 0, [message])
-    await stuck.reset()
+        for offset, reader in enumerate(readers):
+            message = trial.message()
+            await reader.send("Publish", frame_id=0, topic=trial.topic("other"), batch=[message])
+            await reader.flush()
+            await writer.messages(other, offset, [message])
+    for reader in readers:
+        await reader.reset()
 
 
 @STAGE.check(
@@ -210,11 +218,11 @@ async def replies(trial: Trial) -> None:
 @STAGE.check(
     "a busy subscription does not starve the quiet ones of its connection",
     hint="Give each subscription with something to send a turn, one frame each, and then begin again.",
-    sentences="fair.1 fair.2",
+    sentences="fair.1 fair.2 open.6 open.7",
     once=True,
 )
 async def turns(trial: Trial) -> None:
-    """More waits for one subscription than the socket takes; one message each for two others must not come last."""
+    """More waits for one than the socket takes: one message each for two others, and a reply, must not come last."""
     client, writer = await trial.client(), await trial.client()
     await writer.ok("CreateTopic", topic=trial.topic("busy"), settings={TTL: FOREVER})
     quiet = [trial.topic("first"), trial.topic("last")]
@@ -224,16 +232,27 @@ async def turns(trial: Trial) -> None:
     with _not_yet_cut_off(trial):
         for offset in range(CHUNKS):
             await writer.publish(trial.topic("busy"), _chunk(offset), first_offset=offset)
+        await anyio.sleep(PAUSE_S)  # too short to be cut off for
         for topic in quiet:
             await writer.publish(topic, trial.message(), subscribers=1)
-        waiting, offset = set(subscriptions), 0
+        request = await client.send("Ping", value=1)
+        waiting, offset = {*subscriptions, request}, 0
         while waiting:
-            frame = await client.read(awaited="messages")
-            client.must_be(frame, "Messages")
+            frame = await client.read(awaited="messages, and a Pong")
+            if frame.id == request:
+                client.must_be(frame, "Pong", value=1)
+            else:
+                client.must_be(frame, "Messages")
             if frame.id == busy:
                 offset += len(frame.messages)
             waiting.discard(frame.id)
             if waiting and offset == CHUNKS:
-                problem = f"all {CHUNKS} messages of a busy subscription came before the one of a quiet one"
-                raise Failed(problem, expected="they take turns", came=f"nothing for subscription {min(waiting)}")
+                what = "a reply" if waiting == {request} else "the one of a quiet one"
+                problem = f"all {CHUNKS} messages of a busy subscription came before {what}"
+                raise Failed(problem, expected="they take turns", came=f"nothing with id {min(waiting)}")
+        request = await client.send("Unsubscribe", subscription=busy)
+        while (frame := await client.read(awaited="Unsubscribed")).name == "Messages":
+            pass
+        client.must_be(frame, "Unsubscribed", id=request)
+        await client.nothing("its subscription had ended, however much was left of the topic")
     await client.reset()

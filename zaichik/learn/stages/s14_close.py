@@ -1,17 +1,9 @@
 """S14: the orderly end."""
 
-from typing import Any
-
-import anyio
-
-from zaichik.learn import layouts, vectors, wire
+from zaichik.learn import wire
 from zaichik.learn.failure import Failed
 from zaichik.learn.stage import Stage
 from zaichik.learn.trial import Trial
-
-HAVE_A_FLAG = {"Subscribe", "Unsubscribe", "Delete"}  # bit 0
-MANY = 300  # requests of a kind
-STOPPING = 1  # code of GoAway
 
 STAGE = Stage(
     number=14,
@@ -130,7 +122,7 @@ async def subscriptions(trial: Trial) -> None:
     await other.publish(trial.topic(), *batch, subscribers=1)
     request = await client.send("Close")
     while (frame := await client.read(awaited="Closed")).is_event:
-        pass
+        client.must_be(frame, "Messages")
     client.must_be(frame, "Closed", id=request)
     await other.publish(trial.topic(), trial.message(), subscribers=0)
     await client.ends()
@@ -160,121 +152,3 @@ async def sigterm(trial: Trial) -> None:
         await reader.subscribe(trial.topic())
         if complaint := await server.terminate():
             raise Failed(complaint, expected="the process ends", came="it does not")
-
-
-@STAGE.check(
-    "every bad frame is refused as the test vectors say",
-    hint="As in S3, and of the requests that came since. A level is judged for the whole frame before the next one is.",
-    sentences="type.2 type.3 batch.3 flag.1 frame.3 judge.4 judge.5 judge.6 judge.7",
-    once=True,
-)
-async def bad_frames(trial: Trial) -> None:
-    """Of all types that a broker knows by now, and of those it may leave out."""
-    await vectors.refuse(trial, lambda kind: kind in layouts.REQUESTS)
-
-
-@STAGE.check(
-    "flags that a request does not define, and bytes behind its last field, are never overlooked",
-    hint="Judge them in one place, for all types, before the request's own code sees it.",
-    sentences="flag.1 frame.3 judge.4 judge.5",
-)
-async def overlooked(trial: Trial) -> None:
-    """Each request with flag bits, and nothing of it carried out; each with a byte too many."""
-    client = await trial.client()
-    requests: dict[str, dict[str, Any]] = {
-        "CreateTopic": {"topic": trial.topic()},
-        "Publish": {"topic": trial.topic(), "batch": [trial.message()]},
-        "Subscribe": {"topic": trial.topic()},
-        "Unsubscribe": {"subscription": 1},
-        "Commit": {"subscription": 1, "next": 0},
-        "Close": {},
-        "Hello": {},
-        "Describe": {},
-        "Delete": {"topic": trial.topic()},
-        "Disconnect": {"connection": 0},
-    }
-    for name, fields in requests.items():
-        for flag in (1 << bit for bit in range(name in HAVE_A_FLAG, 8)):
-            await client.refused("UNSUPPORTED", name, flags=flag, **fields)
-    await client.publish(trial.topic(), trial.message(), first_offset=0, subscribers=0)
-    del requests["Publish"]  # a byte behind its batch is a bad batch
-    for name in ("Hello", "Describe", "Delete", "Disconnect"):
-        del requests[name]
-    for name, fields in requests.items():
-        body = wire.encode(name, frame_id=9, **fields)[12:] + b"!"
-        other = await trial.client()
-        await other.send_bytes(wire.raw_frame(layouts.TYPES[name], body, frame_id=9), f"{name}, and a byte")
-        frame = await other.read(awaited="MALFORMED")
-        other.must_be_error(frame, "MALFORMED", request_type=layouts.TYPES[name], id=9)
-        await other.ends()
-        await other.aclose()
-
-
-@STAGE.check(
-    "a Close with id 0 is carried out without a word",
-    hint="Id 0 asks for silence, here too: no Closed, and the end of the stream all the same.",
-    sentences="id.4 close.3",
-)
-async def silent_close(trial: Trial) -> None:
-    """A Ping before it is answered, then comes the end."""
-    client = await trial.client()
-    request = await client.send("Ping", value=1)
-    await client.send("Close", frame_id=0)
-    client.must_be(await client.reply(request), "Pong", value=1)
-    await client.ends()
-
-
-@STAGE.check(
-    "hundreds of replies that wait when the end comes are all sent",
-    hint="At the end of the stream, or at Close, are replies still waiting to be sent? Send them all before your FIN.",
-    sentences="close.1 close.5 close.7 id.2",
-)
-async def many(trial: Trial) -> None:
-    """Requests in one piece with the end behind them, once a Close and once a FIN; read only then."""
-    for name in ("Close", ""):
-        client = await trial.client()
-        requests = [wire.encode("Ping", frame_id=2, value=value) for value in range(MANY)]
-        requests += [wire.encode("Publish", frame_id=3, topic=trial.topic(name or "fin"), batch=[(b"", b"x")])] * MANY
-        await client.send_bytes(
-            b"".join(requests) + (wire.encode("Close", frame_id=4) if name else b""), "many requests"
-        )
-        if not name:
-            await client.end()
-        for value in range(MANY):
-            client.must_be(await client.read(awaited="Pong"), "Pong", id=2, value=value)
-        for offset in range(MANY):
-            client.must_be(await client.read(awaited="Published"), "Published", id=3, first_offset=offset)
-        if name:
-            client.must_be(await client.read(awaited="Closed"), "Closed", id=4)
-        await client.ends()
-        await client.aclose()
-
-
-@STAGE.check(
-    "a server that is told to stop delivers what it has acknowledged, and says GoAway to all",
-    hint="On SIGTERM: answer what was read, send what credit allows, then GoAway with code 1 and id 0, then FIN.",
-    sentences="stop.3 stop.4 goaway.1 event.1 welcome.1",
-    once=True,
-)
-async def goes_away(trial: Trial) -> None:
-    """A server of its own, with another boot; a reader, one without credit, and a client that keeps silent."""
-    boot = (await trial.client()).limits["boot"]
-    async with trial.host.fresh() as server:
-        silent, writer, reader, waiting = [await trial.dial(server.target) for _ in range(4)]
-        for client in (silent, writer, reader, waiting):
-            await client.hello()
-        if silent.limits["boot"] == boot:
-            raise Failed("two runs of the server have the same boot", expected="another one", came=f"{boot}")
-        subscription = await reader.subscribe(trial.topic())
-        stuck = await waiting.subscribe(trial.topic(), credit=1)
-        messages = [(b"", b"%d" % offset) for offset in range(MANY)]
-        for message in messages:
-            await writer.publish(trial.topic(), message)
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(server.terminate)
-            await reader.messages(subscription, 0, messages)
-            await waiting.messages(stuck, 0, messages[:1])
-            for client in (silent, writer, reader, waiting):
-                client.must_be(await client.read(awaited="GoAway"), "GoAway", code=STOPPING, id=0)
-                await client.ends()
-                await client.aclose()

@@ -6,6 +6,7 @@ from typing import Any
 
 import anyio
 
+from zaichik.learn.backlog import ASKED, clear, pile_up
 from zaichik.learn.connection import Connection
 from zaichik.learn.failure import Failed
 from zaichik.learn.layouts import CAPACITY, FOREVER, MAX_BYTES, OVERFLOW, TTL, WINDOW
@@ -144,6 +145,7 @@ async def describe(trial: Trial) -> None:
             raise Failed("a page of names is wrong", expected=wanted, came=f"{came}, more = {more}")
     await client.refused("INVALID_FIELD", "Describe", kind=4, at="kind")
     await client.refused("INVALID_FIELD", "Describe", kind=TOPICS, limit=0, at="limit")
+    await client.refused("INVALID_FIELD", "Describe", kind=0, limit=0, at="limit")
     client.must_be(await client.ask("Describe", kind=0, limit=1, prefix="x", after="y"), "Described", more=0)
 
 
@@ -153,9 +155,10 @@ async def describe(trial: Trial) -> None:
     sentences="disconnect.1 disconnect.2 disconnect.3 disconnect.4 stop.6 goaway.1 event.1",
 )
 async def disconnects(trial: Trial) -> None:
-    """Its number is told by Describe; not one's own."""
+    """Its number is told by Describe; not one's own. Then one with replies that it has not read."""
     client = await trial.client(client=f"{trial.topic('me')}")
     other = await trial.client(client=f"{trial.topic('other')}")
+    stuck = await trial.client(client=f"{trial.topic('stuck')}")
     subscription = await other.subscribe(trial.topic(), credit=1)
     numbers: dict[str, int] = {}
     after, more = "", 1
@@ -176,6 +179,11 @@ async def disconnects(trial: Trial) -> None:
     other.must_be(goodbye, "GoAway", code=DISCONNECTED, id=0)
     await other.ends()
     await client.publish(trial.topic(), message, subscribers=0)
+    backlog = await pile_up(trial, stuck, client)
+    await client.ok("Disconnect", connection=numbers[trial.topic("stuck")])
+    last, _ = await clear(stuck, backlog, ASKED)
+    stuck.must_be(last or await stuck.read(awaited="GoAway"), "GoAway", code=DISCONNECTED, id=0)
+    await stuck.ends()
 
 
 @STAGE.check(
@@ -212,4 +220,8 @@ async def leftovers(trial: Trial) -> None:
         await client.ok("Unsubscribe", subscription=frame.id, flags=FORGET)
     else:
         await anyio.sleep(TTL_MS / 1000)
+    await client.ok("Delete", topic=topic, flags=IF_EMPTY)
+    await client.ok("CreateTopic", topic=topic, settings={TTL: TTL_MS})
+    await client.publish(topic, (b"", b"x"))
+    await anyio.sleep(TTL_MS / 1000)
     await client.ok("Delete", topic=topic, flags=IF_EMPTY)

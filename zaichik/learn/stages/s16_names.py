@@ -51,10 +51,10 @@ async def _six(trial: Trial) -> tuple[Connection, str]:
     "a reader that comes back under its name goes on where it has committed",
     hint="Keep committed and delivered with the name, in the topic. What lies between comes again, marked REDELIVERED, "
     "in frames without new messages.",
-    sentences="name.3 name.4 name.5 name.9 messages.2 messages.3",
+    sentences="name.1 name.3 name.4 name.5 name.9 messages.2 messages.3",
 )
 async def comes_back(trial: Trial) -> None:
-    """Two of five settled; away by Close, by a crash, by a FIN, by Unsubscribe; start and value are not looked at."""
+    """Two of five settled; away by Close, a crash, a FIN, Unsubscribe, then before all of it has come again."""
     writer, topic = await _six(trial)
     reader = await trial.client()
     subscription = await _named(reader, topic, 0, credit=3)
@@ -64,8 +64,13 @@ async def comes_back(trial: Trial) -> None:
     await reader.commit(subscription, 2)
     await _delivered(reader, subscription, 4, 5, 0)
     await reader.ok("Close")
-    for leave in ("crash", "end", "unsubscribe", ""):
+    for leave in ("crash", "end", "unsubscribe", "early", ""):
         reader = await trial.client()
+        if leave == "early":
+            subscription = await _named(reader, topic, 2, NAMED | RESUMED, credit=1)
+            await _delivered(reader, subscription, 2, 3, REDELIVERED)
+            await reader.ok("Close")
+            continue
         how = {"start": OFFSET, "value": 2**40} if leave == "crash" else {"start": LATEST}
         subscription = await _named(reader, topic, 2, NAMED | RESUMED, **how, credit=3 if leave else 100)
         await _delivered(reader, subscription, 2, 5, REDELIVERED)
@@ -178,12 +183,14 @@ async def owners(trial: Trial) -> None:
     await _owned(client, topic, 1, 5)
     for attempt in (5, 4):
         await _owned(client, topic, 1, attempt, "attempt")
-    await _owned(client, topic, 1, 6)
+    for attempt in (6, 9):
+        await _owned(client, topic, 1, attempt)
     await _owned(client, topic, 0, 1, "owner")
+    await _owned(client, topic, 0, 1, "owner", name="")
     await _owned(client, topic, 9, 1, name="")
     frame = await _subscribe(client, topic)
     client.must_be(frame, "Subscribed", flags=NAMED | RESUMED)
-    await _owned(client, topic, 1, 7, "owner")
+    await _owned(client, topic, 1, 10, "owner")
     for owner in range(2, REMEMBERED + 3):
         await _owned(client, topic, owner, 1)
     for owner in (2, REMEMBERED + 1):

@@ -13,6 +13,7 @@ from zaichik.learn.wire import Frame
 
 DUPLICATE = 1  # flag of Published
 KEPT = 64  # answers
+MOST_MESSAGES = 20_000  # to send in one batch
 
 
 class Producer:
@@ -68,6 +69,8 @@ async def again(trial: Trial) -> None:
         await producer.stored(other, sequence, sequence, DUPLICATE)
     await producer.stored(other, 1, 1, DUPLICATE, topic=trial.topic("elsewhere"))
     await producer.stored(other, 1, 1, DUPLICATE, topic="$")
+    if (most := other.limits["max_batch"]) < MOST_MESSAGES:
+        await producer.stored(other, 1, 1, DUPLICATE, batch=[(b"", b"")] * (most + 1))
     await other.publish(trial.topic("elsewhere"), trial.message(), first_offset=0)
     await other.send(
         "Publish", frame_id=0, producer=producer.number, sequence=3, topic=trial.topic(), batch=[(b"", b"3")]

@@ -17,7 +17,7 @@ func (c *conn) describe(d *decoder, now int64) (reply, error) {
 	prefix, after := d.str("prefix"), d.str("after")
 	limit := d.u16()
 	d.require(kind <= 3, "kind")
-	d.require(limit > 0 || kind == 0, "limit")
+	d.require(limit > 0, "limit")
 	if err := d.finish(); err != nil {
 		return reply{}, err
 	}

@@ -237,7 +237,7 @@ class Requests:
         first, last = wire.text(prefix, "prefix"), wire.text(after, "after")
         if kind > describe.CONNECTIONS:
             raise Fault(wire.INVALID_FIELD, "kind", "kind is 0 to 3")
-        if kind and limit == 0:
+        if limit == 0:
             raise Fault(wire.INVALID_FIELD, "limit", "limit is at least 1")
         return b"\0" + describe.page(self.broker, kind, first, last, limit)
 

@@ -60,7 +60,7 @@ MAX_NAME = 200
 # What Welcome tells besides.
 HEARTBEAT, OWNER = 1, 2
 FEATURES = HEARTBEAT | OWNER
-IDLE_MS = 6000
+IDLE_MS = 3000
 BROKER_NAME = "python-from-the-text 1"
 
 

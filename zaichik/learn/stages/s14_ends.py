@@ -1,0 +1,214 @@
+"""S14, continued: bad frames of all types, and that nothing is lost at the end, whatever ends it."""
+
+from typing import Any
+
+import anyio
+
+from zaichik.learn import layouts, vectors, wire
+from zaichik.learn.backlog import ASKED, CHUNKS, clear, pile_up, requests
+from zaichik.learn.connection import Connection
+from zaichik.learn.failure import Failed
+from zaichik.learn.stages.s14_close import STAGE as STAGE
+from zaichik.learn.trace import frame_line
+from zaichik.learn.trial import Trial
+
+HAVE_A_FLAG = {"Subscribe", "Unsubscribe", "Delete"}  # bit 0
+MANY = 300  # requests of a kind
+STOPPING = 1  # code of GoAway
+PILES_UP_S, STOPS_S = 0.4, 0.2
+MANY_MORE = 5000  # requests: more replies than a broker keeps before it stops reading
+LINGERS_S, LINGERS_AT_MOST_S = 0.3, 5.0
+NOISE = b"\xff" * 16
+
+
+@STAGE.check(
+    "every bad frame is refused as the test vectors say",
+    hint="As in S3, and of the requests that came since. A level is judged for the whole frame before the next one is.",
+    sentences="type.2 type.3 batch.3 flag.1 frame.3 judge.4 judge.5 judge.6 judge.7",
+    once=True,
+)
+async def bad_frames(trial: Trial) -> None:
+    """Of all types that a broker knows by now, and of those it may leave out."""
+    await vectors.refuse(trial, lambda kind: kind in layouts.REQUESTS)
+
+
+@STAGE.check(
+    "flags that a request does not define, and bytes behind its last field, are never overlooked",
+    hint="Judge them in one place, for all types, before the request's own code sees it.",
+    sentences="flag.1 frame.3 judge.4 judge.5",
+)
+async def overlooked(trial: Trial) -> None:
+    """Each request with flag bits, and nothing of it carried out; each with a byte too many; a Ping with both."""
+    client = await trial.client()
+    await client.send_frame(wire.raw_frame(layouts.TYPES["Ping"], bytes(9), frame_id=9, flags=0x80))
+    client.must_be_error(await client.reply(9), "UNSUPPORTED", request_type=layouts.TYPES["Ping"], at="flags")
+    requests: dict[str, dict[str, Any]] = {
+        "CreateTopic": {"topic": trial.topic()},
+        "Publish": {"topic": trial.topic(), "batch": [trial.message()]},
+        "Subscribe": {"topic": trial.topic()},
+        "Unsubscribe": {"subscription": 1},
+        "Commit": {"subscription": 1, "next": 0},
+        "Close": {},
+        "Hello": {},
+        "Describe": {},
+        "Delete": {"topic": trial.topic()},
+        "Disconnect": {"connection": 0},
+    }
+    for name, fields in requests.items():
+        for flag in (1 << bit for bit in range(name in HAVE_A_FLAG, 8)):
+            await client.refused("UNSUPPORTED", name, flags=flag, **fields)
+    await client.publish(trial.topic(), trial.message(), first_offset=0, subscribers=0)
+    del requests["Publish"]  # a byte behind its batch is a bad batch
+    for name in ("Hello", "Describe", "Delete", "Disconnect"):
+        del requests[name]
+    for name, fields in requests.items():
+        body = wire.encode(name, frame_id=9, **fields)[12:] + b"!"
+        other = await trial.client()
+        await other.send_bytes(wire.raw_frame(layouts.TYPES[name], body, frame_id=9), f"{name}, and a byte")
+        frame = await other.read(awaited="MALFORMED")
+        other.must_be_error(frame, "MALFORMED", request_type=layouts.TYPES[name], id=9)
+        await other.ends()
+        await other.aclose()
+
+
+@STAGE.check(
+    "a Close with id 0 is carried out without a word",
+    hint="Id 0 asks for silence, here too: no Closed, and the end of the stream all the same.",
+    sentences="id.4 close.3",
+)
+async def silent_close(trial: Trial) -> None:
+    """A Ping before it is answered, then comes the end."""
+    client = await trial.client()
+    request = await client.send("Ping", value=1)
+    await client.send("Close", frame_id=0)
+    client.must_be(await client.reply(request), "Pong", value=1)
+    await client.ends()
+
+
+@STAGE.check(
+    "hundreds of replies that wait when the end comes are all sent",
+    hint="At the end of the stream, or at Close, are replies still waiting to be sent? Send them all before your FIN.",
+    sentences="close.1 close.5 close.7 id.2",
+)
+async def many(trial: Trial) -> None:
+    """Requests in one piece with the end behind them, once a Close and once a FIN; read only then."""
+    for name in ("Close", ""):
+        client = await trial.client()
+        requests = [wire.encode("Ping", frame_id=2, value=value) for value in range(MANY)]
+        requests += [wire.encode("Publish", frame_id=3, topic=trial.topic(name or "fin"), batch=[(b"", b"x")])] * MANY
+        await client.send_bytes(
+            b"".join(requests) + (wire.encode("Close", frame_id=4) if name else b""), "many requests"
+        )
+        if not name:
+            await client.end()
+        for value in range(MANY):
+            client.must_be(await client.read(awaited="Pong"), "Pong", id=2, value=value)
+        for offset in range(MANY):
+            client.must_be(await client.read(awaited="Published"), "Published", id=3, first_offset=offset)
+        if name:
+            client.must_be(await client.read(awaited="Closed"), "Closed", id=4)
+        await client.ends()
+        await client.aclose()
+
+
+@STAGE.check(
+    "a server that is told to stop delivers what it has acknowledged, and says GoAway to all",
+    hint="On SIGTERM: answer what was read, send what credit allows, then GoAway with code 1 and id 0, then FIN.",
+    sentences="stop.1 stop.3 stop.4 goaway.1 event.1 welcome.1",
+    once=True,
+)
+async def goes_away(trial: Trial) -> None:
+    """A server of its own, with another boot; a reader, one that is far behind, one without credit, a silent client."""
+    boot = (await trial.client()).limits["boot"]
+    async with trial.host.fresh() as server:
+        silent, writer, reader, waiting, behind = [await trial.dial(server.target) for _ in range(5)]
+        for client in (silent, writer, reader, waiting, behind):
+            await client.hello()
+        if silent.limits["boot"] == boot:
+            raise Failed("two runs of the server have the same boot", expected="another one", came=f"{boot}")
+        subscription = await reader.subscribe(trial.topic())
+        stuck = await waiting.subscribe(trial.topic(), credit=1)
+        messages = [(b"", b"%d" % offset) for offset in range(MANY)]
+        for message in messages:
+            await writer.publish(trial.topic(), message)
+        backlog = await pile_up(trial, behind, writer)
+        await behind.send_bytes(requests(ASKED, ASKED + MANY_MORE, trial.topic()), "requests; not all need be read")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(server.terminate)
+            await anyio.sleep(STOPS_S)  # while nothing moves, or what waits would be gone before it stops
+            last, delivered = await clear(behind, backlog, ASKED)
+            if last is None or delivered < CHUNKS:
+                problem = f"of {CHUNKS} messages that were acknowledged, a reader with credit was sent {delivered}"
+                raise Failed(problem, expected="all of them, and then GoAway", came=last.name if last else "the end")
+            behind.must_be(last, "GoAway", code=STOPPING, id=0)
+            await behind.ends()
+            await reader.messages(subscription, 0, messages)
+            await waiting.messages(stuck, 0, messages[:1])
+            for client in (silent, writer, reader, waiting):
+                client.must_be(await client.read(awaited="GoAway"), "GoAway", code=STOPPING, id=0)
+                await client.ends()
+                await client.aclose()
+
+
+@STAGE.check(
+    "replies that wait behind a reader's unread messages are sent, however the connection ends",
+    hint="Replies that wait, and requests not read yet because of them, come before the end of the stream: carry all "
+    "out, send all, and only then your FIN.",
+    sentences="close.1 close.3 close.5 close.7 id.2 slow.2",
+    once=True,
+)
+async def behind_messages(trial: Trial) -> None:
+    """A reader that does not read asks much, and ends: with a Close, with a FIN, with a bad frame. Then it reads."""
+    for name, many, end, last, its_id in (
+        ("close", MANY_MORE, wire.encode("Close", frame_id=9), "Closed", 9),
+        ("fin", MANY_MORE, b"", "", 0),
+        ("bad", 0, bytes(4), "Error", 0),  # a length of 0, which is read while all else waits
+    ):
+        helper, reader = await trial.client(), await trial.client()
+        backlog = await pile_up(trial, reader, helper, name)
+        more = requests(ASKED, ASKED + many, trial.topic(name))
+        await reader.send_bytes(more + end, f"requests, and {last or 'a FIN'}")
+        if not end:
+            await reader.end()
+        await anyio.sleep(PILES_UP_S)  # or a slow broker would be read from while it still answers
+        frame, _ = await clear(reader, backlog, ASKED + many)
+        if end:
+            reader.must_be(frame or await reader.read(awaited=last), last, id=its_id)
+            await reader.ends()
+        elif frame:
+            raise Failed("the end was due, and more came", expected="the end of the stream", came=frame_line(frame))
+        await reader.aclose()
+        await helper.aclose()
+
+
+async def _takes(connection: Connection) -> bool:
+    try:
+        await connection.send_bytes(NOISE, "what nobody wants any more")
+    except Failed:
+        return False
+    return True
+
+
+@STAGE.check(
+    "after its last frame the broker reads on for about a second, and then it is over",
+    hint="To close at once destroys what you have sent if bytes are still on their way; never to close leaves a socket "
+    "behind for each client that is careless.",
+    sentences="close.4 close.7 judge.8",
+    once=True,
+)
+async def lingers(trial: Trial) -> None:
+    """Bytes come again and again, after an end in an error and after one in Closed."""
+    for request in (wire.encode("Ping", frame_id=5, zero=1), wire.encode("Close", frame_id=5)):
+        connection = await trial.client()
+        await connection.send_bytes(request)
+        await connection.read(awaited="the last frame")
+        await connection.ends()
+        ended = trial.elapsed
+        while await _takes(connection):
+            if trial.elapsed - ended > LINGERS_AT_MOST_S + trial.patience:
+                problem = f"{trial.elapsed - ended:.0f} s after its end the broker still takes whatever is sent"
+                raise Failed(problem, expected="about a second, and then the socket is closed", came="no end")
+            await anyio.sleep(0.05)
+        if trial.elapsed - ended < LINGERS_S:
+            problem = f"{trial.elapsed - ended:.2f} s after its end the broker tore the connection down"
+            raise Failed(problem, expected="it reads, and drops, what comes for about a second", came="RST")
