@@ -213,9 +213,11 @@ async def expires_waiting(trial: Trial) -> None:
     await trial.wait(trial.elapsed, SURELY_GONE_S)
     await reader.commit(subscription, 1)
     await reader.lagged(subscription, 1, 4)
-    last = trial.message()
+    last, asked = trial.message(), trial.elapsed
     await writer.publish(trial.topic(), last, first_offset=4)
-    await reader.messages(subscription, 4, [last])
+    frame = await reader.event(subscription)
+    trial.in_time(asked, SURELY_THERE_S)
+    reader.must_be(frame, "Messages", base=4, batch=[last])
     late = await writer.publish(trial.topic(), trial.message())
     await trial.wait(trial.elapsed, TTL_S + JUST_GONE_S)
     await reader.commit(subscription, 5)
