@@ -118,7 +118,7 @@ def check_explained(words, sentence, capsys):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["{empty}"], "is no recording"),
+        (["{empty}"], "is not a recording"),
         (["nowhere", "--connect", "{broker}"], "there is no topic nowhere"),
         (["t", "--connect", "127.0.0.1:1"], "no broker answers at 127.0.0.1:1"),
         (["{broken}"], "1-0-5.parquet is damaged"),

@@ -73,6 +73,19 @@ def test_the_verdict_comes_first_in_the_colour_of_its_meaning(one, words, verdic
     assert advice.startswith(f'<p class="advice {verdict}">{words}')
 
 
+def test_the_page_says_how_to_have_the_window_it_advises():
+    one = statistics(row(MINUTE, 800), topic="my orders")
+    assert "<code>zaichik create &#x27;my orders&#x27; --compaction-window 1m</code>" in report.page([one])
+    for has_it in (replace(one, own_us=MINUTE), statistics(row(MINUTE, 900, 50)), statistics(row(MINUTE, 1000))):
+        assert "<code>" not in report.page([has_it])
+
+
+def test_topics_of_which_something_is_known_come_first():
+    hidden = replace(statistics(UNKNOWN, topic="hidden"), own_us=MINUTE)
+    page = report.page([hidden, statistics(row(MINUTE, 800), topic="known")])
+    assert page.index("<h2>known</h2>") < page.index("<h2>hidden</h2>")
+
+
 def test_the_topics_own_window_and_the_advised_one_are_marked():
     one = replace(statistics(row(MINUTE, 800), row(5 * MINUTE, 700)), own_us=MINUTE)
     marks = [line.partition("<td>")[::2] for line in report.page([one]).splitlines() if line.startswith("<tr class=")]

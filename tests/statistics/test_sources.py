@@ -115,7 +115,7 @@ def test_what_is_gone_by_the_time_it_is_read_is_left_out(broker):
 
 
 def test_what_is_not_there_is_told(broker, folder, tmp_path_factory):
-    with pytest.raises(NothingToRead, match="is no recording"):
+    with pytest.raises(NothingToRead, match="is not a recording"):
         recorded(tmp_path_factory.mktemp("empty"))
     with pytest.raises(NothingToRead, match="there is no topic nowhere"):
         held("127.0.0.1", broker.port, ["nowhere"])

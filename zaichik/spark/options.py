@@ -1,4 +1,4 @@
-"""What a user may tell `format("zaichik")`, checked once and for all before Spark starts anything.
+"""The options of `format("zaichik")`, checked before Spark starts anything.
 
 | option | meaning |
 | --- | --- |

@@ -32,7 +32,7 @@ Offset = dict[str, dict[str, int]]  # topic: epoch and next
 
 
 class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads topics on and on."""
+    """Reads topics continuously."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
         check(schema)

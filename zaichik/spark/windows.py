@@ -49,7 +49,7 @@ def what_if(
         partitioned: each partition of the input has all messages of its keys, so that nothing need be shuffled.
         partitions: how many to shuffle into; None: as many as the session is set to.
     """
-    # A message without a key has nobody to be compared with: it is its own group.
+    # A message without a key is compared with no other: it is its own group.
     alone = fn.when(fn.col("key").isNull(), fn.col("position"))
     group = fn.xxhash64("topic", "epoch", "key", alone).alias("group")
     columns = events.select("topic", group, "position", "accepted_us", "hash", fn.col("size").cast("int"))
@@ -68,7 +68,7 @@ def summed(parts: DataFrame) -> DataFrame:
 
 def by_key(events: DataFrame) -> DataFrame:
     """The same rows, those of a key together in one partition."""
-    # A message without a key has nobody to be compared with: spread them, they would all meet in one place.
+    # A message without a key is compared with no other. They are spread, or else all would be in one partition.
     return events.repartition(fn.col("topic"), fn.coalesce("key", fn.col("position").cast("string").cast("binary")))
 
 

@@ -5,6 +5,7 @@ On a dark screen the page is dark, and the plots, whose colours are in them, are
 """
 
 import html
+import shlex
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -87,7 +88,7 @@ LEGEND = {
 def page(statistics: Sequence[Statistics], most_lost: float = MOST_LOST) -> str:
     """The page."""
     return _PAGE.substitute(
-        topics="\n".join(_topic(one, most_lost) for one in statistics),
+        topics="\n".join(_topic(one, most_lost) for one in sorted(statistics, key=lambda one: one.is_hidden)),
         legend="\n".join(f"<dt>{word}</dt><dd>{html.escape(meaning)}</dd>" for word, meaning in LEGEND.items()),
         now=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
     )
@@ -127,16 +128,29 @@ def _topic(one: Statistics, most_lost: float) -> str:
         f"<h2>{html.escape(shown(one.topic))}</h2>",
         f'<p class="source">{html.escape(harmless(described(one)))}</p>',
         f'<p class="advice {_meaning(one, most_lost)}">{html.escape(words[:1].upper() + words[1:])}</p>',
+        *_command(one, most_lost),
         *(f'<p class="caveat">{html.escape(harmless(text))}</p>' for text in caveats(one)),
         _wide(drawn(one, "svg", most_lost).decode()),
         "<h3>What another window would do</h3>",
-        _table(WHAT_IF_COLUMNS, one.what_if, lambda row: _mark(one, row, most_lost)),
+        _table(WHAT_IF_COLUMNS, one.of_winner("first"), lambda row: _mark(one, row, most_lost)),
+        "<details><summary>If the last message of a window stayed instead, which the broker cannot do</summary>",
+        _table(WHAT_IF_COLUMNS, one.of_winner("last"), lambda row: _mark(one, row, most_lost)),
+        "</details>",
         "<h3>What the topic's own window has done</h3>",
         _table(ACCOUNT_COLUMNS, [{"own_us": one.own_us} | one.account]),
     ]
     if one.hot_keys:
         parts += ["<h3>Hot keys</h3>", _table(HOT_KEY_COLUMNS, one.hot_keys)]
     return "\n".join(parts)
+
+
+def _command(one: Statistics, most_lost: float) -> list[str]:
+    """How to have the window that is advised."""
+    best = recommended(one, most_lost)
+    if best is None or not is_worth(best) or best["window_us"] == one.own_us:
+        return []
+    words = f"zaichik create {shlex.quote(shown(one.topic))} --compaction-window {show_length(best['window_us'])}"
+    return [f"<p>A topic has its window from the beginning: <code>{html.escape(words)}</code></p>"]
 
 
 def described(one: Statistics) -> str:

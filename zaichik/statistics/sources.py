@@ -28,7 +28,7 @@ Settings = Mapping[str, int]
 
 
 class NothingToRead(ZaichikError):
-    """There is no recording, or it is damaged; or there is no topic of that name."""
+    """There is not a recording, or it is damaged; or there is no topic of that name."""
 
 
 class CountedTwice(ZaichikError):
@@ -151,7 +151,7 @@ def recorded(folder: Path) -> list[RecordedTopic]:
             metadata[file] = pq.read_metadata(file)
             files.setdefault(topic_of(file), []).append(file)
     if not files:
-        raise NothingToRead(f"{folder} is no recording: there are no files topic=…/day=…/….parquet in it")
+        raise NothingToRead(f"{folder} is not a recording: there are no files topic=…/day=…/….parquet in it")
     found = []
     for read, all_files in sorted(files.items()):
         name, journal = read.removeprefix(JOURNAL_PREFIX), files.get(JOURNAL_PREFIX + read, [])

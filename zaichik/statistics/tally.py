@@ -39,7 +39,7 @@ class Span:
     first_us: int
     last_us: int
 
-    def with_(self, other: "Span") -> "Span":
+    def merged(self, other: "Span") -> "Span":
         """Returns the span of both."""
         return Span(
             min(self.first, other.first), max(self.last, other.last), self.count + other.count,
@@ -95,7 +95,7 @@ class Tally:
                 row["accepted_us_min"], row["accepted_us_max"],
             )  # fmt: skip
             before = self.spans.get(row["epoch"])
-            self.spans[row["epoch"]] = span if before is None else before.with_(span)
+            self.spans[row["epoch"]] = span if before is None else before.merged(span)
 
 
 def _facts(events: pa.Table) -> dict[str, np.ndarray]:
