@@ -161,9 +161,9 @@ def a_commit_wakes_nobody(monkeypatch):
 def a_message_follows_unsubscribed(monkeypatch):
     def make(real):
         def apply(self, request, now_us):
-            leaving = self.subscriptions.get(request.subscription) if isinstance(request, Unsubscribe) else None
+            leaving = self.readers.get(request.subscription) if isinstance(request, Unsubscribe) else None
             real(self, request, now_us)
-            if leaving and leaving.id not in self.subscriptions and (late := leaving.take(now_us)):
+            if leaving and leaving.id not in self.readers and (late := leaving.take(now_us)):
                 self.replies.add(late)
 
         return apply

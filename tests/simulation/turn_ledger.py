@@ -56,7 +56,7 @@ class TurnLedger:
         connection, host = take.__self__, self._hosts[turns]
         self._note_order(host)
         before = self._sight(connection)
-        subscriptions = list(connection._manager.subscriptions.values())
+        subscriptions = list(connection._manager.readers.values())
         self._current = turns
         is_more = take()
         self._current = None
