@@ -72,17 +72,7 @@ def nats_cli() -> Path:
     """
     target = CACHE / NATS_CLI.partition("@")[2] / "nats"
     if not target.exists():
-        environment = {**os.environ, "GOBIN": str(target.parent)}
-        command = ["go", "install", NATS_CLI]
-        try:
-            subprocess.run(
-                command, env=environment, check=True, capture_output=True, text=True, timeout=COMPILE_SECONDS
-            )
-        except subprocess.CalledProcessError as error:
-            last = error.stderr.strip().splitlines()[-1:] or ["no reason given"]
-            raise Unobtainable(f"`{' '.join(command)}` failed: {last[0]}") from error
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise Unobtainable(f"`{' '.join(command)}` failed: {error}") from error
+        _compile(["go", "install", NATS_CLI], GOBIN=str(target.parent))
     return target
 
 
@@ -101,16 +91,23 @@ def compiled_zaichik() -> Path:
         for older in CACHE.glob("zaichik-*"):
             shutil.rmtree(older)
         part = target.with_suffix(f".{os.getpid()}.part")
-        command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(part), str(ROOT)]
-        environment = {**os.environ, "ZAICHIK_COMPILE": "1"}
-        try:
-            subprocess.run(
-                command, env=environment, check=True, capture_output=True, text=True, timeout=COMPILE_SECONDS
-            )
-        except subprocess.CalledProcessError as error:
-            last = error.stderr.strip().splitlines()[-1:] or ["no reason given"]
-            raise Unobtainable(f"zaichik could not be compiled: {last[0]}") from error
-        except subprocess.TimeoutExpired as error:
-            raise Unobtainable(f"zaichik could not be compiled: {error}") from error
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps"]
+        _compile([*pip, "--target", str(part), str(ROOT)], ZAICHIK_COMPILE="1")
         part.rename(target)
     return target
+
+
+def _compile(command: list[str], **variables: str) -> None:
+    """Run a program that compiles something, with variables beside those that are there.
+
+    Raises:
+        Unobtainable: it failed.
+    """
+    environment = {**os.environ, **variables}
+    try:
+        subprocess.run(command, env=environment, check=True, capture_output=True, text=True, timeout=COMPILE_SECONDS)
+    except subprocess.CalledProcessError as error:
+        last = error.stderr.strip().splitlines()[-1:] or ["no reason given"]
+        raise Unobtainable(f"`{' '.join(command)}` failed: {last[0]}") from error
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Unobtainable(f"`{' '.join(command)}` failed: {error}") from error

@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from benchmarks.obtain import Unobtainable, kafka_jars
+from benchmarks.obtain import kafka_jars
 from benchmarks.peers.peer import CHUNK, Job, Link, Peer, Receipt
 
 LINGER_MS = 5
@@ -196,12 +196,8 @@ class KafkaPeer(Peer):
     warms_up = True
     scenarios = frozenset({*Peer.scenarios, "replay"})
 
-    def obtain(self) -> str:
-        try:
-            kafka_jars()
-        except Unobtainable as error:
-            return str(error)
-        return ""
+    def fetch(self) -> None:
+        kafka_jars()
 
     def server_version(self) -> str:
         (server,) = (path for path in kafka_jars() if path.name.startswith("kafka-server-4"))

@@ -5,7 +5,7 @@ It is a reference, not a competitor, for it is not Python. How it counts is said
 
 # ruff: noqa: D102 - what the methods promise is said in peer.py
 
-from benchmarks.obtain import NATS_CLI, Unobtainable, nats_cli
+from benchmarks.obtain import NATS_CLI, nats_cli
 from benchmarks.peers.nats import NatsPeer
 from benchmarks.peers.peer import executable
 
@@ -27,12 +27,8 @@ class NatsGoPeer(NatsPeer):
     def missing(self) -> str:
         return super().missing() or ("" if executable("go") else "the program go")
 
-    def obtain(self) -> str:
-        try:
-            nats_cli()
-        except Unobtainable as error:
-            return str(error)
-        return ""
+    def fetch(self) -> None:
+        nats_cli()
 
 
 PEER = NatsGoPeer()

@@ -19,6 +19,8 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.obtain import Unobtainable
+
 CHUNK = 1000  # messages of one pipeline, or between two flushes: the size at which all of them are fast
 BYTES = 256 * 1024 * 1024  # of payloads delivered in a run at most
 
@@ -158,8 +160,19 @@ class Peer(ABC):
         lacks += [f"the Python package {name}" for name in self.modules if importlib.util.find_spec(name) is None]
         return " and ".join(lacks)
 
+    def fetch(self) -> None:  # noqa: B027 - most peers have nothing to fetch
+        """Fetches or compiles what is missing.
+
+        Raises:
+            Unobtainable: that failed.
+        """
+
     def obtain(self) -> str:
         """Fetches or compiles what is missing; returns "", or the reason why that failed."""
+        try:
+            self.fetch()
+        except Unobtainable as error:
+            return str(error)
         return ""
 
     def server_version(self) -> str:

@@ -4,7 +4,7 @@
 
 from pathlib import Path
 
-from benchmarks.obtain import Unobtainable, compiled_zaichik
+from benchmarks.obtain import compiled_zaichik
 from benchmarks.outcomes import COMPILED
 from benchmarks.peers.peer import Peer
 from benchmarks.peers.zaichik import ZaichikPeer
@@ -15,12 +15,8 @@ class Compiled(ZaichikPeer):
 
     scenarios = Peer.scenarios
 
-    def obtain(self) -> str:
-        try:
-            compiled_zaichik()
-        except Unobtainable as error:
-            return str(error)
-        return ""
+    def fetch(self) -> None:
+        compiled_zaichik()
 
     def server_version(self) -> str:
         return f"{super().server_version()} (compiled)"

@@ -6,7 +6,6 @@ import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
@@ -75,8 +74,11 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
     at_once = len(arguments.topics) if arguments.follow else 1
     with _interruptible() as interrupted, screen.without_warnings("zaichik.blocking"), _bars() as tell:
         failed = Event()
+
+        def stopping() -> bool:
+            return interrupted() or failed.is_set()
+
         with ThreadPoolExecutor(at_once) as threads:
-            stopping = partial(_any, interrupted, failed.is_set)
             recorders = [threads.submit(_record, topic, arguments, tell, stopping) for topic in arguments.topics]
             while wait(recorders, POLL_SECONDS, FIRST_EXCEPTION).not_done and not failed.is_set():
                 if any(recorder.done() and recorder.exception() for recorder in recorders):
@@ -95,17 +97,12 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
 def _check(arguments: argparse.Namespace) -> None:
     """Finds out whether all topics are there, before any is recorded."""
     from zaichik import blocking
-    from zaichik.recording.recorder import NoSuchRecordedTopic
+    from zaichik.recording.recorder import state_of
 
     host, port = arguments.connect
     with blocking.connect(host, port, name="zaichik record") as client:
         for topic in arguments.topics:
-            if client.topic(topic) is None:
-                raise NoSuchRecordedTopic(f"there is no topic {topic}; see: zaichik topics")
-
-
-def _any(*conditions: Callable[[], bool]) -> bool:
-    return any(condition() for condition in conditions)
+            state_of(client, topic)
 
 
 def _record(
@@ -124,7 +121,7 @@ def _record(
 
 @contextmanager
 def _interruptible() -> Iterator[Callable[[], bool]]:
-    """Ctrl-C asks to stop, so that the current file is finished. A second one does not wait for the broker."""
+    """Ctrl-C asks to stop, so that the current file is finished. A second one also leaves out the summary."""
     asked = []
 
     def ask(*_: object) -> None:

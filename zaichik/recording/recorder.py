@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from zaichik import blocking
 from zaichik.client.errors import ZaichikError
@@ -74,9 +75,7 @@ def record(
         NoSuchRecordedTopic: there is no topic of that name.
         CannotRecord: another program is recording it into that folder, or the folder has other files.
     """
-    state = client.topic(topic)
-    if state is None:
-        raise NoSuchRecordedTopic(f"there is no topic {topic}; see: zaichik topics")
+    state = state_of(client, topic)
     epoch, end = state["epoch"], None if follow else state["next_offset"]
     with Recording.open(root, topic, _settings(client, topic)) as recording:
         parts = recording.parts()
@@ -91,6 +90,18 @@ def record(
         with client.subscribe(topic, start=start, until=end, epoch=epoch) as subscription:
             _write_down(subscription, recording, progress, tell, stopping)
     return progress
+
+
+def state_of(client: blocking.Client, topic: str) -> Mapping[str, Any]:
+    """What the broker says of a topic to record.
+
+    Raises:
+        NoSuchRecordedTopic: there is no topic of that name.
+    """
+    state = client.topic(topic)
+    if state is None:
+        raise NoSuchRecordedTopic(f"there is no topic {topic}; see: zaichik topics")
+    return state
 
 
 def _settings(client: blocking.Client, topic: str) -> Mapping[str, int] | None:

@@ -4,7 +4,6 @@ import json
 from collections.abc import Sequence
 from functools import reduce
 from itertools import groupby
-from operator import attrgetter
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
@@ -41,14 +40,15 @@ def check(topics: Sequence[Topic]) -> None:
 def events(spark: SparkSession, topics: Sequence[Topic]) -> DataFrame:
     """The events of all topics."""
     parts = []
-    by = attrgetter("is_journaled", "place")
-    for (is_journaled, _), together in groupby(
-        sorted(topics, key=lambda topic: (topic.is_journaled, str(topic.place))), by
-    ):
+    for (is_journaled, _), together in groupby(sorted(topics, key=_kind), _kind):
         of_place = list(together)
         table = _recording(spark, of_place) if isinstance(of_place[0], RecordedTopic) else _held(spark, of_place)
         parts.append((from_journal if is_journaled else from_messages)(table))
     return reduce(DataFrame.unionByName, parts)
+
+
+def _kind(topic: Topic) -> tuple[bool, str]:
+    return topic.is_journaled, str(topic.place)
 
 
 def _read_name(topic: Topic) -> str:

@@ -22,7 +22,7 @@ What follows from where windows open, such as which payloads differ from the one
 operations on the messages that are dropped.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from itertools import pairwise
 from typing import Literal
@@ -102,11 +102,15 @@ class Chain:
         self._edges = np.append(starts, len(order))
         self._whole = {"messages": self.totals(self._count), "bytes": self.totals(self._size * self._count)}
 
-    def opens(self, lengths_us: Sequence[int]) -> list[np.ndarray]:
-        """For each window's length the numbers of the messages at which a window opens, in order."""
+    def opens(self, lengths_us: Sequence[int]) -> Iterator[np.ndarray]:
+        """For each window's length the numbers of the messages at which a window opens, in order.
+
+        One after the other, when they are asked for: each takes up to eight bytes a message.
+        """
         gaps = np.diff(self.time, prepend=0)
         gaps[self.begins] = FOREVER_US
-        return [opening(gaps, length) for length in lengths_us]
+        for length in lengths_us:
+            yield opening(gaps, length)
 
     def sums(self, opens: np.ndarray, winner: Winner) -> dict[str, list[int]]:
         """`NUMBERS`, each with a value for each topic."""

@@ -8,6 +8,7 @@ import html
 import shlex
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from string import Template
 
@@ -123,7 +124,7 @@ def _appear(path: Path, data: bytes) -> None:
 
 
 def _topic(one: Statistics, most_lost: float) -> str:
-    words = harmless(verdict(one, most_lost))
+    words, mark = harmless(verdict(one, most_lost)), partial(_mark, one, recommended(one, most_lost))
     parts = [
         f"<h2>{html.escape(shown(one.topic))}</h2>",
         f'<p class="source">{html.escape(harmless(described(one)))}</p>',
@@ -132,9 +133,9 @@ def _topic(one: Statistics, most_lost: float) -> str:
         *(f'<p class="caveat">{html.escape(harmless(text))}</p>' for text in caveats(one)),
         _wide(drawn(one, "svg", most_lost).decode()),
         "<h3>What another window would do</h3>",
-        _table(WHAT_IF_COLUMNS, one.of_winner("first"), lambda row: _mark(one, row, most_lost)),
+        _table(WHAT_IF_COLUMNS, one.of_winner("first"), mark),
         "<details><summary>If the last message of a window stayed instead, which the broker cannot do</summary>",
-        _table(WHAT_IF_COLUMNS, one.of_winner("last"), lambda row: _mark(one, row, most_lost)),
+        _table(WHAT_IF_COLUMNS, one.of_winner("last"), mark),
         "</details>",
         "<h3>What the topic's own window has done</h3>",
         _table(ACCOUNT_COLUMNS, [{"own_us": one.own_us} | one.account]),
@@ -171,9 +172,8 @@ def _meaning(one: Statistics, most_lost: float) -> str:
     return "nothing" if all(row["kept"] == row["messages"] for row in rows) else "costly"
 
 
-def _mark(one: Statistics, row: Row, most_lost: float) -> str:
-    """Returns the classes of a window's row."""
-    best = recommended(one, most_lost)
+def _mark(one: Statistics, best: Row | None, row: Row) -> str:
+    """Returns the classes of a window's row; `best` is that of the window recommended, if there is one."""
     marks = {
         "own": row["window_us"] == one.own_us and row["winner"] == "first",
         "advised": best is not None and row is best and is_worth(best),

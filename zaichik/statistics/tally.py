@@ -78,8 +78,7 @@ class Tally:
         self.hot_keys = sorted(hot, key=lambda row: (-row["published"], row["key"]))[: self.most_keys]
         self._add_spans(events)
         chain = Chain(events, groups(key, len(keys), events.column("epoch")))
-        for length in self.lengths_us:  # one by one: where windows open takes memory, too
-            (opens,) = chain.opens([length])
+        for length, opens in zip(self.lengths_us, chain.opens(self.lengths_us), strict=True):
             for winner in WINNERS:
                 sums = {name: of_topics[0] for name, of_topics in chain.sums(opens, winner).items()}
                 before = self.what_if.setdefault((length, winner), dict.fromkeys(NUMBERS, 0))
