@@ -81,7 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--memory",
         metavar="SIZE",
-        type=quantities.size,
+        type=_memory,
         default="1GiB",
         help="memory limit for counting (default: %(default)s)",
     )
@@ -110,6 +110,12 @@ def _percent(text: str) -> float:
     if not 0 <= value <= 100:
         raise argparse.ArgumentTypeError(f"{text!r} is not a percentage; write a number from 0 to 100")
     return value / 100
+
+
+def _memory(text: str) -> int:
+    if (value := quantities.size(text)) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is no memory to count with; write some, such as 64MiB")
+    return value
 
 
 def _picture(text: str) -> Path:
