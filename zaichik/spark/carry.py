@@ -24,7 +24,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from zaichik.spark.events import EVENTS
 from zaichik.spark.windows import WINDOWS
-from zaichik.statistics.chain import NUMBERS, Chain, Winner
+from zaichik.statistics.chain import NUMBERS, Chain, Winner, numbered
 from zaichik.statistics.events import STORED
 
 RAN_US = 0  # where a window's length is expected: the policy that ran, whose decisions the events tell
@@ -155,7 +155,6 @@ def _later(latest: Mapping[str, int], new: pa.Table) -> dict[str, int]:
 
 def _now(topics: pa.ChunkedArray, latest: Mapping[str, int]) -> np.ndarray:
     """What time it is for each message; in a topic that had no new ones, no time has gone by."""
-    encoded = topics.combine_chunks().dictionary_encode()
-    times = np.array([latest.get(topic, 0) for topic in encoded.dictionary.to_pylist()], np.int64)
-    now: np.ndarray = times[encoded.indices.to_numpy()]
+    names, number = numbered(topics)
+    now: np.ndarray = np.array([latest.get(name, 0) for name in names.to_pylist()], np.int64)[number]
     return now
