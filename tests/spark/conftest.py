@@ -32,11 +32,13 @@ def broker():
 
 
 @pytest.fixture
-def unactivated(monkeypatch):
+def unactivated(monkeypatch, tmp_path):
     """The environment of a program whose virtual environment is not activated: `python3` is another one's."""
     for name in ("VIRTUAL_ENV", "PYTHONPATH", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "COVERAGE_PROCESS_CONFIG"):
         monkeypatch.delenv(name, raising=False)
     folders = [f"{sys.base_prefix}/bin", "/usr/bin", "/bin"]
     assert str(Path(sys.executable).parent) not in folders, "tests run in a virtual environment"
     path, java = os.pathsep.join(folders), str(find_java().home)
-    return os.environ | {"PATH": path, "JAVA_HOME": java, "SPARK_LOCAL_IP": "127.0.0.1"}
+    (tmp_path / "spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in SMALL.items()))
+    small = {"SPARK_CONF_DIR": str(tmp_path), "SPARK_LOCAL_IP": "127.0.0.1"}
+    return os.environ | {"PATH": path, "JAVA_HOME": java} | small

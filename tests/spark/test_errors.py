@@ -7,7 +7,6 @@ from importlib.machinery import ModuleSpec
 
 import pytest
 from pyspark.errors import PySparkException
-from small import SMALL
 
 from zaichik.client.errors import ConnectFailed
 from zaichik.spark.columns import MESSAGES
@@ -15,11 +14,11 @@ from zaichik.spark.source import ZaichikSource
 
 GUARD = 300  # seconds after which what hangs has failed
 NOWHERE = "127.0.0.1:1"
-PROGRAM = f"""
+PROGRAM = """
 import sys
 import zaichik.spark
 
-spark = zaichik.spark.session("local[1]", config={SMALL!r})
+spark = zaichik.spark.session("local[1]")
 table = spark.read.format("zaichik").option("broker", sys.argv[1])
 print(table.load("t").count())
 table.load("other").count()

@@ -6,18 +6,17 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_notebook
-from small import SMALL
 from test_recipes import TEXT, recipe
 
 pytestmark = pytest.mark.unmeasured  # nothing that other tests do not run
 
 GUARD = 300  # seconds after which what hangs has failed
-OTHER_SESSION = f"""
+OTHER_SESSION = """
 from pyspark.sql import SparkSession
 
 import zaichik.spark
 
-other = SparkSession.builder.master("local[1]").config(map={SMALL!r}).getOrCreate()
+other = SparkSession.builder.master("local[1]").getOrCreate()
 zaichik.spark.register(other)
 """
 

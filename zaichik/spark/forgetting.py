@@ -1,16 +1,16 @@
 """Windows that never close, of a broker that remembers `max_keys` of them (COM-6): the oldest is forgotten first.
 
-Number a topic's windows in the order in which they open. When the next batch comes and so many have opened, those that
-are remembered are the last `max_keys`, whatever their keys. So a key's message opens a window if the key's last one has
-a number below that `floor`, and a clock that counts windows takes the place of time:
+Number a topic's windows in the order in which they open. When a batch begins, those still remembered are the `max_keys`
+that opened last, whatever their keys. So a message opens a window if its key's last one has a number below the `floor`:
+a clock that counts windows takes the place of time.
 
     floor = opened - max_keys           # when a batch begins, and for all of it: the broker forgets after a batch
 
-Who opens a window decides which others are forgotten, so the keys of a topic cannot be counted apart from each other as
-those of other windows can: a topic's messages are gone through one by one, in their order, in one place.
+Which windows are forgotten depends on which others open, so the keys of a topic cannot be counted apart from each
+other, as those of windows that close can. A topic's messages are walked through in their order, in one place.
 
-Messages of one batch have one time, and those of two batches have different ones, for a broker takes longer than a
-microsecond for a batch. That is how batches are told apart here, also where a micro-batch ends within one.
+The messages of a batch have one time, and no two batches have the same, since a broker takes longer than a microsecond
+for one. That is how batches are told apart here, also where a micro-batch ends within one.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ class Turns:
     """How far the windows of a topic have come.
 
     Attributes:
-        opened: windows, by messages with a key.
+        opened: how many there have been; messages without a key have none.
         floor: the number of the oldest one that is remembered, as of the last batch.
         now_us: when that batch was accepted.
     """
@@ -48,7 +48,7 @@ def turned(
         new: messages, as `carry.CARRIED`; all of their topics.
         carried: the rows carried for these topics, with their turns.
         before: how far the topics had come; one that is not there has not begun.
-        max_keys: of the broker's windows, those that it remembers.
+        max_keys: windows that the broker remembers.
     """
     names = ("topic", "epoch", "key", "turn")
     last = {tuple(of): turn for *of, turn in zip(*(carried[name].to_pylist() for name in names), strict=True)}
