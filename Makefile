@@ -12,7 +12,7 @@ BIN    := $(VENV)/bin
 help:
 	@echo "make demo    watch a broker at work: echo, retention, compaction, lag, a year of real flights"
 	@echo "make test    lint, format check, types, tests, coverage"
-	@echo "make test-cluster  Spark in processes of its own: zaichik stats on a cluster of three, and the whole demo"
+	@echo "make test-cluster  Spark in processes of its own: zaichik stats on a cluster of three and on S3, and the whole demo"
 	@echo "make test-compiled  the tests once more, on zaichik compiled by mypyc: ten minutes, and a C compiler is needed"
 	@echo "make check   the fast half of it: lint, format check, types"
 	@echo "make docs    regenerate the tables, drawings, hexdumps and code blocks of the documents"

@@ -1,10 +1,14 @@
 """What the tests of Spark share: one session, because it takes ten seconds to start, and a broker."""
 
+import os
+import sys
+from pathlib import Path
+
 import pytest
 from embedded import embedded_broker
 from small import SMALL, python
 
-from zaichik.spark.session import session
+from zaichik.spark.session import find_java, session
 
 
 @pytest.fixture(scope="session")
@@ -25,3 +29,16 @@ def spark(tmp_path_factory):
 def broker():
     with embedded_broker() as broker:
         yield broker
+
+
+@pytest.fixture
+def unactivated(monkeypatch, tmp_path):
+    """The environment of a program whose virtual environment is not activated: `python3` is another one's."""
+    for name in ("VIRTUAL_ENV", "PYTHONPATH", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "COVERAGE_PROCESS_CONFIG"):
+        monkeypatch.delenv(name, raising=False)
+    folders = [f"{sys.base_prefix}/bin", "/usr/bin", "/bin"]
+    assert str(Path(sys.executable).parent) not in folders, "tests run in a virtual environment"
+    path, java = os.pathsep.join(folders), str(find_java().home)
+    (tmp_path / "spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in SMALL.items()))
+    small = {"SPARK_CONF_DIR": str(tmp_path), "SPARK_LOCAL_IP": "127.0.0.1"}
+    return os.environ | {"PATH": path, "JAVA_HOME": java} | small

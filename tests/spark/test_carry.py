@@ -13,6 +13,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from zaichik.spark import carry
 from zaichik.spark.carry import CARRIED, RAN_US
+from zaichik.spark.forgetting import Turns
 from zaichik.statistics.chain import SUMS
 
 LENGTHS = [3, FOREVER_US]  # in units of the test
@@ -30,23 +31,27 @@ def rows(topic, events, start, statuses=None):
     ]
 
 
-def step(carried, new, policies, remember_us=EVER):
-    """What a micro-batch carries on, and how it changes the sums."""
+def step(carried, new, policies, turns, remember_us=EVER, max_keys=EVER):
+    """What a micro-batch carries on, and how it changes the sums; `turns` are brought up to date."""
     mixed = carried + new
     random.Random(1).shuffle(mixed)
     latest = {}
     for row in new:
         latest[row["topic"]] = max(row["accepted_us"], latest.get(row["topic"], 0))
     table = pa.RecordBatch.from_pylist(mixed, to_arrow_schema(CARRIED))
-    found = [row for batch in carry.count(iter([table]), policies, latest, remember_us) for row in batch.to_pylist()]
+    kept = {"remember_us": remember_us, "max_keys": max_keys}
+    counted = carry.count(iter([table]), policies, latest, turns, **kept)
+    found = [row for batch in counted for row in batch.to_pylist()]
+    come = [row for row in found if row["turns"] is not None]
+    turns |= {row["topic"]: Turns(row["turns"], row["floor"], row["now_us"]) for row in come}
     return [row for row in found if row["messages"] is None], [row for row in found if row["messages"] is not None]
 
 
-def walk(micro_batches, policies, remember_us=EVER):
+def walk(micro_batches, policies, remember_us=EVER, max_keys=EVER):
     """The sums by topic and policy after all micro-batches, and what each has carried on."""
-    carried, sums, sizes = [], {}, []
+    carried, sums, sizes, turns = [], {}, [], {}
     for new in micro_batches:
-        carried, changes = step(carried, new, policies, remember_us)
+        carried, changes = step(carried, new, policies, turns, remember_us, max_keys)
         sizes.append(len(carried))
         for change in changes:
             mine = sums.setdefault((change["topic"], change["window_us"], change["winner"]), dict.fromkeys(NUMBERS, 0))
@@ -73,6 +78,27 @@ def test_micro_batches_give_the_oracles_numbers(one, one_cut, other, other_cut):
     for topic, events in (("one", one), ("other", other)):
         for length, winner in POLICIES:
             assert sums[topic, length, winner] == oracle.what_if(events, length, winner)
+
+
+@settings(deadline=None, max_examples=40)
+@given(histories, cuts, histories, cuts, st.integers(1, 3))
+def test_windows_that_are_forgotten_give_the_oracles_numbers(one, one_cut, other, other_cut, max_keys):
+    """COM-6: what one topic forgets is no matter of the other's; and a batch may be cut in two."""
+    micro_batches = [a + b for a, b in zip(cut("one", one, one_cut), cut("other", other, other_cut), strict=True)]
+    policies = [(FOREVER_US, winner) for winner in ("first", "last")]
+    sums, _ = walk(micro_batches, policies, max_keys=max_keys)
+    for topic, events in (("one", one), ("other", other)):
+        for length, winner in policies:
+            assert sums[topic, length, winner] == oracle.what_if(events, length, winner, max_keys)
+
+
+@pytest.mark.parametrize("winner", ["first", "last"])
+def test_windows_that_never_close_are_carried_until_they_are_forgotten(winner):
+    """A hundred keys, each with two different updates; ten are remembered, and that of the batch which may go on."""
+    events = [event for key in range(100) for event in (Event(key, b"%d" % key, 1, 1), Event(key, b"%d" % key, 2, 1))]
+    micro_batches = [rows("t", events[at : at + 2], at) for at in range(0, 200, 2)]
+    _, sizes = walk(micro_batches, [(FOREVER_US, winner)], remember_us=1, max_keys=10)
+    assert max(sizes) == 2 * (10 + 1)
 
 
 @settings(deadline=None, max_examples=20)

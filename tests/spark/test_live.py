@@ -1,5 +1,6 @@
 """Statistics of a stream: what a folder keeps of them. Their numbers are held against others in `test_equality`."""
 
+import random
 from datetime import timedelta
 from unittest.mock import Mock
 
@@ -7,8 +8,9 @@ import pytest
 
 from zaichik.spark import live
 from zaichik.spark.carry import RAN_US
-from zaichik.spark.events import EVENTS
+from zaichik.spark.events import EVENTS, from_journal
 from zaichik.spark.storage import NoFileSystem, Storage
+from zaichik.statistics.chain import FOREVER_US
 
 POLICIES = [(RAN_US, "first"), (10, "first")]
 
@@ -30,7 +32,7 @@ def sums(spark, folder):
 def test_a_micro_batch_that_is_repeated_counts_once(spark, micro_batches, tmp_path):
     """As when the program is killed before Spark has noted that it was finished."""
     for batch in (0, 1, 1):
-        live._count(Storage(spark, tmp_path), POLICIES, 100, micro_batches[batch], batch)
+        live._count(Storage(spark, tmp_path), POLICIES, 100, live.MAX_KEYS, micro_batches[batch], batch)
     # Stored were those at 0 and 12. In a window of ten, too: 4 and 8 are dropped and seen at 12, 16 not yet.
     assert sums(spark, tmp_path) == {RAN_US: (5, 2, 3, 2), 10: (5, 2, 3, 2)}
     assert sorted(path.name for path in (tmp_path / "state").iterdir()) == ["0", "1"]
@@ -40,17 +42,17 @@ def test_a_micro_batch_that_was_killed_half_way_counts_once(spark, micro_batches
     """After what it carries was written, and before its sums were."""
     storage = Storage(spark, tmp_path)
     for batch in (0, 1):
-        live._count(storage, POLICIES, 100, micro_batches[batch], batch)
+        live._count(storage, POLICIES, 100, live.MAX_KEYS, micro_batches[batch], batch)
     (tmp_path / "state" / "1" / "sums.json").unlink()
     assert sums(spark, tmp_path) == {RAN_US: (3, 1, 2, 0), 10: (3, 1, 2, 0)}
-    live._count(storage, POLICIES, 100, micro_batches[1], 1)
+    live._count(storage, POLICIES, 100, live.MAX_KEYS, micro_batches[1], 1)
     assert sums(spark, tmp_path) == {RAN_US: (5, 2, 3, 2), 10: (5, 2, 3, 2)}
 
 
 def test_a_stream_that_begins_anew_leaves_nothing_of_the_one_before(spark, micro_batches, tmp_path):
     """As when somebody takes away its checkpoint."""
     for batch in (0, 1, 0):
-        live._count(Storage(spark, tmp_path), POLICIES, 100, micro_batches[batch], batch)
+        live._count(Storage(spark, tmp_path), POLICIES, 100, live.MAX_KEYS, micro_batches[batch], batch)
     assert sums(spark, tmp_path) == {RAN_US: (3, 1, 2, 0), 10: (3, 1, 2, 0)}
 
 
@@ -66,6 +68,28 @@ def test_a_folder_keeps_to_its_windows(spark, tmp_path):
     live.writer(events, tmp_path / "new", [day, hour])
     with pytest.raises(live.OtherWindows, match="counts other windows"):
         live.writer(events, tmp_path / "new", [hour])
+    with pytest.raises(live.OtherWindows, match="counts other windows"):
+        live.writer(events, tmp_path / "new", [hour, day], max_keys=5)
+
+
+def test_windows_that_never_close_are_forgotten_as_the_broker_forgets_them(broker, spark, tmp_path):
+    """COM-6: with the setting of the topic, the numbers are its counters, and what is carried is bounded by it, too."""
+    dice = random.Random(3)
+    broker.create("t", compaction_window="forever", max_keys=5, journal=2**20)
+    for _ in range(30):
+        broker.clock.advance(1)
+        broker.publish("t", [(b"%d" % dice.randrange(12), b"%d" % dice.randrange(2)) for _ in range(5)])
+    options = {"broker": broker.address, "topic": "$journal/t", "maxMessagesPerTrigger": "43"}
+    events = from_journal(spark.readStream.format("zaichik").options(**options).load())
+    counting = live.writer(events, tmp_path, ["forever"], ["first"], timedelta(seconds=1), max_keys=5)
+    counting.trigger(availableNow=True).start().awaitTermination()
+    (counters,) = broker.topics("t")
+    assert counters["forgotten_windows"] > 20
+    by_window = sums(spark, tmp_path)
+    assert by_window[FOREVER_US][:2] == by_window[RAN_US][:2] == (counters["published"], counters["stored"])
+    carried = spark.read.parquet(str(tmp_path / "state" / "3" / "carried"))
+    keys = carried.where(f"window_us = {FOREVER_US}").select("key").distinct().count()
+    assert 5 <= keys <= 5 + 5
 
 
 @pytest.fixture
@@ -85,7 +109,7 @@ def test_where_the_default_file_system_is_not_the_local_one_nothing_is_lost(spar
     """All of the state is there: what Spark writes, and what Python looks for."""
     folder, real = elsewhere
     for batch in (0, 1):
-        live._count(Storage(spark, folder), POLICIES, 100, micro_batches[batch], batch)
+        live._count(Storage(spark, folder), POLICIES, 100, live.MAX_KEYS, micro_batches[batch], batch)
     assert sums(spark, folder) == {RAN_US: (5, 2, 3, 2), 10: (5, 2, 3, 2)}
     assert sorted(path.name for path in (real / "state").iterdir()) == ["0", "1"]
     stream = spark.readStream.format("rate").load()

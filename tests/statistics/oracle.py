@@ -59,9 +59,9 @@ def by_policy(frame):
     }
 
 
-def what_if(events, window_us, winner):
-    """All numbers of a window, one message at a time."""
-    windows = _windows(events, window_us)
+def what_if(events, window_us, winner, max_keys=None):
+    """All numbers of a window, one message at a time; with `max_keys`, of one that never closes (COM-6)."""
+    windows = _windows(events, window_us) if max_keys is None else _remembered(events, max_keys)
     numbers = dict.fromkeys(("kept", "kept_bytes", "differing", "delayed", "delay_us", "unseen", "max_delay_us"), 0) | {
         "messages": len(events),
         "bytes": sum(event.size for event in events),
@@ -97,14 +97,31 @@ def _windows(events, window_us):
     return windows
 
 
-def of_broker(events, window_us):
+def _remembered(events, max_keys):
+    """The same of windows that never close; after each batch, those that opened first are forgotten."""
+    windows, remembered = [], []
+    for _, batch in groupby(events, key=attrgetter("accepted_us")):
+        for event in batch:
+            mine = [window for window in remembered if window[0].key == event.key]
+            if mine:
+                mine[0].append(event)
+                continue
+            windows.append([event])
+            if event.key is not None:
+                remembered.append(windows[-1])
+        del remembered[:-max_keys]
+    return windows
+
+
+def of_broker(events, window_us, max_keys=100_000):
     """The journal that a broker would write: a topic given these events, batch by batch, on their clock.
 
     Returns:
         The topic's counters, and for each event (offset, winner), -1 where there is none.
     """
     window_ms = FOREVER if window_us == FOREVER_US else window_us // 1000
-    settings = TopicSettings(compaction_window_ms=window_ms, capacity=10**6, max_bytes=2**32, retention_ttl_ms=FOREVER)
+    sizes = {"capacity": 10**6, "max_bytes": 2**32, "max_keys": max_keys}
+    settings = TopicSettings(compaction_window_ms=window_ms, retention_ttl_ms=FOREVER, **sizes)
     topic = TopicController("t", settings, epoch=1, explicit=True)
     decisions, winner_of = [], {}
     for now_us, together in groupby(events, key=attrgetter("accepted_us")):

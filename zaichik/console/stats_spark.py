@@ -88,6 +88,6 @@ def _sentence(text: str, log: Path) -> str:
     if "[JAVA_GATEWAY_EXITED]" in text:  # Java ended while it was starting: only the log says why
         reason = re.search(r"^Exception in thread \S+ [\w.]+: (.+)$", log.read_text(errors="replace"), re.MULTILINE)
         return reason[1] if reason else "Java ended while Spark was starting"
-    ours = re.findall(r"^zaichik\.[\w.]+: (.+)$", text, re.MULTILINE)
+    ours = re.findall(r"(?:^|: )zaichik\.[\w.]+: (.+)$", text, re.MULTILINE)
     causes = re.findall(r"^(?:Caused by)?: (.+)$", text, re.MULTILINE)  # py4j puts the outermost behind a bare colon
     return next((found[-1] for found in (ours, causes) if found), text.strip().partition("\n")[0])

@@ -3,10 +3,11 @@
     spark = zaichik.spark.session()
     orders = spark.read.format("zaichik").option("topic", "orders").load()
 
-Needs the extra `spark`, and a Java (see `session`). Reading order: `session`; `options`, `columns`, `reading`,
-`source`, `stream` and `writer` (topics as tables and back); `events` (what statistics are made of), `outcomes` (the
-policy that ran), `windows` (what another one would do) and its twin `fold`; `carry` and `live` (the same while messages
-come); `sources` and `collecting` (`zaichik stats --master`). What it is good for: `docs/statistics.md`.
+Needs the extra `spark`, and a Java (see `session`). Reading order: `session`; `options`, `columns`, `errors`,
+`reading`; `table`, `narrowing`, `stream` and `writer` (topics as tables and back), which `source` gives to Spark;
+`events` (what statistics are made of), `outcomes` (the policy that ran), `windows` (what another one would do) and its
+twin `fold`; `carry`, `forgetting` and `live` (the same while messages come); `sources` and `collecting` (`zaichik stats
+--master`). What it is good for: `docs/statistics.md`.
 """
 
 from zaichik.spark.session import register, session

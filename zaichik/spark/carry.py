@@ -10,7 +10,8 @@ How little may be carried? A row stands for all messages of a window that are al
 messages, that is one row for those equal to the winner, and one for those that differ and wait to be seen. Keeping
 last messages, it is a row for each different payload, because each of them may come last again. A key leaves when
 its window is over and nothing waits; what waits is given up after a while, and stays unseen. So what is carried is
-bounded by the windows open at one time, not by the keys there ever were.
+bounded by the windows open at one time, not by the keys there ever were. Of windows that never close, there are as many
+as a broker remembers: see `forgetting`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,8 +24,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from zaichik.spark.events import EVENTS
+from zaichik.spark.forgetting import Turns, turned
 from zaichik.spark.windows import WINDOWS
-from zaichik.statistics.chain import NUMBERS, Chain, Winner
+from zaichik.statistics.chain import FOREVER_US, NUMBERS, Chain, Winner, numbered
 from zaichik.statistics.events import STORED
 
 RAN_US = 0  # where a window's length is expected: the policy that ran, whose decisions the events tell
@@ -33,43 +35,65 @@ NEW = StructType(
     [EVENTS[name] for name in ("topic", "epoch", "position", "accepted_us", "key", "hash", "size", "status")]
 )
 CARRIED = StructType(
-    [*NEW, *(StructField(name, LongType()) for name in ("count", "behind_us", "window_us")),
+    [*NEW, *(StructField(name, LongType()) for name in ("count", "behind_us", "window_us", "turn")),
      StructField("winner", StringType())]
 )  # fmt: skip
-"""A row that stands for `count` alike messages of a key's last window, for one length and one winner. See `Chain`."""
-COUNTED = StructType([*CARRIED, *(WINDOWS[name] for name in NUMBERS), StructField("now_us", LongType())])
-"""Either a row to carry, without numbers, or numbers to add to the sums, with the latest time of their topic."""
-CHANGES = ("topic", "window_us", "winner", *NUMBERS, "now_us")  # the columns of numbers to add
+"""A row that stands for `count` alike messages of a key's last window, for one length and one winner. See `Chain`.
+
+`turn` is the number of a window that never closes, null for others.
+"""
+LATEST = ("now_us", "turns", "floor")
+COUNTED = StructType(
+    [*CARRIED, *(WINDOWS[name] for name in NUMBERS), *(StructField(name, LongType()) for name in LATEST)]
+)
+"""Either a row to carry, without numbers, or numbers to add to the sums, with the latest time of their topic.
+
+With those of windows that never close comes how far these have come by then: `Turns`.
+"""
+CHANGES = ("topic", "window_us", "winner", *NUMBERS, *LATEST)  # the columns of numbers to add
 
 Policy = tuple[int, Winner]  # a window's length, and which message stays
 
 
 def count(
-    batches: Iterator[pa.RecordBatch], policies: Sequence[Policy], latest: Mapping[str, int], remember_us: int
+    batches: Iterator[pa.RecordBatch],
+    policies: Sequence[Policy],
+    latest: Mapping[str, int],
+    turns: Mapping[str, Turns],
+    *,
+    remember_us: int,
+    max_keys: int,
 ) -> Iterator[pa.RecordBatch]:
     """All that one partition's keys change and leave, as `COUNTED`.
 
     Args:
-        batches: rows of `CARRIED`: those carried, and new messages, which have no `window_us`.
+        batches: rows of `CARRIED`: those carried, and new messages, which have no `window_us`. If there are policies
+            whose windows never close, they are all of their topics; else all of their keys.
         policies: lengths and winners.
         latest: what time it was in each topic before; here it is that of the topic's latest message in this partition
             at least.
+        turns: how far windows that never close had come in each topic.
         remember_us: see `live.writer`.
+        max_keys: see `live.writer`.
     """
     schema = to_arrow_schema(CARRIED)
     table = pa.Table.from_batches([batch.cast(schema) for batch in batches], schema)
     new = table.filter(pc.is_null(table["window_us"]))
     latest = _later(latest, new)
+    later: dict[str, Turns] = {}
+    if FOREVER_US in {length for length, _ in policies}:
+        new, later = turned(new, table.filter(pc.equal(table["window_us"], FOREVER_US)), turns, max_keys)
+        turns = {**turns, **later}
     for policy in policies:
         length, winner = policy
         carried = table.filter(pc.and_(pc.equal(table["window_us"], length), pc.equal(table["winner"], winner)))
         whole = pa.concat_tables([carried, new])
         if len(whole):
             walk = _Walk(whole, policy)
-            yield from walk.sums(1)
-            yield from walk.last_windows(latest, remember_us)
+            yield walk.sums(1, later)
+            yield from walk.last_windows(latest, turns, remember_us)
         if len(carried):
-            yield from _Walk(carried, policy).sums(-1)
+            yield _Walk(carried, policy).sums(-1, {})
 
 
 class _Walk:
@@ -82,11 +106,14 @@ class _Walk:
         self.stored = table["status"].to_numpy()[self.chain.order] == STORED
         if self.length == RAN_US:
             self.opens = np.flatnonzero(self.chain.begins | self.stored)
+        elif self.length == FOREVER_US:
+            self.turn = table["turn"].fill_null(-1).to_numpy()[self.chain.order]
+            self.opens = np.flatnonzero(self.chain.begins | (np.diff(self.turn, prepend=-1) != 0))
         else:
             (self.opens,) = self.chain.opens([self.length])
 
-    def sums(self, sign: int) -> Iterator[pa.RecordBatch]:
-        """A row for each topic, to be added (1) or taken away (-1)."""
+    def sums(self, sign: int, later: Mapping[str, Turns]) -> pa.RecordBatch:
+        """A row for each topic, to be added (1) or taken away (-1); with how far topics have come that had messages."""
         chain = self.chain
         sums = chain.sums(self.opens, self.winner)
         if self.length == RAN_US:  # what was dropped by a message that is not known opens a window, but is not kept
@@ -94,20 +121,31 @@ class _Walk:
             sums |= {"kept": chain.totals(self.stored), "kept_bytes": chain.totals(self.stored * size)}
         # A maximum cannot be taken away. It need not be: in carried rows, nothing was followed by anything yet.
         numbers = {name: np.array(values) * sign for name, values in sums.items()}
-        yield self._as_counted(numbers | {"topic": pa.array(chain.topics), "now_us": chain.latest()})
+        columns = numbers | {"topic": pa.array(chain.topics), "now_us": chain.latest()}
+        if self.length == FOREVER_US:
+            come = [later.get(topic) for topic in chain.topics]
+            columns |= {"turns": [one and one.opened for one in come], "floor": [one and one.floor for one in come]}
+        return self._as_counted(columns)
 
-    def last_windows(self, latest: Mapping[str, int], remember_us: int) -> Iterator[pa.RecordBatch]:
+    def last_windows(
+        self, latest: Mapping[str, int], turns: Mapping[str, Turns], remember_us: int
+    ) -> Iterator[pa.RecordBatch]:
         """The rows to carry."""
         chain, opens = self.chain, self.opens
         window = np.repeat(np.arange(len(opens)), np.diff(opens, append=len(chain.time)))
         differs = chain.hash != chain.hash[opens][window]
         table = self.table.take(chain.order)
         is_last = np.append(chain.begins[opens[1:]], True) & pc.is_valid(table["key"]).to_numpy()[opens]
-        age = _now(table["topic"], latest)[opens] - chain.time[opens]
-        open_still = age < (remember_us if self.length == RAN_US else self.length)
+        age = _of_topics(table["topic"], latest)[opens] - chain.time[opens]
+        if self.length == FOREVER_US:
+            floors = {topic: come.floor for topic, come in turns.items()}
+            open_still = self.turn[opens] >= _of_topics(table["topic"], floors)[opens]
+        else:
+            open_still = age < (remember_us if self.length == RAN_US else self.length)
         if self.winner == "first":
             waits = np.logical_or.reduceat(differs, opens)
-            open_still |= waits & (age - self.length < remember_us)
+            lasted = 0 if self.length == FOREVER_US else self.length  # when it was forgotten is not known
+            open_still |= waits & (age - lasted < remember_us)
         mine = np.flatnonzero((is_last & open_still)[window])
         if len(mine):
             opened = chain.time[opens][window[mine]]
@@ -127,7 +165,7 @@ class _Walk:
         for name, values in added.items():
             table = table.append_column(name, values)
         by = ("topic", "epoch", "key", "alike")
-        how = dict.fromkeys(("opened", "since", "hash", "size", "status"), "min")
+        how = dict.fromkeys(("opened", "since", "hash", "size", "status", "turn"), "min")
         how |= {"position": "min" if first else "max", "all_since": "sum", "count": "sum"}
         groups = table.group_by(by, use_threads=False).aggregate(list(how.items()))
         rows = {name: groups[name] for name in by} | {name: groups[f"{name}_{what}"] for name, what in how.items()}
@@ -153,9 +191,8 @@ def _later(latest: Mapping[str, int], new: pa.Table) -> dict[str, int]:
     return {**latest, **{row["topic"]: max(row["accepted_us_max"], latest.get(row["topic"], 0)) for row in found}}
 
 
-def _now(topics: pa.ChunkedArray, latest: Mapping[str, int]) -> np.ndarray:
-    """What time it is for each message; in a topic that had no new ones, no time has gone by."""
-    encoded = topics.combine_chunks().dictionary_encode()
-    times = np.array([latest.get(topic, 0) for topic in encoded.dictionary.to_pylist()], np.int64)
-    now: np.ndarray = times[encoded.indices.to_numpy()]
-    return now
+def _of_topics(topics: pa.ChunkedArray, values: Mapping[str, int]) -> np.ndarray:
+    """What each message's topic has; 0 in one that had no messages yet: no time has gone by there."""
+    names, number = numbered(topics)
+    found: np.ndarray = np.array([values.get(name, 0) for name in names.to_pylist()], np.int64)[number]
+    return found

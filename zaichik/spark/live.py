@@ -16,7 +16,7 @@ exact and costs nothing. The broker's times never decrease within a topic, so th
 
 import json
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import timedelta
 from functools import partial
 from itertools import product
@@ -30,11 +30,13 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from zaichik.client.errors import ZaichikError
 from zaichik.spark import carry
 from zaichik.spark.carry import CARRIED, CHANGES, COUNTED, NEW, RAN_US, Policy
+from zaichik.spark.forgetting import Turns
 from zaichik.spark.storage import Storage
 from zaichik.spark.windows import WINDOWS, by_key
-from zaichik.statistics.chain import NUMBERS, SUMS, Window, Winner, length_us
+from zaichik.statistics.chain import FOREVER_US, NUMBERS, SUMS, Window, Winner, length_us
 
-LAYOUT = 2  # of a folder; 1 had its sums in a table
+LAYOUT = 3  # of a folder; 1 had its sums in a table, 2 remembered all keys for windows that never close
+MAX_KEYS = 100_000  # of a topic, unless it is told otherwise when it is created
 
 
 class OtherWindows(ZaichikError):
@@ -47,6 +49,7 @@ def writer(
     windows: Iterable[Window],
     winners: Collection[Winner] = ("first", "last"),
     remember: timedelta = timedelta(days=7),
+    max_keys: int = MAX_KEYS,
 ) -> DataStreamWriter:
     """What counts a stream of events; it still has to be told its trigger, if any, and started.
 
@@ -58,14 +61,15 @@ def writer(
         winners: which message of a window stays.
         remember: how long after its window an update that nobody has seen may still be seen late, and, for the policy
             that ran, how long after its window began a message's payload is known.
+        max_keys: windows of a topic that are remembered at most if they never close: the setting of a topic (COM-6).
 
     Raises:
         OtherWindows: the folder has been used with others. Their sums began with the stream, so new ones would not.
     """
     policies: list[Policy] = [(RAN_US, "first"), *product([length_us(window) for window in windows], winners)]
     storage = Storage(events.sparkSession, folder)
-    _claim(storage, policies)
-    step = partial(_count, storage, policies, remember // timedelta(microseconds=1))
+    _claim(storage, policies, max_keys)
+    step = partial(_count, storage, policies, remember // timedelta(microseconds=1), max_keys)
     return events.writeStream.foreachBatch(step).option("checkpointLocation", storage.path("checkpoint"))
 
 
@@ -77,9 +81,10 @@ def sums(spark: SparkSession, folder: Path | str) -> DataFrame:
     return spark.createDataFrame(rows, WINDOWS).withColumn("ratio", fn.col("kept") / fn.col("messages"))
 
 
-def _claim(storage: Storage, policies: list[Policy]) -> None:
+def _claim(storage: Storage, policies: list[Policy], max_keys: int) -> None:
     """Write down what is counted in a folder; or see that it is the same as before."""
-    mark, text = "policies.json", json.dumps({"layout": LAYOUT, "policies": sorted(policies)})
+    claim = {"layout": LAYOUT, "policies": sorted(policies), "max_keys": max_keys}
+    mark, text = "policies.json", json.dumps(claim)
     if not storage.exists(mark):
         storage.write(text, mark)
     elif storage.read(mark) != text:
@@ -95,10 +100,12 @@ class _Known:
     Attributes:
         sums: `NUMBERS`, by topic, length and winner.
         now: by topic, the latest of its times.
+        turns: by topic, how far windows that never close have come.
     """
 
     sums: dict[tuple[str, int, str], dict[str, int]]
     now: dict[str, int]
+    turns: dict[str, Turns]
 
     def add(self, change: Mapping[str, Any]) -> None:
         """Add a row of changes."""
@@ -107,13 +114,19 @@ class _Known:
         mine |= {name: mine[name] + change[name] for name in SUMS}
         mine["max_delay_us"] = max(mine["max_delay_us"], change["max_delay_us"])
         self.now[names[0]] = max(self.now.get(names[0], 0), change["now_us"])
+        if change["turns"] is not None:
+            self.turns[names[0]] = Turns(change["turns"], change["floor"], change["now_us"])
 
     def text(self) -> str:
         """As JSON."""
-        return json.dumps({"now": self.now, "sums": [[*names, mine] for names, mine in self.sums.items()]})
+        sums = [[*names, mine] for names, mine in self.sums.items()]
+        turns = {topic: astuple(come) for topic, come in self.turns.items()}
+        return json.dumps({"now": self.now, "turns": turns, "sums": sums})
 
 
-def _count(storage: Storage, policies: list[Policy], remember_us: int, events: DataFrame, batch: int) -> None:
+def _count(
+    storage: Storage, policies: list[Policy], remember_us: int, max_keys: int, events: DataFrame, batch: int
+) -> None:
     """Make this micro-batch's version, from the one before."""
     spark = events.sparkSession
     before = max((version for version in _versions(storage) if version < batch), default=-1)
@@ -122,14 +135,24 @@ def _count(storage: Storage, policies: list[Policy], remember_us: int, events: D
     new = events.select(NEW.fieldNames()).withColumns(
         {"count": fn.lit(1).cast("long"), "behind_us": fn.lit(0).cast("long")}
     )
+    kernel = partial(carry.count, latest=known.now, turns=known.turns, remember_us=remember_us, max_keys=max_keys)
+    forever = [policy for policy in policies if policy[0] == FOREVER_US]
+    others = [policy for policy in policies if policy[0] != FOREVER_US]
+    if forever:
+        new = new.persist()  # or else it would be read twice
     rows = _carried(spark, storage, before).unionByName(new, allowMissingColumns=True)
-    kernel = partial(carry.count, policies=policies, latest=known.now, remember_us=remember_us)
-    counted = by_key(rows).mapInArrow(kernel, COUNTED).persist()  # or else it would be counted for each of these:
+    is_new, is_forever = fn.col("window_us").isNull(), fn.col("window_us") == FOREVER_US
+    counted = by_key(rows.where(is_new | ~is_forever)).mapInArrow(partial(kernel, policies=others), COUNTED)
+    if forever:  # all keys of a topic decide which of these windows are forgotten
+        of_topics = rows.where(is_new | is_forever).repartition("topic")
+        counted = counted.unionByName(of_topics.mapInArrow(partial(kernel, policies=forever), COUNTED))
+    counted = counted.persist()  # or else it would be counted for each of these:
     kept = counted.where("messages IS NULL").select(CARRIED.fieldNames())
     kept.write.parquet(storage.path("state", f"{batch}", "carried"))
     for change in counted.where("messages IS NOT NULL").select(*CHANGES).toLocalIterator():
         known.add(change.asDict())
     counted.unpersist()
+    new.unpersist()
     storage.write(known.text(), "state", f"{batch}", "sums.json")
     for other in _versions(storage):  # the one before stays, for `sums` may be reading it
         if other not in (before, batch):
@@ -144,9 +167,10 @@ def _versions(storage: Storage) -> list[int]:
 def _known(storage: Storage, version: int) -> _Known:
     """The sums of a version; none of version -1, before the first micro-batch."""
     if version < 0:
-        return _Known({}, {})
+        return _Known({}, {}, {})
     read = json.loads(storage.read("state", f"{version}", "sums.json"))
-    return _Known({tuple(names): mine for *names, mine in read["sums"]}, read["now"])
+    turns = {topic: Turns(*come) for topic, come in read["turns"].items()}
+    return _Known({tuple(names): mine for *names, mine in read["sums"]}, read["now"], turns)
 
 
 def _carried(spark: SparkSession, storage: Storage, version: int) -> DataFrame:

@@ -15,9 +15,10 @@ from pyspark.sql.types import StructType
 
 from zaichik import blocking
 from zaichik.client.messages import StartAt
+from zaichik.spark.errors import without_traceback
 from zaichik.spark.options import Options
 from zaichik.spark.reading import CLIENT, Range, position, state_of
-from zaichik.spark.source import TopicReader
+from zaichik.spark.table import TopicReader
 
 _Compared = EqualTo | GreaterThan | GreaterThanOrEqual | LessThan | LessThanOrEqual
 
@@ -58,6 +59,7 @@ class NarrowedReader(TopicReader):
         if isinstance(one, EqualTo | LessThanOrEqual):
             self._ends.append(value + step)
 
+    @without_traceback()
     def partitions(self) -> list[Range]:
         """Those of a `TopicReader`, without what is left out."""
         options = self.options

@@ -23,6 +23,7 @@ from zaichik import blocking
 from zaichik.client.errors import ZaichikError
 from zaichik.client.messages import Lagged, StartAt
 from zaichik.spark.columns import record_batch
+from zaichik.spark.errors import without_traceback
 from zaichik.spark.options import MESSAGES_A_TASK, Options
 from zaichik_protocol import Messages
 
@@ -65,6 +66,7 @@ def read_range(wanted: Range, options: Options, schema: StructType) -> Iterator[
     if wanted.start == wanted.end:
         return
     with (
+        without_traceback(),
         blocking.connect(options.host, options.port, name=CLIENT) as client,
         client.subscribe(wanted.topic, start=wanted.start, until=wanted.end, epoch=wanted.epoch) as subscription,
     ):

@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from functools import reduce
 from itertools import groupby
+from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
@@ -67,9 +68,9 @@ def _held(spark: SparkSession, topics: Sequence[Topic]) -> DataFrame:
 
 def _recording(spark: SparkSession, topics: Sequence[Topic]) -> DataFrame:
     """Topics of a recording as a table: the columns of a topic, and day and epoch. No other files are looked at."""
-    files = [str(file) for topic in topics if isinstance(topic, RecordedTopic) for file in topic.files]
+    files = [_local(file) for topic in topics if isinstance(topic, RecordedTopic) for file in topic.files]
     # With a schema, a topic called 2013 stays a text.
-    table = spark.read.schema(_RECORDED).option("basePath", str(topics[0].place)).parquet(*files)
+    table = spark.read.schema(_RECORDED).option("basePath", _local(topics[0].place)).parquet(*files)
     # In a folder's name, Spark takes each of a letter's bytes (%C3%BC) for a letter of its own.
     topic = fn.coalesce(fn.decode(fn.encode("topic", "ISO-8859-1"), "UTF-8"), fn.lit(_NULL))
     epoch = fn.regexp_extract(fn.input_file_name(), _FILE_NAME, 1).cast("long")
@@ -77,3 +78,8 @@ def _recording(spark: SparkSession, topics: Sequence[Topic]) -> DataFrame:
         if name != shown_name(name):
             topic = fn.when(topic == shown_name(name), name).otherwise(topic)
     return table.withColumns({"topic": topic, "epoch": epoch})
+
+
+def _local(path: Path | str) -> str:
+    """Returns this machine's file for Spark, whichever file system is its default; `as_uri` would escape the name."""
+    return f"file://{Path(path).absolute()}"

@@ -5,7 +5,7 @@ nothing for it. So a query that was killed goes on exactly where its last finish
 repeats a micro-batch that was not finished with the very same offsets.
 
 The driver asks the broker for the topics' ends all the time, some sixty times a second when nothing happens, so it
-keeps one connection. What a micro-batch reads is then read like any table; see `source`.
+keeps one connection. What a micro-batch reads is then read like any table; see `reading`.
 
 Two things end a stream with an error: the topic has another epoch (the broker was restarted, and what the
 checkpoint counts is no more), and messages that are gone before they were read. With `onLag=skip` the stream goes on
@@ -25,6 +25,7 @@ from pyspark.sql.types import StructType
 from zaichik import blocking
 from zaichik.client.errors import ConnectionLost
 from zaichik.spark.columns import check
+from zaichik.spark.errors import without_traceback
 from zaichik.spark.options import BadOption, Options
 from zaichik.spark.reading import CLIENT, CannotRead, Range, position, read_range, state_of, whole
 
@@ -51,6 +52,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """For the workers: everything but the connection."""
         return self.__dict__ | {"_connected": None, "_client": None}
 
+    @without_traceback()
     def initialOffset(self) -> Offset:  # noqa: N802 (Spark's)
         """Where a query begins that has no checkpoint. Asked twice, so it is remembered: `latest` moves."""
         if self._initial is None:
@@ -63,6 +65,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             }
         return self._initial
 
+    @without_traceback()
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802 (Spark's)
         """Where the next micro-batch ends.
 
@@ -105,14 +108,17 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         most = self.options.max_messages
         return super().getDefaultReadLimit() if most is None else ReadMaxRows(most)
 
+    @without_traceback()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 (Spark's)
         """From now on nothing counts as there that was not there now."""
         self._last = self._ends({topic: {} for topic in self.options.topics})
 
+    @without_traceback()
     def reportLatestOffset(self) -> Offset | None:  # noqa: N802 (Spark's)
         """The topics' ends, for the query's progress."""
         return self._ends({topic: {} for topic in self.options.topics})
 
+    @without_traceback()
     def partitions(self, start: Offset, end: Offset) -> list[Range]:
         """The ranges of a micro-batch."""
         states = self._states({topic: place["epoch"] for topic, place in end.items()})

@@ -35,6 +35,7 @@ from pyspark.sql.types import BinaryType, StringType, StructType
 from zaichik import blocking
 from zaichik.client.errors import BatchTooLarge, ZaichikError
 from zaichik.client.messages import BatchResult
+from zaichik.spark.errors import without_traceback
 from zaichik.spark.options import BadOption, Options
 from zaichik.spark.reading import CLIENT
 from zaichik_protocol import Batch
@@ -68,6 +69,7 @@ class TopicWriter(DataSourceArrowWriter):
         self.options = options
         self._run = uuid.uuid4().hex  # the same for every attempt of every task
 
+    @without_traceback()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Publish one task's rows, in their order."""
         stored = compacted = 0

@@ -1,0 +1,37 @@
+"""An error of zaichik's own reaches Spark's user as its sentence, without the traceback of a worker.
+
+What a data source raises, it raises in a process of Spark's. The traceback there becomes the text of an exception in
+Java, and that the text of one in the user's Python: a missing topic would be explained in the fourteenth line.
+
+A worker that finds `SPARK_HIDE_TRACEBACK` in its environment reports the exception alone. Spark's own setting for it,
+`spark.sql.execution.pyspark.udf.hideTraceback.enabled`, holds for all errors, and users need the tracebacks of their
+own functions. So the variable is set here, when an error whose sentence says everything is on its way. A worker ends
+with the first error that it reports, so nothing else is hidden.
+"""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from zaichik.client.errors import ZaichikError
+from zaichik_protocol import Unencodable
+
+_HIDE = "SPARK_HIDE_TRACEBACK"
+
+
+@contextmanager
+def without_traceback() -> Iterator[None]:
+    """Has Spark report an error that leaves the block by its sentence; also a decorator, for what Spark calls."""
+    try:
+        yield
+    except (ZaichikError, Unencodable):
+        if _is_worker():
+            os.environ[_HIDE] = "1"
+        raise
+
+
+def _is_worker() -> bool:
+    """Whether Spark has started this Python: the user's own process and its children keep their tracebacks."""
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    return spec is not None and spec.name.startswith("pyspark.")

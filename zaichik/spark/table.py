@@ -1,0 +1,63 @@
+"""`spark.read`: a topic as a table. What the broker still holds of it, from start to end.
+
+What is read, and into how many tasks it is cut, is found out here; `reading` has what a task does.
+"""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from zaichik import blocking
+from zaichik.client.messages import StartAt
+from zaichik.spark.columns import check
+from zaichik.spark.errors import without_traceback
+from zaichik.spark.options import Options
+from zaichik.spark.reading import CLIENT, CannotRead, Range, position, read_range, state_of, whole
+
+AHEAD = timedelta(days=1)  # by which a broker's clock may be
+
+
+class TopicReader(DataSourceReader):
+    """Reads topics once, from start to end."""
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        check(schema)
+        self.options = options
+        self.schema = schema
+
+    @without_traceback()
+    def partitions(self) -> list[Range]:
+        """One range for each task."""
+        options = self.options
+        with blocking.connect(options.host, options.port, name=CLIENT) as client:
+            wholes = self.wholes(client)
+        # Of an empty list Spark makes one task that is told nothing.
+        return [part for whole in wholes for part in whole.split(options.partitions)] or [wholes[0]]
+
+    def wholes(self, client: blocking.Client) -> list[Range]:
+        """All that is to be read of each topic."""
+        return [_whole(client, topic, self.options) for topic in self.options.topics]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The messages of a range."""
+        assert isinstance(partition, Range)  # noqa: S101 (it is one of those above)
+        return read_range(partition, self.options, self.schema)
+
+
+def _whole(client: blocking.Client, topic: str, options: Options) -> Range:
+    """All that is to be read of a topic."""
+    state = state_of(client, topic, options.epochs[topic])
+    _check_time(topic, options.starts[topic])
+    start, end = position(client, state, options.starts[topic]), position(client, state, options.ends[topic])
+    if start > end:
+        raise CannotRead(f"of {topic}, start ({start}) is after end ({end}): there is nothing between them")
+    return whole(state, start, end, options.on_lag)
+
+
+def _check_time(topic: str, start: StartAt) -> None:
+    """Refuses a time that has not come: what a table has from then on is nothing, and a mistake."""
+    if isinstance(start, datetime) and start.astimezone(UTC) > datetime.now(UTC) + AHEAD:
+        raise CannotRead(f"of {topic}, nothing can be read from {start} on: that is in the future")
