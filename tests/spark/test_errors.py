@@ -96,7 +96,7 @@ def test_nothing_is_hidden_in_ones_own_process(monkeypatch, program, hidden):
     assert os.environ.get("SPARK_HIDE_TRACEBACK") == hidden
 
 
-@pytest.mark.unmeasured
+@pytest.mark.cluster
 def test_a_program_ends_with_the_sentence(options, unactivated):
     """On the terminal: below the lines that lead to it. The program runs where no virtual environment is activated."""
     command = [sys.executable, "-c", PROGRAM, options["broker"]]

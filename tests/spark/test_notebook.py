@@ -8,7 +8,7 @@ from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_notebook
 from test_recipes import TEXT, recipe
 
-pytestmark = pytest.mark.unmeasured  # nothing that other tests do not run
+pytestmark = pytest.mark.cluster  # processes of their own, which takes long
 
 GUARD = 300  # seconds after which what hangs has failed
 OTHER_SESSION = """
