@@ -72,7 +72,7 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
         raise Failure("a topic is named twice; name each once")
     _check(arguments)
     at_once = len(arguments.topics) if arguments.follow else 1
-    with _interruptible() as interrupted, screen.without_warnings("zaichik.blocking"), _bars() as tell:
+    with _interruptible() as interrupted, screen.without_warnings("zaichik.client.subscription"), _bars() as tell:
         failed = Event()
 
         def stopping() -> bool:

@@ -1,5 +1,6 @@
 """The synchronous client against a real broker in another thread, and against peers that are none."""
 
+import inspect
 import socket
 import threading
 from contextlib import contextmanager
@@ -50,6 +51,41 @@ def client(broker):
 
 def numbered(count, key=b"", size=0):
     return Batch.of((key, b"%d" % number + b"." * size) for number in range(count))
+
+
+# -- the asynchronous client's mirror ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("mirror", "mirrored", "own"),
+    [
+        (blocking.Client, zaichik.Client, set()),
+        (blocking.Subscription, zaichik.Subscription, {"batches", "next"}),
+        (blocking.Producer, zaichik.Producer, set()),
+    ],
+)
+def test_names_and_arguments_are_those_of_the_asynchronous_client(mirror, mirrored, own):
+    names = {name for name in vars(mirror) if not name.startswith("_")}
+    theirs = {name for name in vars(mirrored) if not name.startswith("_")} - NOT_FOR_PROGRAMS
+    assert {name for name in names if callable(getattr(mirror, name))} - own - NOT_FOR_PROGRAMS == {
+        name for name in theirs if callable(getattr(mirrored, name))
+    }
+    for name in theirs & names:
+        ours, of_mirrored = getattr(mirror, name), getattr(mirrored, name)
+        if callable(ours):
+            assert defaults(ours) == defaults(of_mirrored), name
+            assert not inspect.iscoroutinefunction(ours)
+
+
+NOT_FOR_PROGRAMS = {"commit_regularly", "commit_settled", "close", "of", "drain"}
+
+
+def defaults(function):
+    return {name: item.default for name, item in inspect.signature(function).parameters.items() if name != "credit"}
+
+
+def test_connecting_takes_the_same_arguments():
+    assert defaults(blocking.connect) == defaults(zaichik.connect)
 
 
 # -- topics and publishing -----------------------------------------------------------------------------------
@@ -335,6 +371,11 @@ def test_a_broker_that_owes_a_reply_and_is_silent_is_given_up():
         pass
 
 
+def poll(subscription, timeout):
+    while True:
+        assert subscription.fetch(timeout) == []
+
+
 def with_heartbeat(frame):
     return Welcome(frame.id, 1, HEARTBEAT, 7, 2**21, 8192, 2**20, 10**6, 100, "peer")
 
@@ -350,8 +391,7 @@ def test_a_silent_broker_is_pinged_and_given_up(timeout, live):
         blocking.connect(port=server.port, **PATIENCE) as client,
         client.subscribe("t") as subscription,
     ):
-        while True:
-            assert subscription.fetch(timeout) == []
+        poll(subscription, timeout)
 
 
 @pytest.mark.parametrize("timeout", [None, 0.01])
@@ -378,6 +418,11 @@ def test_a_broker_that_answers_is_waited_for(timeout):
     assert len(pings) >= 3
 
 
+def flood(producer):
+    while True:
+        producer.send(bytes(2**20))
+
+
 def test_a_broker_that_stops_reading_is_given_up():
     is_over = threading.Event()
     with (
@@ -385,8 +430,7 @@ def test_a_broker_that_stops_reading_is_given_up():
         blocking.connect(port=server.port, **PATIENCE) as client,
     ):
         with pytest.raises(zaichik.ConnectionLost, match=r"silent for 0\.1 s"), client.producer("t") as producer:
-            while True:
-                producer.send(bytes(2**20))
+            flood(producer)
         is_over.set()
 
 
