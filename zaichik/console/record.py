@@ -11,12 +11,12 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as Bar
+from rich.progress import TaskID, TimeElapsedColumn
 from rich.text import Text
 
 from zaichik.console import address, names, screen
 from zaichik.console.failure import Failure
+from zaichik.console.progress import bars as progress_bars
 from zaichik.escapes import harmless, shown
 
 if TYPE_CHECKING:
@@ -138,16 +138,7 @@ def _interruptible() -> Iterator[Callable[[], bool]]:
 @contextmanager
 def _bars() -> Iterator[Callable[["Progress"], None]]:
     """Returns a function that shows progress: a bar for each topic on a terminal, elsewhere nothing."""
-    console = screen.on_stderr()
-    bars = Bar(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("messages"),
-        TimeElapsedColumn(),
-        console=console,
-        disable=not console.is_terminal or console.is_dumb_terminal,
-    )
+    bars = progress_bars(TimeElapsedColumn())
     tasks: dict[str, TaskID] = {}
 
     def tell(progress: "Progress") -> None:
