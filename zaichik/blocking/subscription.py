@@ -139,7 +139,7 @@ class Subscription(Generic[Item]):
             timeout: seconds after which to return what there is; None: never.
         """
         rest = None if self._frame is None else rest_of(self._frame, self.next)
-        self._frame, self._messages = None, iter(())
+        self._leave_frame()
         if rest is not None:
             self._items.appendleft(rest)
         if not self._items:
@@ -169,6 +169,10 @@ class Subscription(Generic[Item]):
         self._messages = messages_of(frame, self.topic)
         self.redelivered = frame.redelivered
 
+    def _leave_frame(self) -> None:
+        self._frame = None
+        deque(self._messages, 0)  # exhausted, for a loop that has begun to run over it as well
+
     def commit(self, message: Message) -> None:
         """Settle this message and all before it, and wait until the broker has confirmed that.
 
@@ -185,7 +189,7 @@ class Subscription(Generic[Item]):
         """
         self._thread.call(self._inner.forget)
         self._items.clear()
-        self._frame, self._messages = None, iter(())
+        self._leave_frame()
 
 
 def _end(item: Messages | Lagged) -> int:
