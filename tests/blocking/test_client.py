@@ -73,14 +73,16 @@ def test_names_and_arguments_are_those_of_the_asynchronous_client(mirror, mirror
     for name in theirs & names:
         ours, of_mirrored = getattr(mirror, name), getattr(mirrored, name)
         if callable(ours):
-            assert defaults(ours) == defaults(of_mirrored), name
             assert not inspect.iscoroutinefunction(ours)
+            if inspect.isfunction(of_mirrored):  # a compiled one does not tell its arguments
+                assert defaults(ours) == defaults(of_mirrored), name
 
 
 NOT_FOR_PROGRAMS = {"commit_regularly", "commit_settled", "close", "of", "drain"}
 
 
 def defaults(function):
+    """The arguments and their defaults, but for the credit: more is the default here."""
     return {name: item.default for name, item in inspect.signature(function).parameters.items() if name != "credit"}
 
 
