@@ -157,10 +157,12 @@ def test_what_is_available_now_is_not_what_comes_later(broker, reader):
     assert nexts(reader.latestOffset(start, ReadMaxRows(4))) == {"t": 4}
 
 
-def test_a_connection_that_was_lost_is_made_anew(reader):
+def test_a_connection_that_was_lost_for_good_is_made_anew(reader):
     start = reader.initialOffset()
-    reader._client._raw.shutdown(2)
+    lost = reader._client
+    lost._inner._connection.lost("not replaced in time")
     assert nexts(reader.latestOffset(start, ReadAllAvailable())) == {"t": 10}
+    assert reader._client is not lost
 
 
 def test_another_epoch_ends_the_stream(reader):

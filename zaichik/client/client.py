@@ -242,6 +242,12 @@ class Client:
         (page,) = [page async for page in self._describe(Kind.BROKER, "")]
         return page
 
+    async def topic(self, name: str) -> dict[str, Any] | None:
+        """Returns the state of one topic, see `docs/describe.md`; None if there is no topic of that name."""
+        # Those whose names begin with it come sorted: if the name itself is among them, it is the first.
+        page, _ = await self._page(Kind.TOPICS, name, "", 1)
+        return next((state for state in page["topics"] if state["name"] == name), None)
+
     async def topics(self, prefix: str = "") -> list[dict[str, Any]]:
         """Returns the state of every topic whose name begins with `prefix`, sorted by name; see `docs/describe.md`."""
         return [state async for page in self._describe(Kind.TOPICS, prefix) for state in page["topics"]]
@@ -262,16 +268,16 @@ class Client:
         return [state async for page in self._describe(Kind.CONNECTIONS, "") for state in page["connections"]]
 
     async def _describe(self, kind: Kind, prefix: str) -> AsyncIterator[dict[str, Any]]:
-        after = ""
-        while True:
-            reply = await self._connection.request(
-                Describe(self._connection.next_id(), kind, prefix, after, DESCRIBE_PAGE), Described
-            )
-            page: dict[str, Any] = json.loads(reply.json)
+        after, more = "", True
+        while more:
+            page, more = await self._page(kind, prefix, after, DESCRIBE_PAGE)
             yield page
-            if not reply.more:
-                return
-            after = next(iter(page.values()))[-1]["name"]
+            after = next(iter(page.values()))[-1]["name"] if more else ""
+
+    async def _page(self, kind: Kind, prefix: str, after: str, limit: int) -> tuple[dict[str, Any], bool]:
+        request = Describe(self._connection.next_id(), kind, prefix, after, limit)
+        reply = await self._connection.request(request, Described)
+        return json.loads(reply.json), bool(reply.more)
 
     async def ping(self) -> None:
         """Returns when the broker has carried out everything sent before."""
@@ -292,16 +298,32 @@ class Client:
             payload = payload_bytes(payload)
         return await self._calls.publish(topic, name, payload)
 
-    async def publish_batch(self, topic: str, batch: Batch | Iterable[tuple[Key, Payload]]) -> BatchResult:
+    async def publish_batch(
+        self, topic: str, batch: Batch | Iterable[tuple[Key, Payload]], *, producer: int = 0, number: int = 0
+    ) -> BatchResult:
         """Publishes several messages, given as (key, payload) pairs, all or none; returns their result (PUB-2).
+
+        The client numbers its batches, so that none is stored twice however often it is sent. A program that wants to
+        be safe from its own repetitions as well numbers them itself: a batch that was stored before is not stored
+        again, and its first result is repeated (PUB-4).
+
+        Args:
+            topic: where to; created if it does not exist.
+            batch: the messages.
+            producer: 64 random bits that the program has chosen; 0: the client numbers the batch.
+            number: of the batch, counted from 0 for each producer and topic, if the program numbers it. It is sent
+                when it is published: the program waits for one result before it publishes the next batch.
 
         Raises:
             BatchTooLarge: more messages than `welcome.max_batch`, more bytes than `welcome.max_message`, or more than
                 the topic's ring holds. Nothing was stored.
+            SequenceGap, ProducerUnknown: a batch before this one is missing, or the broker has forgotten the producer.
         """
         if not isinstance(batch, Batch):
             batch = Batch.of((key_bytes(key), payload_bytes(payload)) for key, payload in batch)
         check_size(batch.count, batch.size, self.welcome)
+        if producer:
+            return batch_result(await self._sequencers.send_numbered(topic, batch, producer, number), batch.count)
         outcome = Outcome()
         withdraw = self._sequencers.post(topic, batch, outcome.settle)
         try:

@@ -1,7 +1,8 @@
 """Values the client returns (messages, lag, results of publishing), and conversion of its arguments for the wire."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import count, repeat
@@ -46,6 +47,19 @@ def messages_of(frame: Messages, topic: str) -> Iterator[Message]:
     keys = (key or None for key in column) if column else repeat(None)
     rows = zip(repeat(topic), offsets, repeat(frame.accepted_us / 1e6), keys, batch.each_payload(), strict=False)
     return map(_message, rows)
+
+
+def rest_of(frame: Messages, offset: int) -> Messages | None:
+    """Returns the messages of a frame from that offset on; None if there are none."""
+    deltas = frame.deltas
+    first = bisect_left(deltas, offset - frame.base) if frame.holes else offset - frame.base
+    if first <= 0:
+        return frame
+    if first >= frame.batch.count:
+        return None
+    start = deltas[first] if frame.holes else first
+    rest = frame.batch.cut(first, frame.batch.count)
+    return replace(frame, base=frame.base + start, batch=rest, deltas=tuple(at - start for at in deltas[first:]))
 
 
 @dataclass(frozen=True, slots=True)

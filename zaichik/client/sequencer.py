@@ -37,7 +37,7 @@ from zaichik.client.backoff import backoff
 from zaichik.client.connection import Connection
 from zaichik.client.epochs import Epochs
 from zaichik.client.errors import BrokerError
-from zaichik.client.outcome import Lost, OnOutcome
+from zaichik.client.outcome import Lost, OnOutcome, Outcome, expected
 from zaichik_protocol import Batch, Error, ErrorCode, Frame, Publish, Published
 
 logger = logging.getLogger(__name__)
@@ -77,6 +77,7 @@ class Sequencers:
         tasks.start_soon(self._start_retries, tasks)
         self._clock = clock
         self._sequencers: OrderedDict[str, Sequencer] = OrderedDict()  # by topic, in the order of their last use
+        self._foreign: dict[int, Outcome] = {}  # by the request's id: batches that the program has numbered
         connection.on_resend = self._begin_again
         connection.on_lost = self._lose
 
@@ -103,6 +104,31 @@ class Sequencers:
         sequencer.used = now
         self._sequencers.move_to_end(topic)
         return sequencer.post(batch, on_outcome)
+
+    async def send_numbered(self, topic: str, batch: Batch, producer: int, number: int) -> Published:
+        """Send a batch that its program has numbered, again and again while it is refused temporarily.
+
+        Raises:
+            BrokerError, ConnectionLost: it was refused, or there was no reply.
+        """
+        waits: Iterator[float] | None = None
+        while True:
+            if error := self._epochs.failure(topic):
+                raise BrokerError.of(error)
+            self._epochs.publishes(topic)
+            request = Publish(self.connection.next_id(), topic, batch, producer=producer, sequence=number)
+            outcome = Outcome()
+            self.connection.post(request, partial(self._settle_foreign, request.id))
+            self._foreign[request.id] = outcome
+            reply = await outcome.wait()
+            if not isinstance(reply, Error) or not reply.retryable or reply.fatal or self.tasks is None:
+                return expected(Published, Publish, reply)
+            waits = waits or _waits(reply.retry_after_ms / 1000)
+            await anyio.sleep(next(waits))
+
+    def _settle_foreign(self, number: int, outcome: Frame | Lost) -> None:
+        if foreign := self._foreign.pop(number, None):
+            foreign.settle(outcome)
 
     def close(self) -> None:
         """Stop retrying: from now on a temporary refusal is an outcome like any other."""
@@ -131,10 +157,15 @@ class Sequencers:
                 sequencer.begin_again(is_new=is_new)
         if is_new:
             self.is_numbered = True
-        return [
-            self._sequencers[request.topic].current(request) if isinstance(request, Publish) else request
-            for request in requests
-        ]
+        return [self._current(request) if isinstance(request, Publish) else request for request in requests]
+
+    def _current(self, request: Publish) -> Publish | None:
+        if request.id not in self._foreign:
+            return self._sequencers[request.topic].current(request)
+        if error := self._epochs.failure(request.topic):
+            self._settle_foreign(request.id, error)
+            return None
+        return request
 
     def _lose(self, lost: Lost) -> None:
         for sequencer in self._sequencers.values():

@@ -33,9 +33,13 @@ import zaichik_protocol as wire
 from zaichik.client.connection import Connection
 from zaichik.client.errors import NoSuchSubscription, NotInFlight
 from zaichik.client.inbox import Inbox, end_of
-from zaichik.client.messages import Lagged, Message, messages_of
+from zaichik.client.messages import Lagged, Message, messages_of, rest_of
 
 logger = logging.getLogger(__name__)
+
+GATHER_SECONDS = (
+    0.005  # a broker with more of the history sends it sooner, unless credit is held by joined frames (CMT-1)
+)
 
 Item = TypeVar("Item")  # Message, or Message | Lagged with events=True
 
@@ -52,6 +56,8 @@ class Subscription(Generic[Item]):
         name: the name under which the broker keeps its position; "" if it is anonymous (CMT-4).
         resumed: whether it began where an earlier subscription of that name had stopped (CMT-3).
         redelivered: whether the message in hand was delivered to an earlier subscription of that name and not settled.
+        in_hand: the message that the program works on, not settled; of a list, the first one. None between two.
+        ended: whether a `fetch` has reached the end, which is `until`.
     """
 
     def __init__(
@@ -72,8 +78,11 @@ class Subscription(Generic[Item]):
         self.name = request.name
         self.resumed = reply.resumed
         self.redelivered = False
+        self.in_hand: Message | None = None
+        self.ended = False
         self._connection = connection
         self._id = request.id
+        self._until = request.until
         self._inbox = inbox
         self._events = events
         self._half_credit = max(1, request.credit // 2)
@@ -82,11 +91,13 @@ class Subscription(Generic[Item]):
         self._commits_at_once = bool(request.name) or self._half_credit_bytes < connection.welcome.max_message
         self._pieces: Iterator[Iterator[Message]] = iter(())  # of the frame in hand
         self._messages: Iterator[Message] = iter(())  # of the piece in hand
-        self._message: Message | None = None  # in hand, not settled; if a piece is in hand, the first one of it
         self._piece_end = 0  # the offset after the last piece that was taken whole
         self._frame_bytes = 0  # of the frame in hand
         self._stepped_bytes = 0  # of frames stepped past since the last commit
         self._stepped = reply.committed  # everything below may be settled
+        self._round: list[wire.Messages | Lagged] = []  # what the next `fetch` returns
+        self._round_count = self._round_bytes = 0
+        self._fetched = 0  # the offset after the last round that was returned
 
     def __aiter__(self) -> Self:
         """Returns itself: two loops over it share its messages, and each step settles what both were given."""
@@ -103,7 +114,7 @@ class Subscription(Generic[Item]):
         """
         while True:
             for message in self._messages:  # one step only: `for` advances the iterator without a call
-                self._message = message
+                self.in_hand = message
                 return cast("Item", message)
             lagged = await self._advance()
             if lagged is not None and self._events:
@@ -127,7 +138,7 @@ class Subscription(Generic[Item]):
     async def _next_piece(self) -> list[Message] | Lagged:
         while True:
             if piece := [*self._messages]:
-                self._message, self._piece_end = piece[0], piece[-1].offset + 1
+                self.in_hand, self._piece_end = piece[0], piece[-1].offset + 1
                 return piece
             lagged = await self._advance()
             if lagged is not None and self._events:
@@ -138,9 +149,9 @@ class Subscription(Generic[Item]):
 
         It does one of these, and nothing after a wait: another loop over this subscription may have been quicker.
         """
-        if self._message is not None:
-            self._stepped = max(self._message.offset + 1, self._piece_end)
-            self._message = None
+        if self.in_hand is not None:
+            self._stepped = max(self.in_hand.offset + 1, self._piece_end)
+            self.in_hand = None
         news = min(self._stepped, self._inbox.delivered) - self._inbox.committed
         if news >= self._half_credit or self._stepped_bytes >= self._half_credit_bytes:
             self.commit_settled()
@@ -173,7 +184,9 @@ class Subscription(Generic[Item]):
                 return None
             case wire.Lagged():
                 self._inbox.events.popleft()
-                return self._take_lag(event)
+                if (lagged := self._take_lag(event)) is not None:
+                    self._stepped = lagged.end
+                return lagged
 
     def _take_messages(self, frame: wire.Messages) -> None:
         inbox, messages, size = self._inbox, messages_of(frame, self.topic), self._half_credit
@@ -191,12 +204,73 @@ class Subscription(Generic[Item]):
             return None
         lagged = Lagged(self.topic, start, event.to_offset)
         self.lagged += lagged.count
-        self._inbox.taken = self._stepped = lagged.end
+        self._inbox.taken = lagged.end
         logger.warning(
             "%s: %d messages were gone before they could be read (offsets %d to %d)",
             self.topic, lagged.count, lagged.start, lagged.end - 1,
         )  # fmt: skip
         return lagged
+
+    async def fetch(self, timeout: float | None = None) -> list[wire.Messages | Lagged]:
+        """Returns what has come, in the wire's own batches: `base`, `accepted_us`, and the columns in `batch`.
+
+        That is at least one item; none if the end was reached (then `ended` is true) or the time is over. All of it is
+        settled by the next call. Of the history, a call waits for half of either credit, unless nothing comes for 5 ms:
+        few calls return much, and the broker sends the other half meanwhile. `zaichik.blocking` is built on this. A
+        program that fetches leaves iterating alone: what is left of a piece in hand is not returned.
+
+        Args:
+            timeout: seconds after which to return what there is; None: never.
+
+        Raises:
+            SubscriptionLost, EpochChanged, BrokerError, ConnectionLost: as when iterating.
+        """
+        if not self._round:  # else the last call was cancelled
+            self._settle_fetched()
+        with anyio.move_on_after(timeout):
+            while self._gather():
+                may_be_all = self._round and self._inbox.taken < self._until
+                with anyio.move_on_after(GATHER_SECONDS if may_be_all else None) as patience:
+                    await self._inbox.wait()
+                if patience.cancelled_caught:
+                    break
+        items, self._round = self._round, []
+        self._round_count = self._round_bytes = 0
+        self._fetched = self._inbox.taken
+        return items
+
+    def _settle_fetched(self) -> None:
+        self.in_hand = None
+        self._stepped = max(self._stepped, self._fetched)
+        news = min(self._stepped, self._inbox.delivered) - self._inbox.committed
+        if self._fetched < self.live or news >= self._half_credit or self._commits_at_once:
+            self.commit_settled()
+        elif news > 0:
+            self._commit_soon()
+
+    def _gather(self) -> bool:
+        """Add what has come to the round; returns whether to wait for more."""
+        inbox = self._inbox
+        while inbox.events and not self.ended:
+            event = inbox.events[0]
+            if isinstance(event, wire.SubscriptionEnded):  # it stays in the inbox, as above
+                self.ended = event.code == wire.EndCode.UNTIL
+                if not self.ended and not self._round:
+                    raise inbox.failure(event)
+                return False
+            inbox.events.popleft()
+            if isinstance(event, wire.Lagged):
+                if (lagged := self._take_lag(event)) is not None:
+                    self._round.append(lagged)
+            elif (frame := rest_of(event, inbox.taken)) is not None:
+                inbox.taken = end_of(frame)
+                self._round.append(frame)
+                self._round_count += event.batch.count
+                self._round_bytes += event.batch.size
+        if self.ended or (self._round and inbox.lost is not None):
+            return False
+        is_small = self._round_count < self._half_credit and self._round_bytes < self._half_credit_bytes
+        return not self._round or inbox.taken >= self._until or (inbox.taken < self.live and is_small)
 
     async def commit(self, message: Message) -> None:
         """Settle this message and all before it, and wait until the broker has confirmed that.
@@ -232,7 +306,7 @@ class Subscription(Generic[Item]):
         """Commit what the loop has stepped past, if that is news, without waiting for the broker."""
         self._stepped_bytes = 0
         inbox = self._inbox
-        settled = min(self._stepped if self._message is None else self._message.offset, inbox.delivered)
+        settled = min(self._stepped if self.in_hand is None else self.in_hand.offset, inbox.delivered)
         if settled > inbox.committed and inbox.is_live:
             inbox.committed = settled
             self._connection.send_now(wire.Commit(0, self._id, settled))

@@ -11,12 +11,12 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as Bar
+from rich.progress import TaskID, TimeElapsedColumn
 from rich.text import Text
 
 from zaichik.console import address, names, screen
 from zaichik.console.failure import Failure
+from zaichik.console.progress import bars as progress_bars
 from zaichik.escapes import harmless, shown
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
         raise Failure("a topic is named twice; name each once")
     _check(arguments)
     at_once = len(arguments.topics) if arguments.follow else 1
-    with _interruptible() as interrupted, screen.without_warnings("zaichik.blocking"), _bars() as tell:
+    with _interruptible() as interrupted, screen.without_warnings("zaichik.client.subscription"), _bars() as tell:
         failed = Event()
 
         def stopping() -> bool:
@@ -138,16 +138,7 @@ def _interruptible() -> Iterator[Callable[[], bool]]:
 @contextmanager
 def _bars() -> Iterator[Callable[["Progress"], None]]:
     """Returns a function that shows progress: a bar for each topic on a terminal, elsewhere nothing."""
-    console = screen.on_stderr()
-    bars = Bar(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("messages"),
-        TimeElapsedColumn(),
-        console=console,
-        disable=not console.is_terminal or console.is_dumb_terminal,
-    )
+    bars = progress_bars(TimeElapsedColumn())
     tasks: dict[str, TaskID] = {}
 
     def tell(progress: "Progress") -> None:

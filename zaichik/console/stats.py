@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
 from zaichik.client.errors import ZaichikError
-from zaichik.console import address, quantities, screen
+from zaichik.console import address, progress, quantities, screen
 from zaichik.console.failure import Failure
 from zaichik.escapes import harmless, shown
 
@@ -197,17 +197,7 @@ def _counted(
 @contextmanager
 def _bar(topics: "Sequence[Topic]") -> "Iterator[Callable[[Topic, int], None]]":
     """Returns a function that shows progress, on a terminal."""
-    console = screen.on_stderr()
-    bar = Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("messages"),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal or console.is_dumb_terminal,
-    )
+    bar = progress.bars(TimeRemainingColumn(), transient=True)
     task = bar.add_task("", total=sum(topic.rows for topic in topics))
     before = {topic.name: sum(other.rows for other in topics[:number]) for number, topic in enumerate(topics)}
 

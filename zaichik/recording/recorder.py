@@ -13,7 +13,7 @@ from typing import Any
 
 from zaichik import blocking
 from zaichik.client.errors import ZaichikError
-from zaichik.client.messages import Lagged
+from zaichik.client.messages import Lagged, Message
 from zaichik.recording.folders import JOURNAL_PREFIX
 from zaichik.recording.recording import Recording
 
@@ -111,7 +111,7 @@ def _settings(client: blocking.Client, topic: str) -> Mapping[str, int] | None:
 
 
 def _write_down(
-    subscription: blocking.Subscription,
+    subscription: blocking.Subscription[Message],
     recording: Recording,
     progress: Progress,
     tell: Callable[[Progress], None],

@@ -1,0 +1,100 @@
+"""The producer of a program without an event loop."""
+
+import pytest
+from embedded import embedded_broker
+
+import zaichik
+from zaichik import blocking
+
+
+@pytest.fixture
+def broker():
+    with embedded_broker() as broker:
+        broker.create("t")
+        yield broker
+
+
+@pytest.fixture
+def client(broker):
+    with blocking.connect(port=broker.port) as client:
+        yield client
+
+
+def payloads(client):
+    with client.subscribe("t", until=client.topic("t")["next_offset"]) as subscription:
+        return [message.payload for message in subscription]
+
+
+def test_a_stream_arrives_complete_and_in_order(client):
+    sent = [b"%d" % number for number in range(10_000)]
+    with client.producer("t") as producer:
+        for payload in sent:
+            producer.send(payload)
+    assert payloads(client) == sent
+    assert (producer.topic, producer.stored, producer.compacted) == ("t", 10_000, 0)
+
+
+def test_a_message_leaves_without_waiting_for_others(client):
+    """It is read before anything else is sent, flushed or closed."""
+    with client.subscribe("t", start="latest") as subscription, client.producer("t") as producer:
+        producer.send(b"alone", key="k")
+        message = next(iter(subscription))
+        assert (message.key, message.payload) == (b"k", b"alone")
+
+
+def test_flushing_waits_until_all_is_stored(client):
+    with client.producer("t") as producer:
+        for number in range(50):
+            producer.send(b"%d" % number)
+        producer.flush()
+        assert producer.stored == client.topic("t")["next_offset"] == 50
+
+
+def test_a_message_that_is_too_large_is_refused_at_once_and_others_may_follow(client):
+    with client.producer("t") as producer:
+        with pytest.raises(zaichik.MessageTooLarge):
+            producer.send(bytes(client.welcome.max_message + 1))
+        producer.send(b"a")
+    assert payloads(client) == [b"a"]
+
+
+def send_until_it_fails(producer):
+    for _ in range(10**6):
+        producer.send(b"a")
+
+
+def test_a_refusal_is_raised_by_a_later_send_and_by_flush(client):
+    with pytest.raises(zaichik.InvalidField), client.producer("$own") as producer:  # noqa: PT012
+        with pytest.raises(zaichik.InvalidField):
+            send_until_it_fails(producer)
+        producer.flush()
+
+
+def test_what_was_queued_is_sent_when_the_block_fails(client):
+    with pytest.raises(ZeroDivisionError), client.producer("t") as producer:  # noqa: PT012
+        producer.send(b"a")
+        raise ZeroDivisionError
+    assert payloads(client) == [b"a"]
+
+
+def test_nothing_can_be_sent_after_the_block(client):
+    with client.producer("t") as producer:
+        pass
+    with pytest.raises(RuntimeError, match="the producer has ended"):
+        send_until_it_fails(producer)
+
+
+def test_a_full_lossless_topic_makes_the_program_wait(broker, client):
+    """RET-9."""
+    client.create_topic("lossless", overflow="reject", capacity=100, retention_ttl="forever")
+    with blocking.connect(port=broker.port) as other, other.subscribe("lossless", until=2000) as subscription:
+        with client.producer("lossless", max_batch=10) as producer:
+            for number in range(50):
+                producer.send(b"%d" % number)
+            messages = iter(subscription)
+            for number in range(50, 2000):
+                producer.send(b"%d" % number)
+                next(messages)
+        rest = [*messages]
+    assert len(rest) == 50
+    assert rest[-1].payload == b"1999"
