@@ -26,6 +26,7 @@ from zaichik_protocol import NEED_DATA, Frame, FrameDecoder, Hello, ProtocolErro
 logger = logging.getLogger(__name__)
 
 FIRST_WAIT, LONGEST_WAIT = 0.05, 5.0  # at most, in seconds, between attempts to open another socket
+STEADY = 0.25  # seconds after which a connection that is lost had been a good one
 
 
 class User(Protocol):
@@ -100,6 +101,7 @@ class Transport:
         waits = backoff(FIRST_WAIT, LONGEST_WAIT)
         give_up_at = anyio.current_time()
         while True:
+            began = anyio.current_time()
             was_open = await self._serve(stream)
             reason = self._ended
             if self._is_hopeless or not self.may_reopen:
@@ -108,7 +110,10 @@ class Transport:
                 give_up_at = anyio.current_time() + self._reconnect
                 logger.warning("the connection to %s:%d was lost (%s); reconnecting", *self._address, reason)
                 self._user.interrupted(reason)
-                if self._reads > 1:  # the broker did more than greet us: it works, and the network is at fault
+                lasted = anyio.current_time() - began
+                # The broker did more than greet us, and for some time: it works, and the network is at fault. Without
+                # the time, a broker that fails at our request, and at its retry, would be asked without a pause.
+                if self._reads > 1 and lasted > STEADY:
                     waits = backoff(FIRST_WAIT, LONGEST_WAIT)
             another, why_not = await self._another(waits, give_up_at)
             if another is None:
