@@ -15,16 +15,25 @@ from sybil.parsers.markdown.lexers import RawFencedCodeBlockLexer
 
 INFO = re.compile(r"(?P<language>[^\n]*)\n")
 CAPTION = re.compile(r"^\*\*(?P<text>[^\n]+?)[:.]\*\*$", re.MULTILINE)
-INTERRUPTION = re.compile(r"^\*\*Press Ctrl-C in the first terminal\.\*\*$", re.MULTILINE)
+ORDINAL = r"(?P<terminal>first|second|third)"
+INTERRUPTION = re.compile(rf"^\*\*Press Ctrl-C in the {ORDINAL} terminal\.\*\*$", re.MULTILINE)
+REMOVAL = re.compile(r"^\*\*In `(?P<file>[^`]+)`, remove (?P<parts>[^\n]+)\.\*\*$", re.MULTILINE)
+MOVE = re.compile(
+    r"^\*\*Move (?P<part>[^\n]+) from `(?P<file>[^`]+)` to `(?P<to>[^`]+)`, after (?P<after>[^\n]+)\.\*\*$",
+    re.MULTILINE,
+)
 GENERATED = re.compile(
     r"^<!-- \[\[\[cog.*?\]\]\] -->\n(?P<text>.*?)^<!-- \[\[\[end\]\]\] -->$", re.MULTILINE | re.DOTALL
 )
 
 EDIT = re.compile(
     r"(?P<new>New file) `(?P<new_file>[^`]+)`"
-    r"|In `(?P<file>[^`]+)`, (?P<verb>replace|after) (?P<part>.+?)(?P<add>, add)?"
+    r"|In `(?P<file>[^`]+)`, "
+    r"(?:(?P<verb>replace|change) (?P<part>.+)|after (?P<after>.+), add|(?P<beginning>add to the beginning))"
 )
 EXCERPT = re.compile(r"From `(?P<file>[^`]+)`")
+STARTS = re.compile(rf"In the {ORDINAL} terminal, .*leave it running")
+SHOWS = re.compile(rf"The {ORDINAL} terminal now shows")
 
 
 @dataclass(frozen=True)
@@ -64,8 +73,9 @@ def fences(document: Document) -> Iterable[tuple[Region, Fence]]:
         above = document.text[: region.start].rstrip().rpartition("\n")[2]
         caption = CAPTION.fullmatch(above)
         inside = any(start <= region.start and region.end <= end for start, end in generated)
-        language, source = str(region.lexemes["language"]), str(region.lexemes["source"])
-        yield region, Fence(language, source, caption["text"] if caption else "", inside)
+        block = document.text[region.start : region.end]  # the lexer's own text of it has lost its indentation
+        source = block.partition("\n")[2].rpartition("```")[0]
+        yield region, Fence(str(region.lexemes["language"]), source, caption["text"] if caption else "", inside)
 
 
 Evaluator = Callable[[Example], str | None]

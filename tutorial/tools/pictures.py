@@ -1,38 +1,53 @@
-"""The chapters' pictures, drawn from a few lines each: rows of boxes, and arrows between boxes.
+"""The chapters' pictures, drawn from a few lines each.
 
-`make docs` writes them; a test checks that they come out the same.
+`make docs` writes them; a test checks that they come out the same. There are five kinds: rows of boxes, trees of tasks,
+a row of messages with cursors, timelines, and sequences of what goes back and forth.
 """
 
 from collections.abc import Sequence
 from html import escape
+from itertools import pairwise
 from pathlib import Path
 
 TUTORIAL = Path(__file__).parents[1]
 UNIT, HEIGHT, GAP, MARGIN, LEFT = 24, 34, 26, 14, 190  # pixels: a byte's width, a row, between rows, around, labels
-WHOLE, PART, WRONG = "#cfe8cf", "#f6e7b4", "#f3c6c1"
+LETTER = 8.5  # a letter's width
+GOOD, SOME, BAD, GONE, PLAIN = "#cfe8cf", "#f6e7b4", "#f3c6c1", "#e8e8e8", "white"
+INK, LINE = "#222", "#555"
+TIP = f'<path d="M0 0 8 4 0 8z" fill="{LINE}"/>'  # of an arrow
 
 Box = tuple[str, int, str]  # what is written in it, how many bytes wide, its colour
 
 
-def _svg(width: int, height: int, body: Sequence[str]) -> str:
+def _svg(width: float, height: float, body: Sequence[str]) -> str:
+    size = f'viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}"'
     return "\n".join(
         [
-            (
-                f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
-                f'height="{height}" font-family="monospace" font-size="14">'
-            ),
-            f'<rect width="{width}" height="{height}" fill="white"/>',
+            f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="monospace" font-size="14" fill="{INK}">',
+            f'<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" orient="auto">{TIP}</marker></defs>',
+            f'<rect width="{width:g}" height="{height:g}" fill="white"/>',
             *body,
             "</svg>\n",
         ]
     )
 
 
-def _box(x: int, y: int, width: int, text: str, colour: str) -> list[str]:
+def _box(x: float, y: float, width: float, text: str, colour: str, height: float = HEIGHT) -> list[str]:
     return [
-        f'<rect x="{x}" y="{y}" width="{width}" height="{HEIGHT}" fill="{colour}" stroke="black"/>',
-        f'<text x="{x + width // 2}" y="{y + HEIGHT // 2 + 5}" text-anchor="middle">{escape(text)}</text>',
+        f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="3" fill="{colour}" stroke="{LINE}"/>',
+        _text(x + width / 2, y + height / 2 + 5, text, "middle"),
     ]
+
+
+def _text(x: float, y: float, text: str, anchor: str = "start", colour: str = INK) -> str:
+    return f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}" fill="{colour}">{escape(text)}</text>'
+
+
+def _line(start: tuple[float, float], end: tuple[float, float], *, tip: bool = False, dashed: bool = False) -> str:
+    marker = ' marker-end="url(#tip)"' if tip else ""
+    dashes = ' stroke-dasharray="5 4"' if dashed else ""
+    ends = f'x1="{start[0]:g}" y1="{start[1]:g}" x2="{end[0]:g}" y2="{end[1]:g}"'
+    return f'<line {ends} stroke="{LINE}" stroke-width="1.3"{marker}{dashes}/>'
 
 
 def rows(*told: tuple[str, Sequence[Box]]) -> str:
@@ -41,7 +56,7 @@ def rows(*told: tuple[str, Sequence[Box]]) -> str:
     bytes_wide = max(sum(width for _, width, _ in boxes) for _, boxes in told)
     for number, (label, boxes) in enumerate(told):
         y = MARGIN + number * (HEIGHT + GAP)
-        body.append(f'<text x="{MARGIN}" y="{y + HEIGHT // 2 + 5}">{escape(label)}</text>')
+        body.append(_text(MARGIN, y + HEIGHT / 2 + 5, label))
         at = 0
         for text, width, colour in boxes:
             body += _box(LEFT + at * UNIT, y, width * UNIT, text, colour)
@@ -50,45 +65,168 @@ def rows(*told: tuple[str, Sequence[Box]]) -> str:
     return _svg(LEFT + bytes_wide * UNIT + MARGIN, height, body)
 
 
-def tree(root: str, children: Sequence[tuple[str, Sequence[str]]]) -> str:
-    """A box, boxes below it, and boxes below each of these, joined by lines."""
-    width, step = 210, 230
-    total = max(1, len(children)) * step
-    body = _box(MARGIN + (total - width) // 2, MARGIN, width, root, WHOLE)
-    deepest = 1
-    for number, (name, below) in enumerate(children):
-        x = MARGIN + number * step + (step - width) // 2
-        for depth, text in enumerate((name, *below), 1):
-            y = MARGIN + depth * (HEIGHT + GAP)
-            above = (MARGIN + total // 2, MARGIN + HEIGHT) if depth == 1 else (x + width // 2, y - GAP)
-            body.append(f'<line x1="{above[0]}" y1="{above[1]}" x2="{x + width // 2}" y2="{y}" stroke="black"/>')
-            body += _box(x, y, width, text, PART if depth == 1 else WHOLE)
-            deepest = max(deepest, depth)
-    return _svg(total + 2 * MARGIN, 2 * MARGIN + (deepest + 1) * HEIGHT + deepest * GAP, body)
+def tree(root: str, children: Sequence[tuple[str, str, str]], *, told: str = "") -> str:
+    """A task, and the tasks it has started, each with what it is doing and a colour; below, what follows."""
+    width, step = 220, 240
+    total = len(children) * step
+    middle = MARGIN + total / 2
+    body = _box(middle - width / 2, MARGIN, width, root, PLAIN)
+    for number, (name, doing, colour) in enumerate(children):
+        x = MARGIN + number * step + (step - width) / 2
+        y = MARGIN + HEIGHT + 2 * GAP
+        body.append(_line((middle, MARGIN + HEIGHT), (x + width / 2, y)))
+        body += _box(x, y, width, name, colour)
+        body.append(_text(x + width / 2, y + HEIGHT + 20, doing, "middle"))
+    height = MARGIN + 2 * HEIGHT + 2 * GAP + 40
+    if told:
+        body.append(_text(middle, height + 12, told, "middle"))
+        height += 30
+    return _svg(total + 2 * MARGIN, height, body)
+
+
+def ring(cells: Sequence[tuple[str, str]], cursors: Sequence[tuple[int, str]], *, first: int, left: str = "") -> str:
+    """Messages in a row with their offsets, and below them who stands where.
+
+    Args:
+        cells: of each message its text and colour.
+        cursors: at which cell (from 0; one beyond the last is the end) who stands, one below the other.
+        first: the first cell's offset.
+        left: what is written before the first cell.
+    """
+    width, start = 74, MARGIN + LETTER * len(left) + 10
+    body = [_text(MARGIN, MARGIN + 20 + HEIGHT / 2 + 5, left)]
+    for number, (text, colour) in enumerate(cells):
+        x = start + number * width
+        body.append(_text(x + width / 2, MARGIN + 12, str(first + number), "middle", LINE))
+        body += _box(x, MARGIN + 20, width, text, colour)
+    bottom = MARGIN + 20 + HEIGHT
+    for depth, (place, who) in enumerate(cursors):
+        x, y = start + place * width + width / 2, bottom + 30 + depth * 26
+        body += [_line((x, y), (x, bottom + 4), tip=True), _text(x + 8, y + 2, who)]
+    right = max(
+        [start + len(cells) * width, *(start + at * width + width / 2 + 8 + LETTER * len(who) for at, who in cursors)]
+    )
+    return _svg(right + MARGIN, bottom + 20 + 26 * len(cursors) + MARGIN, body)
+
+
+def timeline(length: int, *lanes: tuple[str, Sequence[tuple[int, int, str, str]], Sequence[tuple[int, str]]]) -> str:
+    """Lanes on one axis of time. Each has a label, spans (from, to, text, colour) and moments (when, text)."""
+    unit, height = 640 / length, HEIGHT + 34
+    body = []
+    for number, (label, spans, moments) in enumerate(lanes):
+        y = MARGIN + number * height + 16
+        body.append(_text(MARGIN, y + HEIGHT / 2 + 5, label))
+        body.append(_line((LEFT, y + HEIGHT), (LEFT + length * unit, y + HEIGHT), tip=True))
+        for start, end, text, colour in spans:
+            body += _box(LEFT + start * unit, y, (end - start) * unit, text, colour)
+        for when, text in moments:
+            x = LEFT + when * unit
+            body += [_line((x, y - 4), (x, y + HEIGHT + 6)), _text(x + 4, y + HEIGHT + 20, text)]
+    return _svg(LEFT + 640 + 60, MARGIN + len(lanes) * height + MARGIN + 6, body)
+
+
+def sequence(who: Sequence[str], *steps: tuple[int, int, str] | tuple[int, str]) -> str:
+    """Who sends what to whom, from top to bottom.
+
+    A step is an arrow (from, to, text), one that is lost if the text begins with "x ", or a note at somebody (who,
+    text).
+    """
+    gap, step = 250, 40
+    places = [MARGIN + 90 + number * gap for number in range(len(who))]
+    top, bottom = MARGIN + HEIGHT, MARGIN + HEIGHT + (len(steps) + 1) * step
+    body = []
+    for place, name in zip(places, who, strict=True):
+        body += [*_box(place - 85, MARGIN, 170, name, PLAIN), _line((place, top), (place, bottom), dashed=True)]
+    for number, each in enumerate(steps, 1):
+        y = top + number * step
+        if len(each) == 2:
+            at, text = each
+            width = LETTER * len(text) + 16
+            body += _box(places[at] - width / 2, y - 15, width, text, SOME, 26)
+            continue
+        start, end, text = each
+        lost, text = text.startswith("x "), text.removeprefix("x ")
+        x, stop = places[start], places[end] if not lost else (places[start] + places[end]) / 2
+        body += [
+            _line((x, y), (stop, y), tip=not lost),
+            _text((places[start] + places[end]) / 2, y - 6, text, "middle"),
+        ]
+        if lost:
+            body.append(_text(stop, y + 6, "✗", "middle", "#b00"))
+    return _svg(places[-1] + 90 + MARGIN, bottom + MARGIN, body)
+
+
+def flow(*columns: Sequence[tuple[str, str]]) -> str:
+    """Boxes in columns, and arrows from every box to every box of the next column."""
+    width, across, down = 170, 70, 20
+    tall = max(len(column) for column in columns)
+    body, places = [], []
+    for number, column in enumerate(columns):
+        x = MARGIN + number * (width + across)
+        offset = (tall - len(column)) * (HEIGHT + down) / 2
+        places.append([(x, MARGIN + offset + place * (HEIGHT + down)) for place in range(len(column))])
+        for (left, y), (text, colour) in zip(places[-1], column, strict=True):
+            body += _box(left, y, width, text, colour)
+    for before, after in pairwise(places):
+        for left in before:
+            body += [_line((left[0] + width, left[1] + HEIGHT / 2), (x, y + HEIGHT / 2), tip=True) for x, y in after]
+    return _svg(len(columns) * (width + across) - across + 2 * MARGIN, 2 * MARGIN + tall * (HEIGHT + down) - down, body)
 
 
 PICTURES = {
+    "00-see-the-end-first/broker.svg": flow(
+        [("publisher", PLAIN), ("publisher", PLAIN)],
+        [("topic orders", GOOD)],
+        [("subscriber", PLAIN), ("subscriber", PLAIN), ("subscriber", PLAIN)],
+    ),
     "01-tcp-has-no-messages/reads.svg": rows(
-        ("the client sends", [("one", 3, WHOLE), ("two", 3, WHOLE), ("three", 5, WHOLE)]),
-        ("the stream", [(letter, 1, "white") for letter in "onetwothree"]),
-        ("one read", [("onetwothree", 11, WRONG)]),
-        ("or two", [("onet", 4, WRONG), ("wothree", 7, WRONG)]),
-        ("or three, with luck", [("one", 3, PART), ("two", 3, PART), ("three", 5, PART)]),
+        ("the client sends", [("one", 3, GOOD), ("two", 3, GOOD), ("three", 5, GOOD)]),
+        ("the stream", [(letter, 1, PLAIN) for letter in "onetwothree"]),
+        ("one read", [("onetwothree", 11, BAD)]),
+        ("or two", [("onet", 4, BAD), ("wothree", 7, BAD)]),
+        ("or three, with luck", [("one", 3, SOME), ("two", 3, SOME), ("three", 5, SOME)]),
     ),
     "02-frames/outcomes.svg": rows(
-        ("incomplete", [("10 00", 4, PART)]),
-        ("incomplete", [("10 00 00 00", 8, PART), ("07 00 …", 6, PART)]),
-        ("complete", [("10 00 00 00", 8, WHOLE), ("07 00 … 00 00", 14, WHOLE)]),
-        ("complete, and more", [("10 00 00 00", 8, WHOLE), ("07 00 … 00 00", 14, WHOLE), ("10 00", 4, PART)]),
-        ("invalid", [("07 00 00 00", 8, WRONG)]),
+        ("incomplete", [("10 00", 4, SOME)]),
+        ("incomplete", [("10 00 00 00", 8, SOME), ("07 00 …", 6, SOME)]),
+        ("complete", [("10 00 00 00", 8, GOOD), ("07 00 … 00 00", 14, GOOD)]),
+        ("complete, and more", [("10 00 00 00", 8, GOOD), ("07 00 … 00 00", 14, GOOD), ("10 00", 4, SOME)]),
+        ("invalid", [("07 00 00 00", 8, BAD)]),
+    ),
+    "03-declaring-a-protocol/ping.svg": rows(
+        (
+            "a Ping's 20 bytes",
+            [
+                ("length", 4, GOOD),
+                ("ty", 2, SOME),
+                ("fl", 2, SOME),
+                ("zero", 3, SOME),
+                ("id", 4, SOME),
+                ("value", 8, PLAIN),
+            ],
+        ),
+        (
+            "judged in this order",
+            [("1", 4, GOOD), ("3", 2, SOME), ("4", 2, SOME), ("2", 3, SOME), ("", 4, SOME), ("5", 8, PLAIN)],
+        ),
+    ),
+    "04-an-echo-server/turns.svg": timeline(
+        10,
+        (
+            "two tasks",
+            [(0, 2, "A", GOOD), (4, 5, "A", GOOD), (2, 4, "B", SOME), (7, 9, "B", SOME)],
+            [(2, "A awaits"), (4, "B awaits")],
+        ),
+        ("one task", [(0, 2, "A", GOOD), (6, 7, "A", GOOD)], [(2, "A awaits: nobody else is there")]),
     ),
     "05-task-groups/tasks.svg": tree(
-        "main: waits for clients",
+        "main: the task group",
         [
-            ("client 1", ["waits for bytes"]),
-            ("client 2", ["waits for bytes"]),
-            ("client 3", ["has just crashed"]),
+            ("client 1", "cancelled", SOME),
+            ("client 2", "cancelled", SOME),
+            ("client 3", "has just crashed", BAD),
         ],
+        told="the exception goes up, cancellations come down",
     ),
 }
 

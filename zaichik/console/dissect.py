@@ -34,6 +34,7 @@ examples:
 SHOWN_BYTES = 8  # of a field, in hexadecimal
 SHOWN_VALUE = 48  # characters
 WIDTHS = (6, 3 * SHOWN_BYTES + 1, 15, 12)  # of the columns, at least; the last one ends the line
+WIDE = 100  # columns of a terminal: on a narrower one, frames do not line up with one another, but fit
 _HEX = re.compile(rb"[0-9a-fA-F\s]+")
 
 
@@ -66,7 +67,7 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
         title = f"{frame[0].frame}: {sum(len(field.data) for field in frame)} bytes from {frame[0].offset} on"
         if console.is_terminal:
             console.print(Text(title, "bold"), soft_wrap=True)
-            console.print(_table(frame))
+            console.print(_table(frame, WIDTHS if console.width >= WIDE else (WIDTHS[0], 0, 0, 0)))
         else:
             sys.stdout.write("\n".join((title, *_lines(frame), "")))
     sys.stdout.flush()
@@ -94,8 +95,8 @@ def _frames(fields: Iterable[Field]) -> Iterator[list[Field]]:
     yield frame
 
 
-def _table(fields: list[Field]) -> Table:
-    offset, data, name, value = WIDTHS
+def _table(fields: list[Field], widths: tuple[int, ...]) -> Table:
+    offset, data, name, value = widths
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(justify="right", no_wrap=True, min_width=offset)
     table.add_column(no_wrap=True, min_width=data)

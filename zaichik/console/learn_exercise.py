@@ -72,7 +72,7 @@ def _files(number: str) -> tuple[Path, Path]:
         checks = exercise.checks(number)
     except exercise.NoSuchExercise as error:
         raise Failure(str(error)) from None
-    answer = Path(exercise.file_name(number))
+    answer = Path(exercise.answer_name(checks))
     if not answer.is_file():
         chapter = number.partition(".")[0]
         raise Failure(f"there is no {answer} in this folder; get it with: zaichik learn goto {int(chapter):02}")

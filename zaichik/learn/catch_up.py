@@ -6,12 +6,12 @@ Nothing of the learner's is lost: a file that would be overwritten with somethin
 from itertools import count
 from pathlib import Path
 
-from zaichik.learn import config, progress
+from zaichik.learn import config, progress, snapshots
 from zaichik.learn.chapters import CHAPTERS, TUTORIAL, Chapter
 from zaichik.learn.folder import PYTHON_COMMAND, TOML
 from zaichik.learn.stages import STAGES
 
-START, END = "start", "end"
+START, END = "start", snapshots.END
 
 
 class NoSuchChapter(Exception):
@@ -45,18 +45,18 @@ def go(where: Chapter, folder: Path, program: str = "") -> list[str]:
     Returns:
         what was done, in sentences.
     """
-    root = TUTORIAL / where.folder
-    source = {START: _start(where), END: root / END, "": None}[program]
     said = []
-    for path in _files(source):
-        said += _bring(path, folder / path.relative_to(source or root))
+    brought = {START: snapshots.before, END: snapshots.program}
+    if program:
+        for name, text in brought[program](where).items():
+            said += _bring(text.encode(), folder / name)
     for each in CHAPTERS.values():  # earlier ones, too: some are run again to see what has changed
         if each.number <= where.number:
-            for path in _files(TUTORIAL / each.folder / "experiments"):
-                said += _bring(path, folder / "experiments" / path.name)
-    for path in _files(root / "exercises"):
+            for path in _files(each.path / "experiments"):
+                said += _bring(path.read_bytes(), folder / "experiments" / path.name)
+    for path in _files(where.path / "exercises"):
         if path.name.startswith("exercise_") and not (folder / path.name).exists():
-            said += _bring(path, folder / path.name)
+            said += _bring(path.read_bytes(), folder / path.name)
     settings = folder / config.FILE_NAME
     if (folder / "broker.py").exists() and not settings.exists():
         settings.write_text(TOML.format(command=PYTHON_COMMAND), encoding="utf-8")
@@ -66,21 +66,12 @@ def go(where: Chapter, folder: Path, program: str = "") -> list[str]:
     return said
 
 
-def _start(where: Chapter) -> Path | None:
-    """A chapter begins with what the one before ended with."""
-    before = CHAPTERS.get(where.number - 1)
-    return TUTORIAL / before.folder / END if before else None
-
-
-def _files(folder: Path | None) -> list[Path]:
-    if folder is None:
-        return []
+def _files(folder: Path) -> list[Path]:
     # Tools leave folders such as __pycache__ and .mypy_cache behind.
     return sorted(path for path in folder.glob("*") if path.is_file() and not path.name.startswith("."))
 
 
-def _bring(source: Path, target: Path) -> list[str]:
-    content = source.read_bytes()
+def _bring(content: bytes, target: Path) -> list[str]:
     said = []
     if target.exists():
         if target.read_bytes() == content:

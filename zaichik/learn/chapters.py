@@ -1,4 +1,4 @@
-"""The tutorial's chapters that build the stages: one table, so that a test can check every link."""
+"""The tutorial's chapters: one table, so that a test can check every link."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -14,9 +14,14 @@ class Chapter(NamedTuple):
     folder: str
 
     @property
+    def path(self) -> Path:
+        """Its folder, with where that lies."""
+        return TUTORIAL / self.folder
+
+    @property
     def text(self) -> Path:
         """The file to read."""
-        return TUTORIAL / self.folder / "README.md"
+        return self.path / "README.md"
 
     def show(self) -> str:
         """How to find it: its path if it is there, else its number and title."""
@@ -48,5 +53,7 @@ CHAPTERS = {
         Chapter(12, "Slow consumers", "12-slow-consumers"),
         Chapter(13, "The client library", "13-the-client-library"),
         Chapter(14, "Measuring", "14-measuring"),
+        Chapter(15, "The right window", "15-the-right-window"),
+        Chapter(16, "The real broker", "16-the-real-broker"),
     )
 }

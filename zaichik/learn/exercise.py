@@ -51,11 +51,14 @@ class Exercise:
     Args:
         title: what the answer is about.
         hints: two more after each question's own: how it is usually built, and where it can be read.
+        program: the learner's program that is to be improved, if the answer is not a file of its own. Questions get its
+            path then, instead of a module.
     """
 
-    def __init__(self, title: str, *, hints: tuple[str, str]) -> None:
+    def __init__(self, title: str, *, hints: tuple[str, str], program: str = "") -> None:
         self.title = title
         self.hints = hints
+        self.program = program
         self.questions: list[Question] = []
 
     def asks(self, title: str, *, hint: str) -> Callable[[Callable[[Any], None]], Callable[[Any], None]]:
@@ -115,12 +118,18 @@ def checks(number: str) -> Path:
     return path
 
 
+def answer_name(checks: Path) -> str:
+    """The file in which the learner's folder has the answer."""
+    exercise: Exercise = _load(checks).EXERCISE
+    return exercise.program or checks.name.replace("check_", "exercise_")
+
+
 def judge(checks: Path, answer: Path) -> Verdict:
     """Ask an answer all questions, until one fails. It runs in this process."""
     exercise: Exercise = _load(checks).EXERCISE
     passed: list[str] = []
     try:
-        module = _load(answer)
+        module = answer if exercise.program else _load(answer)
     except Exception as error:
         return Verdict(exercise.title, (), "the file can be read", _told(error), ("", *exercise.hints))
     for question in exercise.questions:

@@ -1,13 +1,16 @@
 """A learner's broker, started for an experiment: a process of our own at a free port, ended with the block.
 
-    with running("broker.py") as broker:
-        client = broker.connect()
+    with running() as broker:
+        reader = broker.client()
 
-It is for the tutorial's experiments and exercises, which speak to it with plain blocking sockets; stages have their own
-`Launcher`.
+It is for the tutorial's experiments and exercises, which speak to it with plain blocking sockets, or one frame at a
+time (`caller.py`); stages have their own `Launcher`. The broker is the one that learn.toml names, whatever language it
+is written in.
 """
 
 import os
+import shlex
+import signal
 import socket
 import subprocess
 import sys
@@ -18,7 +21,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO
 
-from zaichik.learn import wire
+from zaichik.learn import config, wire
+from zaichik.learn.caller import Caller
 from zaichik.learn.server import HOST, free_port
 
 START_S, STOP_S, PATIENCE_S = 10.0, 5.0, 5.0
@@ -47,6 +51,26 @@ class Broker:
         """A connection, closed with the block at the latest. It waits for 5 seconds at most."""
         return self._stack.enter_context(socket.create_connection((HOST, self.port), timeout=PATIENCE_S))
 
+    def client(self) -> Caller:
+        """A client that has said Hello."""
+        return Caller(self.connect())
+
+    def memory(self) -> int:
+        """The bytes of memory that the program takes, as the system counts them."""
+        told = subprocess.run(  # noqa: S603 (no words of anybody else's)
+            ["ps", "-o", "rss=", "-p", str(self._process.pid)],  # noqa: S607
+            capture_output=True, check=True,
+        )  # fmt: skip
+        return int(told.stdout) * 1024
+
+    def pause(self) -> None:
+        """Stop the program in the middle of whatever it does, as a machine does that is asleep."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Let it go on."""
+        self._process.send_signal(signal.SIGCONT)
+
     @property
     def is_running(self) -> bool:
         """Whether the program has not ended."""
@@ -63,30 +87,35 @@ class Broker:
 
 
 @contextmanager
-def running(program: str | Path, *, limits: Sequence[str] = ()) -> Iterator[Broker]:
-    """A broker of this program, for as long as the block lasts.
+def running(program: str | Path = "", *, limits: Sequence[str] = ()) -> Iterator[Broker]:
+    """A broker, for as long as the block lasts.
 
     Args:
-        program: a Python file.
+        program: a Python file; by default what learn.toml says.
         limits: options of the shell's `ulimit`, such as ["-n", "20"].
 
     Raises:
         NoBroker: it does not listen.
     """
-    port = free_port()
-    command = [sys.executable, str(program)]
+    port, variable = free_port(), "PORT"
+    if program:
+        command = [sys.executable, str(program)]
+    else:
+        known = config.read(Path(config.FILE_NAME))
+        command, variable = known.command_at(port), known.port_variable
     if limits:
-        command = ["bash", "-c", 'ulimit "$1" "$2" && exec "$3" "$4"', "limited", *limits, *command]
+        command = ["bash", "-c", 'ulimit "$1" "$2" && shift 2 && exec "$@"', "limited", *limits, *command]
     with tempfile.TemporaryFile() as output, ExitStack() as stack:
-        environment = {**os.environ, "PORT": str(port), "PYTHONUNBUFFERED": "1"}
+        environment = {**os.environ, variable: str(port), "PYTHONUNBUFFERED": "1"}
         process = subprocess.Popen(  # noqa: S603 (the learner's own program)
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment
         )
         broker = Broker(process, port, output, stack)
         try:
-            _wait_until_it_listens(broker, program)
+            _wait_until_it_listens(broker, shlex.join(command))
             yield broker
         finally:
+            process.send_signal(signal.SIGCONT)
             process.terminate()
             try:
                 process.wait(STOP_S)
@@ -95,7 +124,7 @@ def running(program: str | Path, *, limits: Sequence[str] = ()) -> Iterator[Brok
                 process.wait()
 
 
-def _wait_until_it_listens(broker: Broker, program: str | Path) -> None:
+def _wait_until_it_listens(broker: Broker, program: str) -> None:
     until = time.monotonic() + START_S
     while broker.is_running and time.monotonic() < until:
         try:
@@ -105,4 +134,4 @@ def _wait_until_it_listens(broker: Broker, program: str | Path) -> None:
         else:
             return
     said = "\n".join(broker.output()[-3:])
-    raise NoBroker(f"{program} does not listen at the port in the variable PORT. It wrote: {said or 'nothing'}")
+    raise NoBroker(f"{program} does not listen at the port it was told. It wrote: {said or 'nothing'}")

@@ -1,4 +1,4 @@
-"""A server that tells its clients what it reads from them. It takes every read for a message."""
+"""My broker: what goes over its sockets."""
 
 import os
 import socket
@@ -12,16 +12,17 @@ READ_SIZE = 4096  # the most bytes that one read may bring
 def talk_with(client: socket.socket) -> None:
     """Answer every read, until the client has no more to say."""
     while data := client.recv(READ_SIZE):
-        client.sendall(f"one message, {len(data)} bytes: {data[:20]!r}\n".encode())
+        answer = f"one message, {len(data)} bytes: {data[:20]!r}\n"
+        client.sendall(answer.encode())
 
 
 def main() -> None:
-    """Serve one client after the other, for ever."""
+    """Serve one client after the other, forever."""
     with socket.create_server((HOST, PORT)) as listener:
         print("listening at", HOST, "port", PORT, flush=True)
         while True:
             client, _ = listener.accept()
-            with client, suppress(ConnectionError):  # a client that crashes is no reason to end
+            with client, suppress(ConnectionError):  # a crash of its own
                 talk_with(client)
 
 

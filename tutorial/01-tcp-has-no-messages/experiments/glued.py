@@ -2,7 +2,7 @@
 
 from zaichik.learn.lab import running
 
-with running("broker.py") as broker:
+with running() as broker:
     first = broker.connect()
     first.sendall(b"hello")
     first.recv(4096)  # answered: so the server is in the middle of this conversation

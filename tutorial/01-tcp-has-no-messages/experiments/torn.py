@@ -6,7 +6,7 @@ from zaichik.learn.lab import running
 
 MESSAGE = b"a long story. " * 1000
 
-with running("broker.py") as broker:
+with running() as broker:
     client = broker.connect()
     client.sendall(MESSAGE)
     client.shutdown(socket.SHUT_WR)

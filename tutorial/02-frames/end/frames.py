@@ -1,11 +1,11 @@
-"""Bytes in, frames out. What TCP cuts and glues is put right here, and nowhere else."""
+"""Bytes in, frames out: what TCP cuts and glues is put right here."""
 
 LENGTH_SIZE = 4
 SMALLEST = 8  # the length counts the other 8 bytes of the header
 
 
 class BadLength(Exception):
-    """A length that cannot be. Where the next frame begins, nobody can tell any more."""
+    """A length that cannot be: nobody knows where the next frame begins."""
 
     def __init__(self, length: int) -> None:
         super().__init__(f"a length of {length}")
@@ -13,7 +13,7 @@ class BadLength(Exception):
 
 
 class FrameBuffer:
-    """Keeps bytes until a frame is whole. `largest` is the largest length it accepts."""
+    """Keeps bytes until a frame is whole, of `largest` length at most."""
 
     def __init__(self, largest: int) -> None:
         self.largest = largest

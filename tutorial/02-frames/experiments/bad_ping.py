@@ -4,7 +4,7 @@ import struct
 
 from zaichik.learn.lab import HELLO, running
 
-with running("broker.py") as broker:
+with running() as broker:
     good = broker.connect()
     good.sendall(HELLO)
     print("a good client says Hello and is answered with", len(good.recv(4096)), "bytes")

@@ -1,4 +1,4 @@
-"""A broker that answers Hello and Ping. It takes every read for a frame."""
+"""My broker: what goes over its sockets."""
 
 import os
 import secrets
@@ -12,22 +12,23 @@ READ_SIZE = 4096  # the most bytes that one read may bring
 
 HEADER = struct.Struct("<IBBHI")  # length, type, flags, zero, id
 HELLO, PING, REPLY = 0x01, 0x07, 0x80
-MAX_FRAME = 1_179_648  # the largest length we accept: a batch of 1 MiB, and what goes around it
-BOOT = secrets.randbits(64) or 1  # by this number a client knows whether it has come back to the same broker
+MAX_FRAME = 1_179_648  # a batch of 1 MiB, and what goes around it
+BOOT = secrets.randbits(64) or 1  # each run of the broker has its own
 
 
 def text(value: str) -> bytes:
-    """A string as the protocol has it: the number of its bytes, and its bytes."""
+    """A string as the protocol has it: how many bytes, and the bytes."""
     return struct.pack("<H", len(value.encode())) + value.encode()
 
 
 def welcome() -> bytes:
-    """What a Welcome holds: version, features, boot, five limits, our name."""
-    return struct.pack("<HQQ5I", 1, 0, BOOT, MAX_FRAME, 8192, 1_048_576, 1_000_000, 0) + text("mine 0.1")
+    """The body of a Welcome: version, features, boot, limits, our name."""
+    limits = (MAX_FRAME, 8192, 1_048_576, 1_000_000, 0)
+    return struct.pack("<HQQ5I", 1, 0, BOOT, *limits) + text("mine")
 
 
 def answer(frame: bytes) -> bytes:
-    """The reply to one request, or nothing for one that asks for silence."""
+    """The reply to one request; nothing if it asks for silence."""
     _length, kind, _flags, _zero, frame_id = HEADER.unpack_from(frame)
     if kind == HELLO:
         body = welcome()
@@ -45,12 +46,12 @@ def talk_with(client: socket.socket) -> None:
 
 
 def main() -> None:
-    """Serve one client after the other, for ever."""
+    """Serve one client after the other, forever."""
     with socket.create_server((HOST, PORT)) as listener:
         print("listening at", HOST, "port", PORT, flush=True)
         while True:
             client, _ = listener.accept()
-            with client, suppress(ConnectionError):  # a client that crashes is no reason to end
+            with client, suppress(ConnectionError):  # a crash of its own
                 talk_with(client)
 
 

@@ -2,7 +2,7 @@
 
 from zaichik.learn.lab import HELLO, running
 
-with running("broker.py") as broker:
+with running() as broker:
     silent = broker.connect()
     print("the first client connects, and says nothing")
 

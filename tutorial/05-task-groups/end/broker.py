@@ -1,4 +1,4 @@
-"""A broker that serves many clients at once, and lets each of them fail alone."""
+"""My broker: what goes over its sockets."""
 
 import os
 import sys
@@ -10,41 +10,43 @@ from conversation import Conversation
 
 HOST = "127.0.0.1"  # this machine and nobody else
 PORT = int(os.environ["PORT"])
-FAREWELL_S = 1.0  # how long we go on reading from a client after our last word
+FAREWELL_S = 1.0  # how long we go on reading after our last word
 
 
 async def talk_with(client: SocketStream) -> None:
     """Answer until one side has had enough."""
     conversation = Conversation()
     async for data in client:
-        if replies := conversation.receive(data):
-            await client.send(replies)
+        await client.send(conversation.receive(data))
         if conversation.is_over:
             break
     await client.send_eof()
-    # Closing a socket with unread bytes in it would tear the connection down, and our last words with it.
+    # A socket that is closed with unread bytes in it is torn down, and
+    # our last words with it. So read what still comes, and drop it.
     with anyio.move_on_after(FAREWELL_S):
         async for _ in client:
             pass
 
 
 async def serve(client: SocketStream) -> None:
-    """Talk with one client, and let nobody else hear of what goes wrong."""
+    """Talk with one client, and keep what goes wrong in here."""
     async with client:
         try:
             await talk_with(client)
         except (anyio.BrokenResourceError, OSError):
-            pass  # it has crashed, or its network has: that happens every day
-        except Exception as error:  # a mistake of ours: this client pays for it, and we want to know
-            print("a conversation broke off:", repr(error), file=sys.stderr)
+            pass  # it has crashed, or its network: that's everyday
+        except Exception as error:  # our mistake: we want to know
+            print("a client was lost:", repr(error), file=sys.stderr)
 
 
 async def main() -> None:
-    """Serve every client in a task of its own, for ever."""
-    listener = await anyio.create_tcp_listener(local_host=HOST, local_port=PORT)
+    """Serve every client in a task of its own, forever."""
+    listener = await anyio.create_tcp_listener(
+        local_host=HOST, local_port=PORT
+    )
     async with listener, anyio.create_task_group() as tasks:
         print("listening at", HOST, "port", PORT, flush=True)
-        (door,) = listener.listeners  # one for each address of the host, and we have one
+        (door,) = listener.listeners  # one for each address: we have one
         while True:
             client = await door.accept()
             tasks.start_soon(serve, client)

@@ -4,7 +4,7 @@ from contextlib import suppress
 
 from zaichik.learn.lab import HELLO, running
 
-with running("broker.py", limits=["-n", "16"]) as broker:  # files and sockets it may have open, all in all
+with running(limits=["-n", "16"]) as broker:  # files and sockets it may have open, all in all
     first = broker.connect()
     first.sendall(HELLO)
     print("the first client says Hello and is answered with", len(first.recv(4096)), "bytes")

@@ -1,4 +1,4 @@
-"""A broker that serves many clients at once, until one of them crashes."""
+"""My broker: what goes over its sockets."""
 
 import os
 from contextlib import suppress
@@ -9,30 +9,32 @@ from conversation import Conversation
 
 HOST = "127.0.0.1"  # this machine and nobody else
 PORT = int(os.environ["PORT"])
-FAREWELL_S = 1.0  # how long we go on reading from a client after our last word
+FAREWELL_S = 1.0  # how long we go on reading after our last word
 
 
 async def talk_with(client: SocketStream) -> None:
     """Answer until one side has had enough."""
     conversation = Conversation()
     async for data in client:
-        if replies := conversation.receive(data):
-            await client.send(replies)
+        await client.send(conversation.receive(data))
         if conversation.is_over:
             break
     await client.send_eof()
-    # Closing a socket with unread bytes in it would tear the connection down, and our last words with it.
+    # A socket that is closed with unread bytes in it is torn down, and
+    # our last words with it. So read what still comes, and drop it.
     with anyio.move_on_after(FAREWELL_S):
         async for _ in client:
             pass
 
 
 async def main() -> None:
-    """Serve every client in a task of its own, for ever."""
-    listener = await anyio.create_tcp_listener(local_host=HOST, local_port=PORT)
+    """Serve every client in a task of its own, forever."""
+    listener = await anyio.create_tcp_listener(
+        local_host=HOST, local_port=PORT
+    )
     async with listener, anyio.create_task_group() as tasks:
         print("listening at", HOST, "port", PORT, flush=True)
-        (door,) = listener.listeners  # one for each address of the host, and we have one
+        (door,) = listener.listeners  # one for each address: we have one
         while True:
             client = await door.accept()
             tasks.start_soon(talk_with, client)

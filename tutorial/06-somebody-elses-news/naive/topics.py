@@ -1,0 +1,32 @@
+"""Topics: who reads them, and which number the next message gets."""
+
+from typing import Any, NamedTuple
+
+from clock import now_us
+from errors import INVALID_FIELD, require, require_text
+
+
+class Reader(NamedTuple):
+    """One subscription: where to send its messages, and under which id."""
+
+    client: Any
+    id: int
+
+
+class Topic:
+    """One topic. It keeps no messages: it only hands them on."""
+
+    def __init__(self) -> None:
+        self.epoch = now_us()  # tells it from later ones of its name
+        self.next_offset = 0
+        self.readers: list[Reader] = []
+
+
+class Topics(dict[bytes, Topic]):
+    """All topics, by their names."""
+
+    def find(self, name: bytes) -> Topic:
+        """The topic of that name; a new one, if there is none."""
+        require(name, INVALID_FIELD, "topic", "a topic needs a name")
+        require_text(name, "topic")
+        return self.setdefault(name, Topic())

@@ -1,0 +1,34 @@
+"""Topics: rows of messages, and who reads them."""
+
+import anyio
+from batches import Message
+from clock import now_us
+from errors import INVALID_FIELD, require, require_text
+
+
+class Topic:
+    """One topic: its messages in a row, the oldest first."""
+
+    def __init__(self) -> None:
+        self.epoch = now_us()  # tells it from later ones of its name
+        self.row: list[tuple[int, bytes, bytes]] = []  # time, key, payload
+        self.readers = 0
+        self.news = anyio.Event()  # set as soon as the row has grown
+
+    def publish(self, batch: list[Message], now: int) -> int:
+        """Put a batch into the row. Returns the first message's place."""
+        first = len(self.row)
+        self.row += [(now, key, payload) for key, payload in batch]
+        self.news.set()
+        self.news = anyio.Event()
+        return first
+
+
+class Topics(dict[bytes, Topic]):
+    """All topics, by their names."""
+
+    def find(self, name: bytes) -> Topic:
+        """The topic of that name; a new one, if there is none."""
+        require(name, INVALID_FIELD, "topic", "a topic needs a name")
+        require_text(name, "topic")
+        return self.setdefault(name, Topic())

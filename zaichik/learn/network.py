@@ -1,0 +1,70 @@
+"""A network that loses what an experiment tells it to lose: between a client and a broker, on one machine.
+
+    with between(broker.port, lose="the first answer") as port:
+        ...  # a client that connects to this port
+
+Real networks lose answers, too: the request has arrived and was carried out, and the connection breaks before the reply
+is back. Nobody can tell that from a request that never arrived.
+"""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from zaichik.learn import wire
+
+READ_SIZE = 65_536
+LOOK_EVERY_S = 0.05
+HOST = "127.0.0.1"
+
+
+@contextmanager
+def between(port: int, *, lose: str, times: int = 1) -> Iterator[int]:
+    """A port that leads to another one, until an answer of a kind is due: then the connection breaks.
+
+    Args:
+        port: the broker's.
+        lose: the name of the replies that are lost, such as "Published".
+        times: how many of them.
+    """
+    left = [times]
+    stopped = threading.Event()
+    with socket.create_server((HOST, 0)) as listener:
+        listener.settimeout(LOOK_EVERY_S)
+
+        def accept() -> None:
+            while not stopped.is_set():
+                with suppress(TimeoutError):
+                    client, _ = listener.accept()
+                    threading.Thread(target=_serve, args=(client, port, lose, left), daemon=True).start()
+
+        thread = threading.Thread(target=accept, daemon=True)
+        thread.start()
+        try:
+            yield int(listener.getsockname()[1])
+        finally:
+            stopped.set()
+            thread.join()
+
+
+def _serve(client: socket.socket, port: int, lose: str, left: list[int]) -> None:
+    with client, socket.create_connection((HOST, port)) as broker, suppress(OSError):
+        threading.Thread(target=_pass_on, args=(client, broker), daemon=True).start()
+        data = bytearray()
+        while came := broker.recv(READ_SIZE):
+            data += came
+            while (size := wire.frame_size(data)) is not None and len(data) >= size:
+                frame = bytes(data[:size])
+                del data[:size]
+                if left[0] and wire.parse(frame).name == lose:
+                    left[0] -= 1
+                    return
+                client.sendall(frame)
+
+
+def _pass_on(source: socket.socket, target: socket.socket) -> None:
+    with suppress(OSError):
+        while data := source.recv(READ_SIZE):
+            target.sendall(data)
+        target.shutdown(socket.SHUT_WR)

@@ -1,0 +1,57 @@
+"""The tutorial's program, step by step.
+
+A chapter has one folder for each of its steps, which holds the files that the step changes and no others. The program
+that a learner has somewhere is put together here: all steps up to there, one laid over the other.
+"""
+
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from zaichik.learn.chapters import CHAPTERS, Chapter
+
+END = "end"  # a chapter's last step
+FACTS = "chapter.toml"
+
+Program = dict[str, str]  # texts by the names of their files
+
+
+@cache
+def facts(folder: Path) -> dict[str, Any]:
+    """What a chapter's folder says of itself; nothing, if the chapter is not written."""
+    path = folder / FACTS
+    return tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def steps(folder: Path) -> list[str]:
+    """The names of a chapter's steps, in order."""
+    return list(facts(folder).get("steps", []))
+
+
+def overlay(folder: Path, step: str) -> Program:
+    """The files that a step changes. What tools have left behind is passed over."""
+    root = folder / step
+    paths = [path for path in sorted(root.rglob("*.py")) if "__pycache__" not in path.parts]
+    return {str(path.relative_to(root)): path.read_text(encoding="utf-8") for path in paths}
+
+
+def before(chapter: Chapter) -> Program:
+    """The program with which a chapter begins."""
+    program: Program = {}
+    for each in CHAPTERS.values():
+        if each.number < chapter.number and not facts(each.path).get("apart"):
+            program = _laid_over(program, each.path, steps(each.path))
+    return program
+
+
+def program(chapter: Chapter, step: str = END) -> Program:
+    """The program as it is after a step of a chapter."""
+    names = steps(chapter.path)
+    return _laid_over(before(chapter), chapter.path, names[: names.index(step) + 1])
+
+
+def _laid_over(program: Program, folder: Path, names: list[str]) -> Program:
+    for name in names:
+        program = program | overlay(folder, name)
+    return program
