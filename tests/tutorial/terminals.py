@@ -222,7 +222,7 @@ def environment() -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name not in removed}
     path = f"{Path(sys.executable).parent}{os.pathsep}{kept['PATH']}"
     here = os.pathsep.join(map(str, (ROOT, ROOT / "protocol")))
-    screen = {"COLUMNS": str(COLUMNS), "LINES": str(ROWS), "TERM": "xterm", "NO_COLOR": "1"}
+    screen = {"ZAICHIK": str(ROOT), "COLUMNS": str(COLUMNS), "LINES": str(ROWS), "TERM": "xterm", "NO_COLOR": "1"}
     return kept | screen | {"PATH": path, "PYTHONPATH": here}
 
 

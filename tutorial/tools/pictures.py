@@ -228,6 +228,95 @@ PICTURES = {
         ],
         told="the exception goes up, cancellations come down",
     ),
+    "06-somebody-elses-news/batch.svg": rows(
+        (
+            "two messages",
+            [
+                ("count 2", 4, PLAIN),
+                ("0 1 1", 6, SOME),
+                ("0 2 7", 6, GOOD),
+                ("a", 1, SOME),
+                ("hi", 2, GOOD),
+                ("there", 5, GOOD),
+            ],
+        ),
+        ("", [("", 4, PLAIN), ("keys at", 6, SOME), ("payloads at", 6, GOOD), ("k", 1, SOME), ("payloads", 7, GOOD)]),
+    ),
+    "06-somebody-elses-news/queues.svg": rows(
+        ("quick reader", [("", 1, PLAIN)]),
+        ("another one", [("12", 2, GOOD), ("13", 2, GOOD)]),
+        ("a sleeper", [(f"{number}", 2, BAD) for number in range(2, 14)]),
+    ),
+    "07-one-row-many-cursors/ring.svg": ring(
+        [
+            (text, colour)
+            for text, colour in zip(("", "", "d", "e", "f", "g", "h"), (GONE, GONE, *[GOOD] * 5), strict=True)
+        ],
+        [
+            (2, "head: the oldest that is left"),
+            (1, "a slow reader: behind the head"),
+            (5, "another reader"),
+            (7, "next offset, and a quick reader"),
+        ],
+        first=1,
+    ),
+    "08-never-wait-on-two-things/bell.svg": sequence(
+        ["reading task", "bell", "writing task"],
+        (2, "looks: nothing"),
+        (0, "puts a reply"),
+        (0, 1, "rings"),
+        (1, 2, "wakes it"),
+        (2, "clears, then looks"),
+    ),
+    "09-commit-and-credit/cursors.svg": ring(
+        [("a", GONE), ("b", GONE), ("c", SOME), ("d", SOME), ("e", GOOD), ("f", GOOD)],
+        [(2, "committed: all before it is settled"), (4, "cursor: the next one to send"), (6, "next offset")],
+        first=0,
+    ),
+    "10-retention/life.svg": timeline(
+        10,
+        (
+            "accepted at 0, ttl 6",
+            [(0, 6, "readable", GOOD), (6, 10, "gone", GONE)],
+            [(2, "reader: yes"), (6, "reader: no")],
+        ),
+        ("a message", [(3, 9, "readable", GOOD), (9, 10, "", GONE)], [(3, "accepted at 3")]),
+    ),
+    "11-compaction/policies.svg": timeline(
+        10,
+        (
+            "a window of 4",
+            [(0, 4, "closed", BAD), (5, 9, "closed", BAD)],
+            [(0, "stored"), (2, "dropped"), (5, "stored")],
+        ),
+        (
+            "prolonged",
+            [(0, 4, "closed", BAD), (4, 6, "", BAD), (6, 9, "", BAD)],
+            [(0, "stored"), (2, "dropped"), (5, "dropped")],
+        ),
+        ("a set", [(0, 10, "closed forever", BAD)], [(0, "stored"), (2, "dropped"), (5, "dropped")]),
+    ),
+    "12-slow-consumers/tank.svg": flow(
+        [("the topic's row", GOOD)],
+        [("output: 64 KiB", SOME)],
+        [("kernel: some MiB", SOME)],
+        [("the reader", BAD)],
+    ),
+    "13-the-client-library/lost.svg": sequence(
+        ["publisher", "network", "broker"],
+        (0, 2, "Publish: two apples"),
+        (2, "stored at 7"),
+        (2, 0, "x Published"),
+        (0, "was it stored?"),
+        (0, 2, "Publish: two apples"),
+        (2, "stored at 8?"),
+    ),
+    "14-measuring/omission.svg": timeline(
+        10,
+        ("the broker", [(0, 3, "works", GOOD), (3, 7, "pauses", BAD), (7, 10, "works", GOOD)], []),
+        ("asks when answered", [(0, 3, "60 requests", GOOD), (3, 7, "1 request", BAD), (7, 10, "60", GOOD)], []),
+        ("asks on time", [(0, 3, "60 requests", GOOD), (3, 7, "80 requests, all late", BAD), (7, 10, "60", GOOD)], []),
+    ),
 }
 
 if __name__ == "__main__":

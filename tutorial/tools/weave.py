@@ -41,17 +41,27 @@ def new(name: str, *names: str, step: str = END) -> None:
     _block(f"New file `{name}`", parts.together(source, names) if names else source)
 
 
-def add(name: str, *names: str, after: str, step: str = END) -> None:
-    """Parts to type after another one."""
-    text = parts.together(_here().program(step)[name], names)
-    _block(f"In `{name}`, after {_quoted(after)}, add", text)
+def add(name: str, *names: str, step: str = END) -> None:
+    """Parts to type after the one that stands before them."""
+    source = _here().program(step)[name]
+    owner = names[0].removeprefix(parts.HEAD)
+    known = list(parts.spans(source))
+    after = known[known.index(owner) - 1]  # of a method, what stands before it in its class
+    if "." in after and "." not in owner:
+        after = after.partition(".")[0]  # after the whole class
+    elif after.startswith(parts.HEAD) and "." not in owner:
+        after = after.removeprefix(parts.HEAD)
+    _block(f"In `{name}`, after {_quoted(after)}, add", parts.together(source, names))
 
 
 def begin(name: str, step: str = END) -> None:
-    """Imports and constants to add to a file's beginning."""
+    """Imports and constants to add to a file's beginning; where that would tell much again, the lines that change."""
     here = _here()
     text = parts.additions(here.before(step)[name], here.program(step)[name])
-    _block(f"In `{name}`, add to the beginning", text)
+    if "(\n" in text and "= Struct(" not in text:  # an import in several lines, to which a name is added
+        change(name, parts.BEGINNING, step)
+    else:
+        _block(f"In `{name}`, add to the beginning", text)
 
 
 def replace(name: str, part: str, step: str = END) -> None:

@@ -78,6 +78,8 @@ class Caller:
                 data = self.socket.recv(READ_SIZE)
             except TimeoutError:
                 raise Silence(f"nothing for {seconds:g} s") from None
+            except ConnectionError:
+                data = b""
             if not data:
                 raise Silence("the broker has ended the connection")
             self._bytes += data

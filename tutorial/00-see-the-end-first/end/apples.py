@@ -7,6 +7,7 @@ import time
 from contextlib import suppress
 
 HEADER = struct.Struct("<IBBHI")  # length, type, flags, zero, id
+
 readers = {}  # of each topic: the clients that read it, and their ids
 counts = {}  # of each topic: how many messages it has had
 

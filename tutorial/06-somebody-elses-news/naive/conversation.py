@@ -34,7 +34,6 @@ from layouts import (
     WELCOME,
     encode,
 )
-from topics import Reader, Topics
 from limits import (
     MAX_BATCH,
     MAX_CREDIT,
@@ -42,6 +41,7 @@ from limits import (
     MAX_FRAME,
     MAX_MESSAGE,
 )
+from topics import Reader, Topics
 
 BOOT = secrets.randbits(64) or 1  # each run of the broker has its own
 
@@ -51,9 +51,9 @@ class Conversation:
 
     def __init__(self, topics: Topics, client: Any) -> None:
         self.is_over = False
+        self._client = client  # where our readers' messages go
         self._deliveries: list[tuple[Any, bytes]] = []
         self._topics = topics
-        self._client = client  # where our readers' messages go
         self._is_welcome = False
         self._buffer = FrameBuffer(MAX_FIRST_FRAME)
 
@@ -148,16 +148,6 @@ class Conversation:
         about = {"version": 1, "features": 0, "boot": BOOT, "broker": b"mine"}
         return WELCOME.build(about | limits)
 
-    def _subscribe(self, fields: Container[Any]) -> bytes:
-        """Put the client among a topic's readers."""
-        require_text(fields.name, "name")
-        require(not fields.name, UNSUPPORTED, "name", "readers have none here")
-        topic = self._topics.find(fields.topic)
-        topic.readers.append(Reader(self._client, fields.id))
-        here = topic.next_offset
-        places = {"start": here, "live": here, "committed": here}
-        return SUBSCRIBED.build({"epoch": topic.epoch, **places})
-
     def _publish(self, fields: Container[Any]) -> bytes:
         """Number the messages, and note down who is to be sent them."""
         good = fields.producer == 0
@@ -169,14 +159,27 @@ class Conversation:
         for reader in topic.readers:
             frame = encode(MESSAGES_TYPE, reader.id, MESSAGES.build(event))
             self._deliveries.append((reader.client, frame))
-        reply = {"stored": count, "compacted": 0, "dropped": b""}
-        readers = len(topic.readers)
-        return PUBLISHED.build(
-            {"first_offset": first, "subscribers": readers, **reply}
-        )
+        reply = {
+            "first_offset": first,
+            "stored": count,
+            "compacted": 0,
+            "subscribers": len(topic.readers),
+            "dropped": b"",
+        }
+        return PUBLISHED.build(reply)
+
+    def _subscribe(self, fields: Container[Any]) -> bytes:
+        """Put the client among a topic's readers."""
+        require_text(fields.name, "name")
+        require(not fields.name, UNSUPPORTED, "name", "readers have none here")
+        topic = self._topics.find(fields.topic)
+        topic.readers.append(Reader(self._client, fields.id))
+        here = topic.next_offset
+        places = {"start": here, "live": here, "committed": here}
+        return SUBSCRIBED.build({"epoch": topic.epoch, **places})
 
     def take_deliveries(self) -> list[tuple[Any, bytes]]:
-        """What is to be sent to whom; it is asked for once."""
+        """What is to be sent to whom. It is asked for once."""
         taken, self._deliveries = self._deliveries, []
         return taken
 

@@ -65,6 +65,7 @@ PUBLISH = Struct(
     "topic" / TEXT,
     "batch" / GreedyBytes,
 )
+REQUESTS |= {0x03: ("publish", PUBLISH)}
 PUBLISHED = Struct(
     "first_offset" / Int64ul,
     "stored" / Int32ul,
@@ -72,6 +73,7 @@ PUBLISHED = Struct(
     "subscribers" / Int32ul,
     "dropped" / GreedyBytes,
 )
+
 SUBSCRIBE = Struct(
     "topic" / TEXT,
     "name" / TEXT,
@@ -83,17 +85,13 @@ SUBSCRIBE = Struct(
     "credit_bytes" / Int32ul,
     Terminated,
 )
-SUBSCRIBED = Struct(
-    "epoch" / Int64ul,
-    "start" / Int64ul,
-    "live" / Int64ul,
-    "committed" / Int64ul,
-)
+REQUESTS |= {0x04: ("subscribe", SUBSCRIBE)}
+PLACES = ("epoch", "start", "live", "committed")
+SUBSCRIBED = Struct(*(name / Int64ul for name in PLACES))
 MESSAGES = Struct(
     "base" / Int64ul, "accepted_us" / Int64sl, "batch" / GreedyBytes
 )
 MESSAGES_TYPE = 0x40
-REQUESTS |= {0x03: ("publish", PUBLISH), 0x04: ("subscribe", SUBSCRIBE)}
 
 
 def encode(kind: int, frame_id: int, body: bytes, flags: int = 0) -> bytes:

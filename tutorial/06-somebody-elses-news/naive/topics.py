@@ -1,4 +1,4 @@
-"""Topics: who reads them, and which number the next message gets."""
+"""Topics: which number does the next message get?"""
 
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ class Reader(NamedTuple):
 
 
 class Topic:
-    """One topic. It keeps no messages: it only hands them on."""
+    """One topic. It keeps no messages: it numbers them and hands them on."""
 
     def __init__(self) -> None:
         self.epoch = now_us()  # tells it from later ones of its name

@@ -32,8 +32,6 @@ from layouts import (
     WELCOME,
     encode,
 )
-from readers import Reader
-from topics import Topics
 from limits import (
     MAX_BATCH,
     MAX_CREDIT,
@@ -41,6 +39,8 @@ from limits import (
     MAX_FRAME,
     MAX_MESSAGE,
 )
+from readers import Reader
+from topics import Topics
 
 BOOT = secrets.randbits(64) or 1  # each run of the broker has its own
 
@@ -147,19 +147,6 @@ class Conversation:
         about = {"version": 1, "features": 0, "boot": BOOT, "broker": b"mine"}
         return WELCOME.build(about | limits)
 
-    def _subscribe(self, fields: Container[Any]) -> bytes:
-        """Give the client a place at the end of a topic's row."""
-        require_text(fields.name, "name")
-        require(not fields.name, UNSUPPORTED, "name", "readers have none here")
-        topic = self._topics.find(fields.topic)
-        reader = Reader(topic, fields)
-        self._readers.append(reader)
-        self._new_readers.append(reader)
-        topic.readers += 1
-        here = reader.cursor
-        places = {"start": here, "live": here, "committed": here}
-        return SUBSCRIBED.build({"epoch": topic.epoch, **places})
-
     def _publish(self, fields: Container[Any]) -> bytes:
         """Put a batch into its topic's row."""
         good = fields.producer == 0
@@ -175,6 +162,19 @@ class Conversation:
             "dropped": b"",
         }
         return PUBLISHED.build(reply)
+
+    def _subscribe(self, fields: Container[Any]) -> bytes:
+        """Give the client a place at the end of a topic's row."""
+        require_text(fields.name, "name")
+        require(not fields.name, UNSUPPORTED, "name", "readers have none here")
+        topic = self._topics.find(fields.topic)
+        reader = Reader(topic, fields)
+        self._readers.append(reader)
+        self._new_readers.append(reader)
+        topic.readers += 1
+        here = reader.cursor
+        places = {"start": here, "live": here, "committed": here}
+        return SUBSCRIBED.build({"epoch": topic.epoch, **places})
 
     def take_new_readers(self) -> list[Reader]:
         """Those who have come since we were asked last."""

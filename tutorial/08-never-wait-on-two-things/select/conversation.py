@@ -36,9 +36,6 @@ from layouts import (
     WELCOME,
     encode,
 )
-from readers import Reader
-from settings import check_settings
-from topics import Topics
 from limits import (
     MAX_BATCH,
     MAX_CREDIT,
@@ -46,6 +43,9 @@ from limits import (
     MAX_FRAME,
     MAX_MESSAGE,
 )
+from readers import Reader
+from settings import check_settings
+from topics import Topics
 
 BOOT = secrets.randbits(64) or 1  # each run of the broker has its own
 
@@ -170,6 +170,30 @@ class Conversation:
         about = {"version": 1, "features": 0, "boot": BOOT, "broker": b"mine"}
         return WELCOME.build(about | limits)
 
+    def _unsubscribe(self, fields: Container[Any]) -> bytes:
+        """Forget a reader. There is nothing else to stop."""
+        reader = self._readers.pop(fields.subscription, None)
+        good = reader is not None
+        require(good, NO_SUCH_SUBSCRIPTION, "subscription", "not yours")
+        reader.leave()
+        return b""
+
+    def _publish(self, fields: Container[Any]) -> bytes:
+        """Put a batch into its topic's row."""
+        good = fields.producer == 0
+        require(good, UNSUPPORTED, "producer", "we know none: send 0")
+        batch = decode_batch(fields.batch)
+        check_sizes(batch)
+        topic = self._topics.find(fields.topic)
+        reply = {
+            "first_offset": topic.publish(batch, now_us()),
+            "stored": len(batch),
+            "compacted": 0,
+            "subscribers": len(topic.readers),
+            "dropped": b"",
+        }
+        return PUBLISHED.build(reply)
+
     def _create(self, fields: Container[Any]) -> bytes:
         """Make a topic, or agree that it is there already."""
         pairs = [(each.number, each.value) for each in fields.settings]
@@ -197,30 +221,6 @@ class Conversation:
         here = reader.cursor
         places = {"start": here, "live": here, "committed": here}
         return SUBSCRIBED.build({"epoch": topic.epoch, **places})
-
-    def _unsubscribe(self, fields: Container[Any]) -> bytes:
-        """Forget a reader. There is nothing else to stop."""
-        reader = self._readers.pop(fields.subscription, None)
-        good = reader is not None
-        require(good, NO_SUCH_SUBSCRIPTION, "subscription", "not yours")
-        reader.leave()
-        return b""
-
-    def _publish(self, fields: Container[Any]) -> bytes:
-        """Put a batch into its topic's row."""
-        good = fields.producer == 0
-        require(good, UNSUPPORTED, "producer", "we know none: send 0")
-        batch = decode_batch(fields.batch)
-        check_sizes(batch)
-        topic = self._topics.find(fields.topic)
-        reply = {
-            "first_offset": topic.publish(batch, now_us()),
-            "stored": len(batch),
-            "compacted": 0,
-            "subscribers": len(topic.readers),
-            "dropped": b"",
-        }
-        return PUBLISHED.build(reply)
 
     def close(self) -> None:
         """The client has gone, and its readers with it."""

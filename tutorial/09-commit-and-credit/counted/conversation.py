@@ -37,9 +37,6 @@ from layouts import (
     WELCOME,
     encode,
 )
-from readers import Reader
-from settings import check_settings
-from topics import Topics
 from limits import (
     MAX_BATCH,
     MAX_CREDIT,
@@ -47,6 +44,9 @@ from limits import (
     MAX_FRAME,
     MAX_MESSAGE,
 )
+from readers import Reader
+from settings import check_settings
+from topics import Topics
 
 BOOT = secrets.randbits(64) or 1  # each run of the broker has its own
 
@@ -173,34 +173,6 @@ class Conversation:
         about = {"version": 1, "features": 0, "boot": BOOT, "broker": b"mine"}
         return WELCOME.build(about | limits)
 
-    def _create(self, fields: Container[Any]) -> bytes:
-        """Make a topic, or agree that it is there already."""
-        pairs = [(each.number, each.value) for each in fields.settings]
-        named = check_settings(pairs)
-        is_new = fields.topic not in self._topics
-        topic = self._topics.find(fields.topic)
-        topic.configure(named)
-        settings = [
-            {"number": number, "value": value}
-            for number, value in topic.settings.items()
-        ]
-        reply = {"created": is_new, "epoch": topic.epoch}
-        return CREATED.build({**reply, "settings": settings})
-
-    def _subscribe(self, fields: Container[Any]) -> bytes:
-        """Give the client a place at the end of a topic's row."""
-        require_text(fields.name, "name")
-        require(not fields.name, UNSUPPORTED, "name", "readers have none here")
-        good = fields.id > self._last_id
-        require(good, INVALID_FIELD, "id", "it must be greater than before")
-        topic = self._topics.find(fields.topic)
-        reader = Reader(topic, fields, lambda: self.bell.set())
-        self._readers[fields.id] = reader
-        self._last_id = fields.id
-        here = reader.cursor
-        places = {"start": here, "live": here, "committed": here}
-        return SUBSCRIBED.build({"epoch": topic.epoch, **places})
-
     def _unsubscribe(self, fields: Container[Any]) -> bytes:
         """Forget a reader. There is nothing else to stop."""
         reader = self._reader(fields.subscription)
@@ -234,6 +206,34 @@ class Conversation:
             "dropped": b"",
         }
         return PUBLISHED.build(reply)
+
+    def _create(self, fields: Container[Any]) -> bytes:
+        """Make a topic, or agree that it is there already."""
+        pairs = [(each.number, each.value) for each in fields.settings]
+        named = check_settings(pairs)
+        is_new = fields.topic not in self._topics
+        topic = self._topics.find(fields.topic)
+        topic.configure(named)
+        settings = [
+            {"number": number, "value": value}
+            for number, value in topic.settings.items()
+        ]
+        reply = {"created": is_new, "epoch": topic.epoch}
+        return CREATED.build({**reply, "settings": settings})
+
+    def _subscribe(self, fields: Container[Any]) -> bytes:
+        """Give the client a place at the end of a topic's row."""
+        require_text(fields.name, "name")
+        require(not fields.name, UNSUPPORTED, "name", "readers have none here")
+        good = fields.id > self._last_id
+        require(good, INVALID_FIELD, "id", "it must be greater than before")
+        topic = self._topics.find(fields.topic)
+        reader = Reader(topic, fields, lambda: self.bell.set())
+        self._readers[fields.id] = reader
+        self._last_id = fields.id
+        here = reader.cursor
+        places = {"start": here, "live": here, "committed": here}
+        return SUBSCRIBED.build({"epoch": topic.epoch, **places})
 
     def close(self) -> None:
         """The client has gone, and its readers with it."""

@@ -38,9 +38,6 @@ from layouts import (
     WELCOME,
     encode,
 )
-from readers import Reader
-from settings import check_settings
-from topics import Topics
 from limits import (
     MAX_BATCH,
     MAX_CREDIT,
@@ -48,6 +45,9 @@ from limits import (
     MAX_FRAME,
     MAX_MESSAGE,
 )
+from readers import Reader
+from settings import check_settings
+from topics import Topics
 
 BOOT = secrets.randbits(64) or 1  # each run of the broker has its own
 
@@ -175,6 +175,40 @@ class Conversation:
         about = {"version": 1, "features": 0, "boot": BOOT, "broker": b"mine"}
         return WELCOME.build(about | limits)
 
+    def _unsubscribe(self, fields: Container[Any]) -> bytes:
+        """Forget a reader. There is nothing else to stop."""
+        reader = self._reader(fields.subscription)
+        reader.leave()
+        del self._readers[reader.id]
+        return b""
+
+    def _commit(self, fields: Container[Any]) -> bytes:
+        """A reader has worked up to here."""
+        reader = self._reader(fields.subscription)
+        return COMMITTED.build({"committed": reader.commit(fields.next)})
+
+    def _reader(self, reader_id: int) -> Reader:
+        """The reader of this client that has this id."""
+        good = reader_id in self._readers
+        require(good, NO_SUCH_SUBSCRIPTION, "subscription", "not yours")
+        return self._readers[reader_id]
+
+    def _publish(self, fields: Container[Any]) -> bytes:
+        """Put a batch into its topic's row."""
+        good = fields.producer == 0
+        require(good, UNSUPPORTED, "producer", "we know none: send 0")
+        batch = decode_batch(fields.batch)
+        check_sizes(batch)
+        topic = self._topics.find(fields.topic)
+        reply = {
+            "first_offset": topic.publish(batch, now_us()),
+            "stored": len(batch),
+            "compacted": 0,
+            "subscribers": len(topic.readers),
+            "dropped": b"",
+        }
+        return PUBLISHED.build(reply)
+
     def _create(self, fields: Container[Any]) -> bytes:
         """Make a topic, or agree that it is there already."""
         pairs = [(each.number, each.value) for each in fields.settings]
@@ -210,40 +244,6 @@ class Conversation:
         start, live = reader.cursor, topic.next_offset
         places = {"start": start, "live": live, "committed": start}
         return SUBSCRIBED.build({"epoch": topic.epoch, **places})
-
-    def _unsubscribe(self, fields: Container[Any]) -> bytes:
-        """Forget a reader. There is nothing else to stop."""
-        reader = self._reader(fields.subscription)
-        reader.leave()
-        del self._readers[reader.id]
-        return b""
-
-    def _commit(self, fields: Container[Any]) -> bytes:
-        """A reader has worked up to here."""
-        reader = self._reader(fields.subscription)
-        return COMMITTED.build({"committed": reader.commit(fields.next)})
-
-    def _reader(self, reader_id: int) -> Reader:
-        """The reader of this client that has this id."""
-        good = reader_id in self._readers
-        require(good, NO_SUCH_SUBSCRIPTION, "subscription", "not yours")
-        return self._readers[reader_id]
-
-    def _publish(self, fields: Container[Any]) -> bytes:
-        """Put a batch into its topic's row."""
-        good = fields.producer == 0
-        require(good, UNSUPPORTED, "producer", "we know none: send 0")
-        batch = decode_batch(fields.batch)
-        check_sizes(batch)
-        topic = self._topics.find(fields.topic)
-        reply = {
-            "first_offset": topic.publish(batch, now_us()),
-            "stored": len(batch),
-            "compacted": 0,
-            "subscribers": len(topic.readers),
-            "dropped": b"",
-        }
-        return PUBLISHED.build(reply)
 
     def close(self) -> None:
         """The client has gone, and its readers with it."""

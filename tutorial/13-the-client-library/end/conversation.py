@@ -41,9 +41,6 @@ from layouts import (
     WELCOME,
     encode,
 )
-from readers import Reader
-from settings import check_settings
-from topics import Topics
 from limits import (
     ENOUGH,
     MAX_BATCH,
@@ -53,6 +50,9 @@ from limits import (
     MAX_MESSAGE,
     MAX_REPLIES,
 )
+from readers import Reader
+from settings import check_settings
+from topics import Topics
 
 BOOT = secrets.randbits(64) or 1  # each run of the broker has its own
 
@@ -202,42 +202,6 @@ class Conversation:
         about = {"version": 1, "features": 0, "boot": BOOT, "broker": b"mine"}
         return WELCOME.build(about | limits)
 
-    def _create(self, fields: Container[Any]) -> bytes:
-        """Make a topic, or agree that it is there already."""
-        pairs = [(each.number, each.value) for each in fields.settings]
-        named = check_settings(pairs)
-        is_new = fields.topic not in self._topics
-        topic = self._topics.find(fields.topic)
-        topic.configure(named)
-        settings = [
-            {"number": number, "value": value}
-            for number, value in topic.settings.items()
-        ]
-        reply = {"created": is_new, "epoch": topic.epoch}
-        return CREATED.build({**reply, "settings": settings})
-
-    def _subscribe(self, fields: Container[Any]) -> bytes:
-        """Give the client a place at the end of a topic's row."""
-        require_text(fields.name, "name")
-        require(not fields.name, UNSUPPORTED, "name", "readers have none here")
-        good = fields.id > self._last_id
-        require(good, INVALID_FIELD, "id", "it must be greater than before")
-        good = 1 <= fields.credit <= MAX_CREDIT
-        require(good, INVALID_FIELD, "credit", f"1 to {MAX_CREDIT}")
-        good = fields.credit_bytes > 0
-        require(good, INVALID_FIELD, "credit_bytes", "1 or more")
-        known = self._topics.get(fields.topic)
-        good = fields.epoch in (0, known.epoch if known else 0)
-        require(good, EPOCH_CHANGED, "epoch", "it is another topic now")
-        topic = self._topics.find(fields.topic)
-        topic.expire(now_us())
-        reader = Reader(topic, fields, lambda: self.bell.set())
-        self._readers[fields.id] = reader
-        self._last_id = fields.id
-        start, live = reader.cursor, topic.next_offset
-        places = {"start": start, "live": live, "committed": start}
-        return SUBSCRIBED.build({"epoch": topic.epoch, **places})
-
     def _unsubscribe(self, fields: Container[Any]) -> bytes:
         """Forget a reader. There is nothing else to stop."""
         reader = self._reader(fields.subscription)
@@ -289,6 +253,42 @@ class Conversation:
             "dropped": dropped.to_bytes(size, "little"),
         }
         return PUBLISHED.build(reply)
+
+    def _create(self, fields: Container[Any]) -> bytes:
+        """Make a topic, or agree that it is there already."""
+        pairs = [(each.number, each.value) for each in fields.settings]
+        named = check_settings(pairs)
+        is_new = fields.topic not in self._topics
+        topic = self._topics.find(fields.topic)
+        topic.configure(named)
+        settings = [
+            {"number": number, "value": value}
+            for number, value in topic.settings.items()
+        ]
+        reply = {"created": is_new, "epoch": topic.epoch}
+        return CREATED.build({**reply, "settings": settings})
+
+    def _subscribe(self, fields: Container[Any]) -> bytes:
+        """Give the client a place at the end of a topic's row."""
+        require_text(fields.name, "name")
+        require(not fields.name, UNSUPPORTED, "name", "readers have none here")
+        good = fields.id > self._last_id
+        require(good, INVALID_FIELD, "id", "it must be greater than before")
+        good = 1 <= fields.credit <= MAX_CREDIT
+        require(good, INVALID_FIELD, "credit", f"1 to {MAX_CREDIT}")
+        good = fields.credit_bytes > 0
+        require(good, INVALID_FIELD, "credit_bytes", "1 or more")
+        known = self._topics.get(fields.topic)
+        good = fields.epoch in (0, known.epoch if known else 0)
+        require(good, EPOCH_CHANGED, "epoch", "it is another topic now")
+        topic = self._topics.find(fields.topic)
+        topic.expire(now_us())
+        reader = Reader(topic, fields, lambda: self.bell.set())
+        self._readers[fields.id] = reader
+        self._last_id = fields.id
+        start, live = reader.cursor, topic.next_offset
+        places = {"start": start, "live": live, "committed": start}
+        return SUBSCRIBED.build({"epoch": topic.epoch, **places})
 
     def stop(self) -> None:
         """The broker stops. What it has acknowledged still goes out."""

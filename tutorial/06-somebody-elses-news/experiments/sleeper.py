@@ -1,0 +1,16 @@
+"""50 MiB for a reader that sleeps: where are they?"""
+
+from zaichik.learn.lab import running
+
+MIB = 2**20
+
+with running() as broker:
+    sleeper, publisher = broker.client(), broker.client()
+    sleeper.subscribe("orders")
+    before = broker.memory()
+    for _ in range(800):
+        publisher.publish("orders", bytes(65_536))
+    grown = (broker.memory() - before) / MIB
+    print("published: 50 MiB, to somebody who sleeps")
+    print("the broker has grown by", "more" if grown > 40 else "less",
+          "than 40 MiB")  # fmt: skip
