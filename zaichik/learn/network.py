@@ -59,6 +59,7 @@ def _serve(client: socket.socket, port: int, lose: str, left: list[int]) -> None
                 del data[:size]
                 if left[0] and wire.parse(frame).name == lose:
                     left[0] -= 1
+                    client.shutdown(socket.SHUT_RDWR)  # closing alone would wait for the other thread's read
                     return
                 client.sendall(frame)
 

@@ -31,6 +31,16 @@ REPLIES = {
     "commit": COMMITTED,
     "ping": PING,
 }
+HELLO = {
+    "magic": b"ZAIK",
+    "version_min": 1,
+    "version_max": 1,
+    "features": 0,
+    "client": b"my client",
+    "auth": 0,
+    "user": b"",
+    "secret": b"",
+}
 
 
 def answer_to(request: str, frame: bytes) -> Container[Any]:

@@ -47,6 +47,7 @@ HELLO = {
     "user": b"",
     "secret": b"",
 }
+
 FROM_NOW_ON = {
     "name": b"",
     "start": 1,

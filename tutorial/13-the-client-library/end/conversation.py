@@ -302,7 +302,7 @@ class Conversation:
         return encode(GO_AWAY_TYPE, 0, body)
 
     def close(self) -> None:
-        """The client goes, and its readers with it."""
+        """The client has gone, and its readers with it."""
         self.is_over = True
         for reader in self._readers.values():
             reader.leave()

@@ -1,0 +1,49 @@
+"""How fast is my broker? Told so that the number fools nobody."""
+
+import sys
+import time
+from typing import Any
+
+import anyio
+from batches import encode_batch
+from client import Client, connect
+
+WARM_UP = 200  # requests that nobody counts
+ORDER: dict[str, Any] = {
+    "producer": 0,
+    "sequence": 0,
+    "topic": b"measured",
+    "batch": encode_batch([(b"", b"two apples")]),
+}
+
+
+async def answered(client: Client, count: int) -> list[float]:
+    """Ask, wait for the answer, ask again. Returns seconds for each."""
+    times = []
+    for _ in range(count):
+        began = time.perf_counter()
+        await client.ask("publish", **ORDER)
+        times.append(time.perf_counter() - began)
+    return times
+
+
+def show(name: str, times: list[float]) -> None:
+    """The middle, the tail and the worst, in milliseconds."""
+    ordered = sorted(times)
+    half, most, worst = (
+        1000 * ordered[int(share * (len(ordered) - 1))]
+        for share in (0.5, 0.99, 1)
+    )
+    print(f"{name}: p50 {half:.2f}  p99 {most:.2f}  worst {worst:.2f} ms")
+
+
+async def main(port: int) -> None:
+    """Measure, three times."""
+    async with connect(port) as client:
+        await answered(client, WARM_UP)
+        for _ in range(3):
+            show("when answered", await answered(client, 1000))
+
+
+if __name__ == "__main__":
+    anyio.run(main, int(sys.argv[1]))

@@ -1,0 +1,41 @@
+"""The same three counts, asked of Spark."""
+
+import sys
+
+import pandas as pd
+from pyspark.sql import SparkSession, Window
+from pyspark.sql import functions as f
+
+WINDOWS = (1_000, 10_000, 60_000, 600_000)
+
+spark = SparkSession.builder.master("local[1]").getOrCreate()
+spark.sparkContext.setLogLevel("ERROR")
+events = spark.read.csv(sys.argv[1], schema="at long, key string, p string")
+total = events.count()
+
+for window in WINDOWS:
+    bucket = f.floor(f.col("at") / window)
+    buckets = total - events.select("key", bucket).distinct().count()
+
+    before = f.lag("at").over(Window.partitionBy("key").orderBy("at"))
+    gaps = events.where(f.col("at") >= 0).select(
+        (f.col("at") - before).alias("gap")
+    )
+
+    def walk(rows: pd.DataFrame, window: int = window) -> pd.DataFrame:
+        """Of one key: how many a window drops."""
+        end, dropped = 0, 0
+        for at in sorted(rows["at"]):
+            if at < end:
+                dropped += 1
+            else:
+                end = at + window
+        return pd.DataFrame({"dropped": [dropped]})
+
+    walked = events.groupBy("key").applyInPandas(walk, "dropped long")
+    told = (
+        buckets,
+        gaps.where(f.col("gap") < window).count(),
+        walked.agg(f.sum("dropped")).first()[0],
+    )
+    print(f"{window // 1000:4} s  " + "  ".join(f"{each:6}" for each in told))
