@@ -23,7 +23,7 @@ LONGEST = (
     SPARK,
     "tests/simulation/",
     "tests/test_benchmarks.py",
-    "tests/test_departures.py",
+    "tests/demo/test_departures.py",
     "tests/tutorial/test_reading.py",
 )
 MOST_PROCESSES = 8  # more would only wait for the one with Spark

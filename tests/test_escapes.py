@@ -42,10 +42,12 @@ def told():
     return each(harmless, EVERY)
 
 
+@pytest.mark.unmeasured
 def test_every_code_point_is_shown_or_escaped_as_decided(told):
     assert [f"{ord(char):x}" for char, text in zip(EVERY, told, strict=True) if (text == char) != stays(char)] == []
 
 
+@pytest.mark.unmeasured
 def test_every_escape_is_plain_ascii_and_names_its_character(told):
     escape = re.compile(r"\\(n|r|t|x[0-7][0-9a-f]|u[0-9a-f]{4}|U000[0-9a-f]{5}|U0010[0-9a-f]{4})")
     for char, text in zip(EVERY, told, strict=True):
@@ -54,8 +56,12 @@ def test_every_escape_is_plain_ascii_and_names_its_character(told):
             assert text.encode().decode("unicode_escape") == char
 
 
+@pytest.mark.unmeasured
 def test_no_two_values_are_shown_alike():
     assert len(set(each(shown, EVERY))) == len(EVERY)
+
+
+def test_what_is_shown_is_an_escape_of_pythons():
     assert shown("\x1b") == "\\x1b"
     assert shown("\\x1b") == "\\\\x1b"
     assert shown("C:\\new") == "C:\\\\new"
@@ -116,11 +122,15 @@ def test_invisible_characters_out_of_place_are_escaped(text, told):
     assert told.count("\\") == json_line(text).count("\\u") - json_line(text).count("\\udc")
 
 
+@pytest.mark.unmeasured
 def test_json_is_the_same_value_and_as_safe():
     value = {f"a{char}b": char for char in EVERY}
     line = json_line(value)
     assert json.loads(line) == value
     assert harmless(line) == line
+
+
+def test_json_is_escaped_as_json_is():
     assert json_line("\x7f\x9b\U000e0041\u2028") == '"\\u007f\\u009b\\udb40\\udc41\\u2028"'
     assert json_line("é", ascii_only=True) == '"\\u00e9"'
 

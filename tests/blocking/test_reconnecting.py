@@ -124,7 +124,7 @@ def in_the_background(call):
         except zaichik.ZaichikError as error:
             outcome.append(error)
 
-    thread = threading.Thread(target=run)
+    thread = threading.Thread(target=run, daemon=True)
     thread.start()
 
     def finished():

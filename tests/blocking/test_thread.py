@@ -84,7 +84,7 @@ def interrupt_when(condition):
             pass
         os.kill(os.getpid(), signal.SIGINT)
 
-    thread = threading.Thread(target=wait)
+    thread = threading.Thread(target=wait, daemon=True)
     thread.start()
     return thread
 
@@ -122,7 +122,8 @@ def test_ctrl_c_leaves_all_blocks_and_nothing_behind(broker):
 def test_many_threads_may_call(broker):
     broker.create("t")
     with blocking.connect(port=broker.port) as client:
-        threads = [threading.Thread(target=lambda: [client.publish("t", b"a") for _ in range(20)]) for _ in range(8)]
+        publish = lambda: [client.publish("t", b"a") for _ in range(20)]  # noqa: E731
+        threads = [threading.Thread(target=publish, daemon=True) for _ in range(8)]
         for thread in threads:
             thread.start()
         for thread in threads:

@@ -31,7 +31,7 @@ clients = []
 while True:
     clients.append(listener.accept()[0])
     with contextlib.suppress(OSError):
-        clients[-1].send(b"hi")
+        clients[-1].send(b"hello, who is there?")  # enough to see that it is no frame: a part would be waited for
 """
 
 

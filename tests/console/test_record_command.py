@@ -1,10 +1,13 @@
+import json
 import re
 import signal
 import subprocess
 import sys
+import threading
 
 import pyarrow.dataset as ds
 import pytest
+from door import door
 
 from zaichik import blocking
 from zaichik.recording.parts import SCHEMA
@@ -167,6 +170,61 @@ def test_a_recorder_that_fails_ends_the_others_with_what_they_have(zaichik, topi
     result = zaichik("record", topic, "nowhere", "--into", str(tmp_path), "--follow")
     assert result.code == 1
     assert "there is no topic nowhere" in result.err
+
+
+def test_a_broker_that_stops_while_it_is_recorded_is_one_sentence_and_what_came_is_kept(
+    zaichik, broker, topic, tmp_path
+):
+    publish(broker, topic, range(60))
+    with door(int(broker.rpartition(":")[2]), most=2_500_000) as port:
+        result = zaichik("record", topic, "--into", str(tmp_path), "--connect", f"127.0.0.1:{port}")
+    assert (result.code, result.out) == (1, "")
+    assert result.err == f"zaichik: the connection to 127.0.0.1:{port} was lost: the broker closed it\n"
+    kept = recorded(tmp_path)
+    assert 10 <= len(kept) < 60
+    assert kept == [(number, number) for number in range(len(kept))]
+
+
+@pytest.fixture
+def stopping(start):
+    """Address and process of a broker that is about to stop, with two messages in topic t."""
+    process = start("serve", "--port", "0", "--json", "--log-level", "error")
+    address = f"127.0.0.1:{json.loads(process.stdout.readline())['port']}"
+    start("create", "t", "--retention", "forever", "--connect", address).wait()
+    start("publish", "t", "one", "two", "--connect", address).wait()
+    return address, process
+
+
+def test_a_recorder_that_follows_says_that_it_waits_for_the_broker_until_ctrl_c(start, stopping, tmp_path):
+    address, process = stopping
+    following = start("record", "t", "--into", str(tmp_path), "--follow", "--connect", address)
+    while not list(tmp_path.rglob(".unfinished.parquet")):
+        assert following.poll() is None
+    process.send_signal(signal.SIGTERM)
+    assert following.stderr.readline() == (
+        f"zaichik: the connection to {address} was lost (the broker is stopping; come back later); reconnecting\n"
+    )
+    following.send_signal(signal.SIGINT)
+    out, err = following.communicate()
+    assert (following.returncode, err) == (130, "")
+    assert out == f"t: 2 messages recorded into {tmp_path} (offsets 0 to 1)\n"
+
+
+def test_a_lost_connection_is_told_above_the_bar(on_terminal, stopping, tmp_path):
+    address, process = stopping
+    stopper = threading.Thread(target=_stop_when_recorded, args=(process, tmp_path))
+    stopper.start()
+    words = ["record", "t", "--into", str(tmp_path), "--follow", "--connect", address]
+    code, shown = on_terminal(*words, interrupt_at=b"reconnecting")
+    stopper.join()
+    assert code == 130
+    assert re.search("\x1b\\[2Kzaichik: the connection to \\S+ was lost", shown), "on a line that was cleared before"
+
+
+def _stop_when_recorded(broker, folder):
+    while not list(folder.rglob(".unfinished.parquet")) and broker.poll() is None:
+        pass
+    broker.send_signal(signal.SIGTERM)
 
 
 def test_a_topic_that_keeps_nothing_says_what_is_gone_and_why(zaichik, topic, tmp_path):

@@ -87,13 +87,13 @@ async def run(host, name, *, seeds=(0, 1, 2), pace=QUICK):
     return await run_check(CHECKS[name], host, seeds, pace)
 
 
-async def find(host, name, says, *, first_seed=0):
+async def find(host, name, says, *, first_seed=0, patience=QUICK.patience):
     """The result of a check, with one seed after the other, more and more patiently, until one finds it and says so.
 
     A rare fault takes several seeds; on a busy machine a verdict comes late, and others come before it.
     """
     for number in range(6):
-        pace = Pace(QUICK.scale, QUICK.patience * 2**number)
+        pace = Pace(QUICK.scale, patience * 2**number)
         result = await run(host, name, seeds=[first_seed + number], pace=pace)
         if result.outcome == "failed" and re.search(says, f"{result.failure.summary}. {result.failure.cause}"):
             break

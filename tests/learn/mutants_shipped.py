@@ -17,6 +17,7 @@ class Mutant:
         says: words of the verdict.
         module: the module of zaichik with the mistake.
         old, new: its text, and what stands there instead.
+        patience: seconds that the verdict takes to come.
     """
 
     name: str
@@ -25,6 +26,7 @@ class Mutant:
     module: str
     old: str
     new: str
+    patience: float = 0.3
 
     @contextmanager
     def in_force(self):
@@ -160,7 +162,7 @@ MUTANTS = [
     ),
     Mutant(
         "whoever keeps silent is ended", "S16.22", "ended the connection|should|broke", "serving.deadlines",
-        "if heartbeat and self._time_us", "if self._time_us",
+        "if heartbeat and self._time_us", "if self._time_us", patience=4.8,
     ),
     Mutant(
         "a heartbeat is never missed", "S16.22", "nothing came", "serving.deadlines",

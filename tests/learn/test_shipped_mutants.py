@@ -25,7 +25,7 @@ def anyio_backend():
 async def test_a_broker_that_does_an_option_wrong_is_found(mutant):
     with mutant.in_force():
         async with shipped() as host:
-            result = await find(host, mutant.kills, mutant.says)
+            result = await find(host, mutant.kills, mutant.says, patience=mutant.patience)
     assert result.outcome == "failed", f"{mutant.kills} does not find it: {result.outcome} {result.reason}"
     assert re.search(mutant.says, f"{result.failure.summary}. {result.failure.cause}"), result.failure.summary
     async with shipped() as host:

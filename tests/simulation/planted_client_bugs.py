@@ -111,10 +111,10 @@ def the_message_in_hand_is_committed(monkeypatch):
 
     def make(real):
         def commit_settled(self):
-            self._stepped, in_hand = max(self._stepped, self._inbox.taken), self._message
-            self._message = None
+            self._stepped, in_hand = max(self._stepped, self._inbox.taken), self.in_hand
+            self.in_hand = None
             real(self)
-            self._message = in_hand
+            self.in_hand = in_hand
 
         return commit_settled
 

@@ -218,7 +218,7 @@ def killed(broker):
     return killed
 
 
-@pytest.mark.unmeasured  # what is killed tells nobody what it has run
+@pytest.mark.cluster
 def test_a_query_that_was_killed_goes_on_where_it_was(broker, spark, killed, tmp_path):
     """Killed in the middle of a micro-batch, which had read all its rows and written some: none is missing or twice."""
 

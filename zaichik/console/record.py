@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import TaskID, TimeElapsedColumn
 from rich.text import Text
 
+from zaichik.client.client import RECONNECT_SECONDS
 from zaichik.console import address, names, screen
 from zaichik.console.failure import Failure
 from zaichik.console.progress import bars as progress_bars
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Save topics as Parquet files, a folder for each topic and day (UTC), for Spark, DuckDB, Polars and pandas to read.
 Run it again with the same folder, and it continues where the files end: however the last run ended, no message is saved
-twice, and none is skipped. Messages that the broker had dropped before they could be saved are reported as missing, and
+twice, and none is skipped. If the connection is lost, it ends with what it has; with --follow, it tries to reconnect
+for a minute first. Messages that the broker had dropped before they could be saved are reported as missing, and
 the exit code is 3. Of a topic with a compaction window, record the journal: it knows what was dropped.
 """
 
@@ -100,7 +102,7 @@ def _check(arguments: argparse.Namespace) -> None:
     from zaichik.recording.recorder import state_of
 
     host, port = arguments.connect
-    with blocking.connect(host, port, name="zaichik record") as client:
+    with blocking.connect(host, port, name="zaichik record", reconnect=0) as client:
         for topic in arguments.topics:
             state_of(client, topic)
 
@@ -115,7 +117,8 @@ def _record(
     if stopping():
         return None
     host, port = arguments.connect
-    with blocking.connect(host, port, name="zaichik record") as client:
+    reconnect = RECONNECT_SECONDS if arguments.follow else 0  # what there was to record is gone with its broker
+    with blocking.connect(host, port, name="zaichik record", reconnect=reconnect) as client:
         return record(client, topic, arguments.into, follow=arguments.follow, tell=tell, stopping=stopping)
 
 
@@ -147,7 +150,7 @@ def _bars() -> Iterator[Callable[["Progress"], None]]:
         total = None if progress.end is None else progress.end - progress.start
         bars.update(tasks[progress.topic], completed=progress.next - progress.start, total=total)
 
-    with bars:
+    with bars, screen.logging_to_stderr():  # which is that of the bars now: the log goes above them
         yield tell
 
 

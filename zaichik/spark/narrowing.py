@@ -18,7 +18,7 @@ from zaichik.client.messages import StartAt
 from zaichik.spark.errors import without_traceback
 from zaichik.spark.options import Options
 from zaichik.spark.reading import CLIENT, Range, position, state_of
-from zaichik.spark.table import TopicReader
+from zaichik.spark.table import RECONNECT, TopicReader
 
 _Compared = EqualTo | GreaterThan | GreaterThanOrEqual | LessThan | LessThanOrEqual
 
@@ -63,7 +63,7 @@ class NarrowedReader(TopicReader):
     def partitions(self) -> list[Range]:
         """Those of a `TopicReader`, without what is left out."""
         options = self.options
-        with blocking.connect(options.host, options.port, name=CLIENT) as client:
+        with blocking.connect(options.host, options.port, name=CLIENT, reconnect=RECONNECT) as client:
             narrowed = [self._narrowed(client, whole) for whole in self.wholes(client)]
         return [part for whole in narrowed for part in whole.split(options.partitions)] or [narrowed[0]]
 

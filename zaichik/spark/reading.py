@@ -20,6 +20,7 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
 from zaichik import blocking
+from zaichik.client.client import RECONNECT_SECONDS
 from zaichik.client.errors import ZaichikError
 from zaichik.client.messages import Lagged, StartAt
 from zaichik.spark.columns import record_batch
@@ -57,8 +58,16 @@ class Range(InputPartition):
         return [Range(self.topic, self.epoch, start, end) for start, end in pairwise(edges) if start < end]
 
 
-def read_range(wanted: Range, options: Options, schema: StructType) -> Iterator[pa.RecordBatch]:
+def read_range(
+    wanted: Range, options: Options, schema: StructType, *, reconnect: float = RECONNECT_SECONDS
+) -> Iterator[pa.RecordBatch]:
     """The messages of a range as record batches, one for each round of credit.
+
+    Args:
+        wanted: the range.
+        options: the broker, and what to do about lag.
+        schema: the columns.
+        reconnect: seconds to keep trying after the connection was lost.
 
     Raises:
         CannotRead: some are gone, and `onLag` is fail.
@@ -67,7 +76,7 @@ def read_range(wanted: Range, options: Options, schema: StructType) -> Iterator[
         return
     with (
         without_traceback(),
-        blocking.connect(options.host, options.port, name=CLIENT) as client,
+        blocking.connect(options.host, options.port, name=CLIENT, reconnect=reconnect) as client,
         client.subscribe(wanted.topic, start=wanted.start, until=wanted.end, epoch=wanted.epoch) as subscription,
     ):
         while not subscription.ended:

@@ -18,6 +18,7 @@ from zaichik.spark.options import Options
 from zaichik.spark.reading import CLIENT, CannotRead, Range, position, read_range, state_of, whole
 
 AHEAD = timedelta(days=1)  # by which a broker's clock may be
+RECONNECT = 0  # seconds: a table is what the broker has now; a task that fails is Spark's to retry
 
 
 class TopicReader(DataSourceReader):
@@ -32,7 +33,7 @@ class TopicReader(DataSourceReader):
     def partitions(self) -> list[Range]:
         """One range for each task."""
         options = self.options
-        with blocking.connect(options.host, options.port, name=CLIENT) as client:
+        with blocking.connect(options.host, options.port, name=CLIENT, reconnect=RECONNECT) as client:
             wholes = self.wholes(client)
         # Of an empty list Spark makes one task that is told nothing.
         return [part for whole in wholes for part in whole.split(options.partitions)] or [wholes[0]]
@@ -44,7 +45,7 @@ class TopicReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The messages of a range."""
         assert isinstance(partition, Range)  # noqa: S101 (it is one of those above)
-        return read_range(partition, self.options, self.schema)
+        return read_range(partition, self.options, self.schema, reconnect=RECONNECT)
 
 
 def _whole(client: blocking.Client, topic: str, options: Options) -> Range:

@@ -6,7 +6,7 @@ Places are looked at before anything is read: what is not there is reported at o
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -125,7 +125,7 @@ class HeldTopic:
         convert = of_journal if self.is_journaled else of_messages
         name, epoch, end = self.read["name"], self.read["epoch"], self.read["next_offset"]
         with (
-            blocking.connect(self.host, self.port, name="zaichik stats") as client,
+            _connected(self.host, self.port) as client,
             client.subscribe(name, start="earliest", until=end, epoch=epoch) as subscription,
         ):
             while not subscription.ended:
@@ -185,7 +185,7 @@ def held(host: str, port: int, topics: Iterable[str]) -> list[HeldTopic]:
         NothingToRead: it has no such topic.
     """
     found = []
-    with blocking.connect(host, port, name="zaichik stats") as client:
+    with _connected(host, port) as client:
         for asked in topics:
             name = asked.removeprefix(JOURNAL_PREFIX)
             # The journal first: what comes in between is in the topic's counters, and is not taken for lost.
@@ -194,6 +194,11 @@ def held(host: str, port: int, topics: Iterable[str]) -> list[HeldTopic]:
                 raise NothingToRead(f"there is no topic {asked} at {host}:{port}, and no folder of that name")
             found.append(HeldTopic(name, journal is not None, host, port, topic, journal or topic))
     return found
+
+
+def _connected(host: str, port: int) -> AbstractContextManager[blocking.Client]:
+    """A client that does not wait for a broker that has gone: what is counted is what it held a moment ago."""
+    return blocking.connect(host, port, name="zaichik stats", reconnect=0)
 
 
 def check_distinct(topics: Sequence[Topic]) -> None:
