@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help demo test test-cluster test-compiled check docs bench bench-spark fuzz fuzz-decoder fuzz-conversation simulate soak \
+.PHONY: help demo test test-cluster test-compiled tutorial-full tutorial-handout check docs bench bench-spark fuzz fuzz-decoder fuzz-conversation simulate soak \
   soak-learn mutants mutants-go mutants-python mutants-sample clean
 .DEFAULT_GOAL := help
 
@@ -14,6 +14,8 @@ help:
 	@echo "make test    lint, format check, types, tests, coverage"
 	@echo "make test-cluster  Spark in processes of its own: zaichik stats on a cluster of three and on S3, and the whole demo"
 	@echo "make test-compiled  the tests once more, on zaichik compiled by mypyc: ten minutes, and a C compiler is needed"
+	@echo "make tutorial-full  the tutorial, every command of it, and every stage of every step: ten minutes"
+	@echo "make tutorial-handout  the project without the tutorial's solutions, in the folder handout: for a class"
 	@echo "make check   the fast half of it: lint, format check, types"
 	@echo "make docs    regenerate the tables, drawings, hexdumps and code blocks of the documents"
 	@echo "make bench   half an hour: side by side with the brokers installed here, into benchmarks/results"
@@ -48,9 +50,14 @@ demo: $(VENV)/.installed-flights
 		|| echo "Spark or a Java for it cannot be installed now (why: make $(VENV)/.java). The demo goes without."
 	@$(BIN)/zaichik demo
 
+# Of the tutorial, what is read in an editor; its steps and experiments have 80 columns (tutorial/ruff.toml).
+WIDE := tutorial/tiny_broker.py tutorial/tools tutorial/solutions $(wildcard tutorial/*/exercises)
+
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
+	$(BIN)/ruff check --config pyproject.toml $(WIDE)
 	$(BIN)/ruff format --check .
+	$(BIN)/ruff format --check --config pyproject.toml $(WIDE)
 	$(BIN)/mypy
 	$(BIN)/mypy hatch_build.py tests/compiled.py
 	$(BIN)/mypy examples/*.py tutorial/tiny_broker.py benchmarks/*.py benchmarks/peers/*.py
@@ -71,6 +78,14 @@ test-cluster: $(VENV)/.installed-dev $(VENV)/.java
 test-compiled: export PYTHONDONTWRITEBYTECODE :=
 test-compiled: $(VENV)/.installed-dev $(VENV)/.java
 	$(BIN)/python tests/compiled.py
+
+# Each chapter typed to the last command, by a robot that has nothing but the text; each step judged by all its stages.
+tutorial-full: $(VENV)/.installed-dev $(VENV)/.java
+	$(BIN)/python -m pytest --numprocesses=auto -m full tests/tutorial
+
+# A copy of this clone for a class: without solutions, and without the programs of the chapters.
+tutorial-handout: $(VENV)/.installed-learn
+	$(BIN)/python tutorial/tools/handout.py handout
 
 docs: $(VENV)/.installed-dev
 	$(BIN)/cog -r -U protocol/README.md README.md docs/*.md

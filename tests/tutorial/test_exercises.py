@@ -10,7 +10,7 @@ from chapter import TUTORIAL, all_chapters
 from zaichik.learn import exercise
 
 SOLUTIONS = TUTORIAL / "solutions"
-# exercise_2_1.py, and more for some: exercise_2_1_late.py. Where the reader's program is improved, a folder of its files.
+# exercise_2_1.py, and more for some: exercise_2_1_late.py. Where the reader's program is improved, a folder of files.
 WRONG = sorted(path for path in (SOLUTIONS / "wrong").glob("exercise_*") if path.suffix in {".py", ""})
 CHECKS = sorted(TUTORIAL.glob("*/exercises/check_*.py"), key=lambda path: [int(n) for n in path.stem.split("_")[1:]])
 NUMBERS = [path.stem[6:].replace("_", ".") for path in CHECKS]

@@ -6,7 +6,7 @@ from fences import counted, lexed
 
 TEXTS = [chapter.text for chapter in all_chapters()]
 # On the tutorial's first page: what is typed in the clone, which the robot has done already.
-SETUP = "make .venv/.installed-learn\nsource .venv/bin/activate\n"
+SETUP = "make .venv/.installed-learn\nsource .venv/bin/activate\nexport ZAICHIK=$PWD\n"
 
 
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.parent.name)

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 from chapter import TUTORIAL, all_chapters
-from code_lines import code_lines
+from fences import lexed
 
 CHAPTERS = all_chapters()
 FIRST, BETWEEN = ["Goal", "You need"], {"Type", "Checkpoint", "Predict", "Break it"}  # between, as a chapter needs them
+LONGEST_BLOCK, LONGEST_WITHOUT_A_RUN, COLUMNS = 25, 40, 80
 LAST = ["Exercises", "What real systems do", "Design note", "Recap", "For teachers"]
 WORDS_A_MINUTE = 200  # of a text that one thinks about
 TYPED_LINES_A_MINUTE = 8
@@ -19,11 +20,19 @@ def ids(chapter):
     return chapter.folder.name
 
 
+def typed_lines(fence) -> int:
+    """How many lines of a fence somebody types who follows the text."""
+    if fence.kind != "edit":
+        return 0
+    lines = [line for line in fence.text.splitlines() if fence.language == "python" or line.startswith("+")]
+    return sum(bool(line.strip("+ ")) for line in lines)
+
+
 def amounts(path: Path) -> tuple[int, int, int]:
     """The words of a text outside its fences, the lines of its blocks of Python, and the commands."""
     pieces = re.split(r"^```(\w*)\n(.*?)^```$", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
     prose, languages, blocks = pieces[::3], pieces[1::3], pieces[2::3]
-    lines = sum(text.count("\n") for kind, text in zip(languages, blocks, strict=True) if kind == "python")
+    lines = sum(map(typed_lines, lexed(path)))
     commands = sum(text.count("$ ") for kind, text in zip(languages, blocks, strict=True) if kind == "console")
     return len(" ".join(prose).split()), lines, commands
 
@@ -51,8 +60,9 @@ def test_every_prediction_has_its_answer_folded_away(chapter):
 @pytest.mark.parametrize("chapter", CHAPTERS, ids=ids)
 def test_every_chapter_breaks_something_in_a_way_that_is_run(chapter):
     """What is run is compared (test_reading.py), so the failure is the one that is told."""
-    section = chapter.text.read_text(encoding="utf-8").partition("\n## Break it\n")[2].partition("\n## ")[0]
-    assert "```console\n$ " in section
+    sections = re.split(r"^## ", chapter.text.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    broken = [section for section in sections if section.startswith("Break it")]
+    assert [section for section in broken if "```console\n$ " in section]
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS, ids=ids)
@@ -63,11 +73,20 @@ def test_the_minutes_are_enough_to_read_and_type(chapter):
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS, ids=ids)
-def test_the_program_stays_small(chapter):
-    paths = [path for path in (chapter.folder / "end").rglob("*.py") if "__pycache__" not in path.parts]
-    lines = sum(len(code_lines(path)) for path in paths)
-    assert lines <= chapter.lines <= 200
-    assert lines > 0
+def test_nobody_types_for_long_without_running_anything(chapter):
+    since = 0
+    for fence in lexed(chapter.text):
+        since = 0 if fence.language == "console" else since + typed_lines(fence)
+        assert since <= LONGEST_WITHOUT_A_RUN, f"{since} lines, up to: {fence.caption}"
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS, ids=ids)
+def test_blocks_are_short_and_fit_a_terminal(chapter):
+    for fence in lexed(chapter.text):
+        lines = fence.text.splitlines()
+        assert max(map(len, lines), default=0) <= COLUMNS, fence.caption
+        if fence.kind in {"edit", "excerpt"}:
+            assert len(lines) <= LONGEST_BLOCK, f"{len(lines)} lines: {fence.caption}"
 
 
 @pytest.mark.parametrize(

@@ -4,50 +4,30 @@ It types what is shown where it says (I3), runs every command and compares what 
 end as the text tells (I8). What it has typed is all that a chapter may change (I4).
 """
 
-import parts
 import pytest
 import robot
-from chapter import Chapter, all_chapters, files
+from chapter import Chapter, all_chapters
 from terminals import is_as_shown
+
+from zaichik.learn import chapters, snapshots
 
 pytestmark = pytest.mark.unmeasured  # what the tester and the command line do has tests of its own
 
 CHAPTERS = all_chapters()
 
 
-@pytest.fixture(scope="module")
-def readings(tmp_path_factory):
-    """Each chapter's reading, made when it is first asked for."""
-    done = {}
-
-    def reading(which):
-        if which.number not in done:
-            done[which.number] = robot.read(which, tmp_path_factory.mktemp(f"chapter{which.number}"))
-        return done[which.number]
-
-    return reading
-
-
 @pytest.mark.parametrize("which", CHAPTERS, ids=lambda which: which.folder.name)
-def test_what_the_text_shows_is_what_happens(which, readings):
-    assert readings(which).failures == []
+def test_what_the_text_shows_is_what_happens_and_makes_every_step(which, tmp_path):
+    """Without the commands that take long; those are typed by `make tutorial-full`."""
+    reading = robot.read(which, tmp_path, slow=False)
+    assert reading.failures == []
+    assert reading.missed == []
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("which", CHAPTERS, ids=lambda which: which.folder.name)
-def test_the_text_alone_makes_every_snapshot_of_its_chapter(which, readings):
-    assert readings(which).missed == []
-
-
-@pytest.mark.parametrize("which", CHAPTERS, ids=lambda which: which.folder.name)
-def test_between_snapshots_only_that_changes_which_the_chapter_says(which, readings):
-    before, typed = files(which.start), readings(which).typed
-    for name, text in which.snapshot(which.snapshots[-1]).items():
-        told = {part for file, part in typed if file == name}
-        changed = parts.changes(before.get(name, ""), text) if name.endswith(".py") else set()
-        if "everything" not in told:
-            assert changed <= told, f"{name}: changed, and the text does not say so"
-        if name in before and len(which.snapshots) == 1:
-            assert told - {"everything"} <= changed, f"{name}: to be typed again for nothing"
+def test_all_that_the_text_shows_is_what_happens(which, tmp_path):
+    assert robot.read(which, tmp_path).failures == []
 
 
 TEXT = """\
@@ -93,11 +73,14 @@ if __name__ == "__main__":
 
 
 @pytest.fixture
-def small(tmp_path):
-    """A chapter of one page, with its snapshot."""
+def small(tmp_path, monkeypatch):
+    """A chapter of one page, with its one step."""
+    monkeypatch.setattr(chapters, "TUTORIAL", tmp_path)
+    monkeypatch.setattr(snapshots, "CHAPTERS", {})
     (tmp_path / "chapter" / "end").mkdir(parents=True)
     (tmp_path / "chapter" / "end" / "hello.py").write_text(PROGRAM, encoding="utf-8")
-    return Chapter(tmp_path / "chapter", number=0, title="Small", minutes=1, lines=10, stages={})
+    (tmp_path / "chapter" / "chapter.toml").write_text('minutes = 1\nsteps = ["end"]\n', encoding="utf-8")
+    return Chapter(chapters.Chapter(0, "Small", "chapter"), minutes=1, steps=["end"], stages={})
 
 
 def complaints(small, tmp_path, text):

@@ -5,12 +5,12 @@ are shown where something changes, with an ellipsis between them.
 """
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import parts
 
 LONGEST = 25  # lines of a block
-CONTEXT = 2  # lines that stay around those that do not, in a part that is longer
+CONTEXT = (1, 2, 3, 5, 8)  # lines that stay around those that do not: as few as say where it is
 ELLIPSIS = " ..."
 
 
@@ -23,15 +23,22 @@ def shown(before: str, after: str) -> str:
             lines += [f" {line}".rstrip() for line in old[a:b]]
         else:
             lines += [f"-{line}" for line in old[a:b]] + [f"+{line}" for line in new[c:d]]
-    return _joined(lines if len(lines) <= LONGEST else _places(lines))
+    if len(lines) <= LONGEST:
+        return _joined(lines)
+    tried = [_joined(_places(lines, context)) for context in CONTEXT]
+    return next((change for change in tried if _is_clear(before, change)), _joined(lines))
 
 
-def _places(lines: list[str]) -> list[str]:
+def _is_clear(before: str, change: str) -> bool:
+    return all(f"\n{before}".count(f"\n{old}") == 1 for old, _ in _hunks(change))
+
+
+def _places(lines: list[str], context: int) -> list[str]:
     near = {
         place
         for number, line in enumerate(lines)
         if line[:1] in {"+", "-"}
-        for place in range(number - CONTEXT, number + CONTEXT + 1)
+        for place in range(number - context, number + context + 1)
     }
     places: list[str] = []
     for number, line in enumerate(lines):
@@ -48,14 +55,18 @@ def applied(source: str, part: str, change: str) -> str:
         NoSuchPart: the part is not there, or does not have the lines that stay or go, or not just once.
     """
     text = "\n" + parts.part(source, part)
-    for hunk in change.split(f"{ELLIPSIS}\n"):
-        lines = [(line[:1] or " ", line[1:]) for line in hunk.splitlines()]
-        old = _joined([text for mark, text in lines if mark != "+"])
-        new = _joined([text for mark, text in lines if mark != "-"])
+    for old, new in _hunks(change):
         if text.count(f"\n{old}") != 1:
             raise parts.NoSuchPart(f"{part} does not have these lines just once:\n{old}")
         text = text.replace(f"\n{old}", f"\n{new}")
     return parts.replace(source, part, text[1:])
+
+
+def _hunks(change: str) -> Iterator[tuple[str, str]]:
+    """Of each place the lines that are there, and those that shall be."""
+    for hunk in change.split(f"{ELLIPSIS}\n"):
+        lines = [(line[:1] or " ", line[1:]) for line in hunk.splitlines()]
+        yield tuple(_joined([text for mark, text in lines if mark != other]) for other in "+-")  # type: ignore[misc]
 
 
 def _joined(lines: Sequence[str]) -> str:

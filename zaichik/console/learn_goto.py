@@ -17,9 +17,10 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
         raise argparse.ArgumentTypeError("goto needs a chapter, such as: zaichik learn goto 02 --start")
     try:
         chapter = catch_up.chapter(arguments.what)
+        said = catch_up.go(chapter, Path(), arguments.program or "")
     except catch_up.NoSuchChapter as error:
         raise Failure(str(error)) from None
-    for line in catch_up.go(chapter, Path(), arguments.program or ""):
+    for line in said:
         console.print(Text(harmless(line)), soft_wrap=True)
     console.print(Text(f"You are at chapter {chapter.number:02}, {chapter.title}."))
     return 0

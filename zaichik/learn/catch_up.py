@@ -44,11 +44,17 @@ def go(where: Chapter, folder: Path, program: str = "") -> list[str]:
 
     Returns:
         what was done, in sentences.
+
+    Raises:
+        NoSuchChapter: the programs are not in this copy.
     """
     said = []
     brought = {START: snapshots.before, END: snapshots.program}
     if program:
-        for name, text in brought[program](where).items():
+        texts = brought[program](where)
+        if not texts and where.number > 1:
+            raise NoSuchChapter("this copy of the tutorial comes without its programs: ask whoever gave it to you")
+        for name, text in texts.items():
             said += _bring(text.encode(), folder / name)
     for each in CHAPTERS.values():  # earlier ones, too: some are run again to see what has changed
         if each.number <= where.number:

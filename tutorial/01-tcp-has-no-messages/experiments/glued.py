@@ -1,11 +1,11 @@
-"""Three sends, one read: what a client says while the server is busy with another one."""
+"""Three sends, one read: what a client says while the server is busy."""
 
 from zaichik.learn.lab import running
 
 with running() as broker:
     first = broker.connect()
     first.sendall(b"hello")
-    first.recv(4096)  # answered: so the server is in the middle of this conversation
+    first.recv(4096)  # answered: so the server is talking with this client
     print("the server talks with the first client, and reads from nobody else")
 
     second = broker.connect()

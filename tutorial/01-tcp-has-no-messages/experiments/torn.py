@@ -1,4 +1,4 @@
-"""One send, several reads: a message that is larger than what one read may bring."""
+"""One send, several reads: a message larger than one read may bring."""
 
 import socket
 
@@ -16,4 +16,5 @@ with running() as broker:
 
 print("sent in one send:", len(MESSAGE), "bytes")
 messages = answers.count(b"one message")
-print("the server took that for", "one message" if messages == 1 else "several messages")
+told = "one message" if messages == 1 else "several messages"
+print("the server took that for", told)

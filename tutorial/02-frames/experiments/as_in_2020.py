@@ -1,10 +1,12 @@
-"""What became of half a frame in 2020: two Pings, cut in two at every possible place."""
+"""What became of half a frame in 2020: two Pings, cut at every place."""
 
 import struct
 
 from frames import FrameBuffer
 
-PINGS = b"".join(struct.pack("<IBBHIQ", 16, 7, 0, 0, number, number) for number in (1, 2))
+PINGS = b"".join(
+    struct.pack("<IBBHIQ", 16, 7, 0, 0, number, number) for number in (1, 2)
+)
 
 
 class FrameBufferOf2020(FrameBuffer):
@@ -35,6 +37,7 @@ def survives(kind: type[FrameBuffer], cut: int) -> bool:
 places = range(1, len(PINGS))
 for kind in (FrameBufferOf2020, FrameBuffer):
     good = [cut for cut in places if survives(kind, cut)]
-    print(f"{kind.__name__}: both frames come out for {len(good)} of {len(places)} places to cut")
+    count = f"{len(good)} of {len(places)}"
+    print(f"{kind.__name__}: both frames come out for {count} places to cut")
     if len(good) < 3:
         print("  these are:", *good)

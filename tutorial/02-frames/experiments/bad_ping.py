@@ -1,4 +1,4 @@
-"""A Ping with one byte too few: what one client's mistake does to the others."""
+"""A Ping with a byte too few: what one client's mistake does to others."""
 
 import struct
 
@@ -7,7 +7,8 @@ from zaichik.learn.lab import HELLO, running
 with running() as broker:
     good = broker.connect()
     good.sendall(HELLO)
-    print("a good client says Hello and is answered with", len(good.recv(4096)), "bytes")
+    size = len(good.recv(4096))
+    print("a good client says Hello and is answered with", size, "bytes")
     good.close()
 
     bad = broker.connect()

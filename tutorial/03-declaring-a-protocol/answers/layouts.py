@@ -1,16 +1,6 @@
 """The frames we know, each declared once: its fields, and their bytes."""
 
-from construct import (
-    Bytes,
-    GreedyBytes,
-    Int8ul,
-    Int16ul,
-    Int32ul,
-    Int64ul,
-    Prefixed,
-    Struct,
-    Terminated,
-)
+from construct import Int8ul, Int16ul, Int32ul, Int64ul, Struct, Terminated
 
 HEADER = Struct(
     "length" / Int32ul,

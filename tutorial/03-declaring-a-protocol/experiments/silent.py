@@ -11,9 +11,12 @@ with running() as broker:
     eager.sendall(HELLO)
     print("the second client says Hello")
     try:
-        print("it is answered with", len(eager.recv(4096)), "bytes, although the first one is still silent")
+        size = len(eager.recv(4096))
+        print("it is answered with", size, "bytes, although the first one")
+        print("is still silent")
     except TimeoutError:
         print("it waits for two seconds, in vain")
         silent.close()
         print("the first client leaves")
-        print("now the second one is answered with", len(eager.recv(4096)), "bytes")
+        size = len(eager.recv(4096))
+        print("now the second one is answered with", size, "bytes")

@@ -25,8 +25,10 @@ REQUESTS = {0x07: ("ping", PING)}  # names and bodies, by their types
 REPLY = 0x80  # a reply's type is its request's with this bit set
 
 TEXT = Prefixed(Int16ul, GreedyBytes)  # bytes: perhaps they're no UTF-8
+MAGIC = Bytes(4)
+
 HELLO = Struct(
-    "magic" / Bytes(4),
+    "magic" / MAGIC,
     "version_min" / Int16ul,
     "version_max" / Int16ul,
     "features" / Int64ul,

@@ -5,7 +5,7 @@ import os
 import anyio
 
 os.environ["PORT"] = "0"  # broker.py wants one, and isn't started here
-from broker import either  # noqa: E402
+from broker import either
 
 
 async def main() -> None:

@@ -6,7 +6,6 @@ from construct import (
     Int8ul,
     Int16ul,
     Int32ul,
-    Int64sl,
     Int64ul,
     Prefixed,
     PrefixedArray,
@@ -27,8 +26,10 @@ REQUESTS = {0x07: ("ping", PING)}  # names and bodies, by their types
 REPLY = 0x80  # a reply's type is its request's with this bit set
 
 TEXT = Prefixed(Int16ul, GreedyBytes)  # bytes: perhaps they're no UTF-8
+MAGIC = Bytes(4)
+
 HELLO = Struct(
-    "magic" / Bytes(4),
+    "magic" / MAGIC,
     "version_min" / Int16ul,
     "version_max" / Int16ul,
     "features" / Int64ul,
@@ -90,17 +91,13 @@ REQUESTS |= {0x04: ("subscribe", SUBSCRIBE)}
 PLACES = ("epoch", "start", "live", "committed")
 SUBSCRIBED = Struct(*(name / Int64ul for name in PLACES))
 MESSAGES = Struct(
-    "base" / Int64ul, "accepted_us" / Int64sl, "batch" / GreedyBytes
+    "base" / Int64ul, "accepted_us" / Int64ul, "batch" / GreedyBytes
 )
 MESSAGES_TYPE = 0x40
 
-SETTINGS = PrefixedArray(
-    Int8ul, Struct("number" / Int8ul, "value" / Int64ul)
-)
+SETTINGS = PrefixedArray(Int8ul, Struct("number" / Int8ul, "value" / Int64ul))
 CREATE = Struct("topic" / TEXT, "settings" / SETTINGS, Terminated)
-CREATED = Struct(
-    "created" / Int8ul, "epoch" / Int64ul, "settings" / SETTINGS
-)
+CREATED = Struct("created" / Int8ul, "epoch" / Int64ul, "settings" / SETTINGS)
 REQUESTS |= {0x02: ("create", CREATE)}
 
 UNSUBSCRIBE = Struct("subscription" / Int32ul, Terminated)

@@ -95,6 +95,6 @@ class Topics(dict[bytes, Topic]):
         require_text(name, "topic")
         good = 0 < len(name) <= MAX_NAME and not name.startswith(b"$")
         require(good, INVALID_FIELD, "topic", "1 to 200 bytes, no $ first")
-        controls = [c for c in name.decode() if c < " " or "\x7f" <= c < "\xa0"]
-        require(not controls, INVALID_FIELD, "topic", "control characters")
+        bad = [c for c in name.decode() if c < " " or "\x7f" <= c < "\xa0"]
+        require(not bad, INVALID_FIELD, "topic", "control characters")
         return self.setdefault(name, Topic())

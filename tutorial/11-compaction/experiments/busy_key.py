@@ -1,7 +1,7 @@
 """A window of 4, and a key that is heard every 3, on a clock of our own."""
 
-from topics import Topic
 from settings import WINDOW_MS
+from topics import Topic
 
 topic = Topic()
 topic.configure({WINDOW_MS: 4})

@@ -1,5 +1,4 @@
-"""Compaction windows: for a while, the first message of a key keeps others
-of the same key out."""
+"""Compaction windows: for a while, one message of a key is enough."""
 
 from batches import Message
 

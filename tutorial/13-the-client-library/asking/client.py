@@ -3,43 +3,22 @@
 from itertools import count
 from typing import Any
 
+import layouts
 from anyio.abc import SocketStream
 from construct import Container
 from errors import Refused
 from frames import FrameBuffer
-from layouts import (
-    COMMITTED,
-    CREATED,
-    ERROR,
-    ERROR_TYPE,
-    HEADER,
-    PING,
-    PUBLISHED,
-    REQUESTS,
-    SUBSCRIBED,
-    WELCOME,
-    encode,
-)
+from layouts import ERROR, ERROR_TYPE, HEADER, REQUESTS, encode
 from limits import MAX_FRAME
 
 KINDS = {name: (kind, fields) for kind, (name, fields) in REQUESTS.items()}
 REPLIES = {
-    "hello": WELCOME,
-    "create": CREATED,
-    "publish": PUBLISHED,
-    "subscribe": SUBSCRIBED,
-    "commit": COMMITTED,
-    "ping": PING,
-}
-HELLO = {
-    "magic": b"ZAIK",
-    "version_min": 1,
-    "version_max": 1,
-    "features": 0,
-    "client": b"my client",
-    "auth": 0,
-    "user": b"",
-    "secret": b"",
+    "hello": layouts.WELCOME,
+    "create": layouts.CREATED,
+    "publish": layouts.PUBLISHED,
+    "subscribe": layouts.SUBSCRIBED,
+    "commit": layouts.COMMITTED,
+    "ping": layouts.PING,
 }
 
 

@@ -7,36 +7,25 @@ from itertools import count
 from typing import Any
 
 import anyio
+import layouts
 from anyio.abc import ObjectReceiveStream, ObjectSendStream, SocketStream
 from batches import Message, decode_batch
 from construct import Container
 from errors import Refused
 from frames import FrameBuffer
-from layouts import (
-    COMMITTED,
-    CREATED,
-    ERROR,
-    ERROR_TYPE,
-    HEADER,
-    MESSAGES,
-    PING,
-    PUBLISHED,
-    REQUESTS,
-    SUBSCRIBED,
-    WELCOME,
-    encode,
-)
+from layouts import ERROR, ERROR_TYPE, HEADER, MESSAGES, REQUESTS, encode
 from limits import MAX_FRAME
 
 KINDS = {name: (kind, fields) for kind, (name, fields) in REQUESTS.items()}
 REPLIES = {
-    "hello": WELCOME,
-    "create": CREATED,
-    "publish": PUBLISHED,
-    "subscribe": SUBSCRIBED,
-    "commit": COMMITTED,
-    "ping": PING,
+    "hello": layouts.WELCOME,
+    "create": layouts.CREATED,
+    "publish": layouts.PUBLISHED,
+    "subscribe": layouts.SUBSCRIBED,
+    "commit": layouts.COMMITTED,
+    "ping": layouts.PING,
 }
+
 HELLO = {
     "magic": b"ZAIK",
     "version_min": 1,

@@ -42,9 +42,7 @@ async def read(client: SocketStream, conversation: Conversation) -> None:
             await conversation.has_room()
 
 
-async def talk_with(
-    client: SocketStream, conversation: Conversation
-) -> None:
+async def talk_with(client: SocketStream, conversation: Conversation) -> None:
     """Read and write beside each other, and end in order."""
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(read, client, conversation)

@@ -5,7 +5,6 @@ import os
 import anyio
 from batches import encode_batch
 from client import HELLO, Client
-from layouts import MESSAGES
 
 
 async def main() -> None:

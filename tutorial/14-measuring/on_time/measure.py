@@ -27,9 +27,7 @@ async def answered(client: Client, count: int) -> list[float]:
     return times
 
 
-async def on_time(
-    client: Client, count: int, per_second: int
-) -> list[float]:
+async def on_time(client: Client, count: int, per_second: int) -> list[float]:
     """Ask when it is time to, whatever becomes of earlier requests.
 
     Returns the seconds from when each was due until it was answered.

@@ -2,6 +2,7 @@
 
 import csv
 import sys
+from pathlib import Path
 
 from settings import WINDOW_MS
 from topics import Topic
@@ -11,7 +12,7 @@ Event = tuple[int, bytes, bytes]  # milliseconds, key, payload
 
 def read(name: str) -> list[Event]:
     """The events in a file, in the order of their times."""
-    with open(name, newline="") as file:
+    with Path(name).open(newline="") as file:
         rows = list(csv.reader(file))
     return [(int(at), key.encode(), said.encode()) for at, key, said in rows]
 

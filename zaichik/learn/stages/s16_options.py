@@ -15,7 +15,7 @@ LIVES = 5  # of one name
 STAGE = Stage(
     number=16,
     title="Topics that go, and names with owners",
-    chapter=14,
+    chapter=16,
     frames=("Describe", "Described", "Delete", "Deleted", "Disconnect", "Disconnected"),
     goal=(
         "Three things that the protocol lets a broker leave out: Delete takes a topic away and tells its readers; a "
