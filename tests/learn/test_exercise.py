@@ -93,7 +93,7 @@ def test_an_answer_that_ends_the_program_is_a_verdict(judge):
 
 @pytest.mark.parametrize("number", ["0.99", "77.1"])
 def test_an_exercise_that_is_not_there_is_answered_with_those_that_are(number):
-    with pytest.raises(exercise.NoSuchExercise, match=f"there is no exercise {number}; there are 0.1, 0.2, 1.1"):
+    with pytest.raises(exercise.NoSuchExercise, match=f"there is no exercise {number}; there are 0.1, 0.2, 0.3, 1.1"):
         exercise.checks(number)
 
 

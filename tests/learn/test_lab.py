@@ -43,7 +43,7 @@ def test_it_tells_how_a_program_has_ended(program):
 
 def test_a_program_that_does_not_listen_is_shown_with_its_last_lines(program):
     program.write_text("raise SystemExit('not today')\n", encoding="utf-8")
-    with pytest.raises(lab.NoBroker, match=r"does not listen at the port in the variable PORT\. It wrote: not today"):
+    with pytest.raises(lab.NoBroker, match=r"does not listen at the port it was told\. It wrote: not today"):
         lab.running(program).__enter__()
 
 

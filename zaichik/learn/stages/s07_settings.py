@@ -56,8 +56,9 @@ async def bad_settings(trial: Trial) -> None:
 async def once_only(trial: Trial) -> None:
     """All settings are compared, not the first one; a topic from which everything has gone; one that nobody uses."""
     client, topic = await trial.client(), trial.topic()
-    unused = await client.ok("Subscribe", topic=trial.topic("unused"))
-    await client.ok("Unsubscribe", subscription=unused.id)
+    gone = await trial.client()
+    unused = await gone.ok("Subscribe", topic=trial.topic("unused"))
+    await gone.end()
     named = {TTL: 50, CAPACITY: 5}
     await client.subscribe(topic)
     await client.ok("CreateTopic", topic=topic, settings=named, expect={"created": 0})

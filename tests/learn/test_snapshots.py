@@ -1,0 +1,24 @@
+"""The tutorial's program, put together from its steps."""
+
+from zaichik.learn import snapshots
+from zaichik.learn.chapters import CHAPTERS
+
+
+def test_a_chapter_begins_with_what_the_one_before_ended_with():
+    assert snapshots.before(CHAPTERS[6]) == snapshots.program(CHAPTERS[5])
+    assert snapshots.before(CHAPTERS[1]) == {}, "the forty lines of chapter 00 are thrown away"
+
+
+def test_a_step_stores_what_it_changes_and_nothing_else():
+    for chapter in CHAPTERS.values():
+        program = snapshots.before(chapter)
+        for step in snapshots.steps(chapter.path):
+            changed = snapshots.overlay(chapter.path, step)
+            assert changed, f"{chapter.folder}/{step} is empty"
+            assert not [name for name, text in changed.items() if program.get(name) == text]
+            program |= changed
+        assert not snapshots.steps(chapter.path) or program == snapshots.program(chapter)
+
+
+def test_a_chapter_that_is_not_written_has_no_steps():
+    assert snapshots.steps(CHAPTERS[16].path) == []
