@@ -8,7 +8,7 @@ EXERCISE = Exercise(
     hints=(
         (
             "A conversation knows its readers already: they're in a dict. How many there are is one call away, and the "
-            "`require` belongs into `_subscribe`, before anything is done."
+            "`require` belongs in `_subscribe`, before anything is done."
         ),
         (
             "TOO_MANY_SUBSCRIPTIONS is 69: put it into errors.py, and the limit into limits.py, beside the others. "

@@ -32,7 +32,7 @@ WELCOME = {
     "max_credit": 1_000_000, "idle_ms": 0, "broker": "pretender",
 }  # fmt: skip
 PUBLISHED = {"first_offset": 42, "stored": 1, "compacted": 0, "subscribers": 0, "dropped": b""}
-SHORT_S, LONG_S, SURELY_S = 0.5, 20.0, 5.0
+SHORT_S, LONG_S, SURELY_S = 0.5, 20.0, 8.0
 CALLS = """
 import json, sys, anyio
 from publisher import Publisher
