@@ -8,12 +8,12 @@ EXERCISE = Exercise(
     "A reader that has left",
     hints=(
         (
-            "Look at the loop in `Client.publish`: `client.write` raises an OSError for a reader that has left. Catch it "
-            "there, around this one line, and go on with the next reader."
+            "Look at the loop in `Client.publish`: `client.write` raises an OSError for a reader that has left. Catch "
+            "it there, around this one line, and go on with the next reader."
         ),
         (
-            "To go on isn't all: a reader that has left is still in `readers[topic]`. Take it out, and don't change a list "
-            "while a loop walks along it: let the loop walk along a copy."
+            "To go on isn't all: a reader that has left is still in `readers[topic]`. Take it out, and don't change a "
+            "list while a loop walks along it: let the loop walk along a copy."
         ),
     ),
     program="apples.py",

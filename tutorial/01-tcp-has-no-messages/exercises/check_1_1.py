@@ -9,7 +9,10 @@ EXERCISE = Exercise(
             "Keep what has come in a bytes object, and read in a loop until it has `size` bytes. In each turn ask for "
             "the number that is still missing."
         ),
-        "chunk = connection.recv(size - len(data)); if it is empty, the stream has ended; else data += chunk.",
+        (
+            "A read may bring an empty chunk: then the stream has ended, and nothing more will ever come. Say so with "
+            "an EOFError, before you add anything, or the loop never ends."
+        ),
     ),
 )
 

@@ -8,12 +8,12 @@ EXERCISE = Exercise(
     "No longer than that",
     hints=(
         (
-            "`with anyio.move_on_after(seconds):` around the receive leaves the block when the time is over, without "
-            'an exception. What follows the block is then the answer for "nothing came".'
+            "anyio.move_on_after begins a block that is left when its time is over, without an exception. Read inside "
+            'of it. What follows the block is then the answer for "nothing came".'
         ),
         (
-            "with anyio.move_on_after(seconds): try: return await stream.receive(); except anyio.EndOfStream: return "
-            "b''. After the block: return None."
+            "Three ways out: return what was read from inside the block; catch EndOfStream around the read, inside the "
+            "block, too, and nothing else; and what is left after the block is the answer for a silent stream."
         ),
     ),
 )

@@ -11,7 +11,10 @@ EXERCISE = Exercise(
             "try, await, except. The question is what to name after except: in Python a cancellation is an exception, "
             "too, but not an Exception."
         ),
-        "try: await conversation(); except Exception as error: failures.append(error).",
+        (
+            "Name the class that all everyday failures have in common, and that a cancellation isn't one of. Keep the "
+            "exception itself, not its text, and don't raise it again."
+        ),
     ),
 )
 

@@ -7,10 +7,13 @@ import anyio
 from zaichik.learn.exercise import Exercise, Wrong, must
 
 EXERCISE = Exercise(
-    "Accept for ever",
+    "Accept forever",
     hints=(
         "The try stands inside the loop, around accept and nothing else. After an OSError sleep, and go on.",
-        "while True: try: client = await accept(); except OSError: await anyio.sleep(PAUSE_S); else: welcome(client).",
+        (
+            "An endless loop around a try with three parts: the try accepts, the except pauses (with anyio's sleep, "
+            "not time's), and the else, which is only reached if all went well, welcomes the client."
+        ),
     ),
 )
 FULL = OSError(24, "Too many open files")

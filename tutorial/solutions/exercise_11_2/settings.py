@@ -1,0 +1,34 @@
+"""A topic's settings: numbers that a client may choose."""
+
+from errors import INVALID_FIELD, UNSUPPORTED, require
+
+TTL_MS, WINDOW_MS, CAPACITY, MAX_BYTES, MAX_KEYS = 1, 2, 3, 4, 5
+DEFAULTS = {
+    TTL_MS: 0,
+    WINDOW_MS: 0,
+    CAPACITY: 10_000,
+    MAX_BYTES: 67_108_864,
+    MAX_KEYS: 100_000,
+}
+FOREVER = 2**64 - 1
+CENTURY_MS = 3_155_760_000_000  # the longest duration that is not forever
+
+
+def check_settings(pairs: list[tuple[int, int]]) -> dict[int, int]:
+    """What was named, if all of it makes sense."""
+    named: dict[int, int] = {}
+    for number, value in pairs:
+        good = number in DEFAULTS
+        require(good, UNSUPPORTED, "settings", f"there is no {number}")
+        good = number not in named
+        require(good, INVALID_FIELD, "settings", f"{number} comes twice")
+        good = value > 0
+        if number in (TTL_MS, WINDOW_MS):
+            good = value <= CENTURY_MS or value == FOREVER
+        require(good, INVALID_FIELD, "settings", f"{number} cannot be so")
+        named[number] = value
+    settings = DEFAULTS | named
+    ttl, window = settings[TTL_MS], settings[WINDOW_MS]
+    good = ttl in (0, FOREVER) or window <= ttl
+    require(good, INVALID_FIELD, "settings", "the window outlives the row")
+    return named

@@ -1,0 +1,33 @@
+"""A topic's settings: numbers that a client may choose."""
+
+from errors import INVALID_FIELD, UNSUPPORTED, require
+
+TTL_MS, WINDOW_MS, CAPACITY, MAX_BYTES, MAX_KEYS = 1, 2, 3, 4, 5
+DEFAULTS = {
+    TTL_MS: 0,
+    WINDOW_MS: 0,
+    CAPACITY: 10_000,
+    MAX_BYTES: 67_108_864,
+    MAX_KEYS: 100_000,
+}
+FOREVER = 2**64 - 1
+CENTURY_MS = 3_155_760_000_000  # the longest duration that is not forever
+MOST_MESSAGES = 1_000_000  # that a topic may keep
+
+
+def check_settings(pairs: list[tuple[int, int]]) -> dict[int, int]:
+    """What was named, if all of it makes sense."""
+    named: dict[int, int] = {}
+    for number, value in pairs:
+        good = number in DEFAULTS
+        require(good, UNSUPPORTED, "settings", f"there is no {number}")
+        good = number not in named
+        require(good, INVALID_FIELD, "settings", f"{number} comes twice")
+        good = value > 0
+        if number in (TTL_MS, WINDOW_MS):
+            good = value <= CENTURY_MS or value == FOREVER
+        elif number == CAPACITY:
+            good = 0 < value < MOST_MESSAGES  # Fails at: a million is fine
+        require(good, INVALID_FIELD, "settings", f"{number} cannot be so")
+        named[number] = value
+    return named

@@ -1,0 +1,237 @@
+"""One client's conversation with us: bytes in, bytes out, no socket."""
+
+import secrets
+from typing import Any
+
+import anyio
+from batches import check_sizes, decode_batch
+from clock import now_us
+from construct import ConstructError, Container
+from errors import (
+    FIRST_HARMLESS,
+    FRAME_TOO_LARGE,
+    HELLO_REQUIRED,
+    INVALID_FIELD,
+    MALFORMED,
+    NO_SUCH_SUBSCRIPTION,
+    TOO_MANY_SUBSCRIPTIONS,
+    UNSUPPORTED,
+    UNSUPPORTED_VERSION,
+    Refused,
+    require,
+    require_text,
+)
+from frames import BadLength, FrameBuffer
+from layouts import (
+    CREATED,
+    ERROR,
+    ERROR_TYPE,
+    FATAL,
+    FLAGS,
+    HEADER,
+    PING,
+    PUBLISHED,
+    REPLY,
+    REQUESTS,
+    SUBSCRIBED,
+    WELCOME,
+    encode,
+)
+from readers import Reader
+from settings import check_settings
+from topics import Topics
+from limits import (
+    MAX_BATCH,
+    MAX_CREDIT,
+    MAX_FIRST_FRAME,
+    MAX_FRAME,
+    MAX_MESSAGE,
+    MAX_READERS,
+)
+
+BOOT = secrets.randbits(64) or 1  # each run of the broker has its own
+
+
+class Conversation:
+    """What one client has said so far, and what we answer."""
+
+    def __init__(self, topics: Topics) -> None:
+        self.is_over = False
+        self.bell = anyio.Event()  # set when there may be more to send
+        self._readers: dict[int, Reader] = {}
+        self._last_id = 0
+        self._count = 0
+        self._replies = b""
+        self._topics = topics
+        self._is_welcome = False
+        self._buffer = FrameBuffer(MAX_FIRST_FRAME)
+
+    def receive(self, data: bytes) -> None:
+        """Carry out what a read has brought."""
+        if self.is_over:
+            return
+        self._buffer.feed(data)
+        try:
+            while not self.is_over and (frame := self._buffer.next_frame()):
+                self._replies += self._answer(frame)
+        except BadLength as bad:
+            is_large = bad.length > self._buffer.largest
+            code = FRAME_TOO_LARGE if is_large else MALFORMED
+            refused = Refused(code, "length", str(bad))
+            self._replies += self._error(0, 0, refused)
+        self.bell.set()
+
+    def output(self) -> bytes:
+        """All that there is to send now: replies first, then messages."""
+        output, self._replies = self._replies, b""
+        for reader in self._readers.values():
+            while event := reader.next_event():
+                output += event
+        return output
+
+    def _answer(self, frame: bytes) -> bytes:
+        """The reply to one request; nothing if it asks for silence."""
+        header = HEADER.parse(frame)
+        try:
+            name, fields = self._judge(header, frame[HEADER.sizeof() :])
+            fields.id = header.id
+            reply = self._carry_out(name, fields)
+        except Refused as refused:
+            return self._error(header.type, header.id, refused)
+        if header.id == 0:
+            return b""
+        return encode(header.type | REPLY, header.id, reply)
+
+    def _error(self, kind: int, frame_id: int, refused: Refused) -> bytes:
+        """An Error frame. A fatal one is the last that this client gets."""
+        is_fatal = refused.code < FIRST_HARMLESS
+        if is_fatal or not self._is_welcome:
+            self.close()
+        fields = {
+            "code": refused.code,
+            "request_type": kind,
+            "field": refused.field.encode(),
+            "retry_after_ms": 0,
+            "message": refused.message.encode(),
+        }
+        flags = FATAL if self.is_over else 0
+        return encode(ERROR_TYPE, frame_id, ERROR.build(fields), flags)
+
+    def _judge(
+        self, header: Container[Any], body: bytes
+    ) -> tuple[str, Container[Any]]:
+        """The request's name and fields, judged from outside to inside."""
+        require(header.zero == 0, MALFORMED, "zero", "this must be 0")
+        name, layout = REQUESTS.get(header.type, ("unknown", None))
+        is_hello = name == "hello"
+        good = is_hello or self._is_welcome
+        require(good, HELLO_REQUIRED, "", "say Hello first")
+        good = layout and not (is_hello and self._is_welcome)
+        require(good, UNSUPPORTED, "type", "we know no such request")
+        good = header.flags & ~FLAGS.get(name, 0) == 0
+        require(good, UNSUPPORTED, "flags", "we know no such flag")
+        try:
+            return name, layout.parse(body)
+        except ConstructError:
+            raise Refused(MALFORMED, "", "its fields miss its end") from None
+
+    def _carry_out(self, name: str, fields: Container[Any]) -> bytes:
+        """Do what was asked for. Returns the reply's body."""
+        match name:
+            case "hello":
+                return self._hello(fields)
+            case "ping":
+                return PING.build(fields)
+            case "create":
+                return self._create(fields)
+            case "publish":
+                return self._publish(fields)
+            case "subscribe":
+                return self._subscribe(fields)
+            case "unsubscribe":
+                return self._unsubscribe(fields)
+            case _:
+                raise NotImplementedError(name)
+
+    def _hello(self, fields: Container[Any]) -> bytes:
+        """Welcome the client, and tell it what it may do."""
+        require(fields.magic == b"ZAIK", MALFORMED, "magic", "not ZAIK")
+        good = fields.version_min <= 1 <= fields.version_max
+        require(good, UNSUPPORTED_VERSION, "", "we speak version 1 only")
+        require(fields.auth <= 2, INVALID_FIELD, "auth", "not 0, 1 or 2")
+        for name in ("client", "user", "secret"):
+            require_text(fields[name], name)
+        self._is_welcome = True
+        self._buffer.largest = MAX_FRAME
+        limits = {
+            "max_frame": MAX_FRAME,
+            "max_batch": MAX_BATCH,
+            "max_message": MAX_MESSAGE,
+            "max_credit": MAX_CREDIT,
+            "idle_ms": 0,
+        }
+        about = {"version": 1, "features": 0, "boot": BOOT, "broker": b"mine"}
+        return WELCOME.build(about | limits)
+
+    def _create(self, fields: Container[Any]) -> bytes:
+        """Make a topic, or agree that it is there already."""
+        pairs = [(each.number, each.value) for each in fields.settings]
+        named = check_settings(pairs)
+        is_new = fields.topic not in self._topics
+        topic = self._topics.find(fields.topic)
+        topic.configure(named)
+        settings = [
+            {"number": number, "value": value}
+            for number, value in topic.settings.items()
+        ]
+        reply = {"created": is_new, "epoch": topic.epoch}
+        return CREATED.build({**reply, "settings": settings})
+
+    def _subscribe(self, fields: Container[Any]) -> bytes:
+        """Give the client a place at the end of a topic's row."""
+        require_text(fields.name, "name")
+        require(not fields.name, UNSUPPORTED, "name", "readers have none here")
+        good = fields.id > self._last_id
+        require(good, INVALID_FIELD, "id", "it must be greater than before")
+        self._count += 1  # Fails at: an Unsubscribe makes room
+        good = self._count <= MAX_READERS
+        require(good, TOO_MANY_SUBSCRIPTIONS, "", f"{MAX_READERS} it may be")
+        topic = self._topics.find(fields.topic)
+        reader = Reader(topic, fields, lambda: self.bell.set())
+        self._readers[fields.id] = reader
+        self._last_id = fields.id
+        here = reader.cursor
+        places = {"start": here, "live": here, "committed": here}
+        return SUBSCRIBED.build({"epoch": topic.epoch, **places})
+
+    def _unsubscribe(self, fields: Container[Any]) -> bytes:
+        """Forget a reader. There is nothing else to stop."""
+        reader = self._readers.pop(fields.subscription, None)
+        good = reader is not None
+        require(good, NO_SUCH_SUBSCRIPTION, "subscription", "not yours")
+        reader.leave()
+        return b""
+
+    def _publish(self, fields: Container[Any]) -> bytes:
+        """Put a batch into its topic's row."""
+        good = fields.producer == 0
+        require(good, UNSUPPORTED, "producer", "we know none: send 0")
+        batch = decode_batch(fields.batch)
+        check_sizes(batch)
+        topic = self._topics.find(fields.topic)
+        reply = {
+            "first_offset": topic.publish(batch, now_us()),
+            "stored": len(batch),
+            "compacted": 0,
+            "subscribers": len(topic.readers),
+            "dropped": b"",
+        }
+        return PUBLISHED.build(reply)
+
+    def close(self) -> None:
+        """The client has gone, and its readers with it."""
+        self.is_over = True
+        for reader in self._readers.values():
+            reader.leave()
+        self._readers.clear()
+        self.bell.set()
