@@ -22,7 +22,7 @@ def main() -> None:
         print("listening at", HOST, "port", PORT, flush=True)
         while True:
             client, _ = listener.accept()
-            with client, suppress(ConnectionError):  # a crash of its own
+            with client, suppress(ConnectionError):  # if it crashes
                 talk_with(client)
 
 

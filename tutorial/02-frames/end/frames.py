@@ -1,14 +1,14 @@
-"""Bytes in, frames out: what TCP cuts and glues is put right here."""
+"""Bytes in, frames out: puts together what TCP cut, parts what it glued."""
 
 LENGTH_SIZE = 4
 SMALLEST = 8  # the length counts the other 8 bytes of the header
 
 
 class BadLength(Exception):
-    """A length that cannot be: nobody knows where the next frame begins."""
+    """An impossible length: nobody knows where the next frame begins."""
 
     def __init__(self, length: int) -> None:
-        super().__init__(f"a length of {length}")
+        super().__init__(f"a length of {length} is impossible")
         self.length = length
 
 

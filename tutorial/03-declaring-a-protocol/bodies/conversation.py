@@ -88,7 +88,7 @@ class Conversation:
         try:
             return name, layout.parse(body)
         except ConstructError:
-            raise Refused(MALFORMED, "", "its fields miss its end") from None
+            raise Refused(MALFORMED, "", "fields and size differ") from None
 
     def _carry_out(self, name: str, fields: Container[Any]) -> bytes:
         """Do what was asked for. Returns the reply's body."""

@@ -94,12 +94,12 @@ class Conversation:
         good = is_hello or self._is_welcome
         require(good, HELLO_REQUIRED, "", "say Hello first")
         good = layout and not (is_hello and self._is_welcome)
-        require(good, UNSUPPORTED, "type", "we know no such request")
+        require(good, UNSUPPORTED, "type", "unknown request type")
         require(header.flags == 0, UNSUPPORTED, "flags", "these must be 0")
         try:
             return name, layout.parse(body)
         except ConstructError:
-            raise Refused(MALFORMED, "", "its fields miss its end") from None
+            raise Refused(MALFORMED, "", "fields and size differ") from None
 
     def _carry_out(self, name: str, fields: Container[Any]) -> bytes:
         """Do what was asked for. Returns the reply's body."""

@@ -27,7 +27,7 @@ def decode_batch(batch: bytes) -> list[Message]:
         good = column[0] == 0 and list(column) == sorted(column)
         require(good, INVALID_FIELD, "batch", "offsets go back")
     end = strings + keys[-1] + payloads[-1]
-    require(end == len(batch), INVALID_FIELD, "batch", "offsets miss the end")
+    require(end == len(batch), INVALID_FIELD, "batch", "the sizes differ")
     cut_keys = _cut(batch, strings, keys)
     cut_payloads = _cut(batch, strings + keys[-1], payloads)
     return list(zip(cut_keys, cut_payloads, strict=True))

@@ -107,12 +107,12 @@ class Conversation:
         good = is_hello or self._is_welcome
         require(good, HELLO_REQUIRED, "", "say Hello first")
         good = layout and not (is_hello and self._is_welcome)
-        require(good, UNSUPPORTED, "type", "we know no such request")
+        require(good, UNSUPPORTED, "type", "unknown request type")
         require(header.flags == 0, UNSUPPORTED, "flags", "these must be 0")
         try:
             return name, layout.parse(body)
         except ConstructError:
-            raise Refused(MALFORMED, "", "its fields miss its end") from None
+            raise Refused(MALFORMED, "", "fields and size differ") from None
 
     def _carry_out(self, name: str, fields: Container[Any]) -> bytes:
         """Do what was asked for. Returns the reply's body."""
@@ -151,7 +151,7 @@ class Conversation:
     def _publish(self, fields: Container[Any]) -> bytes:
         """Number the messages, and note down who is to be sent them."""
         good = fields.producer == 0
-        require(good, UNSUPPORTED, "producer", "we know none: send 0")
+        require(good, UNSUPPORTED, "producer", "not supported: send 0")
         batch = decode_batch(fields.batch)
         check_sizes(batch)
         count = len(batch)
@@ -173,7 +173,7 @@ class Conversation:
     def _subscribe(self, fields: Container[Any]) -> bytes:
         """Put the client among a topic's readers."""
         require_text(fields.name, "name")
-        require(not fields.name, UNSUPPORTED, "name", "readers have none here")
+        require(not fields.name, UNSUPPORTED, "name", "not supported here")
         topic = self._topics.find(fields.topic)
         topic.readers.append(Reader(self._client, fields.id))
         here = topic.next_offset
@@ -181,7 +181,7 @@ class Conversation:
         return SUBSCRIBED.build({"epoch": topic.epoch, **places})
 
     def take_deliveries(self) -> list[tuple[Any, bytes]]:
-        """What is to be sent to whom. It is asked for once."""
+        """Returns what is to be sent to whom, and forgets it."""
         taken, self._deliveries = self._deliveries, []
         return taken
 

@@ -100,12 +100,12 @@ class Conversation:
         good = is_hello or self._is_welcome
         require(good, HELLO_REQUIRED, "", "say Hello first")
         good = layout and not (is_hello and self._is_welcome)
-        require(good, UNSUPPORTED, "type", "we know no such request")
+        require(good, UNSUPPORTED, "type", "unknown request type")
         require(header.flags == 0, UNSUPPORTED, "flags", "these must be 0")
         try:
             return name, layout.parse(body)
         except ConstructError:
-            raise Refused(MALFORMED, "", "its fields miss its end") from None
+            raise Refused(MALFORMED, "", "fields and size differ") from None
 
     def _carry_out(self, name: str, fields: Container[Any]) -> bytes:
         """Do what was asked for. Returns the reply's body."""
@@ -142,7 +142,7 @@ class Conversation:
     def _publish(self, fields: Container[Any]) -> bytes:
         """Number the messages."""
         good = fields.producer == 0
-        require(good, UNSUPPORTED, "producer", "we know none: send 0")
+        require(good, UNSUPPORTED, "producer", "not supported: send 0")
         count = len(decode_batch(fields.batch))
         topic = self._topics.find(fields.topic)
         first, topic.next_offset = topic.next_offset, topic.next_offset + count

@@ -21,8 +21,8 @@ def require(good: object, code: int, field: str, message: str) -> None:
 
 
 def require_text(value: bytes, field: str) -> None:
-    """Refuse bytes that are no UTF-8."""
+    """Refuse bytes that are not valid UTF-8."""
     try:
         value.decode()
     except UnicodeDecodeError:
-        raise Refused(INVALID_FIELD, field, "this is no UTF-8") from None
+        raise Refused(INVALID_FIELD, field, "not valid UTF-8") from None

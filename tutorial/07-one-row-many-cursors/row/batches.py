@@ -33,7 +33,7 @@ def decode_batch(batch: bytes) -> list[Message]:
         good = column[0] == 0 and list(column) == sorted(column)
         require(good, INVALID_FIELD, "batch", "offsets go back")
     end = strings + keys[-1] + payloads[-1]
-    require(end == len(batch), INVALID_FIELD, "batch", "offsets miss the end")
+    require(end == len(batch), INVALID_FIELD, "batch", "the sizes differ")
     cut_keys = _cut(batch, strings, keys)
     good = all(len(key) <= MAX_KEY for key in cut_keys)
     require(good, INVALID_FIELD, "batch", "a key is too long")

@@ -74,7 +74,7 @@ async def serve(client: SocketStream, topics: Topics) -> None:
         try:
             await talk_with(client, topics)
         except* (anyio.BrokenResourceError, OSError):
-            pass  # it has crashed, or its network: that's everyday
+            pass  # it has crashed, or its network: that's routine
         except* Exception as error:  # our mistake: we want to know
             print("a client was lost:", repr(error), file=sys.stderr)
 

@@ -125,13 +125,13 @@ class Conversation:
         good = is_hello or self._is_welcome
         require(good, HELLO_REQUIRED, "", "say Hello first")
         good = layout and not (is_hello and self._is_welcome)
-        require(good, UNSUPPORTED, "type", "we know no such request")
+        require(good, UNSUPPORTED, "type", "unknown request type")
         good = header.flags & ~FLAGS.get(name, 0) == 0
         require(good, UNSUPPORTED, "flags", "we know no such flag")
         try:
             return name, layout.parse(body)
         except ConstructError:
-            raise Refused(MALFORMED, "", "its fields miss its end") from None
+            raise Refused(MALFORMED, "", "fields and size differ") from None
 
     def _carry_out(self, name: str, fields: Container[Any]) -> bytes:
         """Do what was asked for. Returns the reply's body."""
@@ -194,7 +194,7 @@ class Conversation:
     def _publish(self, fields: Container[Any]) -> bytes:
         """Put a batch into its topic's row."""
         good = fields.producer == 0
-        require(good, UNSUPPORTED, "producer", "we know none: send 0")
+        require(good, UNSUPPORTED, "producer", "not supported: send 0")
         batch = decode_batch(fields.batch)
         check_sizes(batch)
         topic = self._topics.find(fields.topic)
@@ -224,7 +224,7 @@ class Conversation:
     def _subscribe(self, fields: Container[Any]) -> bytes:
         """Give the client a place at the end of a topic's row."""
         require_text(fields.name, "name")
-        require(not fields.name, UNSUPPORTED, "name", "readers have none here")
+        require(not fields.name, UNSUPPORTED, "name", "not supported here")
         good = fields.id > self._last_id
         require(good, INVALID_FIELD, "id", "it must be greater than before")
         topic = self._topics.find(fields.topic)

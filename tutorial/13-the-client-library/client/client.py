@@ -69,8 +69,13 @@ class Client:
 
     async def ask(self, request: str, /, **fields: Any) -> Container[Any]:
         """Send a request. Returns what the broker answers."""
-        box = await self._send(request, next(self._ids), fields)
-        return answer_to(request, await box.receive())
+        frame_id = next(self._ids)
+        box = await self._send(request, frame_id, fields)
+        try:
+            return answer_to(request, await box.receive())
+        finally:
+            box.close()
+            self._boxes.pop(frame_id).close()
 
     async def _send(
         self, request: str, frame_id: int, fields: dict[str, Any]

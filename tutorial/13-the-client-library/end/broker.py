@@ -62,7 +62,7 @@ async def serve(
         try:
             await talk_with(client, conversation)
         except* (anyio.BrokenResourceError, OSError):
-            pass  # it has crashed, or its network: that's everyday
+            pass  # it has crashed, or its network: that's routine
         except* Exception as error:  # our mistake: we want to know
             print("a client was lost:", repr(error), file=sys.stderr)
         finally:

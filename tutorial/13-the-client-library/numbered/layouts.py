@@ -25,7 +25,7 @@ PING = Struct("value" / Int64ul, Terminated)
 REQUESTS = {0x07: ("ping", PING)}  # names and bodies, by their types
 REPLY = 0x80  # a reply's type is its request's with this bit set
 
-TEXT = Prefixed(Int16ul, GreedyBytes)  # bytes: perhaps they're no UTF-8
+TEXT = Prefixed(Int16ul, GreedyBytes)  # bytes: they may not be valid UTF-8
 MAGIC = Bytes(4)
 
 HELLO = Struct(

@@ -74,9 +74,7 @@ async def sweep(topics: Topics) -> None:
 
 async def main() -> None:
     """Serve every client in a task of its own, forever."""
-    listener = await anyio.create_tcp_listener(
-        local_host=HOST, local_port=PORT
-    )
+    listener = await anyio.create_tcp_listener(local_host=HOST, local_port=PORT)
     topics = Topics()
     async with listener, anyio.create_task_group() as tasks:
         tasks.start_soon(sweep, topics)

@@ -24,9 +24,7 @@ class Publisher:
         self._port, self._patience = port, patience
         self._number = new_producer()
 
-    async def publish(
-        self, topic: str, batch: list[Message]
-    ) -> Container[Any]:
+    async def publish(self, topic: str, batch: list[Message]) -> Container[Any]:
         """Send a batch until it is answered. Returns the answer.
 
         Raises:
@@ -39,9 +37,7 @@ class Publisher:
             while answer is None:
                 try:
                     async with connect(self._port) as client:
-                        answer = await client.ask(
-                            "publish", **self._number, **fields
-                        )
+                        answer = await client.ask("publish", **self._number, **fields)
                 except* LOST:
                     await anyio.sleep(PAUSE_S)
         if answer is None:  # its number is spent: it may be stored, or not

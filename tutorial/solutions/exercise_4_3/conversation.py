@@ -86,9 +86,7 @@ class Conversation:
         flags = FATAL if self.is_over else 0
         return encode(ERROR_TYPE, frame_id, ERROR.build(fields), flags)
 
-    def _judge(
-        self, header: Container[Any], body: bytes
-    ) -> tuple[str, Container[Any]]:
+    def _judge(self, header: Container[Any], body: bytes) -> tuple[str, Container[Any]]:
         """The request's name and fields, judged from outside to inside."""
         require(header.zero == 0, MALFORMED, "zero", "this must be 0")
         name, layout = REQUESTS.get(header.type, ("unknown", None))

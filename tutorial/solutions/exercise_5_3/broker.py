@@ -42,9 +42,7 @@ async def serve(client: SocketStream) -> None:
 
 async def main() -> None:
     """Serve every client in a task of its own, forever."""
-    listener = await anyio.create_tcp_listener(
-        local_host=HOST, local_port=PORT
-    )
+    listener = await anyio.create_tcp_listener(local_host=HOST, local_port=PORT)
     async with listener, anyio.create_task_group() as tasks:
         print("listening at", HOST, "port", PORT, flush=True)
         (door,) = listener.listeners  # one for each address: we have one

@@ -22,9 +22,7 @@ MOST = 1000  # frames that wait for a client
 class Mailbox:
     """What waits to be sent to a client. If it's too much, that's it."""
 
-    def __init__(
-        self, queue: ObjectSendStream[bytes], scope: anyio.CancelScope
-    ) -> None:
+    def __init__(self, queue: ObjectSendStream[bytes], scope: anyio.CancelScope) -> None:
         self._queue = queue
         self._scope = scope  # of the client's tasks
 
@@ -36,9 +34,7 @@ class Mailbox:
             self._scope.cancel()
 
 
-async def write(
-    client: SocketStream, queue: ObjectReceiveStream[bytes]
-) -> None:
+async def write(client: SocketStream, queue: ObjectReceiveStream[bytes]) -> None:
     """Send what comes out of a client's queue, until its other end closes."""
     async for frames in queue:
         await client.send(frames)
@@ -79,9 +75,7 @@ async def serve(client: SocketStream, topics: Topics) -> None:
 
 async def main() -> None:
     """Serve every client in a task of its own, forever."""
-    listener = await anyio.create_tcp_listener(
-        local_host=HOST, local_port=PORT
-    )
+    listener = await anyio.create_tcp_listener(local_host=HOST, local_port=PORT)
     topics = Topics()
     async with listener, anyio.create_task_group() as tasks:
         print("listening at", HOST, "port", PORT, flush=True)

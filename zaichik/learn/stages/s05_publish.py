@@ -112,7 +112,7 @@ async def batches(trial: Trial) -> None:
 
 
 @STAGE.check(
-    "who publishes to a topic it reads gets Published before its own message",
+    "a client that publishes to a topic it reads gets Published before its own message",
     hint="Put the reply into the output before the subscriptions are looked at.",
     more=(
         (

@@ -24,9 +24,7 @@ class Publisher:
         self._port, self._patience = port, patience
         self._number = new_producer()
 
-    async def publish(
-        self, topic: str, batch: list[Message]
-    ) -> Container[Any]:
+    async def publish(self, topic: str, batch: list[Message]) -> Container[Any]:
         """Send a batch until it is answered. Returns the answer."""
         fields = {"topic": topic.encode(), "batch": encode_batch(batch)}
         answer = None
@@ -38,9 +36,7 @@ class Publisher:
             try:
                 # Fails at: with a broker that says nothing it gives up, too
                 async with connect(self._port) as client:
-                    answer = await client.ask(
-                        "publish", **self._number, **fields
-                    )
+                    answer = await client.ask("publish", **self._number, **fields)
             except* LOST:
                 await anyio.sleep(PAUSE_S)
         self._number["sequence"] += 1  # only now: the next one is new

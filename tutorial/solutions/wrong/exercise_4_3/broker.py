@@ -32,9 +32,7 @@ async def talk_with(client: SocketStream) -> None:
 
 async def main() -> None:
     """Serve one client after the other, forever."""
-    listener = await anyio.create_tcp_listener(
-        local_host=HOST, local_port=PORT
-    )
+    listener = await anyio.create_tcp_listener(local_host=HOST, local_port=PORT)
     async with listener:
         print("listening at", HOST, "port", PORT, flush=True)
         (door,) = listener.listeners  # one for each address: we have one

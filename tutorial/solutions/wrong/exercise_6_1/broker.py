@@ -15,9 +15,7 @@ FAREWELL_S = 1.0  # how long we go on reading after our last word
 MOST = 1000  # frames that wait for a client
 
 
-async def write(
-    client: SocketStream, queue: ObjectReceiveStream[bytes]
-) -> None:
+async def write(client: SocketStream, queue: ObjectReceiveStream[bytes]) -> None:
     """Send what comes out of a client's queue, until its other end closes."""
     async for frames in queue:
         await client.send(frames)
@@ -58,9 +56,7 @@ async def serve(client: SocketStream, topics: Topics) -> None:
 
 async def main() -> None:
     """Serve every client in a task of its own, forever."""
-    listener = await anyio.create_tcp_listener(
-        local_host=HOST, local_port=PORT
-    )
+    listener = await anyio.create_tcp_listener(local_host=HOST, local_port=PORT)
     topics = Topics()
     async with listener, anyio.create_task_group() as tasks:
         print("listening at", HOST, "port", PORT, flush=True)

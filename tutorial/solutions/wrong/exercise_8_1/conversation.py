@@ -117,9 +117,7 @@ class Conversation:
         flags = FATAL if self.is_over else 0
         return encode(ERROR_TYPE, frame_id, ERROR.build(fields), flags)
 
-    def _judge(
-        self, header: Container[Any], body: bytes
-    ) -> tuple[str, Container[Any]]:
+    def _judge(self, header: Container[Any], body: bytes) -> tuple[str, Container[Any]]:
         """The request's name and fields, judged from outside to inside."""
         require(header.zero == 0, MALFORMED, "zero", "this must be 0")
         name, layout = REQUESTS.get(header.type, ("unknown", None))
@@ -180,10 +178,7 @@ class Conversation:
         is_new = fields.topic not in self._topics
         topic = self._topics.find(fields.topic)
         topic.configure(named)
-        settings = [
-            {"number": number, "value": value}
-            for number, value in topic.settings.items()
-        ]
+        settings = [{"number": number, "value": value} for number, value in topic.settings.items()]
         reply = {"created": is_new, "epoch": topic.epoch}
         return CREATED.build({**reply, "settings": settings})
 

@@ -21,9 +21,7 @@ class Reader:
     A topic calls `ring` when it has news.
     """
 
-    def __init__(
-        self, topic: Topic, wanted: Container[Any], ring: Callable[[], None]
-    ) -> None:
+    def __init__(self, topic: Topic, wanted: Container[Any], ring: Callable[[], None]) -> None:
         self.topic, self.id, self.ring = topic, wanted.id, ring
         self.cursor = self.committed = topic.next_offset
         self.credit, self.credit_bytes = wanted.credit, wanted.credit_bytes
