@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from zaichik.learn import catch_up
+from zaichik.learn import catch_up, files
 from zaichik.learn.chapters import TUTORIAL
 
 
@@ -59,7 +59,7 @@ def test_goto_again_changes_nothing_and_keeps_a_begun_exercise(zaichik, folder):
     ("words", "code", "said"),
     [
         (["goto"], 2, "goto needs a chapter, such as: zaichik learn goto 02 --start"),
-        (["goto", "14"], 1, "there is no chapter 14; there are 00, 01, 02"),
+        (["goto", "16"], 1, "there is no chapter 16; there are 00, 01, 02"),
         (["goto", "two"], 1, "there is no chapter two"),
         (["goto", "02", "--start", "--end"], 2, "not allowed with"),
         (["check", "2.9"], 1, "there is no exercise 2.9; there are 0.1"),
@@ -108,3 +108,39 @@ def test_an_exercise_from_its_stub_over_three_hints_to_its_end(zaichik, folder):
     state = zaichik("learn", "check", "2.1", "--json").json
     assert (state["exercise"], state["failed"], len(state["passed"])) == ("2.1", "", 5)
     assert "nothing to hint at" in zaichik("learn", "hint", "2.1").out
+
+
+RIGHT = (
+    "def missing(b):\n    n = int.from_bytes(b[:4], 'little')\n    if len(b) < 4: return 4 - len(b)\n"
+    "    if n < 8: raise ValueError\n    return max(0, n + 4 - len(b))\n"
+)
+
+
+@pytest.mark.parametrize(("answers", "code", "last"), [([RIGHT], 0, "Right."), (["x = 1\n"], 1, "a hint: ")])
+def test_watching_an_exercise_judges_it_with_each_change_until_it_is_right(
+    zaichik, folder, monkeypatch, answers, code, last
+):
+    async def changes(_folder):
+        for answer in answers:
+            (folder / "exercise_2_1.py").write_text(answer, encoding="utf-8")
+            yield
+
+    monkeypatch.setattr(files, "changes", changes)
+    zaichik("learn", "goto", "02")
+    result = zaichik("learn", "watch", "2.1")
+    assert result.code == code
+    assert result.out.count("2.1  How much is missing") == 2
+    assert result.out.splitlines()[-1].startswith(last)
+    if code == 0:
+        again = zaichik("learn", "watch", "2.1")
+        assert (again.code, again.out.count("2.1  How much is missing")) == (0, 1), "it is right already"
+
+
+def test_an_exercise_that_cannot_be_watched_can_be_judged_by_hand(zaichik, folder, monkeypatch):
+    async def changes(_folder):
+        raise files.Unwatched("no library")
+        yield
+
+    monkeypatch.setattr(files, "changes", changes)
+    zaichik("learn", "goto", "02")
+    assert "no library. Or judge it yourself: zaichik learn check 2.1" in zaichik("learn", "watch", "2.1").err

@@ -115,3 +115,8 @@ def test_what_is_said_of_real_systems_has_its_source(chapter):
 
 def test_every_number_of_a_chapter_is_used_once():
     assert [chapter.number for chapter in CHAPTERS] == list(range(len(CHAPTERS)))
+
+
+def test_no_two_experiments_have_one_name():
+    names = [path.name for path in TUTORIAL.glob("*/experiments/*.py")]
+    assert len(names) == len(set(names)), "goto brings them all into one folder"

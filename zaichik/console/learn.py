@@ -24,7 +24,7 @@ ACTIONS = {
     "doctor": learn_doctor.run,
     "goto": learn_goto.run,
 }
-EXERCISE_ACTIONS = {"check": learn_exercise.check, "hint": learn_exercise.hint}
+EXERCISE_ACTIONS = {"check": learn_exercise.check, "hint": learn_exercise.hint, "watch": learn_exercise.watch}
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # SIGHUP: the terminal was closed
 
 DESCRIPTION = """\
@@ -39,7 +39,8 @@ list shows all stages, list S5 one of them, list S5.2 a check with the sentences
 looks whether everything that learn needs is there.
 
 With the tutorial: goto 02 brings the experiments and exercises of chapter 02 into this folder; with --start or --end
-also the program as it is there. check 2.1 judges an exercise, hint 2.1 helps with it.
+also the program as it is there. check 2.1 judges an exercise, hint 2.1 helps with it, watch 2.1 judges it again
+whenever a file changes, until it is right.
 """
 
 EPILOG = """\
@@ -63,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "what",
         metavar="WHAT",
         nargs="?",
-        help="init: a folder; check, hint, list: a stage or check; goto: a chapter; check, hint: an exercise",
+        help="init: a folder; check, hint, list: a stage or check; goto: a chapter; check, hint, watch: an exercise",
     )
     parser.add_argument("--python", action="store_true", help="init: also write a server in Python to begin with")
     program = parser.add_mutually_exclusive_group()

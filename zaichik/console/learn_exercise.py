@@ -1,4 +1,4 @@
-"""`zaichik learn check 2.1` and `hint 2.1`: the tutorial's exercises."""
+"""`zaichik learn check 2.1`, `hint 2.1` and `watch 2.1`: the tutorial's exercises."""
 
 import argparse
 from pathlib import Path
@@ -10,7 +10,7 @@ from zaichik.console import learn_screen, screen
 from zaichik.console.failure import Failure
 from zaichik.console.learn_check import write_junit
 from zaichik.escapes import harmless
-from zaichik.learn import exercise, progress, story
+from zaichik.learn import exercise, files, progress, story
 from zaichik.learn.runner import FAILED, PASSED
 from zaichik.learn.story import Section
 
@@ -44,6 +44,20 @@ async def check(arguments: argparse.Namespace, console: Console) -> int:
 def _print_line(console: Console, outcome: str, title: str) -> None:
     word, style = learn_screen.OUTCOMES[outcome]
     learn_screen.hang(console, Text.assemble((f"{word:>4}", style), " "), Text(harmless(title)))
+
+
+async def watch(arguments: argparse.Namespace, console: Console) -> int:
+    """Judge the answer now, and whenever a file changes, until it is right."""
+    if await check(arguments, console) == 0:
+        return 0
+    try:
+        async for _ in files.changes(Path()):
+            console.print()
+            if await check(arguments, console) == 0:
+                return 0
+    except files.Unwatched as error:
+        raise Failure(f"{error}. Or judge it yourself: zaichik learn check {arguments.what}") from None
+    return 1
 
 
 async def hint(arguments: argparse.Namespace, console: Console) -> int:
