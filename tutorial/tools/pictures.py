@@ -100,7 +100,7 @@ def ring(cells: Sequence[tuple[str, str]], cursors: Sequence[tuple[int, str]], *
         body.append(_text(x + width / 2, MARGIN + 12, str(first + number), "middle", LINE))
         body += _box(x, MARGIN + 20, width, text, colour)
     bottom = MARGIN + 20 + HEIGHT
-    for depth, (place, who) in enumerate(cursors):
+    for depth, (place, who) in enumerate(sorted(cursors, reverse=True)):  # so that no line crosses a label
         x, y = start + place * width + width / 2, bottom + 30 + depth * 26
         body += [_line((x, y), (x, bottom + 4), tip=True), _text(x + 8, y + 2, who)]
     right = max(
@@ -168,8 +168,9 @@ def flow(*columns: Sequence[tuple[str, str]]) -> str:
         for (left, y), (text, colour) in zip(places[-1], column, strict=True):
             body += _box(left, y, width, text, colour)
     for before, after in pairwise(places):
-        for left in before:
-            body += [_line((left[0] + width, left[1] + HEIGHT / 2), (x, y + HEIGHT / 2), tip=True) for x, y in after]
+        for start_x, start_y in before:
+            edge = (start_x + width, start_y + HEIGHT / 2)
+            body += [_line(edge, (end_x, end_y + HEIGHT / 2), tip=True) for end_x, end_y in after]
     return _svg(len(columns) * (width + across) - across + 2 * MARGIN, 2 * MARGIN + tall * (HEIGHT + down) - down, body)
 
 

@@ -16,7 +16,7 @@ EXERCISE = Exercise(
 
 
 def walk(program, events, window):
-    """What the program's function says of these events; in a process of its own, since it imports the reader's files."""
+    """What the program's function says of these events; in a process of its own: it imports the reader's files."""
     asked = f"from fates import by_walk; print(*by_walk({events}, {window}))"
     came = subprocess.run(
         [sys.executable, "-c", asked], cwd=program.resolve().parent, capture_output=True, text=True, check=False

@@ -38,9 +38,6 @@ from layouts import (
     WELCOME,
     encode,
 )
-from readers import Reader
-from settings import check_settings
-from topics import Topics
 from limits import (
     MAX_BATCH,
     MAX_CREDIT,
@@ -48,6 +45,9 @@ from limits import (
     MAX_FRAME,
     MAX_MESSAGE,
 )
+from readers import Reader
+from settings import check_settings
+from topics import Topics
 
 BOOT = secrets.randbits(64) or 1  # each run of the broker has its own
 
