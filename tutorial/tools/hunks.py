@@ -38,8 +38,9 @@ def _places(lines: list[str], context: int) -> list[str]:
         place
         for number, line in enumerate(lines)
         if line[:1] in {"+", "-"}
-        for place in range(number - context, number + context + 1)
+        for place in range(max(number - context, 0), min(number + context + 1, len(lines)))
     }
+    near |= {above for number in near if (above := _import_above(lines, number)) is not None}
     places: list[str] = []
     for number, line in enumerate(lines):
         if number in near:
@@ -60,6 +61,14 @@ def applied(source: str, part: str, change: str) -> str:
             raise parts.NoSuchPart(f"{part} does not have these lines just once:\n{old}")
         text = text.replace(f"\n{old}", f"\n{new}")
     return parts.replace(source, part, text[1:])
+
+
+def _import_above(lines: list[str], number: int) -> int | None:
+    """Where the import begins that a line is inside of: without it, a name could belong to any."""
+    while number > 0 and lines[number][1:].startswith("    "):
+        number -= 1
+    is_one = lines[number][1:].startswith("from ") and lines[number].endswith("(")
+    return number if is_one else None
 
 
 def _hunks(change: str) -> Iterator[tuple[str, str]]:

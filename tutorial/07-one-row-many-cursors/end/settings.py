@@ -25,6 +25,6 @@ def check_settings(pairs: list[tuple[int, int]]) -> dict[int, int]:
         good = value > 0
         if number in (TTL_MS, WINDOW_MS):
             good = value <= CENTURY_MS or value == FOREVER
-        require(good, INVALID_FIELD, "settings", f"{number} cannot be so")
+        require(good, INVALID_FIELD, "settings", f"{number} is out of range")
         named[number] = value
     return named

@@ -177,11 +177,11 @@ class Conversation:
         return SUBSCRIBED.build({"epoch": topic.epoch, **places})
 
     def take_new_readers(self) -> list[Reader]:
-        """Those who have come since we were asked last."""
+        """The readers added since the last call."""
         taken, self._new_readers = self._new_readers, []
         return taken
 
     def close(self) -> None:
-        """Its readers are no readers any more."""
+        """Stop counting its readers."""
         for reader in self._readers:
             reader.topic.readers -= 1

@@ -12,7 +12,7 @@ from topics import Topic
 
 
 class Reader:
-    """One subscription: three offsets of one row.
+    """One subscription: two offsets of one row.
 
     Below `committed` all is settled. From there up to `cursor` messages are
     in flight: delivered, and not settled. At `cursor` is the next one.

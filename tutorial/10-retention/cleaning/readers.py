@@ -12,7 +12,7 @@ from topics import Topic
 
 
 class Reader:
-    """One subscription: three offsets of one row.
+    """One subscription: two offsets of one row.
 
     Below `committed` all is settled. From there up to `cursor` messages are
     in flight: delivered, and not settled. At `cursor` is the next one.
@@ -63,7 +63,7 @@ class Reader:
         return self.committed
 
     def _lagged(self) -> bytes:
-        """From where to where messages had gone before we got there."""
+        """The offsets that were dropped before this reader got there."""
         gap = {"from_offset": self.cursor, "to_offset": self.topic.head}
         self.cursor = self.topic.head
         return encode(LAGGED_TYPE, self.id, LAGGED.build(gap))

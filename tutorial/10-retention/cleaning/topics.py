@@ -19,7 +19,7 @@ MAX_NAME = 200  # bytes
 
 
 class Topic:
-    """One topic: a row of messages. They go at its old end only.
+    """One topic: a row of messages, which leave only at the front.
 
     A message's offset is the number it got when it came. It stays, however
     many go before it: the row's first message has the offset `head`.
@@ -40,7 +40,7 @@ class Topic:
 
     @property
     def earliest(self) -> int:
-        """Where a reader starts who wants all that is kept."""
+        """Where a reader starts that wants everything."""
         return self.head if self.settings[TTL_MS] else self.next_offset
 
     def configure(self, named: dict[int, int]) -> None:

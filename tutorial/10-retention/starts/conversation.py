@@ -60,7 +60,7 @@ class Conversation:
         self.bell = anyio.Event()  # set when there may be more to send
         self._readers: dict[int, Reader] = {}
         self._last_id = 0
-        self._replies = b""
+        self._replies = bytearray()
         self._topics = topics
         self._is_welcome = False
         self._buffer = FrameBuffer(MAX_FIRST_FRAME)
@@ -82,12 +82,12 @@ class Conversation:
 
     def output(self) -> bytes:
         """All that there is to send now: replies first, then messages."""
-        output, self._replies = self._replies, b""
+        output, self._replies = self._replies, bytearray()
         now = now_us()
         for reader in self._readers.values():
             while event := reader.next_event(now):
                 output += event
-        return output
+        return bytes(output)
 
     def _answer(self, frame: bytes) -> bytes:
         """The reply to one request; nothing if it asks for silence."""

@@ -21,7 +21,7 @@ MAX_NAME = 200  # bytes
 
 
 class Topic:
-    """One topic: a row of messages. They go at its old end only.
+    """One topic: a row of messages, which leave only at the front.
 
     A message's offset is the number it got when it came. It stays, however
     many go before it: the row's first message has the offset `head`.

@@ -20,7 +20,7 @@ from topics import Topic
 
 
 class Reader:
-    """One subscription: three offsets of one row.
+    """One subscription: two offsets of one row.
 
     Below `committed` all is settled. From there up to `cursor` messages are
     in flight: delivered, and not settled. At `cursor` is the next one.
@@ -76,14 +76,14 @@ class Reader:
         return self.committed
 
     def _lagged(self) -> bytes:
-        """From where to where messages had gone before we got there."""
+        """The offsets that were dropped before this reader got there."""
         end = min(self.topic.head, self.until)
         gap = {"from_offset": self.cursor, "to_offset": end}
         self.cursor = end
         return encode(LAGGED_TYPE, self.id, LAGGED.build(gap))
 
     def _ended(self) -> bytes | None:
-        """That there is no more to come. It is said once."""
+        """Report, once, that no more will come."""
         if self not in self.topic.readers:
             return None
         self.leave()

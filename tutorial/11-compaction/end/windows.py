@@ -14,7 +14,7 @@ class Windows:
         dropped = 0
         for place, (key, _) in enumerate(batch):
             if key and now < self._ends.get(key, 0):
-                dropped |= 1 << place  # and its window ends when it ended
+                dropped |= 1 << place  # and its window is not prolonged
             elif key:
                 self._ends.pop(key, None)  # so that it comes in last
                 self._ends[key] = now + window_us

@@ -23,7 +23,7 @@ MAX_NAME = 200  # bytes
 
 
 class Topic:
-    """One topic: a row of messages. They go at its old end only.
+    """One topic: a row of messages, which leave only at the front.
 
     A message's offset is the number it got when it came. It stays, however
     many go before it: the row's first message has the offset `head`.
@@ -114,7 +114,7 @@ class Topic:
             self._drop(min(cursors, default=self.next_offset) - self.head)
 
     def _drop(self, count: int) -> None:
-        """Let so many messages go, and batches that have none left."""
+        """Drop that many messages, and batches that are then empty."""
         if count > 0:
             del self.row[:count]
             while self._batches and self._batches[0][0] <= self.head:

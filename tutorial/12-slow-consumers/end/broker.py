@@ -13,7 +13,7 @@ from topics import Topics
 HOST = "127.0.0.1"  # this machine and nobody else
 PORT = int(os.environ["PORT"])
 FAREWELL_S = 1.0  # how long we go on reading after our last word
-PATIENCE_S = 10.0  # how long a client may take nothing of what we send
+PATIENCE_S = 10.0  # how long one send may take
 
 
 async def write(client: SocketStream, conversation: Conversation) -> None:

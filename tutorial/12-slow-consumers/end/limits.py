@@ -8,4 +8,4 @@ MAX_KEY = 1024  # bytes
 MAX_CREDIT = 1_000_000  # messages on their way to one reader
 
 ENOUGH = 65_536  # bytes of messages that we take from topics in one go
-MAX_REPLIES = 131_072  # bytes that wait, and we stop reading requests
+MAX_REPLIES = 131_072  # bytes; above this we read no more requests

@@ -96,7 +96,10 @@ class Client:
             async for data in self._stream:
                 frames.feed(data)
                 while frame := frames.next_frame():
-                    await self._boxes[HEADER.parse(frame).id].send(frame)
+                    # No box: nobody waits any more, or it is a GoAway.
+                    if box := self._boxes.get(HEADER.parse(frame).id):
+                        await box.send(frame)
+            raise anyio.BrokenResourceError  # ends the block of `connect`
         finally:
             for box in self._boxes.values():
                 box.close()  # whoever still waits there is told so
@@ -114,6 +117,8 @@ class Client:
     ) -> AsyncIterator[Message]:
         """One after the other. Each is settled when the next is wanted."""
         async for frame in box:
+            if HEADER.parse(frame).type != layouts.MESSAGES_TYPE:
+                continue  # a Lagged: a better client would tell of it
             event = MESSAGES.parse(frame[HEADER.sizeof() :])
             batch = decode_batch(event.batch)
             for message in batch:

@@ -62,11 +62,11 @@ class Conversation:
 
     def __init__(self, topics: Topics) -> None:
         self.is_over = False  # we carry out nothing more
-        self.is_stopping = False  # nor do we, and the broker is why
+        self.is_stopping = False  # the same, because the broker stops
         self.bell = anyio.Event()  # set when there may be more to send
         self._readers: dict[int, Reader] = {}
         self._last_id = 0
-        self._replies = b""
+        self._replies = bytearray()
         self._taken = anyio.Event()  # set when replies go out
         self._topics = topics
         self._is_again = False  # whether we have answered this before
@@ -90,23 +90,23 @@ class Conversation:
 
     def output(self) -> bytes:
         """What to send now: all replies, then enough messages, in turns."""
-        output, self._replies = self._replies, b""
+        output, self._replies = self._replies, bytearray()
         self._taken.set()
         now, events = now_us(), True
         while events:
             events = False
             for reader in list(self._readers.values()):
                 if len(output) >= ENOUGH:
-                    return output
+                    return bytes(output)
                 if event := reader.next_event(now):
                     output += event
                     events = True
                     # Now it stands behind all others.
                     self._readers[reader.id] = self._readers.pop(reader.id)
-        return output
+        return bytes(output)
 
     async def has_room(self) -> None:
-        """Wait, if too many replies wait to be sent."""
+        """Wait while too many replies are queued."""
         while len(self._replies) > MAX_REPLIES:
             self._taken = anyio.Event()
             await self._taken.wait()
@@ -296,7 +296,7 @@ class Conversation:
         self.bell.set()
 
     def farewell(self) -> bytes:
-        """The last frame, if it is us who go."""
+        """The last frame, when the broker stops."""
         self.close()
         body = GO_AWAY.build({"code": 1, "text": b"the broker stops"})
         return encode(GO_AWAY_TYPE, 0, body)

@@ -32,6 +32,16 @@ HELLO = {
     "secret": b"",
 }
 
+FROM_NOW_ON = {
+    "name": b"",
+    "start": 1,
+    "value": 0,
+    "epoch": 0,
+    "until": 2**64 - 1,
+    "credit": 1000,
+    "credit_bytes": 1_048_576,
+}
+
 
 def answer_to(request: str, frame: bytes) -> Container[Any]:
     """What a reply says; an Error is raised."""

@@ -63,7 +63,7 @@ class Conversation:
         self.bell = anyio.Event()  # set when there may be more to send
         self._readers: dict[int, Reader] = {}
         self._last_id = 0
-        self._replies = b""
+        self._replies = bytearray()
         self._taken = anyio.Event()  # set when replies go out
         self._topics = topics
         self._is_again = False  # whether we have answered this before
@@ -87,23 +87,23 @@ class Conversation:
 
     def output(self) -> bytes:
         """What to send now: all replies, then enough messages, in turns."""
-        output, self._replies = self._replies, b""
+        output, self._replies = self._replies, bytearray()
         self._taken.set()
         now, events = now_us(), True
         while events:
             events = False
             for reader in list(self._readers.values()):
                 if len(output) >= ENOUGH:
-                    return output
+                    return bytes(output)
                 if event := reader.next_event(now):
                     output += event
                     events = True
                     # Now it stands behind all others.
                     self._readers[reader.id] = self._readers.pop(reader.id)
-        return output
+        return bytes(output)
 
     async def has_room(self) -> None:
-        """Wait, if too many replies wait to be sent."""
+        """Wait while too many replies are queued."""
         while len(self._replies) > MAX_REPLIES:
             self._taken = anyio.Event()
             await self._taken.wait()

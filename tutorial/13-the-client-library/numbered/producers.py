@@ -27,9 +27,9 @@ class Producer:
         self.next += 1
         self._answers.append(answer)
 
-    def again(self, number: int) -> bytes:
-        """The answer that this number got."""
-        age = self.next - number  # 1 is the last one
+    def again(self, sequence: int) -> bytes:
+        """The answer that this sequence number got."""
+        age = self.next - sequence  # 1 is the last one
         good = age <= len(self._answers)
         require(good, INVALID_FIELD, "sequence", "that was too long ago")
         answer = self._answers[-age]
@@ -39,13 +39,13 @@ class Producer:
 
 
 class Producers(dict[int, Producer]):
-    """All that we know, by the numbers they have given themselves."""
+    """All known producers, by their ids."""
 
-    def find(self, name: int, number: int) -> Producer:
-        """The producer of that name; a new one begins with number 0."""
-        good = name in self or number == 0
+    def find(self, producer_id: int, sequence: int) -> Producer:
+        """The producer of that id; a new one begins with sequence 0."""
+        good = producer_id in self or sequence == 0
         require(good, PRODUCER_UNKNOWN, "producer", "begin with sequence 0")
-        producer = self.setdefault(name, Producer())
-        good = number <= producer.next
+        producer = self.setdefault(producer_id, Producer())
+        good = sequence <= producer.next
         require(good, SEQUENCE_GAP, "sequence", f"{producer.next} is next")
         return producer

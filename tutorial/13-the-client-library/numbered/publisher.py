@@ -7,6 +7,7 @@ import anyio
 from batches import Message, encode_batch
 from client import connect
 from construct import Container
+from errors import Refused
 
 LOST = (anyio.EndOfStream, anyio.BrokenResourceError, OSError)
 PAUSE_S = 0.1  # between two attempts
@@ -17,7 +18,7 @@ class Publisher:
 
     def __init__(self, port: int) -> None:
         self._port = port
-        self._number = {"producer": secrets.randbits(64), "sequence": 0}
+        self._number = self._new_number()
 
     async def publish(
         self, topic: str, batch: list[Message]
@@ -33,5 +34,12 @@ class Publisher:
                     )
             except* LOST:
                 await anyio.sleep(PAUSE_S)
+            except* Refused:  # an answer, too: the next batch is a new one
+                self._number = self._new_number()
+                raise
         self._number["sequence"] += 1  # only now: the next one is new
         return answer
+
+    def _new_number(self) -> dict[str, int]:
+        """A random id, and the first sequence number."""
+        return {"producer": secrets.randbits(64), "sequence": 0}

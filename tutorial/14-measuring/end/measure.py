@@ -80,8 +80,9 @@ async def main(port: int) -> None:
             show("when answered", await answered(client, 1000))
             show("on time      ", await on_time(client, 500, 500))
     for size in (1, 10, 100):
-        times = [await rate(port, size, 500 // size) for _ in range(3)]
-        print(f"batches of {size:3}: {sorted(times)[1]:8,.0f} messages/s")
+        await rate(port, size, 10)  # nobody counts this one
+        rates = [await rate(port, size, 1000 // size) for _ in range(3)]
+        print(f"batches of {size:3}: {sorted(rates)[1]:8,.0f} messages/s")
 
 
 if __name__ == "__main__":
