@@ -8,9 +8,7 @@ from zaichik.learn import wire
 from zaichik.learn.lab import running
 
 ASK = wire.encode("CreateTopic", frame_id=7, topic="orders")
-MARK = wire.encode(
-    "Publish", frame_id=0, topic="marks", batch=[(b"", b"")]
-)
+MARK = wire.encode("Publish", frame_id=0, topic="marks", batch=[(b"", b"")])
 
 with running() as broker:
     greedy, watcher = broker.client(), broker.client()

@@ -38,4 +38,4 @@ for window in WINDOWS:
         gaps.where(f.col("gap") < window).count(),
         walked.agg(f.sum("dropped")).first()[0],
     )
-    print(f"{window // 1000:4} s  " + "  ".join(f"{each:6}" for each in counts))
+    print(f"{window // 1000:4} s  " + "  ".join(f"{n:6}" for n in counts))
