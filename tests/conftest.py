@@ -25,6 +25,8 @@ LONGEST = (
     "tests/test_benchmarks.py",
     "tests/demo/test_departures.py",
     "tests/tutorial/test_reading.py",
+    "tests/tutorial/test_exercises.py",
+    "tests/tutorial/test_claims.py",
 )
 MOST_PROCESSES = 8  # more would only wait for the one with Spark
 
