@@ -17,7 +17,7 @@ from zaichik.learn.snapshots import END
 from zaichik.learn.stages import CHECKS, STAGES
 from zaichik.learn.trial import Pace
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.unmeasured]  # the tester has tests of its own, in tests/learn
 
 PATIENT, QUICK = Pace(scale=0.5, patience=20.0), Pace(scale=0.5, patience=0.5)
 AT_ONCE = 6  # checks of one broker: most of them wait most of the time

@@ -9,6 +9,8 @@ from chapter import TUTORIAL, all_chapters
 
 from zaichik.learn import exercise
 
+pytestmark = pytest.mark.unmeasured  # what judges has tests of its own, in tests/learn
+
 SOLUTIONS = TUTORIAL / "solutions"
 # exercise_2_1.py, and more for some: exercise_2_1_late.py. Where the reader's program is improved, a folder of files.
 WRONG = sorted(path for path in (SOLUTIONS / "wrong").glob("exercise_*") if path.suffix in {".py", ""})
