@@ -8,7 +8,8 @@ from typing import Any
 
 import anyio
 import layouts
-from anyio.abc import ObjectReceiveStream, ObjectSendStream, SocketStream
+from anyio.abc import ObjectReceiveStream, SocketStream
+from anyio.streams.memory import MemoryObjectSendStream
 from batches import Message, decode_batch
 from construct import Container
 from errors import Refused
@@ -65,7 +66,7 @@ class Client:
         self._ids = count(1)
         self._sending = anyio.Lock()
         # Where a frame goes, by its id: to whoever asked, or subscribed.
-        self._boxes: dict[int, ObjectSendStream[bytes]] = {}
+        self._boxes: dict[int, MemoryObjectSendStream[bytes]] = {}
 
     async def ask(self, request: str, /, **fields: Any) -> Container[Any]:
         """Send a request. Returns what the broker answers."""
@@ -98,7 +99,7 @@ class Client:
                 while frame := frames.next_frame():
                     # No box: nobody waits any more, or it is a GoAway.
                     if box := self._boxes.get(HEADER.parse(frame).id):
-                        await box.send(frame)
+                        box.send_nowait(frame)
             raise anyio.BrokenResourceError  # ends the block of `connect`
         finally:
             for box in self._boxes.values():
