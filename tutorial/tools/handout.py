@@ -14,12 +14,19 @@ from zaichik.learn.chapters import CHAPTERS, TUTORIAL
 ROOT = TUTORIAL.parent
 
 
+class NotAClone(Exception):
+    """This copy is not a clone: nobody can tell what belongs to the project and what was made here."""
+
+
 def hand_out(target: Path) -> int:
     """Copy the clone to a folder that is not there yet. Returns the number of files left out.
 
     Raises:
         FileExistsError: the folder is there.
+        NotAClone: this copy of the project is not a clone.
     """
+    if not (ROOT / ".git").exists():
+        raise NotAClone(f"{ROOT} is not a clone of the project, out of which alone a copy for a class is made")
     left_out = [TUTORIAL / "solutions"]
     left_out += [chapter.path / step for chapter in CHAPTERS.values() for step in snapshots.steps(chapter.path)]
     target.mkdir()
@@ -38,5 +45,8 @@ def hand_out(target: Path) -> int:
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
-    left = hand_out(folder)
+    try:
+        left = hand_out(folder)
+    except (FileExistsError, NotAClone) as error:
+        sys.exit(f"no copy: {error}")
     sys.stdout.write(f"{folder}: the project, without {left} files that would give the answers away\n")
