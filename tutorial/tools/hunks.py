@@ -5,7 +5,7 @@ are shown where something changes, with an ellipsis between them.
 """
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import parts
 
@@ -24,9 +24,9 @@ def shown(before: str, after: str) -> str:
         else:
             lines += [f"-{line}" for line in old[a:b]] + [f"+{line}" for line in new[c:d]]
     if len(lines) <= LONGEST:
-        return _joined(lines)
-    tried = [_joined(_places(lines, context)) for context in CONTEXT]
-    return next((change for change in tried if _is_clear(before, change)), _joined(lines))
+        return parts.joined(lines)
+    tried = [parts.joined(_places(lines, context)) for context in CONTEXT]
+    return next((change for change in tried if _is_clear(before, change)), parts.joined(lines))
 
 
 def _is_clear(before: str, change: str) -> bool:
@@ -75,8 +75,4 @@ def _hunks(change: str) -> Iterator[tuple[str, str]]:
     """Of each place the lines that are there, and those that shall be."""
     for hunk in change.split(f"{ELLIPSIS}\n"):
         lines = [(line[:1] or " ", line[1:]) for line in hunk.splitlines()]
-        yield tuple(_joined([text for mark, text in lines if mark != other]) for other in "+-")  # type: ignore[misc]
-
-
-def _joined(lines: Sequence[str]) -> str:
-    return "".join(f"{line}\n" for line in lines)
+        yield tuple(parts.joined([text for mark, text in lines if mark != other]) for other in "+-")  # type: ignore[misc]

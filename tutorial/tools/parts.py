@@ -8,6 +8,7 @@ therefore needs no markers: a learner's program looks like a program.
 import ast
 import sys
 from collections.abc import Iterator, Sequence
+from itertools import dropwhile
 
 BEGINNING, END, HEAD = "the beginning", "the end", "the head of "
 Named = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -69,7 +70,7 @@ def _span(node: ast.stmt, lines: list[str]) -> Span:
 def part(source: str, name: str) -> str:
     """The text of a part, with a line feed at its end, indented as it stands there."""
     start, end = _find(source, name)
-    return _joined(source.splitlines()[start - 1 : end])
+    return joined(source.splitlines()[start - 1 : end])
 
 
 def together(source: str, names: Sequence[str]) -> str:
@@ -86,14 +87,14 @@ def replace(source: str, name: str, text: str) -> str:
     """The source with another text for a part."""
     start, end = _find(source, name)
     lines = source.splitlines()
-    return _joined([*lines[: start - 1], *text.splitlines(), *lines[end:]])
+    return joined([*lines[: start - 1], *text.splitlines(), *lines[end:]])
 
 
 def insert(source: str, after: str, text: str) -> str:
     """The source with more parts after one, and the blank lines that belong between them."""
     _, end = _find(source, after)
     lines = source.splitlines()
-    return _joined([*lines[:end], *_gap(text).splitlines(), *text.splitlines(), *lines[end:]])
+    return joined([*lines[:end], *_gap(text).splitlines(), *text.splitlines(), *lines[end:]])
 
 
 def remove(source: str, name: str) -> str:
@@ -102,7 +103,7 @@ def remove(source: str, name: str) -> str:
     lines = source.splitlines()
     while start > 1 and not lines[start - 2].strip():
         start -= 1
-    return _joined([*lines[: start - 1], *lines[end:]])
+    return joined([*lines[: start - 1], *lines[end:]])
 
 
 def additions(before: str, after: str) -> str:
@@ -121,9 +122,8 @@ def additions(before: str, after: str) -> str:
     rest = new_rest[len(old_rest) :]
     if rest and old_rest and rest[0]:
         raise NoSuchPart("the new lines stand right below the old ones: show it as a change")
-    while rest and not rest[0]:
-        rest = rest[1:]
-    return _joined([*imports, *([""] if imports and rest else []), *rest])
+    rest = _from_first_line(rest)
+    return joined([*imports, *([""] if imports and rest else []), *rest])
 
 
 def add_to_beginning(source: str, text: str) -> str:
@@ -144,11 +144,9 @@ def add_to_beginning(source: str, text: str) -> str:
             texts = [text for _, text in sorted(block, key=lambda each: (not each[1].startswith("import"), each[0]))]
             blocks += ["", *"\n".join(texts).splitlines()]
     lines = source.splitlines()
-    while new_rest and not new_rest[0]:
-        new_rest = new_rest[1:]
     above = lines[: docstring.end_lineno or 0]
     below = [line for group in (rest, new_rest) if group for line in ("", *group)]
-    return _joined([*above, *blocks, *below, *lines[end:]])
+    return joined([*above, *blocks, *below, *lines[end:]])
 
 
 def _beginning(source: str) -> tuple[dict[str, str], list[str]]:
@@ -164,10 +162,11 @@ def _beginning(source: str) -> tuple[dict[str, str], list[str]]:
             last = end
         elif isinstance(node, ast.Expr) and node is body[0]:
             last = end
-    rest = lines[last:end]
-    while rest and not rest[0]:
-        rest = rest[1:]
-    return imports, rest
+    return imports, _from_first_line(lines[last:end])
+
+
+def _from_first_line(lines: list[str]) -> list[str]:
+    return list(dropwhile(lambda line: not line, lines))
 
 
 def _is_standard(module: str) -> bool:
@@ -187,7 +186,8 @@ def _bodies(source: str) -> dict[str, str]:
     return {name: text for name, text in texts.items() if HEAD + name not in texts}
 
 
-def _joined(lines: Sequence[str]) -> str:
+def joined(lines: Sequence[str]) -> str:
+    """Lines as a text, with a line feed after each."""
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -37,9 +37,8 @@ from zaichik.client.messages import Lagged, Message, messages_of, rest_of
 
 logger = logging.getLogger(__name__)
 
-GATHER_SECONDS = (
-    0.005  # a broker with more of the history sends it sooner, unless credit is held by joined frames (CMT-1)
-)
+# A broker with more of the history sends it sooner, unless credit is held by joined frames (CMT-1).
+GATHER_SECONDS = 0.005
 
 Item = TypeVar("Item")  # Message, or Message | Lagged with events=True
 

@@ -73,7 +73,7 @@ class Caller:
 
     def _read(self, seconds: float) -> Frame:
         self.socket.settimeout(seconds)
-        while (size := wire.frame_size(self._bytes)) is None or len(self._bytes) < size:
+        while (frame := wire.take_frame(self._bytes)) is None:
             try:
                 data = self.socket.recv(READ_SIZE)
             except TimeoutError:
@@ -83,6 +83,4 @@ class Caller:
             if not data:
                 raise Silence("the broker has ended the connection")
             self._bytes += data
-        frame = wire.parse(bytes(self._bytes[:size]))
-        del self._bytes[:size]
-        return frame
+        return wire.parse(frame)

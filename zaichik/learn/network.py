@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from zaichik.learn import wire
+from zaichik.learn.server import HOST
 
 READ_SIZE = 65_536
 LOOK_EVERY_S = 0.05
-HOST = "127.0.0.1"
 
 
 @contextmanager
@@ -54,9 +54,7 @@ def _serve(client: socket.socket, port: int, lose: str, left: list[int]) -> None
         data = bytearray()
         while came := broker.recv(READ_SIZE):
             data += came
-            while (size := wire.frame_size(data)) is not None and len(data) >= size:
-                frame = bytes(data[:size])
-                del data[:size]
+            while (frame := wire.take_frame(data)) is not None:
                 if left[0] and wire.parse(frame).name == lose:
                     left[0] -= 1
                     client.shutdown(socket.SHUT_RDWR)  # closing alone would wait for the other thread's read

@@ -170,6 +170,20 @@ def frame_size(data: bytes | bytearray) -> int | None:
     return 4 + length
 
 
+def take_frame(buffer: bytearray) -> bytes | None:
+    """The bytes of the frame at the front, taken out of the buffer; None if it is not all here.
+
+    Raises:
+        BadFrame: no frame can begin like this.
+    """
+    size = frame_size(buffer)
+    if size is None or len(buffer) < size:
+        return None
+    frame = bytes(buffer[:size])
+    del buffer[:size]
+    return frame
+
+
 def parse(data: bytes) -> Frame:
     """The frame that exactly these bytes are.
 

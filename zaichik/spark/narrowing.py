@@ -15,10 +15,9 @@ from pyspark.sql.types import StructType
 
 from zaichik import blocking
 from zaichik.client.messages import StartAt
-from zaichik.spark.errors import without_traceback
 from zaichik.spark.options import Options
-from zaichik.spark.reading import CLIENT, Range, position, state_of
-from zaichik.spark.table import RECONNECT, TopicReader
+from zaichik.spark.reading import Range, position, state_of
+from zaichik.spark.table import TopicReader
 
 _Compared = EqualTo | GreaterThan | GreaterThanOrEqual | LessThan | LessThanOrEqual
 
@@ -59,13 +58,9 @@ class NarrowedReader(TopicReader):
         if isinstance(one, EqualTo | LessThanOrEqual):
             self._ends.append(value + step)
 
-    @without_traceback()
-    def partitions(self) -> list[Range]:
+    def wholes(self, client: blocking.Client) -> list[Range]:
         """Those of a `TopicReader`, without what is left out."""
-        options = self.options
-        with blocking.connect(options.host, options.port, name=CLIENT, reconnect=RECONNECT) as client:
-            narrowed = [self._narrowed(client, whole) for whole in self.wholes(client)]
-        return [part for whole in narrowed for part in whole.split(options.partitions)] or [narrowed[0]]
+        return [self._narrowed(client, whole) for whole in super().wholes(client)]
 
     def _narrowed(self, client: blocking.Client, whole: Range) -> Range:
         state = state_of(client, whole.topic, whole.epoch)

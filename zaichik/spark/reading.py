@@ -58,6 +58,11 @@ class Range(InputPartition):
         return [Range(self.topic, self.epoch, start, end) for start, end in pairwise(edges) if start < end]
 
 
+def tasks(wholes: list[Range], partitions: int | None) -> list[Range]:
+    """What is read of each topic, cut into the ranges of tasks; one at least, or else Spark makes a task of nothing."""
+    return [part for whole in wholes for part in whole.split(partitions)] or wholes[:1]
+
+
 def read_range(
     wanted: Range, options: Options, schema: StructType, *, reconnect: float = RECONNECT_SECONDS
 ) -> Iterator[pa.RecordBatch]:

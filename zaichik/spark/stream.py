@@ -27,7 +27,7 @@ from zaichik.client.errors import ConnectionLost
 from zaichik.spark.columns import check
 from zaichik.spark.errors import without_traceback
 from zaichik.spark.options import BadOption, Options
-from zaichik.spark.reading import CLIENT, CannotRead, Range, position, read_range, state_of, whole
+from zaichik.spark.reading import CLIENT, CannotRead, Range, position, read_range, state_of, tasks, whole
 
 Offset = dict[str, dict[str, int]]  # topic: epoch and next
 
@@ -126,7 +126,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             topic: start.get(topic) or {"epoch": end[topic]["epoch"], "next": states[topic]["head"]} for topic in end
         }
         wholes = [whole(states[topic], start[topic]["next"], end[topic]["next"], self.options.on_lag) for topic in end]
-        return [part for one in wholes for part in one.split(self.options.partitions)] or wholes[:1]
+        return tasks(wholes, self.options.partitions)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The messages of a range."""

@@ -15,7 +15,7 @@ from zaichik.client.messages import StartAt
 from zaichik.spark.columns import check
 from zaichik.spark.errors import without_traceback
 from zaichik.spark.options import Options
-from zaichik.spark.reading import CLIENT, CannotRead, Range, position, read_range, state_of, whole
+from zaichik.spark.reading import CLIENT, CannotRead, Range, position, read_range, state_of, tasks, whole
 
 AHEAD = timedelta(days=1)  # by which a broker's clock may be
 RECONNECT = 0  # seconds: a table is what the broker has now; a task that fails is Spark's to retry
@@ -34,9 +34,7 @@ class TopicReader(DataSourceReader):
         """One range for each task."""
         options = self.options
         with blocking.connect(options.host, options.port, name=CLIENT, reconnect=RECONNECT) as client:
-            wholes = self.wholes(client)
-        # Of an empty list Spark makes one task that is told nothing.
-        return [part for whole in wholes for part in whole.split(options.partitions)] or [wholes[0]]
+            return tasks(self.wholes(client), options.partitions)
 
     def wholes(self, client: blocking.Client) -> list[Range]:
         """All that is to be read of each topic."""

@@ -28,7 +28,7 @@ Settings = Mapping[str, int]
 
 
 class NothingToRead(ZaichikError):
-    """There is not a recording, or it is damaged; or there is no topic of that name."""
+    """There is no recording, or it is damaged; or there is no topic of that name."""
 
 
 class CountedTwice(ZaichikError):
