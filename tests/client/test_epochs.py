@@ -371,6 +371,72 @@ async def test_a_loss_while_topics_are_asked_for_is_followed_by_asking_again(los
         assert [lost.new_epoch for lost in client.lost_topics] == [10]
 
 
+def another_boot_each_time():
+    boots = count(7)
+    return lambda f: Welcome(f.id, 1, 0, next(boots), 2**21, 8192, 2**20, 10**6, 0, "fake")
+
+
+async def test_a_change_that_was_told_before_another_loss_is_a_change():
+    """PUB-4: nothing was sent to the topic that was there in the meantime."""
+    keeper = Keeper()
+    answers = {CreateTopic: keeper, Hello: another_boot_each_time(), Publish: lambda _: None}
+    async with fake_client(answers) as (broker, client):
+        for topic in ("t", "u"):
+            await client.create_topic(topic)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(client.publish, "t", b"a")
+            first = await broker.has_received(Publish)
+            keeper.epoch = 10
+            broker.answers[CreateTopic] = lambda f: keeper(f) if f.topic == "t" else None
+            await broker.hang_up()
+            await broker.has_received(CreateTopic, 4)
+            while not client.lost_topics:
+                await anyio.lowlevel.checkpoint()
+            assert len(broker.of(Publish)) == 1
+            broker.answers |= {CreateTopic: keeper, Publish: lambda f: Published(f.id, 0, 1, 0, 0)}
+            await broker.hang_up()
+        _, again = broker.of(Publish)
+        assert again.producer != first.producer
+
+
+async def test_a_topic_that_was_another_one_before_the_loss_is_kept():
+    """PUB-4: its batches were sent to the topic that is still there."""
+    keeper = Keeper()
+    answers = {CreateTopic: keeper, Hello: another_boot_each_time(), Publish: lambda _: None}
+    async with fake_client(answers) as (broker, client):
+        for epoch in (9, 10):  # somebody has deleted it in between
+            keeper.epoch = epoch
+            await client.create_topic("t")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(client.publish, "t", b"a")
+            first = await broker.has_received(Publish)
+            broker.answers[Publish] = lambda f: Published(f.id, 0, 1, 0, 0)
+            await broker.hang_up()
+        assert broker.of(Publish) == [first, first]
+
+
+@pytest.mark.parametrize("epoch", [9, 10])
+async def test_a_topic_that_comes_back_with_other_settings_is_judged_by_its_epoch(epoch):
+    """TOP-2, PUB-4: a durable topic keeps what was stored in it, whatever its settings."""
+    keeper = Keeper()
+    answers = {CreateTopic: keeper, Hello: another_boot_each_time(), Publish: lambda _: None}
+    async with fake_client(answers) as (broker, client):
+        await client.create_topic("t", capacity=5)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(client.publish, "t", b"a")
+            first = await broker.has_received(Publish)
+            keeper.epoch = epoch
+            exists = lambda f: Error(f.id, ErrorCode.TOPIC_EXISTS, f.TYPE, "settings", 0, "others")  # noqa: E731
+            broker.answers |= {
+                CreateTopic: lambda f: exists(f) if f.settings else keeper(f),
+                Publish: lambda f: Published(f.id, 0, 1, 0, 0),
+            }
+            await broker.hang_up()
+        _, again = broker.of(Publish)
+        assert (again.producer == first.producer) is (epoch == 9)
+        assert [(lost.old_epoch, lost.new_epoch) for lost in client.lost_topics] == [(9, epoch)]
+
+
 async def test_leaving_while_topics_are_asked_for():
     async with fake_client({CreateTopic: Keeper()}) as (broker, client):
         await client.create_topic("t")

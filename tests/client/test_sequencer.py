@@ -15,7 +15,7 @@ from zaichik.client import client as client_module
 from zaichik.client import sequencer as sequencer_module
 from zaichik.client import transport as transport_module
 from zaichik.client.sequencer import IDLE_SECONDS, WINDOW
-from zaichik_protocol import Close, Closed, Error, ErrorCode, Hello, Publish, Published, Welcome
+from zaichik_protocol import Close, Closed, Error, ErrorCode, Hello, Publish, Published, Subscribe, Subscribed, Welcome
 
 pytestmark = pytest.mark.anyio
 
@@ -287,48 +287,296 @@ async def test_a_full_topic_survives_a_lost_connection():
     assert len(full.taken) == 10
 
 
-async def test_a_restarted_broker_is_sent_everything_under_new_numbers():
-    """It has forgotten all topics and producers, so nothing can be stored twice in it."""
-    boots = iter((7, 8))
-    async with (
-        fake_client(
-            {Publish: silent, Hello: lambda f: Welcome(f.id, 1, 0, next(boots), 2**21, 8192, 2**20, 10**6, 0, "fake")}
-        ) as (broker, client),
-        anyio.create_task_group() as tasks,
-    ):
-        for number in range(4):
-            tasks.start_soon(batch, client, b"%d" % number)
-        before = [await broker.has_received(Publish, count) for count in range(1, 5)]
+class Runs:
+    """One run of a broker after the other, each with its boot, and the epoch that the topic has in it.
+
+    Args:
+        epochs: of the topic in each run; None: the question is not answered; or the code of a refusal.
+        topic: what is answered to a Publish.
+    """
+
+    def __init__(self, *epochs, topic=silent):
+        self.answers = {Hello: self._welcome, Subscribe: self._probed, Publish: topic}
+        self._epochs = epochs
+        self._run = 0
+
+    def _welcome(self, frame):
+        self._run += 1
+        return Welcome(frame.id, 1, 0, 6 + self._run, 2**21, 8192, 2**20, 10**6, 0, "fake")
+
+    def _probed(self, frame):
+        match self._epochs[self._run - 1]:
+            case None:
+                return None
+            case ErrorCode() as code:
+                return Error(frame.id, code, Subscribe.TYPE, "", 0, code.meaning)
+            case epoch:
+                return Subscribed(frame.id, epoch, 0, 0, 0)
+
+
+class Topic:
+    """A topic with a table of producers: what a durable one still has in the next run of its broker.
+
+    Attributes:
+        known: the next number of each producer.
+        stored: the payloads, in order.
+    """
+
+    def __init__(self):
+        self.known = {}
+        self.stored = []
+
+    def __call__(self, request):
+        following = self.known.get(request.producer, 0)
+        if request.sequence and not following:
+            return refused(request, ErrorCode.PRODUCER_UNKNOWN, "producer")
+        if request.sequence > following:
+            return refused(request, ErrorCode.SEQUENCE_GAP, "sequence")
+        if request.sequence == following:
+            self.known[request.producer] = following + 1
+            self.stored += request.batch.payloads()
+        return replace(stored(request, request.sequence), duplicate=request.sequence < following)
+
+
+UNCHANGED = pytest.param((1, 1), id="unchanged")
+NEVER_KNOWN = pytest.param((None, 1), id="never known")
+NOT_TOLD = pytest.param((1, ErrorCode.TOO_MANY_SUBSCRIPTIONS), id="not told")
+CHANGED = pytest.param((1, 2), id="changed")
+GONE = pytest.param((1, ErrorCode.NO_SUCH_TOPIC), id="gone")
+
+
+async def published(broker, client, tasks, *payloads):
+    """Publish each in a task of its own; the requests, when they have come."""
+    count = len(broker.of(Publish))
+    for payload in payloads:
+        tasks.start_soon(batch, client, payload)
+        await broker.has_received(Publish, count := count + 1)
+    return broker.of(Publish)[-len(payloads) :]
+
+
+@pytest.mark.parametrize("epochs", [CHANGED, GONE, pytest.param((None, ErrorCode.NO_SUCH_TOPIC), id="gone unknown")])
+async def test_another_topic_is_sent_everything_under_new_numbers(epochs):
+    """The broker was restarted and has forgotten topics and producers, so nothing can be stored twice in it."""
+    runs = Runs(*epochs)
+    async with fake_client(runs.answers) as (broker, client), anyio.create_task_group() as tasks:
+        before = await published(broker, client, tasks, b"0", b"1", b"2", b"3")
         await broker.send(stored(before[0]))
         broker.answers[Publish] = stored
         broker.received.clear()
         await broker.hang_up()
-        after = [await broker.has_received(Publish, count) for count in range(1, 4)]
+        await broker.has_received(Publish, 3)
+        after = broker.of(Publish)
         assert payloads(after) == payloads(before[1:])
         assert numbers(before + after) == [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1), (1, 2)]
 
 
-@pytest.mark.parametrize("answered", range(8))
-async def test_a_restarted_broker_is_sent_waiting_batches_in_the_same_order(answered):
-    """However far the refusals of a full topic, and of what came behind, have come back by then."""
-    boots = iter((7, 8))
-    answers = {
-        Publish: silent,
-        Hello: lambda frame: Welcome(frame.id, 1, 0, next(boots), 2**21, 8192, 2**20, 10**6, 0, "fake"),
-    }
+@pytest.mark.parametrize("epochs", [UNCHANGED, NEVER_KNOWN, NOT_TOLD])
+async def test_a_topic_that_a_restart_has_kept_is_sent_the_same_numbers(epochs):
+    """A durable one: what was stored and not answered would be stored twice under new ones."""
+    topic, runs = Topic(), Runs(*epochs)
+    async with fake_client(runs.answers) as (broker, client), anyio.create_task_group() as tasks:
+        before = await published(broker, client, tasks, b"0", b"1", b"2", b"3")
+        for request in before[:3]:
+            topic(request)
+        await broker.send(stored(before[0]))
+        broker.answers[Publish] = topic
+        broker.received.clear()
+        await broker.hang_up()
+        await broker.has_received(Publish, 3)
+        await batch(client, b"4")
+        assert broker.of(Publish)[:3] == before[1:]
+        assert numbers([*before, broker.of(Publish)[-1]]) == [(0, number) for number in range(5)]
+    assert topic.stored == [b"0", b"1", b"2", b"3", b"4"]
+
+
+async def test_a_topic_made_anew_in_the_same_run_is_sent_the_same_numbers():
+    """TOP-6: what was stored in the topic before is not stored in this one as well."""
+    runs = Runs(1, 2)
+    async with fake_client(runs.answers) as (broker, client), anyio.create_task_group() as tasks:
+        broker.answers[Hello] = lambda frame: replace(runs.answers[Hello](frame), boot=7)
+        before = await published(broker, client, tasks, b"0", b"1")
+        broker.answers[Publish] = stored
+        await broker.hang_up()
+    assert broker.of(Publish) == before * 2
+    assert [lost.new_epoch for lost in client.lost_topics] == [2]
+
+
+async def test_what_was_ambiguous_is_not_in_another_topic():
+    """One whose broker forgets sooner than ours says: what it refuses, it has been sent only once."""
+    boots, runs = iter((7, 7, 8)), Runs(1, 1, 2)
+    answers = {**runs.answers, Hello: lambda frame: replace(runs.answers[Hello](frame), boot=next(boots))}
     async with fake_client(answers) as (broker, client), anyio.create_task_group() as tasks:
-        for number in range(6):
-            tasks.start_soon(batch, client, b"%d" % number)
-        requests = [await broker.has_received(Publish, count) for count in range(1, 7)]
+        await published(broker, client, tasks, b"0", b"1")
+        await broker.hang_up()
+        await broker.has_received(Publish, 4)
+        broker.answers[Publish] = forgetful = Forgetful(b"1")
+        await broker.hang_up()
+    assert forgetful.taken == [b"0", b"1"]
+
+
+async def test_a_topic_is_compared_with_the_one_of_the_run_before():
+    """And not with that of the first run."""
+    topic, runs = Topic(), Runs(1, 2, 2)
+    async with fake_client(runs.answers) as (broker, client), anyio.create_task_group() as tasks:
+        (request,) = await published(broker, client, tasks, b"0")
+        await broker.hang_up()
+        topic(await broker.has_received(Publish, 2))
+        broker.answers[Publish] = topic
+        await broker.hang_up()
+        await broker.has_received(Publish, 3)
+    assert numbers(broker.of(Publish)) == [(0, 0), (1, 0), (1, 0)]
+    assert topic.stored == payloads([request])
+
+
+async def test_a_kept_topic_that_has_forgotten_the_producer_makes_batches_ambiguous():
+    """As after a mere loss: it may have stored them, and forgotten them with the time."""
+    runs = Runs(1, 1)
+    async with fake_client(runs.answers) as (broker, client), anyio.create_task_group() as tasks:
+        broker.answers[Publish] = stored
+        await batch(client, b"0")
+        broker.answers[Publish] = silent
+
+        async def in_doubt():
+            with pytest.raises(zaichik.ProducerUnknown):
+                await batch(client, b"1")
+
+        tasks.start_soon(in_doubt)
+        await broker.has_received(Publish, 2)
+        broker.answers[Publish] = Topic()
+        await broker.hang_up()
+    assert numbers(broker.of(Publish)) == [(0, 0), (0, 1), (0, 1)]
+
+
+@pytest.mark.parametrize("losses", [1, 3])
+@pytest.mark.parametrize("epochs", [NEVER_KNOWN, NOT_TOLD])
+async def test_a_topic_of_unknown_epoch_is_sent_new_numbers_when_it_knows_no_old_ones(epochs, losses):
+    """It would know them if it had stored anything, so nothing is ambiguous, however often the socket is lost."""
+    first, then = epochs
+    topic, runs = Topic(), Runs(first, *[then] * losses)
+    async with fake_client(runs.answers) as (broker, client), anyio.create_task_group() as tasks:
+        before = await published(broker, client, tasks, b"0", b"1", b"2", b"3")
+        await broker.send(stored(before[0]))
+        for loss in range(1, losses):
+            await broker.hang_up()
+            await broker.has_received(Publish, 4 + 3 * loss)
+            broker.answers[Hello] = lambda frame: Welcome(frame.id, 1, 0, 8, 2**21, 8192, 2**20, 10**6, 0, "fake")
+        broker.received.clear()
+        await broker.hang_up()
+        await broker.has_received(Publish, 3)
+        tasks.start_soon(batch, client, b"4")
+        await broker.has_received(Publish, 4)
+        old = broker.of(Publish)
+        assert old[:3] == before[1:]
+        broker.answers[Publish] = topic
+        await broker.send(*map(topic, old))
+    assert topic.stored == [b"1", b"2", b"3", b"4"]
+    assert numbers(broker.of(Publish)[4:]) == [(0, 0), (0, 1), (0, 2), (0, 3)]
+
+
+async def test_batches_are_ambiguous_again_once_the_next_run_has_answered():
+    """It knew the producer then, so what it did not answer it may have stored."""
+    runs = Runs(None, 1, 1)
+    async with fake_client(runs.answers) as (broker, client), anyio.create_task_group() as tasks:
+        failed = []
+
+        async def in_doubt():
+            with pytest.raises(zaichik.ProducerUnknown):
+                await batch(client, b"1")
+            failed.append(b"1")
+
+        await published(broker, client, tasks, b"0")
+        await broker.hang_up()
+        await broker.has_received(Publish, 2)
+        tasks.start_soon(in_doubt)
+        await broker.has_received(Publish, 3)
+        await broker.send(stored(broker.of(Publish)[1]))
+        await client.ping()
+        broker.answers[Publish] = Topic()
+        await broker.hang_up()
+    assert failed == [b"1"]
+
+
+async def test_numbers_begin_anew_where_the_last_run_took_none():
+    """Those it was sent without were lost with it, and would be missing."""
+    runs = Runs(1, 1, topic=lambda request: refused(request, ErrorCode.UNSUPPORTED, "producer"))
+    async with fake_client(runs.answers) as (broker, client), anyio.create_task_group() as tasks:
+
+        async def lost():
+            with pytest.raises(zaichik.ConnectionLost):
+                await batch(client, b"0")
+
+        broker.answers[Publish] = lambda request: runs.answers[Publish](request) if request.producer else None
+        tasks.start_soon(lost)
+        await broker.has_received(Publish, 2)
+        for payload in (b"1", b"2"):
+            tasks.start_soon(batch, client, payload)
+            await client.ping()
+        broker.answers[Publish] = topic = Topic()
+        await broker.hang_up()
+    assert topic.stored == [b"1", b"2"]
+
+
+@pytest.mark.parametrize(
+    ("epochs", "is_kept"),
+    [
+        *[((1, 1), True), ((1, 2), False), ((1, ErrorCode.NO_SUCH_TOPIC), False)],
+        *[(epochs, is_kept) for epochs in ((None, 1), (1, ErrorCode.NO_MEMORY)) for is_kept in (True, False)],
+    ],
+)
+@pytest.mark.parametrize("count", range(7))
+async def test_a_restarted_broker_stores_what_waits_once_and_in_the_same_order(epochs, is_kept, count):
+    """Whether its topic is durable or not, and however many of six batches it had stored without an answer."""
+    topic, runs = Topic(), Runs(*epochs)
+    async with fake_client(runs.answers) as (broker, client), anyio.create_task_group() as tasks:
+        (first,) = await published(broker, client, tasks, b"first")
+        await broker.send(topic(first))
+        requests = await published(broker, client, tasks, *[b"%d" % number for number in range(6)])
+        for request in requests[:count]:
+            topic(request)
+        broker.answers[Publish] = after = topic if is_kept else Topic()
+        await broker.hang_up()
+        await broker.has_received(Publish, 13)
+    assert after.stored == [b"first"] * is_kept + payloads(requests)
+
+
+@pytest.mark.parametrize("epochs", [UNCHANGED, NEVER_KNOWN, NOT_TOLD, CHANGED])
+@pytest.mark.parametrize("answered", range(8))
+async def test_a_restarted_broker_is_sent_waiting_batches_in_the_same_order(answered, epochs):
+    """However far the refusals of a full topic, and of what came behind, have come back by then."""
+    runs = Runs(*epochs)
+    async with fake_client(runs.answers) as (broker, client), anyio.create_task_group() as tasks:
+        (first,) = await published(broker, client, tasks, b"first")
+        await broker.send(stored(first))
+        requests = await published(broker, client, tasks, *[b"%d" % number for number in range(6)])
         full = Full()
+        full.next = 1
         for request in requests[:answered]:
             await broker.send(full(request))
         await client.ping()
-        again = Full()
-        again.room = 6
-        broker.answers[Publish] = again
+        topic = Topic()
+        if epochs == (1, 1):
+            topic(first)
+        broker.answers[Publish] = topic
         await broker.hang_up()
-    assert again.taken == payloads(requests)
+    assert topic.stored[-6:] == payloads(requests)
+
+
+@pytest.mark.parametrize("epochs", [UNCHANGED, NEVER_KNOWN, NOT_TOLD, CHANGED, GONE])
+async def test_a_batch_that_its_program_has_numbered_keeps_its_number(epochs):
+    """Whatever became of its topic: what that means is for the program to say."""
+    runs = Runs(*epochs)
+    async with fake_client(runs.answers) as (broker, client), anyio.create_task_group() as tasks:
+
+        async def publish():
+            with pytest.raises(zaichik.ProducerUnknown):
+                await client.publish_batch("t", [(None, b"a")], producer=5, number=3)
+
+        tasks.start_soon(publish)
+        before = await broker.has_received(Publish)
+        await broker.hang_up()
+        assert await broker.has_received(Publish, 2) == before
+        await broker.send(refused(before, ErrorCode.PRODUCER_UNKNOWN, "producer"))
+    assert numbers(broker.of(Publish)) == [(0, 3), (0, 3)]
 
 
 async def test_a_permanent_refusal_is_raised_and_uses_its_number_up():

@@ -25,7 +25,13 @@ bug = partial(planted_bugs.bug, table=BUGS)
 
 @bug("P1", "P3")
 def what_is_sent_again_gets_a_new_number(monkeypatch):
-    around(monkeypatch, Connection, "_begin_again", lambda real: lambda self, *, is_new: real(self, is_new=True))
+    def make(real):
+        def begin_again(self, *, is_new, is_same):
+            real(self, is_new=True, is_same=False)
+
+        return begin_again
+
+    around(monkeypatch, Sequencer, "begin_again", make)
 
 
 @bug("P5")

@@ -25,6 +25,7 @@ from zaichik.client.outcome import Lost, OnOutcome, Outcome, Reply, expected, un
 from zaichik.client.transport import Transport
 from zaichik.net.socket_stream import SocketStream
 from zaichik_protocol import (
+    DURABLE,
     HEARTBEAT,
     OWNER,
     Close,
@@ -64,7 +65,7 @@ class Connection:
         on_reconnect: called for each new socket; returns the questions to ask first, before the subscriptions are made
             again, and those to ask after that.
         on_resend: called before unanswered requests are sent again, with all of them, and with whether the broker was
-            restarted and has forgotten everything. Returns the request to send instead of each, or None to drop it.
+            restarted since they were sent. Returns the request to send instead of each, or None to drop it.
         on_lost: called when the connection is lost for good.
     """
 
@@ -307,7 +308,7 @@ class Connection:
         return hello
 
     def _next_hello(self) -> Hello:
-        return Hello(self.next_id(), features=HEARTBEAT | OWNER, client=self._name)
+        return Hello(self.next_id(), features=HEARTBEAT | OWNER | DURABLE, client=self._name)
 
     @property
     def is_waiting(self) -> bool:

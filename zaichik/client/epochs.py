@@ -1,8 +1,9 @@
 """Topic epochs: whether the topics this client publishes to are still those it began with.
 
-Topics live in the broker's memory. If the broker was restarted, a topic of the same name is another topic with
-another epoch, and everything published before is gone. The epoch decides, not the broker's boot number: a broker that
-keeps its topics on disk comes back with another boot and the same epochs, and then nothing was lost.
+If the broker was restarted, a topic that lived in its memory is another topic with another epoch, and everything
+published before is gone. A durable topic comes back with its epoch, its messages and its producers. So the epoch
+decides what was lost, not the broker's boot number: whether a reader resumes (the broker compares the epoch that its
+Subscribe names), and whether batches keep their numbers (see `sequencer`).
 
 After every reconnection, before anything else is sent again:
 
@@ -82,6 +83,8 @@ class Epochs:
         self._published: set[str] = set()  # other topics
         self._epochs: dict[str, int] = {}  # as far as they are known
         self._failures: dict[str, Error] = {}
+        self._before: dict[str, int] | None = None  # those that were known when the connection was lost, until `accept`
+        self._answered: set[str] = set()  # topics that the broker has told of over this socket
         connection.on_reconnect = self._questions
 
     def created(self, topic: str, settings: tuple[tuple[int, int], ...], reply: object) -> None:
@@ -108,10 +111,30 @@ class Epochs:
         """Returns why nothing can be published to that topic any more; None in most cases."""
         return self._failures.get(topic)
 
+    def is_same(self, topic: str) -> bool | None:
+        """Returns whether that topic is still the one it was before the connection was lost; if it is gone, it is not.
+
+        None: its epoch was not known before, or the broker has not told it since.
+        """
+        if topic not in self._answered:
+            return None
+        now = self._epochs.get(topic)
+        if now is None:
+            return False
+        before = (self._before or {}).get(topic)
+        return None if before is None else before == now
+
+    def accept(self) -> None:
+        """Compare with what is known now, from the next loss on: requests are about to be sent to these topics."""
+        self._before = None
+
     # -- questions -------------------------------------------------------------------------------------------
 
     def _questions(self) -> tuple[list[Question], list[Question]]:
         """Returns the questions to a new socket: those before the subscriptions, and those after them."""
+        if self._before is None:  # else a socket was lost before everything was asked, and nothing was sent over it
+            self._before = self._epochs.copy()
+        self._answered.clear()
         probed = sorted(self._published.difference(self._settings))
         return (
             [self._creation(topic, settings) for topic, settings in self._settings.items()],
@@ -135,6 +158,7 @@ class Epochs:
             case Subscribed():
                 self._observe(topic, reply.epoch)
             case Error(code=ErrorCode.NO_SUCH_TOPIC):
+                self._answered.add(topic)
                 self._report(topic, 0)
             case _:
                 self._published.discard(topic)  # asked again with the next batch
@@ -159,11 +183,13 @@ class Epochs:
         if self._epochs.get(topic, epoch) != epoch:
             self._report(topic, epoch)
         self._epochs[topic] = epoch
+        self._answered.add(topic)
 
     def _report(self, topic: str, epoch: int, refusal: str = "") -> None:
         old = self._epochs.pop(topic, 0)
         if epoch:
             self._epochs[topic] = epoch
+            self._answered.add(topic)
         else:
             self._published.discard(topic)  # asked again with the next batch
         if not old:

@@ -10,6 +10,14 @@ answered again. A number belongs to its batch until the reply has come, even if 
 cancelled. It is never given to another batch: what an old connection still carries may arrive later than what the new
 one does.
 
+If the broker was restarted, the topic's epoch decides (see `epochs`), for a durable topic keeps its epoch and its
+producers. After a restart it is
+
+* the same: batches keep their numbers, as after any lost connection.
+* another one, or gone: nothing that was sent is stored in it. Batches are renumbered from 0, under a new id.
+* not known, because no answer told it: batches keep their numbers. If the broker then refuses the producer as unknown,
+  nothing was stored, and batches are renumbered once all of them have come back.
+
 A broker refuses a batch permanently, which uses up its number, or temporarily: `TOPIC_FULL`, `NO_MEMORY`. After a
 temporary refusal the batches after it are refused as well, as a gap, and all of them come back to the sequencer. It
 retries with one batch, and with one more after each success; the wait between retries grows exponentially, up to a
@@ -108,6 +116,8 @@ class Sequencers:
     async def send_numbered(self, topic: str, batch: Batch, producer: int, number: int) -> Published:
         """Send a batch that its program has numbered, again and again while it is refused temporarily.
 
+        Its number is never changed, whatever becomes of the topic: it may have been used before this client began.
+
         Raises:
             BrokerError, ConnectionLost: it was refused, or there was no reply.
         """
@@ -154,7 +164,8 @@ class Sequencers:
             if error := self._epochs.failure(topic):
                 sequencer.end(error)
             else:
-                sequencer.begin_again(is_new=is_new)
+                sequencer.begin_again(is_new=is_new, is_same=self._epochs.is_same(topic))
+        self._epochs.accept()
         if is_new:
             self.is_numbered = True
         return [self._current(request) if isinstance(request, Publish) else request for request in requests]
@@ -196,6 +207,7 @@ class Sequencer:
         self._returned: list[_Sent] = []  # temporarily refused, in the order of their sequence
         self._unsent: deque[_Unsent] = deque()
         self._doubtful: set[int] = set()  # numbers of requests that may have been stored when a socket was lost
+        self._may_be_unknown = False  # our producer may never have been known here: there was no answer since a restart
         self._is_waiting = False
         self._waits: Iterator[float] | None = None  # between retries, since the last success
 
@@ -255,6 +267,7 @@ class Sequencer:
                 on_outcome(outcome)
             return
         request, on_outcome = self._sent.pop(outcome.id)
+        self._may_be_unknown = False
         if isinstance(outcome, Error) and self._comes_back(request, outcome):
             insort(self._returned, (request, on_outcome), key=_sequence)
         else:
@@ -297,15 +310,26 @@ class Sequencer:
         self._is_waiting = False
         self._send_more()
 
-    def begin_again(self, *, is_new: bool) -> None:
-        """Continue over a new socket. A restarted broker knows none of our numbers: batches are renumbered from 0."""
+    def begin_again(self, *, is_new: bool, is_same: bool | None) -> None:
+        """Continue over a new socket.
+
+        Args:
+            is_new: whether the broker was restarted.
+            is_same: whether the topic is still the one that batches were sent to; None: not known.
+        """
         if self._returned or self._unsent:  # batches without numbers were lost, so no reply may come that triggers this
             self._connection.call_soon(self._send_more)
-        if not is_new:
-            # A refused batch was not stored, and none after it either.
-            first = self._returned[0][0].sequence if self._returned else math.inf
-            self._doubtful = {request.id for request, _ in self._sent.values() if request.sequence < first}
+        if is_new and (is_same is False or not self._is_numbered):
+            self._renumber()
             return
+        self._may_be_unknown |= is_new and is_same is None
+        # A refused batch was not stored, and none after it either.
+        first = self._returned[0][0].sequence if self._returned else math.inf
+        may_be_stored = {request.id for request, _ in self._sent.values() if request.sequence < first}
+        self._doubtful = set() if self._may_be_unknown else may_be_stored  # a topic that stored one knows the producer
+
+    def _renumber(self) -> None:
+        """Take a new producer for everything that is unanswered, none of which is stored."""
         self._doubtful = set()
         self._is_numbered = True  # until the broker refuses them
         self._take_producer()
