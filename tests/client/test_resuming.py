@@ -2,6 +2,7 @@
 
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from itertools import count
 
 import anyio
 import pytest
@@ -152,6 +153,56 @@ async def test_a_refusal_ends_it_after_the_messages_received(code, caplog):
         await client.ping()
         assert broker.of(Unsubscribe) == []
     assert not [record for record in caplog.records if "refused" in record.getMessage()]
+
+
+class Run:
+    """A broker that is another run at each Hello, and keeps a topic of this epoch."""
+
+    def __init__(self, epoch=77):
+        self.epoch = epoch
+        self._boots = count(7)
+
+    def welcome(self, frame):
+        return Welcome(frame.id, 1, 0, next(self._boots), 2**21, 8192, 2**20, 10**6, 0, "fake")
+
+    def subscribed(self, frame):
+        if frame.epoch not in (0, self.epoch):
+            return refused(frame, ErrorCode.EPOCH_CHANGED)
+        return Subscribed(frame.id, self.epoch, frame.value, 100, frame.value, named=bool(frame.name))
+
+
+@pytest.mark.parametrize("name", ["", "worker"])
+async def test_after_a_restart_it_resumes_if_the_epoch_is_the_same(name):
+    """TOP-5: a durable topic keeps its epoch and its offsets, and the boot is another one."""
+    run = Run()
+    answers = {Hello: run.welcome, Subscribe: run.subscribed}
+    async with fake_client(answers) as (broker, client), client.subscribe("t", name=name, start=5) as subscription:
+        await broker.messages(5, b"5", b"6", b"7")
+        assert await offsets(subscription, 2) == [5, 6]
+        boot = client.welcome.boot
+        request = await again(broker)
+        await client.ping()
+        assert client.welcome.boot != boot
+        assert (request.start, request.value, request.epoch) == (Start.OFFSET, 5 if name else 8, 77)
+        await broker.messages(request.value, *[b"%d" % number for number in range(request.value, 10)])
+        assert await offsets(subscription, 3) == [7, 8, 9]
+        assert subscription.lagged == 0
+
+
+@pytest.mark.parametrize("name", ["", "worker"])
+async def test_after_a_restart_it_ends_if_the_epoch_is_another_one(name):
+    """TOP-5: its offsets mean nothing in that topic."""
+    run = Run()
+    answers = {Hello: run.welcome, Subscribe: run.subscribed}
+    async with fake_client(answers) as (broker, client), client.subscribe("t", name=name, start=5) as subscription:
+        await broker.messages(5, b"5")
+        await client.ping()
+        run.epoch = 78
+        await again(broker)
+        await client.ping()
+        assert await offsets(subscription, 1) == [5]
+        with pytest.raises(zaichik.EpochChanged):
+            await anext(subscription)
 
 
 async def again_without(broker, client):
