@@ -10,6 +10,7 @@ from zaichik_protocol.codec import HELLO_MAX_FRAME, NEED_DATA, FrameDecoder, Nee
 from zaichik_protocol.errors import EndCode, ErrorCode, GoAwayCode, ProtocolError, Refused, Unencodable
 from zaichik_protocol.frames import (
     DEFAULT_PORT,
+    DURABLE,
     EVENTS,
     FOREVER,
     HEARTBEAT,
@@ -52,7 +53,7 @@ from zaichik_protocol.frames import (
 )
 
 __all__ = [
-    "DEFAULT_PORT",
+    "DEFAULT_PORT", "DURABLE",
     "EVENTS", "FOREVER", "HEARTBEAT", "HELLO_MAX_FRAME", "NEED_DATA", "OWNER", "PROTOCOL_VERSION", "REPLIES",
     "REQUESTS",
     "Batch", "Close", "Closed", "Commit", "Committed", "CreateTopic", "Delete", "Deleted", "Describe", "Described",

@@ -187,7 +187,8 @@ class FrameDecoder:
         self._data, self._at = (data, end) if end < len(data) else (b"", 0)  # who has nothing to do holds nothing
         _, code, flags, zero, frame_id = hot.HEADER.unpack_from(data, begin)
         cls = self._types.get(code)
-        if cls is not None and not flags and not zero and (twin := hot.DECODERS.get(cls)):
+        twin = None if cls is None or zero else hot.FLAGGED.get((cls, flags)) if flags else hot.DECODERS.get(cls)
+        if twin is not None:
             try:
                 return twin(frame_id, data, begin + HEADER_SIZE, end)
             except (struct.error, ValueError):

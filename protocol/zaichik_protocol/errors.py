@@ -67,6 +67,8 @@ class ErrorCode(_Explained):
     NO_MEMORY = 80, "the broker has no room for what it would have to hold or remember", RETRYABLE
     NOT_EMPTY = 81, "the topic holds messages, or has readers or named positions, and was to be deleted only if empty"
     TAKEN_OVER = 82, "the name belongs to another owner by now, or to a later attempt of the same one"
+    STORAGE_FULL = 83, "the disk has no room; nothing was stored", RETRYABLE
+    DAMAGED = 84, "what the disk has kept of the topic is damaged; the message tells where"
 
 
 class EndCode(_Explained):
@@ -76,6 +78,7 @@ class EndCode(_Explained):
     TAKEN_OVER = 2, "another subscription took over its name"
     FORBIDDEN = 3, "the right to read the topic was withdrawn"
     DELETED = 4, "the topic was deleted"
+    DAMAGED = 5, "what comes next is damaged on the disk"
 
 
 class GoAwayCode(_Explained):
@@ -83,6 +86,7 @@ class GoAwayCode(_Explained):
 
     STOPPING = 1, "the broker is stopping; come back later", RETRYABLE
     DISCONNECTED = 2, "an operator ended this connection"
+    STORAGE = 3, "the disk of the broker has failed", RETRYABLE
 
 
 class Refused(Exception):

@@ -40,6 +40,7 @@ FOREVER = 2**64 - 1  # a duration without end; also an `until` that is never rea
 REPLY = 0x80
 HEARTBEAT = 1  # a bit of `features`: the client promises a byte every `idle_ms` / 3
 OWNER = 2  # another: a Subscribe may name its owner
+DURABLE = 4  # another: a Published says whether its batch is on a disk
 
 
 class Setting(IntEnum):
@@ -52,6 +53,9 @@ class Setting(IntEnum):
     MAX_KEYS = 5
     JOURNAL_BYTES = 6
     OVERFLOW = 7
+    DURABLE = 8
+    LOG_BYTES = 9
+    SEGMENT_BYTES = 10
 
 
 class Overflow(IntEnum):
@@ -283,6 +287,7 @@ class Published(Frame):
     subscribers: int = wire(U32, "subscriptions of the topic at that moment")
     dropped: bytes = wire(REST, "if compacted > 0: a bit a message, lowest bit first, 1 if it was dropped", default=b"")
     duplicate: bool = flag(1, default=False)
+    durable: bool = flag(2, default=False)
 
 
 @frame(REPLY | Subscribe.TYPE)

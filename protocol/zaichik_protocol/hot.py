@@ -13,6 +13,7 @@ No slice of bytes begins behind its end (hence each `min`): in Python it is empt
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from operator import attrgetter
 from struct import Struct
 from typing import Any
@@ -25,8 +26,8 @@ HEADER = Struct("<IBBHI")  # length, type, flags, zero, id
 
 Pieces = tuple[bytes, ...]  # of a frame; a batch is a piece of its own, so that nobody need copy it to send it
 Encoder = Callable[[Any], Pieces]
-# Of a frame's id and the bytes of its body, which lie in `data` from `at` to `end`. Only for frames without a flag
-# bit set: the rare others are the declaration's business.
+# Of a frame's id and the bytes of its body, which lie in `data` from `at` to `end`. They are for frames without a
+# flag bit set, and for the answer to a durable publish: the rare others are the declaration's business.
 Decoder = Callable[[int, bytes, int, int], Frame]
 
 _PUBLISH = Struct("<QQH")  # producer, sequence, length of the topic's name
@@ -56,7 +57,7 @@ def _encode_published(frame: Published) -> Pieces:
     if len(frame.dropped) != bitmap_size(frame.stored, frame.compacted):
         raise ValueError("not the bitmap expected")
     body = _PUBLISHED.pack(frame.first_offset, frame.stored, frame.compacted, frame.subscribers) + frame.dropped
-    return (_header(frame, len(body), frame.duplicate) + body,)
+    return (_header(frame, len(body), frame.duplicate | frame.durable << 1) + body,)
 
 
 def _decode_published(frame_id: int, data: bytes, at: int, end: int) -> Published:
@@ -66,6 +67,10 @@ def _decode_published(frame_id: int, data: bytes, at: int, end: int) -> Publishe
     if len(dropped) != bitmap_size(stored, compacted):
         raise ValueError("not the bitmap expected")
     return Published(frame_id, first_offset, stored, compacted, subscribers, dropped)
+
+
+def _decode_durable(frame_id: int, data: bytes, at: int, end: int) -> Published:
+    return replace(_decode_published(frame_id, data, at, end), durable=True)
 
 
 def _integers(cls: type[Frame], names: Sequence[str], formats: str) -> tuple[Encoder, Decoder]:
@@ -103,3 +108,4 @@ TWINS: dict[type[Frame], tuple[Encoder, Decoder]] = {
 }
 ENCODERS = {cls: encode for cls, (encode, _) in TWINS.items()}
 DECODERS = {cls: decode for cls, (_, decode) in TWINS.items()}
+FLAGGED: dict[tuple[type[Frame], int], Decoder] = {(Published, Published.FLAGS["durable"]): _decode_durable}

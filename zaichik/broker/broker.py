@@ -6,11 +6,13 @@ from collections.abc import Callable
 from importlib.metadata import version
 
 from zaichik.broker.clock import Clock, SystemClock
+from zaichik.broker.durable import Logs
 from zaichik.broker.position import NamedPositions
 from zaichik.broker.producers import Producers
 from zaichik.broker.reader import Reader
 from zaichik.broker.settings import BrokerSettings
 from zaichik.broker.subscription_manager import SubscriptionManager
+from zaichik.broker.topic_controller import TopicController
 from zaichik.broker.topic_registry import TopicRegistry
 from zaichik.observing.describe import describe
 from zaichik.observing.directory import Directory
@@ -27,6 +29,7 @@ class Broker:
         settings: limits and defaults.
         clock: the source of `now_us`.
         scheduler: decides which connection has the next turn (LAG-5).
+        logs: where durable topics are; None if there can be none.
 
     Attributes:
         boot: a random number that distinguishes this run from every other.
@@ -46,22 +49,28 @@ class Broker:
         settings: BrokerSettings | None = None,
         clock: Clock | None = None,
         scheduler: Scheduler | None = None,
+        logs: Logs | None = None,
     ) -> None:
         self.settings = settings or BrokerSettings()
         self.clock = clock or SystemClock()
         self.name = f"zaichik {version('zaichik')}"
         self.boot = secrets.randbits(63) + 1
-        self.registry = TopicRegistry(self.settings)
+        self.registry = TopicRegistry(self.settings, logs)
         self.memory = Quota(self.settings.max_client_bytes)
         self.producers = Producers(self.settings, self.memory)
         self.named_positions = NamedPositions(self.settings, self.memory)
-        self.registry.on_delete = self.named_positions.forget_all_of
+        self.registry.on_delete = self._forget
         self.scheduler = scheduler or Scheduler()
         self.managers: dict[int, SubscriptionManager] = {}
         self.conversations: Directory[SubscriptionManager] = Directory()
         self.readers: Directory[tuple[SubscriptionManager, Reader]] = Directory()
         self.ends: Counter[str] = Counter()
         self._connections = 0
+
+    def _forget(self, topic: TopicController) -> None:
+        self.named_positions.forget_all_of(topic)
+        if topic.durable is not None:
+            self.producers.forget_all_of(topic.name)
 
     def connect(self, on_output: Callable[[], None], peer: str = "", share: str = "") -> SubscriptionManager:
         """Returns the state of a new connection; `on_output` is called whenever it may have something to send.

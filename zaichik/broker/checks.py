@@ -28,6 +28,16 @@ def check_name(name: str, field: str) -> None:
     raise Refused(ErrorCode.INVALID_FIELD, f"{what} {name[:40]!r}: {problem}", field)
 
 
+def check_owner(topic: str) -> None:
+    """Refuse a publish to a topic of the broker's own (JRN-2).
+
+    Raises:
+        Refused: `INVALID_FIELD`.
+    """
+    if topic.startswith(OWN_TOPICS):
+        raise Refused(ErrorCode.INVALID_FIELD, f"only the broker may publish to {topic!r}", "topic")
+
+
 def check_batch(batch: Batch, limits: BrokerSettings) -> None:
     """Refuse a batch that is too large, whatever the topic.
 

@@ -30,12 +30,15 @@ class Clock(Protocol):
 class SystemClock:
     """Wall time at its creation, plus monotonic time since: setting the machine's clock changes nothing.
 
+    Args:
+        least_us: its first reading is not less: what was accepted in an earlier run was accepted in the past.
+
     The time for which a laptop sleeps counts on Linux and macOS. On a system whose monotonic clock does not count it,
     every later reading is behind the wall clock by the length of the sleep.
     """
 
-    def __init__(self) -> None:
-        self._offset_ns = time.time_ns() - time.clock_gettime_ns(_MONOTONIC)
+    def __init__(self, least_us: int = 0) -> None:
+        self._offset_ns = max(time.time_ns(), least_us * 1000) - time.clock_gettime_ns(_MONOTONIC)
 
     def now_us(self) -> int:
         """Returns microseconds since 1970."""

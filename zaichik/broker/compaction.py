@@ -13,6 +13,7 @@ means walking over all the items that were deleted before it.)
 """
 
 from collections import OrderedDict
+from collections.abc import Iterable
 
 from zaichik_protocol import FOREVER
 
@@ -57,6 +58,16 @@ class CompactionWindow:
         if len(opened) > self._max_keys:
             self.forget(len(opened) - self._max_keys)
         return kept
+
+    def opened(self) -> Iterable[tuple[bytes, int]]:
+        """Returns the keys and when their windows opened, the oldest first."""
+        return self._opened_us.items()
+
+    def take_back(self, keys: Iterable[bytes]) -> None:
+        """Close the windows of messages that were not stored after all."""
+        for key in keys:
+            if self._opened_us.pop(key, None) is not None:
+                self.key_bytes -= len(key)
 
     def forget(self, count: int) -> None:
         """Forget the `count` oldest windows, although they are open (COM-6)."""

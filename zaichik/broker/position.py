@@ -19,7 +19,7 @@ name again (this is called fencing).
 """
 
 from collections import deque
-from typing import Protocol
+from typing import Any, Protocol
 
 from zaichik.broker.settings import BrokerSettings
 from zaichik.observing.directory import Directory
@@ -112,10 +112,12 @@ class TopicWithNames(Protocol):
         name: the topic's name.
         end: the offset that its next message will get.
         names: its named positions.
+        durable: not None if it is on a disk.
     """
 
     name: str
     names: dict[str, Position]
+    durable: Any
 
     @property
     def end(self) -> int:
@@ -175,15 +177,18 @@ class NamedPositions:
         for position in list(topic.names.values()):
             self.forget(topic, position)
 
+    def ttl(self, topic: TopicWithNames) -> float:
+        """Returns the seconds for which a position in that topic is kept without a reader."""
+        return self._settings.session_ttl if topic.durable is None else self._settings.durable_session_ttl
+
     def sweep(self, now_us: int) -> None:
         """Delete the positions that have had no reader for `session_ttl`. Called once a second."""
-        ttl_us = self._settings.session_ttl * 1_000_000
         for _, (topic, position) in list(self.directory.after("", "")):
             if position.reader is not None:
                 continue
             if position.left_us is None:
                 position.left_us = now_us
-            elif now_us - position.left_us >= ttl_us:
+            elif now_us - position.left_us >= self.ttl(topic) * 1_000_000:
                 self.forget(topic, position)
 
 

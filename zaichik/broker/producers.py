@@ -12,12 +12,17 @@ A permanent refusal is a reply like any other and uses up its number. After a re
 number is still the next: batches sent after it are a gap, none overtakes it, and the client retries all of them later,
 unchanged. No batch ever changes its number. So a late copy from an old connection does no harm while its producer is
 remembered; after that only number 0 can, because it looks like a new producer.
+
+In a durable topic a producer's numbers count in that topic alone: they are stored and recovered with it, and if the
+disk has no room, they are taken back with it (DUR-3).
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from sys import getsizeof
 
+from zaichik.broker.pending import Pending
 from zaichik.broker.settings import BrokerSettings
 from zaichik.sharing import prices
 from zaichik.sharing.quota import Quota
@@ -29,7 +34,7 @@ REMEMBERED = 64  # replies per producer, which is how many of its batches may be
 # Published's fields after the id, as a tuple: the garbage collector stops visiting tuples of integers and bytes, and
 # there may be 64 for each of ten thousand producers.
 Stored = tuple[int, int, int, int, bytes]
-Answer = Stored | Refused
+Answer = Stored | Refused | Pending
 
 
 class _Producer:
@@ -55,25 +60,39 @@ class Producers:
         self._settings = settings
         self._memory = memory
         self._quota = Quota(settings.max_producers)
-        self._known: OrderedDict[int, _Producer] = OrderedDict()  # least recently used first
+        # By the durable topic, or "", and the id; least recently used first.
+        self._known: OrderedDict[tuple[str, int], _Producer] = OrderedDict()
 
     def __len__(self) -> int:
         """Returns the number of producers remembered."""
         return len(self._known)
 
     def once(
-        self, request: Publish, now_us: int, publish: Callable[[Publish, int], Published], client: str = ""
-    ) -> Published:
+        self,
+        request: Publish,
+        now_us: int,
+        publish: Callable[[Publish, int], Published | Pending],
+        client: str = "",
+        scope: str = "",
+    ) -> Published | Pending:
         """Returns the reply of `publish`; for a retry, its reply to the batch of that number the first time.
+
+        Args:
+            request: a numbered batch.
+            now_us: the clock's reading.
+            publish: publishes it.
+            client: the client that a new producer is charged to.
+            scope: the name of the topic, if that is durable.
 
         Raises:
             Refused: `SEQUENCE_GAP`, `PRODUCER_UNKNOWN`, `NO_MEMORY`, `INVALID_FIELD`, or what `publish` raises or
                 raised.
         """
         sequence = request.sequence
-        known = self._of(request.producer, sequence, client)
+        key = scope, request.producer
+        known = self._of(key, sequence, client)
         known.used_us = now_us
-        self._known.move_to_end(request.producer)
+        self._known.move_to_end(key)
         if sequence > known.next:
             raise Refused(
                 ErrorCode.SEQUENCE_GAP,
@@ -82,24 +101,54 @@ class Producers:
                 "sequence",
             )
         if sequence < known.next:
-            return Published(request.id, *_answered(known, sequence), duplicate=True)
+            answered = _answered(known, sequence)
+            return _duplicate(answered) if isinstance(answered, Pending) else _published(request.id, answered)
         try:
             answer = publish(request, now_us)
         except Refused as refusal:
             if not refusal.code.retryable:
                 self._remember(known, _again(refusal))
             raise
-        stored = (answer.first_offset, answer.stored, answer.compacted, answer.subscribers, answer.dropped)
-        self._remember(known, stored)
+        if isinstance(answer, Pending):
+            self._remember(known, answer)
+            answer.then(partial(self._settle, known, sequence))
+        else:
+            self._remember(known, _stored(answer))
         return answer
+
+    def _settle(self, known: _Producer, sequence: int, answer: Published | Refused) -> None:
+        """A batch that waited for the disk was answered. If that has no room, its number is the next again."""
+        if isinstance(answer, Refused) and answer.code.retryable:
+            known.next = sequence
+            if known.answers:
+                known.answers.pop()
+        elif (index := sequence - known.next + len(known.answers)) >= 0:
+            known.answers[index] = _again(answer) if isinstance(answer, Refused) else _stored(answer)
+
+    def restore(self, scope: str, producer: int, number: int, answers: Iterable[Answer], used_us: int) -> None:
+        """Remember a producer as the log of that topic knows it. Call this in the order of `used_us`."""
+        known = self._known[scope, producer] = _Producer("")
+        known.next, known.used_us = number, used_us
+        known.answers.extend(answers)
+        self._quota.take("")
+        known.memory += sum(map(_size, known.answers))
+        self._memory.take("", known.memory)
+
+    def forget_all_of(self, scope: str) -> None:
+        """Forget the producers of a durable topic that is deleted."""
+        for key in [key for key in self._known if key[0] == scope]:
+            self._drop(self._known.pop(key))
 
     def sweep(self, now_us: int) -> None:
         """Forget producers that have been silent for `producer_ttl`. Called once a second."""
         ttl_us = self._settings.producer_ttl * 1_000_000
         while self._known and now_us - next(iter(self._known.values())).used_us >= ttl_us:
             _, known = self._known.popitem(last=False)
-            self._quota.take(known.client, -1)
-            self._memory.take(known.client, -known.memory)
+            self._drop(known)
+
+    def _drop(self, known: _Producer) -> None:
+        self._quota.take(known.client, -1)
+        self._memory.take(known.client, -known.memory)
 
     def _remember(self, known: _Producer, answer: Answer) -> None:
         """Remember a reply; it evicts the oldest if there are `REMEMBERED` already."""
@@ -110,14 +159,14 @@ class Producers:
             known.memory += grown
             self._memory.take(known.client, grown)
 
-    def _of(self, producer: int, sequence: int, client: str) -> _Producer:
-        known = self._known.get(producer)
+    def _of(self, key: tuple[str, int], sequence: int, client: str) -> _Producer:
+        known = self._known.get(key)
         if known is not None:
             return known
         if sequence:
             raise Refused(
                 ErrorCode.PRODUCER_UNKNOWN,
-                f"this broker does not know producer {producer:016x}, so it cannot tell whether batch {sequence} was "
+                f"this broker does not know producer {key[1]:016x}, so it cannot tell whether batch {sequence} was "
                 "stored before. Check the topic, or publish the batch with a new producer if storing it twice would "
                 "do no harm.",
                 "producer",
@@ -136,12 +185,27 @@ class Producers:
             )
             raise Refused(ErrorCode.NO_MEMORY, problem, "producer")
         self._quota.take(client)
-        self._known[producer] = known = _Producer(client)
+        self._known[key] = known = _Producer(client)
         self._memory.take(client, known.memory)
         return known
 
 
-def _answered(known: _Producer, sequence: int) -> Stored:
+def _stored(answer: Published) -> Stored:
+    return answer.first_offset, answer.stored, answer.compacted, answer.subscribers, answer.dropped
+
+
+def _published(request_id: int, stored: Stored) -> Published:
+    return Published(request_id, *stored, duplicate=True)
+
+
+def _duplicate(first: Pending) -> Pending:
+    """Returns the answer to come to a batch that was sent again while its first copy waits for the disk."""
+    again = Pending()
+    first.then(lambda answer: again.settle(_published(0, _stored(answer)) if isinstance(answer, Published) else answer))
+    return again
+
+
+def _answered(known: _Producer, sequence: int) -> Stored | Pending:
     first = known.next - len(known.answers)
     if sequence < first:
         raise Refused(
@@ -157,6 +221,8 @@ def _answered(known: _Producer, sequence: int) -> Stored:
 
 def _size(answer: Answer) -> int:
     """Returns the bytes of a reply's variable part: the bitmap of dropped messages, or the text of a refusal."""
+    if isinstance(answer, Pending):
+        return 0
     return getsizeof(answer.message) if isinstance(answer, Refused) else len(answer[-1])
 
 

@@ -160,19 +160,21 @@ class Reader:
         self.cursor = to_offset
         return lagged
 
-    def _deliver(self) -> Messages | None:
-        """Returns as much of one batch as credit and `until` allow; None if that is nothing."""
+    def _deliver(self) -> Frame | None:
+        """Returns as much of one batch as credit and `until` allow; None if that is nothing, or the disk is read."""
         position = self.position
         room = min(self.credit - self.in_flight, self.until - self.cursor)
         again = position.delivered - self.cursor
         if again > 0:
             room = min(room, again)
         # With nothing in flight, one message goes out whatever its size (CMT-1).
-        found = self.topic.read(
-            self.cursor, room, self.credit_bytes - self.in_flight_bytes, at_least=int(not self._frames)
-        )
+        left, topic = self.credit_bytes - self.in_flight_bytes, self.topic
+        try:
+            found = topic.read(self.cursor, room, left, self.make_ready, at_least=int(not self._frames))
+        except Refused as damage:
+            return self._end(EndCode.DAMAGED, damage.message)
         if found is None:
-            return None
+            return self._skip(min(topic.head, self.until)) if self.cursor < topic.head else None
         accepted_us, batch = found
         size = batch.size
         messages = Messages(self.id, self.cursor, accepted_us, batch, redelivered=again > 0)

@@ -72,6 +72,10 @@ class Replies:
         self.bytes -= sum(map(len, taken))
         return taken
 
+    def drop_slots(self) -> None:
+        """Drop the replies that are not known and never will be."""
+        self.waiting = deque(reply for reply in self.waiting if not isinstance(reply, Slot))
+
     def clear(self) -> None:
         """Drop all replies and slots: the peer is gone."""
         self.waiting.clear()

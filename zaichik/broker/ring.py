@@ -80,6 +80,10 @@ class BroadcastRing:
         # Callbacks for the next message, by waiter. A dict, because it keeps order and removes in O(1).
         self._waiting: dict[object, Callable[[], None]] = {}
 
+    def begin_at(self, offset: int) -> None:
+        """Give the first message that offset. The ring must be empty."""
+        self.head = self.next_offset = self._bases[0] = offset
+
     def head_after(self, batch: Batch) -> int:
         """Returns where the head would be if that batch were appended now."""
         head = max(self.head, self.next_offset + batch.count - self.capacity)

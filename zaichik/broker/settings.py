@@ -8,6 +8,41 @@ from zaichik_protocol import FOREVER, ErrorCode, Overflow, Refused, Setting
 KIB = 1024
 MIB = 1024 * KIB
 
+# File descriptors of the process itself: standard streams, 9 of the event loop (uvloop, which has most), listening
+# sockets and the spare one, pipes for signals, a connection that was just accepted, and files that are read briefly.
+# 16 are open in a `zaichik serve` that nobody uses.
+_PROCESS_FILES = 24
+_OPERATORS = 1  # connections beyond `max_connections` (CLO-5)
+
+
+def open_files() -> int:
+    """Returns how many file descriptors this process may have open, NOFILE.
+
+    They are divided, and the shares never exceed NOFILE if that is 35 or more:
+
+        the process itself (24) | `log_files` | an operator (1) | `refused_sockets` | `connection_sockets`
+    """
+    return getrlimit(RLIMIT_NOFILE)[0]
+
+
+def log_files(nofile: int) -> int:
+    """Returns how many files the log may have open: no number of clients can take these descriptors."""
+    return min(max(8, nofile // 4), 512)
+
+
+def refused_sockets(nofile: int) -> int:
+    """Returns how many connections may be open at the same time only to be refused with an Error (CLO-5)."""
+    return min(max(1, _for_sockets(nofile) // 4), 16)
+
+
+def connection_sockets(nofile: int) -> int:
+    """Returns how many descriptors are left for connections, which is the most that `max_connections` may be."""
+    return max(1, _for_sockets(nofile) - refused_sockets(nofile))
+
+
+def _for_sockets(nofile: int) -> int:
+    return nofile - _PROCESS_FILES - log_files(nofile) - _OPERATORS
+
 
 def out_of_range(name: str, value: int, allowed: str, field: str = "") -> Refused:
     """Returns the refusal of a number that is out of range; its field is `name` unless another one is given."""
@@ -27,6 +62,9 @@ class TopicSettings:
         journal_bytes: bytes of batches in the ring of its journal; 0 means no journal (JRN-1).
         overflow: what happens when the ring is full and a reader still needs its oldest messages: see `Overflow`
             (RET-9).
+        durable: 1 if messages are answered and delivered only when they are on the disk (DUR-1); then `capacity` and
+            `max_bytes` bound what is in memory besides.
+        log_bytes, segment_bytes: bytes of the log on the disk, and of each of its files (DUR-4).
     """
 
     retention_ttl_ms: int = 0
@@ -36,14 +74,23 @@ class TopicSettings:
     max_keys: int = 100_000
     journal_bytes: int = 0
     overflow: int = Overflow.EVICT
+    durable: int = 0
+    log_bytes: int = 1024 * MIB
+    segment_bytes: int = 64 * MIB
 
     def pairs(self) -> tuple[tuple[int, int], ...]:
-        """Returns the settings as the wire carries them, in the order of their numbers."""
-        return tuple((number.value, getattr(self, number.name.lower())) for number in Setting)
+        """Returns the settings in force as the wire carries them, in the order of their numbers."""
+        return tuple((Setting[name.upper()].value, value) for name, value in self.by_name().items())
 
     def by_name(self) -> dict[str, int]:
-        """Returns the name and value of every setting, for people and for `describe`."""
-        return {item.name: getattr(self, item.name) for item in fields(self)}
+        """Returns the name and value of every setting in force, for people and for `describe`."""
+        names = [item.name for item in fields(self)]
+        return {name: getattr(self, name) for name in (names if self.durable else names[: names.index("durable")])}
+
+    @property
+    def expires(self) -> bool:
+        """Whether messages are readable for a limited time."""
+        return self.retention_ttl_ms not in (0, FOREVER)
 
     def merged(self, pairs: tuple[tuple[int, int], ...]) -> "TopicSettings":
         """Returns these settings, overridden by those of a request.
@@ -63,7 +110,18 @@ class TopicSettings:
             if value not in allowed and not (value == FOREVER and or_forever):
                 raise out_of_range(name, value, f"{allowed.start} to {allowed.stop - 1}{or_forever}", "settings")
             values[name] = value
-        return replace(self, **values)
+        if values.get("durable") and not self.retention_ttl_ms:
+            values.setdefault("retention_ttl_ms", FOREVER)
+        merged = replace(self, **values)
+        if merged.durable and not merged.retention_ttl_ms:
+            raise out_of_range(
+                "retention_ttl_ms", 0, "more than 0 in a durable topic, which keeps messages", "settings"
+            )
+        if merged.durable and merged.journal_bytes:
+            raise Refused(ErrorCode.UNSUPPORTED, "a durable topic cannot have a journal yet", "settings")
+        if not merged.durable and ("log_bytes" in values or "segment_bytes" in values):
+            raise Refused(ErrorCode.INVALID_FIELD, "log_bytes and segment_bytes are for durable topics", "settings")
+        return merged
 
 
 _CENTURY_MS = 100 * 31_557_600_000  # anything longer is a mistake in units; for no limit there is `FOREVER`
@@ -76,6 +134,9 @@ _RANGES: dict[int, range] = {
     Setting.MAX_KEYS: range(1, 10_000_000 + 1),
     Setting.JOURNAL_BYTES: range(2**40 + 1),
     Setting.OVERFLOW: range(len(Overflow)),
+    Setting.DURABLE: range(2),
+    Setting.LOG_BYTES: range(MIB, 2**50 + 1),
+    Setting.SEGMENT_BYTES: range(64 * KIB, 2**31 + 1),
 }
 
 
@@ -94,7 +155,9 @@ class BrokerSettings:
         max_bytes: memory of all topics together, at its real cost (RET-10); no batch may be larger.
         max_client_bytes: memory of everything else that clients make the broker hold (LAG-6): connections,
             subscriptions, names, producers, incomplete frames, unread output.
-        max_connections: open connections; 64 of the file descriptors that the process may open are left for other uses.
+        max_connections: open connections (CLO-5). By default at most as many as there are file descriptors when a
+            quarter (512 at most) is left for files of the log, 25 for the process itself and an operator, and 16 for
+            connections that are being refused: see `open_files`.
         max_topics, max_subscriptions: topics of the broker, and subscriptions of one connection.
         topic_ttl: seconds after which a topic that was created by first use, and is unused, is deleted (TOP-7).
         max_producers: numbered producers whose replies are remembered (PUB-4). With its 64 replies, a producer takes
@@ -102,6 +165,7 @@ class BrokerSettings:
         producer_ttl: seconds after its last batch for which a producer is remembered (PUB-4).
         max_sessions: named subscriptions, with and without a reader (CMT-3).
         session_ttl: seconds for which a named subscription's position outlives its connection (CMT-3).
+        durable_session_ttl: the same in a durable topic (DUR-5).
         soft_output: bytes of output that are taken at once for a connection, and one frame more at most; no messages
             are taken from its topics while anything taken before is unsent (LAG-3).
         max_replies: unsent bytes of replies above which a connection's requests are no longer read (LAG-3).
@@ -123,7 +187,7 @@ class BrokerSettings:
     max_credit: int = 1_000_000
     max_bytes: int = 512 * MIB
     max_client_bytes: int = 512 * MIB
-    max_connections: int = field(default_factory=lambda: min(10_000, max(1, getrlimit(RLIMIT_NOFILE)[0] - 64)))
+    max_connections: int = field(default_factory=lambda: min(10_000, connection_sockets(open_files())))
     max_topics: int = 10_000
     max_subscriptions: int = 1_000
     topic_ttl: float = 600.0
@@ -131,6 +195,7 @@ class BrokerSettings:
     producer_ttl: float = 600.0
     max_sessions: int = 10_000
     session_ttl: float = 60.0
+    durable_session_ttl: float = 7 * 86_400.0
     soft_output: int = 256 * KIB
     max_replies: int = 128 * KIB
     handshake_timeout: float = 5.0

@@ -12,15 +12,20 @@ each side would wait for the other, forever.
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 
-from zaichik.broker.checks import OWN_TOPICS, check_batch, check_subscribe
+from zaichik.broker.checks import check_batch, check_owner, check_subscribe
+from zaichik.broker.pending import Pending
 from zaichik.broker.position import Position
 from zaichik.broker.reader import Reader
-from zaichik.broker.replies import Replies
+from zaichik.broker.replies import Replies, Slot
 from zaichik.broker.settings import out_of_range
 from zaichik.broker.state import State
+from zaichik.broker.topic_controller import TopicController
 from zaichik.sharing import prices
 from zaichik_protocol import (
+    DURABLE,
     HEARTBEAT,
     OWNER,
     PROTOCOL_VERSION,
@@ -59,7 +64,7 @@ MESSAGES_A_TURN = 8  # frames of messages; each costs some 8 µs to cut and enco
 OPERATORS_REQUESTS = (Hello, Describe, Disconnect, Delete, Close)
 MAX_CLIENT_NAME = 100  # characters of a client's name that are kept, for the log and `describe`
 # How soon to retry: a reader may make progress at any time, but producers are forgotten by a sweep, once a second.
-RETRY_AFTER_MS = {ErrorCode.TOPIC_FULL: 50, ErrorCode.NO_MEMORY: 1000}
+RETRY_AFTER_MS = {ErrorCode.TOPIC_FULL: 50, ErrorCode.NO_MEMORY: 1000, ErrorCode.STORAGE_FULL: 1000}
 
 
 class SubscriptionManager:
@@ -83,6 +88,7 @@ class SubscriptionManager:
         readers: its subscriptions, by their ids.
         replies: the replies that wait to be sent.
         requests: how many requests came, the refused included.
+        owed_bytes: of batches that wait for a disk before they are answered.
     """
 
     def __init__(
@@ -100,7 +106,11 @@ class SubscriptionManager:
         self.reason = "CLOSED"
         self.readers: dict[int, Reader] = {}
         self.requests = 0
+        self.owed_bytes = 0
         self.replies = Replies(on_output)
+        self._owed = 0  # replies that wait for a disk
+        self._farewell: Frame | None = None  # the last frame, while replies are owed
+        self._tells_durable = False  # the client knows the flag (DUR-1)
         self._broker = broker
         self._on_output = on_output
         self._is_stopping = False  # the broker is stopping: a GoAway follows the last message
@@ -122,28 +132,57 @@ class SubscriptionManager:
         except Refused as refusal:
             self.refuse(refusal, request.id, request.TYPE)
             return
-        if request.id != 0:  # id 0 asks for no reply
+        if isinstance(reply, Pending):
+            self._owe(request, reply)
+        elif request.id != 0:  # id 0 asks for no reply
+            self._add(request, reply)
+
+    def _add(self, request: Frame, reply: Frame) -> None:
+        """Queue a reply; the last one only when none is owed any more."""
+        if isinstance(request, Close) and self._owed:
+            self._farewell = reply
+        else:
             self.replies.add(reply)
+
+    def _owe(self, request: Frame, pending: Pending) -> None:
+        """Reply when the disk has done its part: to a publish out of order, to others in their place (DUR-2)."""
+        size = len(request.batch.data) if isinstance(request, Publish) else 0
+        self._owed += 1
+        self.owed_bytes += size
+        slot = self.replies.reserve() if request.id and not isinstance(request, Publish) else None
+        pending.then(partial(self._pay, request, slot, size))
+
+    def _pay(self, request: Frame, slot: Slot | None, size: int, answer: Frame | Refused) -> None:
+        self._owed -= 1
+        self.owed_bytes -= size
+        if isinstance(answer, Refused):
+            reply: Frame = _error(answer, request.id, request.TYPE, fatal=False)
+        elif isinstance(answer, Published):
+            reply = replace(answer, id=request.id, durable=self._tells_durable)
+        else:
+            reply = answer
+        if slot is not None:
+            slot.fill(reply)
+        elif request.id or isinstance(answer, Refused):
+            self.replies.add(reply)
+        if self._farewell is not None and not self._owed:
+            self.replies.add(self._farewell)
+            self._farewell = None
+        self._on_output()  # its requests may be read again, or it may be finished
 
     def refuse(self, refusal: Refused, request_id: int, request_type: int) -> None:
         """Queue an Error. If it is fatal, or comes before the Hello was accepted, it is the last frame."""
         code = refusal.code
         fatal = code.fatal or not self.greeted
-        error = Error(
-            request_id,
-            code,
-            request_type,
-            refusal.field,
-            RETRY_AFTER_MS.get(code, 0),
-            refusal.message,
-            retryable=code.retryable,
-            fatal=fatal,
-        )
-        self.replies.add(error)
+        error = _error(refusal, request_id, request_type, fatal=fatal)
+        if fatal and self._owed:
+            self._farewell = self._farewell or error
+        else:
+            self.replies.add(error)
         if fatal:
             self.end(f"{code.name}: {refusal.message}")
 
-    def _carry_out(self, request: Frame, now_us: int) -> Frame:
+    def _carry_out(self, request: Frame, now_us: int) -> Frame | Pending:
         if self.is_restricted and not isinstance(request, OPERATORS_REQUESTS):
             problem = (
                 "the broker is full: this connection is for Describe, Disconnect, Delete and Close only. Try later."
@@ -154,11 +193,13 @@ class SubscriptionManager:
                 return self._hello(request)
             case CreateTopic():
                 topic, created = self._broker.registry.create(request.topic, request.settings, now_us, self.share)
-                return TopicCreated(request.id, int(created), topic.epoch, topic.settings.pairs())
+                reply = TopicCreated(request.id, int(created), topic.epoch, topic.settings.pairs())
+                return reply if topic.durable is None else topic.durable.after_all(reply)
             case Publish(producer=0):
                 return self._store(request, now_us)
             case Publish():
-                return self._broker.producers.once(request, now_us, self._store, self.share)
+                scope = self._broker.registry.scope(request.topic)
+                return self._broker.producers.once(request, now_us, self._store, self.share, scope)
             case Subscribe():
                 return self._subscribe(request, now_us)
             case Unsubscribe():
@@ -191,12 +232,13 @@ class SubscriptionManager:
             raise out_of_range("auth", request.auth, "0 to 2")
         self.greeted = True
         self.heartbeat = bool(request.features & HEARTBEAT)
+        self._tells_durable = bool(request.features & DURABLE)
         self.client = request.client[:MAX_CLIENT_NAME]
         limits = self._broker.settings
         return Welcome(
             request.id,
             version=PROTOCOL_VERSION,
-            features=request.features & (HEARTBEAT | OWNER),
+            features=request.features & (HEARTBEAT | OWNER | DURABLE),
             boot=self._broker.boot,
             max_frame=limits.max_frame,
             max_batch=limits.max_batch,
@@ -206,15 +248,16 @@ class SubscriptionManager:
             broker=self._broker.name,
         )
 
-    def _operate(self, request: Describe | Delete | Disconnect, now_us: int) -> Frame:
+    def _operate(self, request: Describe | Delete | Disconnect, now_us: int) -> Frame | Pending:
         """Carry out an operator's request: one about the broker, not about messages."""
         match request:
             case Describe():
                 more, page = self._broker.describe(request, now_us)
                 return Described(request.id, int(more), page)
             case Delete():
-                self._broker.registry.delete(request.topic, request.epoch, now_us, if_empty=request.if_empty)
-                return Deleted(request.id)
+                gone = self._broker.registry.delete(request.topic, request.epoch, now_us, if_empty=request.if_empty)
+                reply = Deleted(request.id)
+                return reply if gone is None else gone.followed_by(reply)
             case Disconnect():
                 self._disconnect(request.connection)
                 return Disconnected(request.id)
@@ -227,16 +270,22 @@ class SubscriptionManager:
             problem = f"connection {number} does not exist; it may have ended already"
             raise Refused(ErrorCode.INVALID_FIELD, problem, "connection")
 
-    def _store(self, request: Publish, now_us: int) -> Published:
-        check_batch(request.batch, self._broker.settings)
-        topic = self._broker.registry.get_or_create(request.topic, now_us, self.share)
-        if topic.name.startswith(OWN_TOPICS):
-            raise Refused(ErrorCode.INVALID_FIELD, f"only the broker may publish to {topic.name!r}", "topic")
-        return topic.publish(request.batch, now_us, request.id)
+    def _store(self, request: Publish, now_us: int) -> Published | Pending:
+        producer, sequence, registry = request.producer, request.sequence, self._broker.registry
+        try:
+            check_batch(request.batch, self._broker.settings)
+            topic = registry.get_or_create(request.topic, now_us, self.share)
+            check_owner(topic.name)
+            return topic.publish(request.batch, now_us, request.id, producer, sequence)
+        except Refused as refusal:
+            known = registry.durable(request.topic)
+            if known is None or known.durable is None or not producer or not known.durable.remembers(refusal):
+                raise
+            return known.durable.refuse(refusal, now_us, producer, sequence)
 
     # -- subscriptions ---------------------------------------------------------------------------------------
 
-    def _subscribe(self, request: Subscribe, now_us: int) -> Subscribed:
+    def _subscribe(self, request: Subscribe, now_us: int) -> Subscribed | Pending:
         broker = self._broker
         check_subscribe(request, self._last_subscription, len(self.readers), broker.settings)
         needed = prices.SUBSCRIPTION + (prices.NAME if request.name else 0)
@@ -250,10 +299,29 @@ class SubscriptionManager:
             topic = broker.registry.get(request.topic, request.epoch)
         else:
             topic = broker.registry.get_or_create(request.topic, now_us, self.share)
-        position = topic.names.get(request.name)
+        if request.name in topic.names:
+            return self._begin(request, topic, 0)
+        start = topic.position(request.start, request.value, now_us)
+        if isinstance(start, Pending):
+            self._last_subscription = request.id
+            return start.followed_by(partial(self._begin_later, request, topic))
+        return self._begin(request, topic, start)
+
+    def _begin_later(self, request: Subscribe, topic: TopicController, start: int) -> Subscribed | Refused:
+        """The disk has told where a subscription begins. Much may have happened meanwhile."""
+        if not self.is_open:
+            return Refused(ErrorCode.NO_SUCH_SUBSCRIPTION, "the connection is closing")
+        try:
+            return self._begin(request, self._broker.registry.get(topic.name, topic.epoch), start)
+        except Refused as refusal:
+            return refusal
+
+    def _begin(self, request: Subscribe, topic: TopicController, start: int) -> Subscribed:
+        """Begin a subscription at that offset, or at the position of its name."""
+        broker, name = self._broker, request.name
+        position = topic.names.get(name)
         is_resumed = position is not None
         if position is None:
-            start, name = topic.position(request.start, request.value, now_us), request.name
             position = broker.named_positions.open(topic, name, start, self.share) if name else Position(start)
         if request.name:
             position.claim(request.owner, request.attempt)
@@ -321,7 +389,7 @@ class SubscriptionManager:
                 size += sum(map(len, encoded))
             if reader.is_ready:
                 self._ready.append(reader)
-        if self._is_stopping and not self._ready and not self.closing:
+        if self._is_stopping and not self._ready and not self._owed and not self.closing:
             self.go_away(GoAwayCode.STOPPING, "STOPPED")
         return pieces
 
@@ -330,12 +398,12 @@ class SubscriptionManager:
         """Whether `next_output` may return something."""
         if self.replies.waiting:
             return not self.replies.is_blocked
-        return bool(self._ready) or (self._is_stopping and not self.closing)
+        return bool(self._ready) or (self._is_stopping and not self._owed and not self.closing)
 
     @property
     def is_finished(self) -> bool:
-        """Whether the connection is closing and every reply has been taken, those in slots included."""
-        return self.closing and not self.replies.waiting
+        """Whether the connection is closing and every reply has been taken, those that are owed included."""
+        return self.closing and not self.replies.waiting and not self._owed
 
     def _queue(self, reader: Reader) -> None:
         self._ready.append(reader)
@@ -349,10 +417,20 @@ class SubscriptionManager:
         self._is_stopping = True
         self._on_output()
 
+    def give_up(self) -> None:
+        """Say goodbye without the replies that wait for the disk: it has failed."""
+        self._owed = 0
+        self.replies.drop_slots()
+        self.go_away(GoAwayCode.STORAGE, GoAwayCode.STORAGE.name)
+
     def go_away(self, code: GoAwayCode, reason: str) -> None:
         """Queue a GoAway and close."""
         if not self.closing:
-            self.replies.add(GoAway(0, code, code.meaning))
+            goodbye = GoAway(0, code, code.meaning)
+            if self._owed:
+                self._farewell = goodbye
+            else:
+                self.replies.add(goodbye)
             self.end(reason)
 
     def end(self, reason: str) -> None:
@@ -367,3 +445,17 @@ class SubscriptionManager:
         for reader in list(self.readers.values()):
             self._drop(reader)
         self._on_output()
+
+
+def _error(refusal: Refused, request_id: int, request_type: int, *, fatal: bool) -> Error:
+    code = refusal.code
+    return Error(
+        request_id,
+        code,
+        request_type,
+        refusal.field,
+        RETRY_AFTER_MS.get(code, 0),
+        refusal.message,
+        retryable=code.retryable,
+        fatal=fatal,
+    )

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 
 from zaichik.broker.compaction import CompactionWindow
+from zaichik.broker.durable import Durable, Log, Wake
+from zaichik.broker.pending import Pending
 from zaichik.broker.position import LiveReader, Position
 from zaichik.broker.ring import BroadcastRing
 from zaichik.broker.settings import TopicSettings, out_of_range
@@ -43,6 +45,7 @@ class TopicController:
         observer: called before a published batch is stored, with the batch, the indices of the messages to be stored,
             the offset of the first of these, and the time.
         unused_us: when a sweep first found it unused; None if it has been used since (TOP-7).
+        durable: its side on the disk (DUR); None if it is in memory only.
     """
 
     def __init__(
@@ -64,6 +67,7 @@ class TopicController:
         self.names: dict[str, Position] = {}
         self.observer: Observer | None = None
         self.unused_us: int | None = None
+        self.durable: Durable | None = None
         self.memory = self.unreserved = self._stored = 0
         self.budget = budget or Budget()
         self.ring = BroadcastRing(settings.capacity, settings.max_bytes)
@@ -71,7 +75,7 @@ class TopicController:
         self._apply(settings, explicit=explicit)
 
     def _apply(self, settings: TopicSettings, *, explicit: bool) -> None:
-        if settings.overflow == Overflow.REJECT:
+        if settings.overflow == Overflow.REJECT and not settings.durable:
             # The most that its ring can cost, however small its batches are.
             batches = min(settings.capacity, settings.max_bytes // SMALLEST_BATCH)
             size = settings.max_bytes + prices.ENTRY * batches
@@ -86,30 +90,57 @@ class TopicController:
         self.window = CompactionWindow(window_us, settings.max_keys) if window_us else None
         self._account()
 
+    def keep_on(self, log: Log) -> None:
+        """Become durable: from now on, everything is written to that log first. The topic must be empty."""
+        self.durable = Durable(self, log)
+
     # -- reading -----------------------------------------------------------------------------------------------
 
     @property
     def head(self) -> int:
         """The oldest offset that can be read."""
-        return self.ring.head
+        return self.ring.head if self.durable is None else self.durable.head
 
     @property
     def end(self) -> int:
         """The offset that the next message will get."""
         return self.ring.next_offset
 
-    def read(self, offset: int, messages: int, max_bytes: int, *, at_least: int) -> tuple[int, Batch] | None:
+    @property
+    def expired(self) -> int:
+        """Messages dropped because their retention had ended (RET-5, RET-1)."""
+        return self.ring.expired if self.durable is None else self.durable.expired
+
+    @property
+    def evicted(self) -> int:
+        """Messages dropped to make room for newer ones (RET-6, DUR-4)."""
+        return self.ring.evicted if self.durable is None else self.durable.evicted
+
+    def read(
+        self, offset: int, messages: int, max_bytes: int, wake: Wake, *, at_least: int
+    ) -> tuple[int, Batch] | None:
         """Returns when messages from `offset` on were accepted, and the messages; None if none fits `max_bytes`.
 
-        They are of one batch. A whole batch is returned as its stored bytes, without a copy.
+        They are of one batch. A whole batch is returned as its stored bytes, without a copy. What has to be read from
+        the disk first is None as well, and so is what has just expired there.
 
         Args:
             offset: from the head on, and before the end.
             messages: how many, at most; at least 1.
             max_bytes: the most bytes of keys and payloads.
+            wake: called when what was None because of the disk can be had.
             at_least: 1 to return a message even if it is larger than `max_bytes`, else 0.
+
+        Raises:
+            Refused: `DAMAGED`.
         """
-        entry = self.ring.entry(offset)
+        if self.durable is not None and offset < self.ring.head:
+            found = self.durable.entry(offset, wake)
+            if found is None:
+                return None
+            entry = found
+        else:
+            entry = self.ring.entry(offset)
         batch, first = entry.batch, offset - entry.base
         stop = min(first + messages, batch.count)
         if batch.size > max_bytes:
@@ -131,7 +162,7 @@ class TopicController:
             Refused: `TOPIC_EXISTS`, with the difference; `NO_MEMORY` (RET-9).
         """
         wanted = self.settings.merged(pairs)
-        if not self.explicit and self.ring.next_offset == 0:
+        if not self.explicit and self.ring.next_offset == 0 and self.durable is None:
             self._apply(wanted, explicit=True)
         elif wanted != self.settings:
             differences = ", ".join(
@@ -146,14 +177,18 @@ class TopicController:
                 "settings",
             )
 
-    def publish(self, batch: Batch, now_us: int, request_id: int = 0) -> Published:
+    def publish(
+        self, batch: Batch, now_us: int, request_id: int = 0, producer: int = 0, sequence: int = 0
+    ) -> Published | Pending:
         """Compacts and stores a batch, with one timestamp, and returns the reply to the request of that id.
 
-        Rules: PUB-2, COM-2.
+        If the topic is durable, the reply is to come, and has id 0; and the number of the batch is stored with it.
+
+        Rules: PUB-2, COM-2, DUR-1.
 
         Raises:
-            Refused: `BATCH_TOO_LARGE` for the ring (RET-6) or for the budget (RET-10), or `TOPIC_FULL` (RET-9); then
-                nothing was stored.
+            Refused: `BATCH_TOO_LARGE` for the ring (RET-6) or for the budget (RET-10), or `TOPIC_FULL` (RET-9); for a
+                durable topic also `NO_MEMORY` or `DAMAGED`; then nothing was stored.
         """
         max_bytes = self.settings.max_bytes
         if not self._reserved:
@@ -166,23 +201,32 @@ class TopicController:
                 "batch",
             )
         self.expire(now_us)
-        if self.settings.overflow == Overflow.REJECT:
+        durable = self.durable
+        if durable is not None:
+            durable.check_room(batch)
+        elif self.settings.overflow == Overflow.REJECT:
             self._check_room(batch)
         first_offset = self.ring.next_offset
         kept: Sequence[int] = range(batch.count)
         if self.window is not None:
             kept = self.window.admit(batch.keys(), now_us)
         compacted = batch.count - len(kept)
+        dropped = _bitmap(batch.count, kept) if compacted else b""
+        if durable is not None:
+            return durable.publish(batch, kept, dropped, now_us, producer, sequence)
         if self.observer is not None:  # first, so that making room for its record never evicts this batch (RET-10)
             self.observer(batch, kept, first_offset, now_us)
         if not compacted:
             self.store(batch, now_us)
         elif kept:
             self.store(batch.select(kept), now_us)
-        self.published += compacted
-        self.compacted += compacted
-        dropped = _bitmap(batch.count, kept) if compacted else b""
+        self.count_compacted(compacted)
         return Published(request_id, first_offset, len(kept), compacted, len(self.readers), dropped)
+
+    def count_compacted(self, count: int) -> None:
+        """Count messages that compaction dropped."""
+        self.published += count
+        self.compacted += count
 
     def _check_room(self, batch: Batch) -> None:
         """Refuse a batch if storing it would evict messages that a reader still needs (RET-9).
@@ -217,12 +261,15 @@ class TopicController:
 
     def expire(self, now_us: int) -> None:
         """Drop expired messages: one is readable while accepted ≤ now < accepted + ttl (RET-1, RET-5)."""
-        ttl_ms = self.settings.retention_ttl_ms
-        if ttl_ms not in (0, FOREVER):
-            before = self.ring.head
-            self.ring.expire_accepted_until(now_us - ttl_ms * MICROSECONDS_PER_MS)
+        if self.settings.expires:
+            before, limit_us = self.ring.head, now_us - self.settings.retention_ttl_ms * MICROSECONDS_PER_MS
+            self.ring.expire_accepted_until(limit_us)
+            if self.durable is not None:
+                self.durable.expire(limit_us)
             if self.ring.head != before:
                 self._account()
+                if self.durable is not None:
+                    self.durable.expire_below(self.ring.head)
 
     def sweep(self, now_us: int) -> None:
         """Expire messages and windows; called once a second, so that an idle topic frees memory too (RET-7).
@@ -234,6 +281,8 @@ class TopicController:
             self.ring.expire_below(self.needed())
         if self.window is not None:
             self.window.close(now_us)
+        if self.durable is not None:
+            self.durable.sweep(now_us)
         self._account()
 
     # -- memory ------------------------------------------------------------------------------------------------
@@ -291,8 +340,11 @@ class TopicController:
                 "topic",
             )
 
-    def delete(self) -> None:
-        """End every subscription and free every message (TOP-6), even if something still refers to the topic."""
+    def delete(self) -> Pending | None:
+        """End every subscription and free every message (TOP-6), even if something still refers to the topic.
+
+        Returns what is settled when it is gone from the disk, too; None if it was never there.
+        """
         for reader in list(self.readers):
             reader.cut_off(EndCode.DELETED)
         self.ring.expire_below(self.end)
@@ -301,11 +353,12 @@ class TopicController:
         self.budget.remove(self)
         self.budget.used -= self.unreserved
         self.budget.give_back(self._reserved)
+        return None if self.durable is None else self.durable.delete()
 
     # -- readers -----------------------------------------------------------------------------------------------
 
-    def position(self, start: int, value: int, now_us: int) -> int:
-        """Returns the offset at which a subscription begins (RET-4).
+    def position(self, start: int, value: int, now_us: int) -> int | Pending:
+        """Returns the offset at which a subscription begins (RET-4); if the disk has to be asked, it is to come.
 
         Raises:
             Refused: `OFFSET_AHEAD`, `INVALID_FIELD`.
@@ -314,7 +367,9 @@ class TopicController:
         ring = self.ring
         match start:
             case Start.EARLIEST:
-                return ring.head if self.settings.retention_ttl_ms else ring.next_offset
+                if self.durable is not None and self.settings.expires and self.head < ring.head:
+                    return self.durable.first_since(now_us - self.settings.retention_ttl_ms * MICROSECONDS_PER_MS + 1)
+                return self.head if self.settings.retention_ttl_ms else ring.next_offset
             case Start.LATEST:
                 return ring.next_offset
             case Start.OFFSET if value <= ring.next_offset:
@@ -326,7 +381,10 @@ class TopicController:
                     "value",
                 )
             case Start.TIME:
-                return ring.first_accepted_since(value)
+                found = ring.first_accepted_since(value)
+                if self.durable is not None and found == ring.head and self.head < found:
+                    return self.durable.first_since(value)
+                return found
             case _:
                 raise out_of_range("start", start, "0 to 3")
 
@@ -341,6 +399,8 @@ class TopicController:
         """Remove a live subscription."""
         self.readers.pop(reader, None)
         self.ring.stop_waiting(reader)
+        if self.durable is not None:
+            self.durable.log.release(reader.make_ready)
 
 
 def _bitmap(count: int, kept: Sequence[int]) -> bytes:

@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterator
 
 from zaichik.broker.checks import check_name
 from zaichik.broker.clock import MICROSECONDS
+from zaichik.broker.durable import Log, Logs
 from zaichik.broker.journal import Journal
-from zaichik.broker.settings import BrokerSettings
+from zaichik.broker.pending import Pending
+from zaichik.broker.settings import BrokerSettings, TopicSettings
 from zaichik.broker.topic_controller import TopicController
 from zaichik.observing.directory import Directory
 from zaichik.sharing.budget import Budget
@@ -23,6 +25,7 @@ class TopicRegistry:
 
     Args:
         settings: the broker's; `settings.topic` has the defaults of new topics.
+        logs: where the logs of durable topics are; None if there can be none.
 
     Attributes:
         budget: the bytes that all topics may hold together.
@@ -30,8 +33,9 @@ class TopicRegistry:
         on_delete: called with each topic that is deleted.
     """
 
-    def __init__(self, settings: BrokerSettings) -> None:
+    def __init__(self, settings: BrokerSettings, logs: Logs | None = None) -> None:
         self._settings = settings
+        self._logs = logs
         self.budget = Budget(settings.max_bytes)
         self.on_delete: Callable[[TopicController], None] = lambda _: None
         self._quota = Quota(settings.max_topics)
@@ -47,6 +51,24 @@ class TopicRegistry:
     def __len__(self) -> int:
         """Returns the number of topics, journals included."""
         return len(self._topics)
+
+    def durable(self, name: str) -> TopicController | None:
+        """Returns the topic of that name, if it is durable."""
+        topic = self._topics.get(name)
+        return None if topic is None or topic.durable is None else topic
+
+    def scope(self, name: str) -> str:
+        """Returns the name, if that is or would be a durable topic, else "": where the numbers of producers count."""
+        topic = self._topics.get(name)
+        return name if (self._settings.topic if topic is None else topic.settings).durable else ""
+
+    def restore(self, name: str, epoch: int, settings: dict[str, int], log: Log) -> TopicController:
+        """Returns a durable topic that was on the disk."""
+        known = TopicSettings(**settings)
+        topic = TopicController(name, known, epoch, explicit=True, budget=self.budget)
+        topic.keep_on(log)
+        self._keep(topic)
+        return topic
 
     def get(self, name: str, epoch: int) -> TopicController:
         """Returns the topic of that name and epoch (TOP-5).
@@ -105,12 +127,16 @@ class TopicRegistry:
             return self._add(name, pairs, now_us, client, explicit=True), True
         if name not in self._journals and topic.settings.merged(pairs).journal_bytes:
             self._check_room(topic.client, 1)  # a journal is charged to the client of its topic
+        self._check_logs(topic.settings.merged(pairs))
         topic.create_again(pairs)
+        self._give_log(topic)
         self._give_journal(topic)
         return topic, False
 
-    def delete(self, name: str, epoch: int, now_us: int, *, if_empty: bool) -> None:
+    def delete(self, name: str, epoch: int, now_us: int, *, if_empty: bool) -> Pending | None:
         """Delete the topic of that name, and its journal (TOP-6). Epoch 0 matches any.
+
+        Returns what is settled when it is gone from the disk; None if it was never there.
 
         Raises:
             Refused: `INVALID_FIELD`, `NO_SUCH_TOPIC`, `EPOCH_CHANGED`, `NOT_EMPTY`.
@@ -124,7 +150,7 @@ class TopicRegistry:
             raise Refused(ErrorCode.EPOCH_CHANGED, problem, "epoch")
         if if_empty:
             topic.check_empty(now_us)
-        self._remove(topic)
+        return self._remove(topic)
 
     def sweep(self, now_us: int) -> None:
         """Sweep every topic (RET-7), and delete those that have been unused for `topic_ttl` (TOP-7)."""
@@ -135,24 +161,27 @@ class TopicRegistry:
         for journal in self._journals.values():
             journal.forget_closed()
 
-    def _remove(self, topic: TopicController) -> None:
+    def _remove(self, topic: TopicController) -> Pending | None:
         if journal := self._journals.pop(topic.name, None):
             topic.observer = None
             self._remove(journal.topic)
         del self._topics[topic.name]
         self.directory.remove(topic.name)
         self._quota.take(topic.client, -1)
-        topic.delete()
+        gone = topic.delete()
         self.on_delete(topic)
         self._last_deleted = max(self._last_deleted, topic.epoch)
+        return gone
 
     def _add(
         self, name: str, pairs: tuple[tuple[int, int], ...], now_us: int, client: str, *, explicit: bool
     ) -> TopicController:
         settings = self._settings.topic.merged(pairs)
+        self._check_logs(settings)
         self._check_room(client, 2 if settings.journal_bytes else 1)
         epoch = max(now_us, self._last_deleted + 1)
         topic = TopicController(name, settings, epoch, explicit=explicit, budget=self.budget, client=client)
+        self._give_log(topic)
         self._keep(topic)
         self._give_journal(topic)
         return topic
@@ -161,6 +190,15 @@ class TopicRegistry:
         self._topics[topic.name] = topic
         self.directory.add(topic.name, topic)
         self._quota.take(topic.client)
+
+    def _check_logs(self, settings: TopicSettings) -> None:
+        if settings.durable and self._logs is None:
+            problem = "this broker has no folder for durable topics; give it one: zaichik serve --data DIR"
+            raise Refused(ErrorCode.UNSUPPORTED, problem, "settings")
+
+    def _give_log(self, topic: TopicController) -> None:
+        if topic.settings.durable and topic.durable is None and self._logs is not None:
+            topic.keep_on(self._logs.create(topic.name, topic.epoch, topic.settings.by_name()))
 
     def _check_room(self, client: str, topics: int) -> None:
         """Refuse this many more topics if they exceed the limit or the client's share of it (TOP-8).

@@ -165,6 +165,9 @@ class Client:
         max_keys: int | None = None,
         journal: int | None = None,
         overflow: Literal["evict", "reject"] | None = None,
+        durable: bool | None = None,
+        log_bytes: int | None = None,
+        segment_bytes: int | None = None,
     ) -> Topic:
         """Returns the topic, created with these settings if it does not exist.
 
@@ -181,6 +184,10 @@ class Client:
                 0: none.
             overflow: what a full topic does with messages that a reader still needs: "evict" drops them; "reject"
                 refuses new messages until there is room, and publishing waits for that (RET-9).
+            durable: whether messages are on the disk before they are answered and delivered (DUR-1). Then they are kept
+                for ever unless `retention_ttl` says otherwise, and `capacity` and `max_bytes` bound those in memory.
+            log_bytes: of a durable topic: most bytes on the disk; the oldest messages are evicted first.
+            segment_bytes: of a durable topic: bytes of each file of the log.
 
         Raises:
             ValueError: a duration or `overflow` is another word than those allowed.
@@ -195,6 +202,9 @@ class Client:
             Setting.MAX_KEYS: max_keys,
             Setting.JOURNAL_BYTES: journal,
             Setting.OVERFLOW: None if overflow is None else overflow_of(overflow),
+            Setting.DURABLE: None if durable is None else int(durable),
+            Setting.LOG_BYTES: log_bytes,
+            Setting.SEGMENT_BYTES: segment_bytes,
         }
         pairs = tuple((int(number), value) for number, value in settings.items() if value is not None)
         request = CreateTopic(self._connection.next_id(), topic, pairs)

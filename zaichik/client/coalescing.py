@@ -143,7 +143,7 @@ class _Gathered(Outcome):
         """Returns the result of that message. If some were compacted away, all are computed for the first caller."""
         index = number - bisect_left(self._taken_back, number)
         if not reply.compacted:
-            return PublishResult(reply.first_offset + index, compacted=False, subscribers=reply.subscribers)
+            return PublishResult(reply.first_offset + index, False, reply.subscribers, reply.durable)
         if not self._results:
             self._results = publish_results(reply, self.count)
         return self._results[index]

@@ -83,11 +83,13 @@ class PublishResult(NamedTuple):
         offset: where it is stored; None if it was compacted away.
         compacted: whether it was dropped because its key's window was open.
         subscribers: number of subscriptions the topic had.
+        durable: whether that is on the broker's disk (DUR-1).
     """
 
     offset: int | None
     compacted: bool
     subscribers: int
+    durable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,7 @@ class BatchResult:
         stored, compacted: number of messages stored, and of those that compaction dropped.
         dropped: the indices, within the batch, of those dropped.
         subscribers: number of subscriptions the topic had.
+        durable: whether that is on the broker's disk (DUR-1).
     """
 
     first_offset: int
@@ -106,6 +109,7 @@ class BatchResult:
     compacted: int
     dropped: tuple[int, ...]
     subscribers: int
+    durable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +134,7 @@ def publish_results(reply: Published, count: int) -> list[PublishResult]:
     bits = int.from_bytes(reply.dropped, "little")
     offsets = iter(range(reply.first_offset, reply.first_offset + reply.stored))
     return [
-        PublishResult(None if dropped else next(offsets, None), dropped, reply.subscribers)
+        PublishResult(None if dropped else next(offsets, None), dropped, reply.subscribers, reply.durable)
         for dropped in (bool(bits >> index & 1) for index in range(count))
     ]
 
@@ -139,7 +143,7 @@ def batch_result(reply: Published, count: int) -> BatchResult:
     """Returns the result of a batch of `count`."""
     bits = int.from_bytes(reply.dropped, "little")
     dropped = tuple(index for index in range(count) if bits >> index & 1) if bits else ()
-    return BatchResult(reply.first_offset, reply.stored, reply.compacted, dropped, reply.subscribers)
+    return BatchResult(reply.first_offset, reply.stored, reply.compacted, dropped, reply.subscribers, reply.durable)
 
 
 def check_size(count: int, size: int, limits: Welcome) -> None:

@@ -20,6 +20,7 @@ examples:
   zaichik create prices --compaction-window 10s      # one message per key every ten seconds
   zaichik create audit --retention forever --max-bytes 1GiB
   zaichik create tasks --overflow reject             # publishers wait for readers; nothing is lost
+  zaichik create ledger --durable --log-bytes 10GiB  # on the disk, where the broker has a folder (serve --data)
   zaichik create orders --json                       # the settings in force, in milliseconds and bytes
 """
 

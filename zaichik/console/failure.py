@@ -5,7 +5,16 @@ from zaichik_protocol import Refused, Unencodable
 
 
 class Failure(Exception):
-    """A command cannot do what was asked; the text is the sentence to show."""
+    """A command cannot do what was asked.
+
+    Args:
+        text: the sentence to show.
+        code: the exit code.
+    """
+
+    def __init__(self, text: str, code: int = 1) -> None:
+        super().__init__(text)
+        self.code = code
 
 
 def sentence(error: BaseException) -> str | None:

@@ -9,13 +9,12 @@ import difflib
 import textwrap
 from collections.abc import Callable
 from dataclasses import fields
-from resource import RLIMIT_NOFILE, getrlimit
 from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
-from zaichik.broker.settings import BrokerSettings, TopicSettings
+from zaichik.broker.settings import BrokerSettings, TopicSettings, connection_sockets, open_files
 from zaichik.console import quantities, screen, topic_settings
 
 Limit = tuple[str, int | float | bool]
@@ -23,7 +22,6 @@ Limit = tuple[str, int | float | bool]
 _GIB = 1024**3
 _DAY = 86_400
 _CENTURY = 36_525 * _DAY
-_OTHER_FILES = 64  # needed by the process besides its connections, as in BrokerSettings
 _HELP_WIDTH = 78
 
 # The largest values accepted: Welcome has 32 bits for some of them, and larger ones are typing errors.
@@ -78,7 +76,7 @@ def limit(text: str) -> Limit:
     read, allowed, largest = _kind(name, default)
     least, most = int(name not in _MAY_BE_ZERO), _LARGEST.get(name, largest)
     if name == "max_connections":
-        most = _largest_number_of_connections()
+        most = min(most, connection_sockets(open_files()))
     try:
         value = read(written)
     except argparse.ArgumentTypeError:
@@ -154,11 +152,6 @@ def _kind(name: str, default: Any) -> tuple[Callable[[str], Any], str, int]:
             return quantities.size, "a size", _LARGEST_SIZE
         case _:
             return quantities.natural, "a whole number", _LARGEST_NUMBER
-
-
-def _largest_number_of_connections() -> int:
-    """Returns how many files this process may open, less those needed for other purposes."""
-    return max(1, min(_LARGEST_NUMBER, getrlimit(RLIMIT_NOFILE)[0] - _OTHER_FILES))
 
 
 def _switch(text: str) -> bool:

@@ -15,6 +15,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator
 from functools import partial
+from pathlib import Path
 
 import anyio
 from rich.console import Console
@@ -23,6 +24,8 @@ from zaichik.broker.settings import BrokerSettings, TopicSettings
 from zaichik.client.messages import milliseconds
 from zaichik.console import address, limits, log, memory, screen, topic_settings
 from zaichik.console.failure import Failure
+from zaichik.log.disk import StorageFailed
+from zaichik.log.store import CannotOpen
 from zaichik.net.background import BackgroundTasks
 from zaichik.serving.server import Server
 from zaichik_protocol import DEFAULT_PORT, Setting
@@ -30,11 +33,11 @@ from zaichik_protocol import DEFAULT_PORT, Setting
 logger = logging.getLogger(__name__)
 
 DESCRIPTION = """\
-Run a broker until it is told to stop. Everything is kept in memory, and gone when the broker ends. There is no
-authentication: anyone who can reach the address can read and write everything, so by default only this machine
-can. SIGTERM stops the broker gracefully, with exit code 0: requests it has read are answered, and clients are told.
-Ctrl-C does the same with exit code 130. A second signal stops it at once. SIGHUP is ignored: a broker outlives the
-terminal it was started in.
+Run a broker until it is told to stop. Topics are kept in memory, and gone when the broker ends, except for durable
+ones, which are kept in the folder that --data names. There is no authentication: anyone who can reach the address can
+read and write everything, so by default only this machine can. SIGTERM stops the broker gracefully, with exit code 0:
+requests it has read are answered, and clients are told. Ctrl-C does the same with exit code 130. A second signal stops
+it at once. SIGHUP is ignored: a broker outlives the terminal it was started in.
 
 If uvloop is installed (pip install "zaichik[speed]"), the broker runs on it, and takes less processor time.
 """
@@ -43,6 +46,7 @@ EPILOG = """\
 examples:
   zaichik serve                                      # 127.0.0.1:8889
   zaichik serve 9000 --retention 1h                  # topics keep messages for an hour, unless told otherwise
+  zaichik serve --data /var/lib/zaichik              # topics created with --durable survive; with --durable here, all
   zaichik serve --no-auto-create --log-level warning
   zaichik serve --limit max_connections=100 --limit max_bytes=128MiB --limit idle_timeout=5m
   zaichik serve --port 0 --json                      # a free port; prints {"host": ..., "port": ..., ...}
@@ -75,13 +79,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="when ready, print one JSON object: host, port, pid, loop, limits, topic_defaults",
     )
+    parser.add_argument(
+        "--data",
+        metavar="DIR",
+        type=Path,
+        help="the folder of durable topics, made if it is missing; without it, topics are in memory only",
+    )
     limits.add_option(parser)
     topic_settings.add_options(parser)
 
 
 async def run(arguments: argparse.Namespace, console: Console) -> int:
     """Serve until a signal comes. Returns the exit code, which depends on the signal."""
-    server = await _listening(_port(arguments), arguments.host, _settings(arguments))
+    server = await _listening(_port(arguments), arguments.host, _settings(arguments), arguments.data)
     memory.spare_collector()
     level = LEVELS[arguments.log_level]
     # Signals are caught before the announcement: a program that waits for it may send one right away.
@@ -97,7 +107,10 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
         async with BackgroundTasks() as background:
             background.group.start_soon(ending.watch, signals)
             background.group.start_soon(memory.give_back_forever)
-            await server.run()
+            try:
+                await server.run()
+            except StorageFailed as failure:
+                raise Failure(f"{failure}; what was answered is on the disk", os.EX_IOERR) from failure
         announcement.join(log.FLUSH_SECONDS)
     if ending.cause == signal.SIGINT:
         raise KeyboardInterrupt
@@ -119,18 +132,22 @@ def _settings(arguments: argparse.Namespace) -> BrokerSettings:
     for name in ("retention_ttl", "compaction_window"):
         if name in chosen:
             chosen[f"{name}_ms"] = milliseconds(chosen.pop(name))
+    if chosen.get("durable") and arguments.data is None:
+        raise argparse.ArgumentTypeError("--durable needs --data DIR, the folder of durable topics")
     topic = TopicSettings().merged(tuple((Setting[name.upper()], value) for name, value in chosen.items()))
     return BrokerSettings(topic=topic, **limits.chosen(arguments))
 
 
-async def _listening(port: int, host: str, settings: BrokerSettings) -> Server:
+async def _listening(port: int, host: str, settings: BrokerSettings, data: Path | None) -> Server:
     """Returns a server at the address.
 
     Raises:
         Failure: there is none; the sentence says why, and what to do.
     """
     try:
-        return await Server.listening(host, port, settings)
+        return await Server.listening(host, port, settings, data=data)
+    except CannotOpen as error:
+        raise Failure(str(error), error.code) from error
     except OSError as error:
         match error.errno:
             case errno.EADDRINUSE:

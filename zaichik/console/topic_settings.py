@@ -38,6 +38,18 @@ def add_options(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
         type=quantities.size,
         help="most bytes of the journal, a topic $journal/NAME that records every message published; 0 is off",
     )
+    group.add_argument(
+        "--durable",
+        action="store_true",
+        default=None,
+        help="messages are on the disk before they are answered and delivered; the broker needs --data DIR",
+    )
+    group.add_argument(
+        "--log-bytes",
+        metavar="SIZE",
+        type=quantities.size,
+        help="most bytes of a durable topic on the disk; the oldest messages are evicted first",
+    )
     return group
 
 
@@ -50,6 +62,8 @@ def chosen(arguments: argparse.Namespace) -> dict[str, Any]:
         "max_bytes": arguments.max_bytes,
         "max_keys": arguments.max_keys,
         "journal": arguments.journal,
+        "durable": arguments.durable,
+        "log_bytes": arguments.log_bytes,
     }
     return {name: value for name, value in settings.items() if value is not None}
 

@@ -115,15 +115,14 @@ def _connection(name: str, manager: SubscriptionManager) -> JSON:
 
 def _topic(topic: TopicController, now_us: int) -> JSON:
     topic.expire(now_us)  # an expired message is not resident, even if no sweep has dropped it yet
-    ring = topic.ring
-    stored, resident = ring.next_offset, ring.next_offset - ring.head
+    ring, stored, resident = topic.ring, topic.end, topic.end - topic.head
     return {
         "name": topic.name,
         "epoch": topic.epoch,
         "explicit": topic.explicit,
         "settings": topic.settings.by_name(),
-        "head": ring.head,
-        "next_offset": ring.next_offset,
+        "head": topic.head,
+        "next_offset": topic.end,
         "bytes": ring.bytes,
         "memory": topic.memory,
         "subscriptions": len(topic.readers),
@@ -132,24 +131,33 @@ def _topic(topic: TopicController, now_us: int) -> JSON:
         "stored": stored,
         "compacted": topic.compacted,
         "resident": resident,
-        "expired": ring.expired,
-        "evicted": ring.evicted,
+        "expired": topic.expired,
+        "evicted": topic.evicted,
         "open_windows": 0 if topic.window is None else len(topic.window),
         "forgotten_windows": 0 if topic.window is None else topic.window.forgotten,
+        **_disk(topic),
         "left_over": {
             "published - stored - compacted": topic.published - stored - topic.compacted,
-            "stored - resident - expired - evicted": stored - resident - ring.expired - ring.evicted,
+            "stored - resident - expired - evicted": stored - resident - topic.expired - topic.evicted,
         },
     }
 
 
+def _disk(topic: TopicController) -> JSON:
+    """Returns what there is of a durable topic on the disk."""
+    durable = topic.durable
+    if durable is None:
+        return {}
+    return {"log_bytes": durable.log.size, "waiting_bytes": durable.waiting_bytes, "damage": durable.log.damage}
+
+
 def _readers(broker: Described, request: Describe, now_us: int) -> Iterator[tuple[str, Callable[[], JSON]]]:
     """Returns subscriptions, and named positions without a reader, in the order of their names."""
-    after, prefix, ttl = request.after, request.prefix, broker.settings.session_ttl
+    after, prefix, names = request.after, request.prefix, broker.named_positions
     live = ((name, partial(_reader, name, *reader)) for name, reader in broker.readers.after(after, prefix))
     away = (
-        (name, partial(_away, name, topic, position, ttl, now_us))
-        for name, (topic, position) in broker.named_positions.directory.after(after, prefix)
+        (name, partial(_away, name, topic, position, names.ttl(topic), now_us))
+        for name, (topic, position) in names.directory.after(after, prefix)
         if position.reader is None
     )
     return merge(live, away, key=itemgetter(0))

@@ -10,14 +10,18 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from ipaddress import IPv6Address, ip_address
+from pathlib import Path
 
 import anyio
+from anyio import to_thread
 from anyio.abc import TaskGroup
 
 from zaichik.broker.broker import Broker
-from zaichik.broker.clock import Clock
-from zaichik.broker.settings import BrokerSettings
+from zaichik.broker.clock import Clock, SystemClock
+from zaichik.broker.settings import BrokerSettings, open_files, refused_sockets
 from zaichik.bugs import Bugs
+from zaichik.log.restoring import restore
+from zaichik.log.store import Store
 from zaichik.net.background import BackgroundTasks, every
 from zaichik.net.listener import Listener
 from zaichik.net.repeating import Repeating
@@ -40,6 +44,7 @@ class Server:
     Args:
         broker: the state that all connections share.
         listener: accepts connections; closed when `run` returns.
+        store: has the durable topics of the broker; closed when `run` returns. None if there can be none.
 
     Attributes:
         broker: see above.
@@ -47,8 +52,9 @@ class Server:
         bugs: exceptions that sweeps have run into.
     """
 
-    def __init__(self, broker: Broker, listener: Listener) -> None:
+    def __init__(self, broker: Broker, listener: Listener, store: Store | None = None) -> None:
         self.broker = broker
+        self._store = store
         self.host, self.port = listener.host, listener.port
         self.bugs = Bugs(logger, broker.clock.now_us)
         self._listener = listener
@@ -59,19 +65,43 @@ class Server:
         self._accepting = scheduler.join(NEWCOMERS, self._accept_turn)
         self._may_accept = anyio.Event()
         self._quota = Quota(broker.settings.max_connections)
+        self._most_refused = refused_sockets(open_files())
         self._operator: Connection | None = None  # the one connection accepted beyond the limit (CLO-5)
         self._connections: dict[Connection, str | None] = {}  # with the client that is charged; None for the operator
 
     @classmethod
     async def listening(
-        cls, host: str, port: int, settings: BrokerSettings | None = None, clock: Clock | None = None
+        cls,
+        host: str,
+        port: int,
+        settings: BrokerSettings | None = None,
+        clock: Clock | None = None,
+        data: Path | None = None,
     ) -> "Server":
         """Returns a server that listens on that address; port 0 takes a free one.
 
+        Args:
+            host: the address.
+            port: see above.
+            settings: the broker's limits and defaults.
+            clock: its source of time.
+            data: the folder of durable topics; by default there can be none.
+
         Raises:
             OSError: the address is not available.
+            CannotOpen: the folder cannot be used.
         """
-        return cls(Broker(settings, clock), await Listener.open(host, port))
+        listener = await Listener.open(host, port)
+        if data is None:
+            return cls(Broker(settings, clock), listener)
+        try:
+            store = await to_thread.run_sync(Store.opened, data)
+        except BaseException:
+            await listener.aclose()
+            raise
+        broker = Broker(settings, clock or SystemClock(store.clock_us), logs=store)
+        restore(broker, store)
+        return cls(broker, listener, store)
 
     @property
     def clock(self) -> Clock:
@@ -96,7 +126,11 @@ class Server:
         self._stopping.set()
 
     async def run(self) -> None:
-        """Serve until `stop` or until cancelled; both stop gracefully, within the drain timeout."""
+        """Serve until `stop` or until cancelled; both stop gracefully, within the drain timeout.
+
+        Raises:
+            StorageFailed: the disk of the durable topics cannot be trusted any more.
+        """
         async with BackgroundTasks() as background:
             background.group.start_soon(every, SWEEP_SECONDS, self.sweep)
             async with anyio.create_task_group() as tasks:
@@ -105,13 +139,28 @@ class Server:
                     await self._stopping.wait()
                 finally:
                     self.stop()  # also when cancelled: the shielded connections still end gracefully
+        if self._store is not None and self._store.failure is not None:
+            raise self._store.failure
 
     async def _serve_connections(self) -> None:
         """Accept until stopping, then drain."""
         with anyio.CancelScope(shield=True):
             async with BackgroundTasks() as scheduling, anyio.create_task_group() as connections:
                 scheduling.group.start_soon(self._turns.run)
+                if self._store is not None:
+                    self._store.between_turns = self.broker.scheduler.between_turns
+                    self._store.on_failure = self._give_up
+                    scheduling.group.start_soon(self._store.run)
                 await self._accept_and_drain(connections)
+            if self._store is not None:
+                await to_thread.run_sync(self._store.close, self.clock.now_us())
+
+    def _give_up(self) -> None:
+        """End every connection: the disk has failed, and what waits for it will never be answered."""
+        with self.broker.scheduler.between_turns():
+            for connection in self._connections:
+                connection.give_up()
+        self.stop()
 
     async def _accept_and_drain(self, connections: TaskGroup) -> None:
         async with self._listener, BackgroundTasks() as accepting:
@@ -121,6 +170,10 @@ class Server:
             until_us = self.clock.now_us() + LAST_ANSWERS_US
             for connection in self._connections:
                 connection.finish_requests(until_us)
+        if self._store is not None:
+            with anyio.move_on_after(self.broker.settings.drain_timeout):
+                await self._store.drained()
+        with self.broker.scheduler.between_turns():
             for connection in self._connections:  # not before: what was published is delivered first
                 connection.go_away()
         connections.cancel_scope.deadline = anyio.current_time() + self.broker.settings.drain_timeout
@@ -140,19 +193,26 @@ class Server:
 
     async def _serve_one(self, stream: SocketStream, peer: str) -> None:
         """Serve one connection, from accept to close. An exception ends that connection only."""
-        if stream.is_reset:
-            self.broker.ends["RESET"] += 1
-            logger.info("%s disconnected: RESET before it was served", peer)
+        client = _client_of(peer)
+        has_room = self._quota.has_room(client)
+        is_operator = not has_room and self._operator is None and _is_loopback(peer)
+        # Connections that are being refused take descriptors, too, up to a second each if they do not leave. If there
+        # are too many, one more is closed without an Error. It is not left in the backlog, because an operator would
+        # then wait behind it: whose connection it is shows only when it has been accepted.
+        is_crowded = len(self.broker.managers) - len(self._connections) >= self._most_refused
+        if stream.is_reset or (is_crowded and not has_room and not is_operator):
+            self.broker.ends[reason := "RESET" if stream.is_reset else "TURNED_AWAY"] += 1
+            logger.info("%s disconnected: %s before it was served", peer, reason)
             return await stream.aclose()
-        connection = Connection(stream, self.broker, peer, client := _client_of(peer))
-        if self._quota.has_room(client):
+        connection = Connection(stream, self.broker, peer, client)
+        if has_room:
             self._quota.take(client)
             self._connections[connection] = client
-        elif self._operator is None and _is_loopback(peer):
+        elif is_operator:
             self._operator = connection
             self._connections[connection] = None
             connection.restrict_to_operators()
-        else:  # not counted: while it closes, it must not keep others out
+        else:  # not in the quota: while it closes, it must not keep others out
             problem = (
                 f"the broker has {self._quota.used} connections; its limit (max_connections) is {self._quota.limit}, "
                 "and no single client may take all that is left. Try again later."
@@ -190,13 +250,15 @@ async def serve(
     *,
     settings: BrokerSettings | None = None,
     clock: Clock | None = None,
+    data: Path | None = None,
 ) -> None:
     """Run a broker on that address until cancelled.
 
     Raises:
         OSError: the address is not available.
+        CannotOpen: the folder of durable topics, `data`, cannot be used.
     """
-    await (await Server.listening(host, port, settings, clock)).run()
+    await (await Server.listening(host, port, settings, clock, data)).run()
 
 
 @asynccontextmanager
@@ -206,6 +268,7 @@ async def running_broker(
     port: int = 0,
     settings: BrokerSettings | None = None,
     clock: Clock | None = None,
+    data: Path | None = None,
 ) -> AsyncIterator[Server]:
     """Returns a broker that runs for the length of the `async with` block, on a free port unless one is given.
 
@@ -213,8 +276,9 @@ async def running_broker(
 
     Raises:
         OSError: the address is not available.
+        CannotOpen: the folder of durable topics, `data`, cannot be used.
     """
-    server = await Server.listening(host, port, settings, clock)
+    server = await Server.listening(host, port, settings, clock, data)
     async with BackgroundTasks() as tasks:
         tasks.group.start_soon(server.run)
         yield server

@@ -1,0 +1,38 @@
+"""An answer that is not known yet: it waits for a disk. Whoever wants it says what to do when it comes."""
+
+from collections.abc import Callable
+from typing import Any
+
+from zaichik_protocol import Refused
+
+
+class Pending:
+    """An answer to come: a reply, a refusal, or whatever was asked for."""
+
+    def __init__(self) -> None:
+        self._answer: Any = None
+        self._calls: list[Callable[[Any], None]] = []
+
+    def then(self, call: Callable[[Any], None]) -> None:
+        """Call that with the answer: now if it is known, else as soon as it is, in the order in which it was asked."""
+        if self._answer is None:
+            self._calls.append(call)
+        else:
+            call(self._answer)
+
+    def followed_by(self, reply: Any) -> "Pending":
+        """Returns the answer to come after this one: that reply, or what it makes of the answer. A refusal stays."""
+        after = Pending()
+        self.then(
+            lambda answer: after.settle(
+                answer if isinstance(answer, Refused) else reply(answer) if callable(reply) else reply
+            )
+        )
+        return after
+
+    def settle(self, answer: Any) -> None:
+        """Give the answer, once."""
+        self._answer = answer
+        calls, self._calls = self._calls, []
+        for call in calls:
+            call(answer)

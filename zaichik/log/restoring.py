@@ -1,0 +1,50 @@
+"""Puts what a start has found on the disk into a broker: topics, windows, the numbers of producers, named positions."""
+
+import logging
+
+from zaichik.broker.broker import Broker
+from zaichik.broker.producers import Answer
+from zaichik.broker.topic_controller import TopicController
+from zaichik.log.state import Known, Reply, State
+from zaichik.log.store import Store
+from zaichik_protocol import ErrorCode, Refused
+
+CODES = {int(code): code for code in ErrorCode}
+
+logger = logging.getLogger(__name__)
+
+
+def restore(broker: Broker, store: Store) -> None:
+    """Make every topic that the store has found. The broker must be new."""
+    producers: list[tuple[str, int, Known]] = []
+    for topic, found, log in store.recovered:
+        controller = broker.registry.restore(topic.name, topic.epoch, topic.settings, log)
+        state = found.state
+        controller.compacted, controller.published = state.compacted, state.end + state.compacted
+        if controller.window is not None and state.window is not None:
+            for key, opened_us in state.window.opened():
+                controller.window.admit([key], opened_us)
+        _restore_positions(broker, controller, state)
+        producers += [(topic.name, producer, known) for producer, known in state.producers.items()]
+    for name, producer, known in sorted(producers, key=lambda it: it[2].used_us):
+        answers = [_answer(reply) for reply in known.answers]
+        broker.producers.restore(name, producer, known.next, answers, known.used_us)
+    if store.recovered:
+        logger.info("%d durable topics are open", len(store.recovered))
+
+
+def _restore_positions(broker: Broker, topic: TopicController, state: State) -> None:
+    """What lies between a position and the end may have been delivered before, and is marked so (DUR-5)."""
+    for name, committed in state.positions.items():
+        position = broker.named_positions.open(topic, name, committed, "")
+        position.delivered = max(committed, state.end)
+    if topic.durable is not None:
+        topic.durable.knows(state.positions)
+
+
+def _answer(reply: Reply) -> Answer:
+    if len(reply) == 3:  # a refusal
+        code, message, field = reply
+        return Refused(CODES[code], message, field)
+    first_offset, stored, compacted, subscribers, dropped = reply
+    return first_offset, stored, compacted, subscribers, dropped

@@ -1,0 +1,150 @@
+"""A segment: one file of a topic's log, its head, and where in it which offsets are.
+
+    00000000000000150000.log     head of 4 KiB: the topic, the first offset, a salt; then records
+    00000000000000150000.index   offset u64 | accepted_us i64 | position u32, for a record every 64 KiB
+
+A segment begins with the first record that needs it. No run of the broker goes on in a segment of an earlier one: so a
+segment whose end is known never changes. The index is a cache. It is written when its segment is complete, and made
+again from the records if it is missing or wrong.
+"""
+
+import json
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterator
+from struct import Struct
+from typing import Any, NamedTuple
+from zlib import crc32
+
+from zaichik.log.disk import Disk
+from zaichik.log.record import HEADER, Header, header
+
+HEAD_SIZE = 4096
+INDEX_EVERY = 64 * 1024  # bytes
+FORMAT = 1
+_SEALED = Struct("<16sII")  # what it is, bytes, checksum
+_INDEX_MARK, _HEAD_MARK = b"zaichik index 1\n", b"zaichik log 1\n\0\0"
+
+
+def seal(mark: bytes, data: bytes, salt: int = 0) -> bytes:
+    """Returns data with a mark, its size and its checksum before it."""
+    return _SEALED.pack(mark, len(data), crc32(data, salt)) + data
+
+
+def unseal(mark: bytes, data: bytes, salt: int = 0) -> bytes | None:
+    """Returns the data that was sealed so; None if it is not whole."""
+    if len(data) < _SEALED.size:
+        return None
+    found, size, crc = _SEALED.unpack_from(data)
+    inner = data[_SEALED.size : _SEALED.size + size]
+    return inner if found == mark and len(inner) == size and crc32(inner, salt) == crc else None
+
+
+class Topic(NamedTuple):
+    """A topic's identity and settings, as they are kept on the disk.
+
+    Attributes:
+        name, epoch: see `TopicController`.
+        settings: by name.
+    """
+
+    name: str
+    epoch: int
+    settings: dict[str, int]
+
+
+class Segment:
+    """One file of a log.
+
+    Args:
+        folder: of the topic.
+        base: the offset of its first message.
+        salt: begins its checksums.
+        accepted_us: of its first record.
+        size: bytes on the disk.
+
+    Attributes:
+        path, base, salt, accepted_us, size: see above.
+        offsets, times, positions: the index, as columns; empty if it is not known yet.
+    """
+
+    def __init__(self, folder: str, base: int, salt: int, accepted_us: int, size: int = HEAD_SIZE) -> None:
+        self.path = f"{folder}/{base:020}.log"
+        self.base = base
+        self.salt = salt
+        self.accepted_us = accepted_us
+        self.size = size
+        self.offsets, self.times, self.positions = array("Q"), array("q"), array("I")
+
+    def head(self, topic: Topic) -> bytes:
+        """Returns the first bytes of the file."""
+        told: dict[str, Any] = {
+            "format": FORMAT, **topic._asdict(), "base": self.base, "salt": self.salt, "accepted_us": self.accepted_us
+        }  # fmt: skip
+        return seal(_HEAD_MARK, json.dumps(told).encode()).ljust(HEAD_SIZE, b"\0")
+
+    @classmethod
+    def opened(cls, disk: Disk, folder: str, base: int, size: int) -> "tuple[Segment, Topic] | None":
+        """Returns a segment that is on the disk, and the topic it is of; None if its head is not whole."""
+        head = disk.read(f"{folder}/{base:020}.log", 0, HEAD_SIZE)
+        data = unseal(_HEAD_MARK, head)
+        if data is None or len(head) < HEAD_SIZE:
+            return None
+        told = json.loads(data)
+        topic = Topic(told["name"], told["epoch"], told["settings"])
+        return cls(folder, told["base"], told["salt"], told["accepted_us"], size), topic
+
+    # -- the index ---------------------------------------------------------------------------------------------
+
+    def note(self, offset: int, accepted_us: int, position: int) -> None:
+        """Remember where a record is, if the last one remembered is far enough away."""
+        if not self.positions or position - self.positions[-1] >= INDEX_EVERY:
+            self.times.append(accepted_us)
+            self.positions.append(position)
+            self.offsets.append(offset)  # last: another thread looks for it first
+
+    def position(self, offset: int) -> int:
+        """Returns where to begin to look for an offset: at most 64 KiB and a record before it."""
+        return self.positions[max(bisect_right(self.offsets, offset) - 1, 0)]
+
+    def position_of_time(self, time_us: int) -> int:
+        """Returns where to begin to look for the first record accepted at that time or later."""
+        return self.positions[max(bisect_right(self.times, time_us - 1) - 1, 0)]
+
+    def index(self) -> bytes:
+        """Returns the index as the content of its file."""
+        return seal(_INDEX_MARK, self.offsets.tobytes() + self.times.tobytes() + self.positions.tobytes(), self.salt)
+
+    @property
+    def index_path(self) -> str:
+        """The index's file."""
+        return self.path.removesuffix(".log") + ".index"
+
+    def load_index(self, disk: Disk, names: dict[str, int]) -> None:
+        """Read the index of a segment that is complete, or else make it from the records."""
+        name = self.index_path.rpartition("/")[2]
+        data = unseal(_INDEX_MARK, disk.read(self.index_path, 0, names[name]), self.salt) if name in names else None
+        if data is None:
+            for position, found in headers(disk, self, HEAD_SIZE):
+                self.note(found.record.base, found.record.accepted_us, position)
+            return
+        count = len(data) // 20
+        times, positions, offsets = array("q"), array("I"), array("Q")
+        offsets.frombytes(data[: 8 * count])
+        times.frombytes(data[8 * count : 16 * count])
+        positions.frombytes(data[16 * count :])
+        self.times, self.positions, self.offsets = times, positions, offsets
+
+
+def headers(disk: Disk, segment: Segment, position: int) -> Iterator[tuple[int, Header]]:
+    """Returns the headers from a position on, and where they are, up to the first that is not whole."""
+    data, start = b"", position
+    while position < segment.size:
+        at = position - start
+        if len(data) - at < HEADER.size:
+            data, start, at = disk.read(segment.path, position, 4 * INDEX_EVERY), position, 0
+        found = header(data, at, segment.salt)
+        if found is None:
+            return
+        yield position, found
+        position += found.size

@@ -1,0 +1,223 @@
+"""The folder of all durable topics, and the threads that work for their logs.
+
+DIR/lock                                   held while a broker runs
+DIR/clock                                  the time of the last orderly stop
+DIR/topics/orders.5f3a90c1e2d4b768.6f1a…/  the readable part of a topic's name, a hash of it, its epoch
+"""
+
+import fcntl
+import hashlib
+import json
+import logging
+import os
+import re
+from collections import OrderedDict
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+
+import anyio
+from anyio import to_thread
+
+from zaichik.log.disk import Disk, PosixDisk, StorageFailed
+from zaichik.log.recovery import Recovered, new_state, recover
+from zaichik.log.segment import Topic
+from zaichik.log.topic_log import Then, TopicLog
+from zaichik.log.writer import remove_folder
+from zaichik.net.wakeup import Wakeup
+from zaichik_protocol import ErrorCode, Refused
+
+logger = logging.getLogger(__name__)
+
+TOPICS, CLOCK, DELETED = "topics", "clock", ".deleted"
+WRITERS, READERS = 4, 2  # threads: a slow read never holds up a sync
+
+
+class CannotOpen(Exception):
+    """The folder cannot be used.
+
+    Args:
+        problem: why, and what to do.
+        code: the exit code of a program that needs it; see `sysexits.h`.
+    """
+
+    def __init__(self, problem: str, code: int) -> None:
+        super().__init__(problem)
+        self.code = code
+
+
+class Store:
+    """The logs of all durable topics of one broker.
+
+    Args:
+        disk: where they are.
+
+    Attributes:
+        recovered: the topics that a start has found, with their logs, in the order of their epochs.
+        clock_us: the latest time that anything in the folder was accepted or stopped at.
+        failure: why the disk cannot be trusted any more; None if it can.
+        between_turns: what is called on the event loop is called in one of these.
+        on_failure: called when there is a failure.
+    """
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        self.recovered: list[tuple[Topic, Recovered, TopicLog]] = []
+        self.failure: StorageFailed | None = None
+        self.between_turns: Callable[[], AbstractContextManager[None]] = nullcontext
+        self.on_failure: Callable[[], None] = lambda: None
+        self.clock_us = 0
+        self._lock: int | None = None
+        self._unreadable: set[str] = set()  # folders of topics whose epochs are not known
+        self._logs: list[TopicLog] = []
+        self._writes: OrderedDict[TopicLog, None] = OrderedDict()
+        self._busy: set[TopicLog] = set()
+        self._reads: OrderedDict[object, Callable[[], Then]] = OrderedDict()
+        self._may_write, self._may_read, self._idle = Wakeup(), Wakeup(), Wakeup()
+        self._load()
+
+    @classmethod
+    def opened(cls, path: Path) -> "Store":
+        """Returns the store in a folder, which is made if it is missing.
+
+        Raises:
+            CannotOpen: it cannot be used.
+        """
+        try:
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            (path / TOPICS).mkdir(mode=0o700, exist_ok=True)
+            lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise CannotOpen(f"{path} cannot be used for durable topics: {error.strerror}", os.EX_CANTCREAT) from error
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(lock)
+            raise CannotOpen(
+                f"another broker uses {path}; stop it, or choose another folder", os.EX_CANTCREAT
+            ) from error
+        store = cls(PosixDisk(path))
+        store._lock = lock
+        return store
+
+    def _load(self) -> None:
+        for name in sorted(self._disk.files(TOPICS)):
+            folder = f"{TOPICS}/{name}"
+            if name.endswith(DELETED):
+                remove_folder(self._disk, folder, self._disk.files(folder))
+                continue
+            found = recover(self._disk, folder)
+            if found.damage:
+                logger.error("%s: %s", folder, found.damage)
+            if found.torn:
+                logger.warning("%s: %d bytes at the end were never synced, and were cut off", folder, found.torn)
+            if found.topic is None:
+                self._unreadable.add(name)
+                continue
+            log = TopicLog(self._disk, folder, found.topic, found, self)
+            self._logs.append(log)
+            self.recovered.append((found.topic, found, log))
+            self.clock_us = max(self.clock_us, found.state.accepted_us, found.topic.epoch)
+        self.recovered.sort(key=lambda it: it[0].epoch)
+        if data := self._disk.files("").get(CLOCK):
+            told = self._disk.read(CLOCK, 0, data)
+            self.clock_us = max(self.clock_us, int(json.loads(told)))
+
+    def create(self, name: str, epoch: int, settings: dict[str, int]) -> TopicLog:
+        """See `zaichik.broker.durable.Logs`."""
+        folder = folder_of(name)
+        if unreadable := next((it for it in self._unreadable if it.startswith(folder)), None):
+            problem = f"the folder {unreadable} of a topic of that name is damaged; `zaichik check` tells more"
+            raise Refused(ErrorCode.DAMAGED, problem, "topic")
+        topic = Topic(name, epoch, settings)
+        log = TopicLog(self._disk, f"{TOPICS}/{folder}.{epoch:x}", topic, Recovered(topic, new_state(topic)), self)
+        self._logs.append(log)
+        return log
+
+    # -- work for threads --------------------------------------------------------------------------------------
+
+    def write(self, log: TopicLog) -> None:
+        """See `Workers`."""
+        if log not in self._busy:
+            self._writes[log] = None
+            self._may_write.set()
+
+    def read(self, waiter: object, read: Callable[[], Then]) -> None:
+        """See `Workers`."""
+        self._reads.setdefault(waiter, read)
+        self._may_read.set()
+
+    async def run(self) -> None:
+        """Work until cancelled, or until the disk has failed."""
+        async with anyio.create_task_group() as tasks:
+            for _ in range(WRITERS):
+                tasks.start_soon(self._write_for_ever, anyio.CapacityLimiter(1))
+            for _ in range(READERS):
+                tasks.start_soon(self._read_for_ever, anyio.CapacityLimiter(1))
+
+    async def _write_for_ever(self, thread: anyio.CapacityLimiter) -> None:
+        while self.failure is None:
+            while not self._writes:
+                self._may_write = Wakeup() if self._may_write.is_set() else self._may_write
+                await self._may_write.wait()
+            log, _ = self._writes.popitem(last=False)
+            self._busy.add(log)
+            try:
+                await self._do(log.gather(), thread)
+            finally:
+                self._busy.remove(log)
+            if log.has_work:
+                self.write(log)
+            if not self._busy and not self._writes:
+                self._idle.set()
+
+    async def _read_for_ever(self, thread: anyio.CapacityLimiter) -> None:
+        while self.failure is None:
+            while not self._reads:
+                self._may_read = Wakeup() if self._may_read.is_set() else self._may_read
+                await self._may_read.wait()
+            _, read = self._reads.popitem(last=False)
+            await self._do(read, thread)
+
+    async def _do(self, work: Callable[[], Then], thread: anyio.CapacityLimiter) -> None:
+        """Do something in a thread, and what follows from it here, between the turns of connections."""
+        try:
+            then = await to_thread.run_sync(work, limiter=thread)
+        except (StorageFailed, OSError) as error:
+            if self.failure is None:
+                self.failure = error if isinstance(error, StorageFailed) else StorageFailed(str(error))
+                logger.critical("%s. The broker ends: what it has answered is on the disk.", self.failure)
+                self.on_failure()
+            return
+        with self.between_turns():
+            then()
+
+    async def drained(self) -> None:
+        """Wait until nothing is left to be written."""
+        while (self._busy or self._writes) and self.failure is None:
+            self._idle = Wakeup()
+            await self._idle.wait()
+
+    # -- the end -----------------------------------------------------------------------------------------------
+
+    def close(self, now_us: int) -> None:
+        """Write what saves the next start from reading, and let go of the folder. Blocks."""
+        try:
+            if self.failure is None:
+                for log in self._logs:
+                    log.close()
+                self._disk.replace(CLOCK, json.dumps(now_us).encode())
+        finally:
+            self.release()
+
+    def release(self) -> None:
+        """Let go of the folder."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+def folder_of(name: str) -> str:
+    """Returns the first part of the folder's name of a topic: readable, and right for any file system."""
+    readable = re.sub(r"[^A-Za-z0-9_-]", "_", name)[:40]
+    return f"{readable}.{hashlib.blake2b(name.encode(), digest_size=8).hexdigest()}"

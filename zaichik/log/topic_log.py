@@ -1,0 +1,242 @@
+"""One topic's log, as the broker's core sees it: synchronous, and never waiting.
+
+    publish ──▶ gathered ──▶ a group ──▶ a worker thread writes and syncs it ──▶ `synced`, or `refused`
+
+    entry ──▶ of a chunk that was read for this reader; or nothing, then a worker thread reads one and wakes the reader
+
+Only one group is written at a time. What comes meanwhile gathers, and is the next group.
+"""
+
+import json
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
+from typing import Protocol
+
+from zaichik.broker.durable import Done, LogOwner, Wake
+from zaichik.broker.ring import Entry
+from zaichik.log.disk import Disk, DiskFull
+from zaichik.log.reading import Damaged, first_since, read_chunk
+from zaichik.log.record import Kind, Record
+from zaichik.log.recovery import Recovered
+from zaichik.log.segment import Topic
+from zaichik.log.writer import Writer
+from zaichik_protocol import Batch, ErrorCode, Refused
+
+GROUP = 4 * 1024 * 1024  # bytes that are written and synced as one, and one record more
+
+Then = Callable[[], None]
+
+
+class Workers(Protocol):
+    """Whoever has the threads."""
+
+    def write(self, log: "TopicLog") -> None:
+        """Have a thread do `log.gather()`, soon; when it is done, call what it returned."""
+
+    def read(self, waiter: object, read: Callable[[], Then]) -> None:
+        """Have a thread do that, and then call what it returned; unless that waiter waits for something already."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a worker thread does for a log at one time.
+
+    Attributes:
+        group: the records to write.
+        below: files that hold nothing from that offset on are removed.
+        keep: from that offset on nothing is removed for want of room.
+        save: whether to write a checkpoint.
+        delete: whether to remove the log.
+        after: called when all of it is done.
+    """
+
+    group: Sequence[Record]
+    below: int
+    keep: int
+    save: bool
+    delete: bool
+    after: Sequence[Done]
+
+
+class TopicLog:
+    """See `zaichik.broker.durable.Log`.
+
+    Args:
+        disk: where it is.
+        folder: the topic's.
+        topic: which it is.
+        recovered: what a start has found there.
+        workers: see `Workers`.
+    """
+
+    def __init__(self, disk: Disk, folder: str, topic: Topic, recovered: Recovered, workers: Workers) -> None:
+        self._disk = disk
+        self._writer = Writer(disk, folder, topic, recovered)
+        self._workers = workers
+        self.head = self._writer.head
+        self.end = recovered.state.end
+        self.size = self._writer.bytes
+        self.damage = recovered.damage
+        self._owner: LogOwner
+        self._gathered: deque[Record] = deque()
+        self._after: list[Done] = []
+        self._below = 0
+        self._is_written = True  # all is on the disk, a checkpoint of it included
+        self._wants_save = self._wants_delete = False
+        self._chunks: dict[Wake, list[Entry] | Damaged] = {}
+
+    def attach(self, owner: LogOwner) -> None:
+        """See `Log`."""
+        self._owner = owner
+
+    # -- writing -----------------------------------------------------------------------------------------------
+
+    def publish(
+        self, base: int, accepted_us: int, batch: Batch | None, dropped: bytes, producer: int, sequence: int
+    ) -> None:
+        """See `Log`."""
+        count, data = (0, b"") if batch is None else (batch.count, batch.data)
+        self._append(Record(base, accepted_us, count, data, Kind.MESSAGES, producer, sequence, dropped))
+
+    def refuse(self, base: int, accepted_us: int, refusal: Refused, producer: int, sequence: int) -> None:
+        """See `Log`."""
+        body = json.dumps([refusal.code, refusal.message, refusal.field]).encode()
+        self._append(Record(base, accepted_us, 0, body, Kind.REFUSED, producer, sequence))
+
+    def move(self, base: int, accepted_us: int, positions: dict[str, int | None]) -> None:
+        """See `Log`."""
+        self._append(Record(base, accepted_us, 0, json.dumps(positions).encode(), Kind.POSITIONS))
+
+    def _append(self, record: Record) -> None:
+        self._gathered.append(record)
+        self._is_written = False
+        self._workers.write(self)
+
+    def drop_below(self, offset: int) -> None:
+        """See `Log`."""
+        if offset > self._below:
+            self._below = offset
+            if self._writer.can_drop(offset):
+                self._workers.write(self)
+
+    def save(self) -> None:
+        """See `Log`."""
+        if not self._is_written:
+            self._wants_save = True
+            self._workers.write(self)
+
+    def after_all(self, done: Done) -> None:
+        """See `Log`."""
+        self._after.append(done)
+        self._workers.write(self)
+
+    def delete(self, done: Done) -> None:
+        """See `Log`."""
+        self._gathered.clear()
+        self._chunks.clear()
+        self._wants_delete = True
+        self.after_all(done)
+
+    @property
+    def has_work(self) -> bool:
+        """Whether a worker thread has something to do."""
+        return bool(self._gathered or self._after or self._wants_save)
+
+    def gather(self) -> Callable[[], Then]:
+        """Returns what is to be done now, in a worker thread; that returns what to do with its result, back here.
+
+        Raises:
+            StorageFailed: by what it returns.
+        """
+        group, size = list[Record](), 0
+        while self._gathered and size < GROUP:
+            group.append(self._gathered.popleft())
+            size += group[-1].size
+        after, self._after = ([], self._after) if self._gathered else (self._after, [])
+        job = Job(group, self._below, self._owner.needed, self._wants_save, self._wants_delete, after)
+        self._wants_save = False
+        return partial(self._work, job)
+
+    def _work(self, job: Job) -> Then:
+        writer, full = self._writer, ""
+        try:
+            if job.delete:
+                writer.delete()
+                return partial(self._finish, job, "")
+            writer.create()
+            if job.group:
+                writer.write(job.group)
+            if job.save:
+                writer.save()
+        except DiskFull as error:
+            full = str(error)
+        writer.drop_below(max(job.below, min(writer.excess(), job.keep)))
+        return partial(self._finish, job, full)
+
+    def _finish(self, job: Job, full: str) -> None:
+        """Tell the owner what has become of the group, and those who wait for all of it."""
+        refusal = None
+        if full:
+            refusal = Refused(ErrorCode.STORAGE_FULL, f"{full}. Nothing was stored; try again later.", "topic")
+        self.size, self.head = self._writer.bytes, self._writer.head
+        if refusal is not None:
+            self._gathered.clear()
+            self._owner.refused(refusal)
+        elif not job.delete:
+            if job.group:
+                self.end = job.group[-1].base + job.group[-1].count
+                self._owner.synced(sum(record.kind != Kind.POSITIONS for record in job.group))
+            self._is_written = self._is_written or (job.save and not self._gathered)
+            self._owner.head_moved(self.head)
+        for done in job.after:
+            done(refusal)
+
+    def close(self) -> None:
+        """Write what saves the next start from reading. In a worker thread, when nothing else is done any more."""
+        if not self._wants_delete:
+            self._writer.close()
+
+    # -- reading -----------------------------------------------------------------------------------------------
+
+    def entry(self, offset: int, wake: Wake) -> Entry | None:
+        """See `Log`."""
+        chunk = self._chunks.get(wake)
+        if isinstance(chunk, Damaged):
+            del self._chunks[wake]
+            raise Refused(ErrorCode.DAMAGED, str(chunk))
+        if chunk:
+            found = chunk[bisect_right(chunk, offset, key=attrgetter("base")) - 1]
+            if found.base <= offset < found.base + found.batch.count:
+                return found
+        self._chunks.pop(wake, None)
+        self._workers.read(wake, partial(self._read, offset, wake))
+        return None
+
+    def _read(self, offset: int, wake: Wake) -> Then:
+        found: list[Entry] | Damaged
+        try:
+            found = read_chunk(self._disk, self._writer.segments, offset)
+        except Damaged as damage:
+            found = damage
+        return partial(self._has_read, wake, found)
+
+    def _has_read(self, wake: Wake, found: list[Entry] | Damaged) -> None:
+        if found:
+            self._chunks[wake] = found
+        wake()
+
+    def release(self, wake: Wake) -> None:
+        """See `Log`."""
+        self._chunks.pop(wake, None)
+
+    def first_since(self, time_us: int, found: Callable[[int | None], None]) -> None:
+        """See `Log`."""
+        self._workers.read(found, lambda: partial(found, first_since(self._disk, self._writer.segments, time_us)))
+
+    def expired_until(self, time_us: int) -> int:
+        """See `Log`."""
+        return self._writer.expired_until(time_us)
