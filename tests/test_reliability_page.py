@@ -7,7 +7,7 @@ from zaichik_protocol import EndCode, ErrorCode
 
 PAGE = (Path(__file__).parent.parent / "docs" / "reliability.md").read_text(encoding="utf-8")
 LATER = {"AUTH_FAILED", "FORBIDDEN"}  # of access control, which this broker does not have yet
-REASONS = {"GONE", "RESET"}  # ends that are nobody's error
+REASONS = {"GONE", "RESET", "TURNED_AWAY"}  # ends that are nobody's error
 
 
 def test_every_error_is_told_and_exists():

@@ -2,12 +2,18 @@
 
 import time
 from contextlib import AsyncExitStack
+from pathlib import Path
 
 import anyio
 import pytest
 from pair import healthy_pair
-from rude import answers, greeted, is_served, knock
+from rude import HELLO, answers, first_reply, greeted, is_served, knock
 from served import GUARD, eventually, served
+
+import zaichik
+from zaichik.broker.settings import connection_sockets, log_files, refused_sockets
+from zaichik.net.socket_stream import SocketStream
+from zaichik_protocol import Error, Welcome
 
 pytestmark = pytest.mark.anyio
 
@@ -60,3 +66,40 @@ async def test_a_small_limit_and_more_strangers_than_it(strangers):
                 tasks.cancel_scope.cancel()
             await eventually(lambda: broker.descriptors == base)
             assert await is_served(broker.port)
+
+
+async def dial(port, here):
+    """Returns an open connection's first reply, None if it was closed without one. It does not leave by itself."""
+    stream = await here.enter_async_context(await SocketStream.connect("127.0.0.1", port))
+    try:
+        await stream.send(HELLO)
+        return await first_reply(stream)
+    except (anyio.EndOfStream, anyio.BrokenResourceError):
+        return None
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="what a process holds is read from Linux's /proc")
+@pytest.mark.parametrize("limit", [40, 64, 80])
+async def test_the_log_can_always_open_its_files(limit):
+    """CLO-5: two hundred dial at once, and none leaves. All of them are answered or closed without waiting."""
+    connections = connection_sockets(limit) + 1  # an operator's, as they come from loopback
+    with served("--log-level", "warning", descriptors=limit) as broker:
+        most, replies = 0, []
+        async with AsyncExitStack() as here:
+
+            async def one():
+                replies.append(await dial(broker.port, here))
+
+            with anyio.fail_after(GUARD):
+                async with anyio.create_task_group() as tasks:
+                    for _ in range(200):
+                        tasks.start_soon(one)
+                    while len(replies) < 200:
+                        await anyio.lowlevel.checkpoint()
+                        most = max(most, broker.descriptors)
+            assert connections < most <= limit - log_files(limit)
+            assert sum(isinstance(reply, Welcome) for reply in replies) == connections
+            assert sum(isinstance(reply, Error) for reply in replies) >= refused_sockets(limit)
+        async with zaichik.connect(port=broker.port) as client:  # who is refused comes again: the others are leaving
+            ends = (await client.describe())["disconnects"]
+        assert ends["TURNED_AWAY"] == replies.count(None) > 0

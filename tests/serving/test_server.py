@@ -3,7 +3,7 @@
 import logging
 import socket
 import struct
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 
 import anyio
 import pytest
@@ -23,6 +23,8 @@ from zaichik.serving.server import Server, running_broker, serve
 from zaichik_protocol import (
     HEARTBEAT,
     CreateTopic,
+    Describe,
+    Described,
     ErrorCode,
     FrameDecoder,
     GoAway,
@@ -173,6 +175,64 @@ async def test_a_refused_connection_does_not_count(watch, monkeypatch):
                 assert await again.ask(Ping(2, 5)) == Pong(2, 5)
 
 
+async def refused_by(server, here):
+    """Returns an open connection that has been sent its Error."""
+    client = Client(await here.enter_async_context(await anyio.connect_tcp(server.host, server.port)))
+    assert (await client.receive()).code == ErrorCode.TOO_MANY_CONNECTIONS
+    return client
+
+
+async def assert_turned_away(server):
+    async with await anyio.connect_tcp(server.host, server.port) as stream:
+        with anyio.fail_after(GUARD), pytest.raises((anyio.EndOfStream, anyio.BrokenResourceError)):
+            await stream.receive()
+
+
+@pytest.fixture
+async def crowded(monkeypatch, no_operators):
+    """A server that has the connections it may have, one, and refuses as many as it may at once, two."""
+    monkeypatch.setattr(connection_module, "LINGER_SECONDS", GUARD)
+    monkeypatch.setattr(server_module, "refused_sockets", lambda _: 2)
+    settings = BrokerSettings(max_connections=1)
+    async with running_broker(settings=settings) as server, AsyncExitStack() as here, client_of(server) as first:
+        refused = [await refused_by(server, here), await refused_by(server, here)]
+        yield server, first, refused
+
+
+async def test_one_more_than_may_be_refused_at_once_is_closed_without_an_error(crowded, watch, caplog):
+    """CLO-5, P7: descriptors are bounded, and the end has a reason."""
+    server, _, refused = crowded
+    caplog.set_level(logging.INFO, "zaichik.serving.server")
+    await assert_turned_away(server)
+    assert server.broker.ends == {"TURNED_AWAY": 1}
+    (record,) = caplog.records
+    assert record.getMessage().endswith(" disconnected: TURNED_AWAY before it was served")
+    await refused.pop().stream.aclose()
+    await watch.until(lambda: len(server.broker.managers) == 2)
+    async with AsyncExitStack() as here:
+        await refused_by(server, here)
+        await assert_turned_away(server)
+
+
+async def test_an_operator_gets_in_beside_all_that_are_refused(crowded, monkeypatch):
+    """CLO-5: one at a time."""
+    server, *_ = crowded
+    monkeypatch.setattr(server_module, "_is_loopback", lambda _: True)
+    async with client_of(server) as operator:
+        assert isinstance(await operator.ask(Describe(2, 0)), Described)
+        await assert_turned_away(server)
+
+
+async def test_beside_all_that_are_refused_those_for_whom_there_is_room_are_served(crowded, watch):
+    """CLO-5: for whoever comes when one has gone."""
+    server, first, _ = crowded
+    await first.stream.aclose()
+    await watch.until(lambda: "CLOSED" in server.broker.ends)
+    await anyio.wait_all_tasks_blocked()
+    async with client_of(server) as client:
+        assert await client.ask(Ping(2, 5)) == Pong(2, 5)
+
+
 async def test_a_client_without_a_hello_is_disconnected():
     """TIM-1: as soon as its time is over."""
     settings = BrokerSettings(handshake_timeout=0.01)
@@ -217,15 +277,6 @@ async def test_a_sweep_resets_a_connection_that_takes_nothing(watch):
         assert server.broker.ends == {"SLOW_CONSUMER": 1}
         with pytest.raises(anyio.BrokenResourceError):
             await read_all(stream)
-
-
-def test_descriptors_are_left_for_other_uses(monkeypatch):
-    monkeypatch.setattr("zaichik.broker.settings.getrlimit", lambda _: (1024, 4096))
-    assert BrokerSettings().max_connections == 1024 - 64
-    monkeypatch.setattr("zaichik.broker.settings.getrlimit", lambda _: (2**20, 2**20))
-    assert BrokerSettings().max_connections == 10_000
-    monkeypatch.setattr("zaichik.broker.settings.getrlimit", lambda _: (64, 64))
-    assert BrokerSettings().max_connections == 1
 
 
 # -- serving ---------------------------------------------------------------------------------------------------
