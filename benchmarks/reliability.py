@@ -39,6 +39,7 @@ from stuck import stuck_peers  # noqa: E402
 from benchmarks.isolation import Options, chosen, measure  # noqa: E402
 from benchmarks.memory import private_bytes  # noqa: E402
 from benchmarks.processes import Failed, say  # noqa: E402
+from zaichik.broker.settings import connection_sockets  # noqa: E402
 
 Figures = dict[str, list[float]]
 
@@ -52,7 +53,7 @@ def note(figures: Figures, **found: float) -> None:
 
 async def connections(figures: Figures, runs: int, *, quick: bool) -> None:
     """A full house."""
-    each = 100 if quick else min(9_800, LIMIT - 64) // 3 - 2
+    each = 100 if quick else min(9_800, connection_sockets(LIMIT)) // 3 - 2
     for _ in range(runs):
         with ExitStack() as stack, served("--log-level", "warning", descriptors=LIMIT) as broker:
             before, begin = private_bytes(broker.pid), time.monotonic()

@@ -8,6 +8,8 @@ from crowds import LIMIT, all_come, all_come_back, crowds
 from pair import healthy_pair
 from served import GUARD, served
 
+from zaichik.broker.settings import connection_sockets
+
 pytestmark = pytest.mark.anyio
 
 FULL = 9_800  # connections: a broker has 10,000 by default, of which the last are for clients that have none yet
@@ -23,7 +25,7 @@ async def counted(broker, connections):
 @pytest.mark.parametrize(("connections", "processes"), [(300, 1), pytest.param(FULL, 3, marks=pytest.mark.soak)])
 async def test_a_full_house_is_served_and_may_come_back_at_once(connections, processes):
     """Nobody is lost, and a healthy pair beside them misses nothing."""
-    some = [min(connections, LIMIT - 64 - 10) // processes] * processes
+    some = [min(connections, connection_sockets(LIMIT) - 10) // processes] * processes
     with ExitStack() as stack, served("--log-level", "warning", descriptors=LIMIT) as broker:
         crowd = crowds(stack, broker.port, some)
         async with healthy_pair(broker.port) as pair:
