@@ -124,11 +124,13 @@ def check_reasons(world):
     ends, words = world.broker.ends, {number: reason.partition(":")[0] for number, reason in world.reasons.items()}
     if Counter(words.values()) != ends:
         raise Anomaly("P7", f"the log tells of {dict(Counter(words.values()))}, and counted are {dict(ends)}")
-    if len(words) != world.broker._connections:
-        raise Anomaly("P7", f"{world.broker._connections} connections were accepted, and {len(words)} have a reason")
+    accepted = world.broker._connections + ends["TURNED_AWAY"]
+    if len(words) != accepted:
+        raise Anomaly("P7", f"{accepted} connections were accepted, and {len(words)} have a reason")
     for number, word in words.items():
         book = world.books[number]
-        allowed = {"GONE", "STOPPED" if world.is_stopping else "GONE", book.told or "CLOSED"}
+        allowed = {"GONE", "STOPPED" if world.is_stopping else "GONE"}
+        allowed |= {book.told} if book.told else {"CLOSED", "TURNED_AWAY"}
         if not book.is_good:
             allowed |= {"SLOW_CONSUMER"} | ({"NOT_ZAICHIK"} if not book.told else set())
         if word not in allowed:

@@ -160,5 +160,5 @@ class _Log(logging.Handler):
             cause = f": {record.exc_info[1]!r}" if record.exc_info else ""
             world.fail(Anomaly("BUG", record.getMessage() + cause))
         if "disconnected" in record.msg:
-            peer, _, reason = record.args
+            peer, *_, reason = record.args
             world.reasons[int(peer.rpartition(":")[2])] = reason
