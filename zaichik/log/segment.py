@@ -3,9 +3,9 @@
     00000000000000150000.log     head of 4 KiB: the topic, the first offset, a salt; then records
     00000000000000150000.index   offset u64 | accepted_us i64 | position u32, for a record every 64 KiB
 
-A segment begins with the first record that needs it. No run of the broker goes on in a segment of an earlier one: so a
-segment whose end is known never changes. The index is a cache. It is written when its segment is complete, and made
-again from the records if it is missing or wrong.
+A segment begins with the first record that needs it. No run of the broker goes on in a segment of an earlier one, unless
+that has no messages, for its name is the offset of the first. So a segment whose end is known never changes. The index
+is a cache. It is written when its segment is complete, and made again from the records if it is missing or wrong.
 """
 
 import json

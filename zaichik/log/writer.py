@@ -71,7 +71,9 @@ class Writer:
         """
         self.create()
         segment = self._active
-        if segment is None or segment.size >= self._segment_bytes:
+        if self.segments and self.segments[-1].base == group[0].base:  # it has no messages yet, and goes on
+            segment = self._active = self.segments[-1]
+        elif segment is None or segment.size >= self._segment_bytes:
             segment = self._roll(group[0])
         at = segment.size
         self._disk.write(segment.path, at, [record.pack(segment.salt, at) for record in group])
