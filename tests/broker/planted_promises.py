@@ -28,8 +28,8 @@ def _instead_of_once(monkeypatch, do):
 
 @bug
 def a_retry_is_stored_twice(monkeypatch):
-    def once(real, self, request, now_us, publish, client):
-        answer = real(self, request, now_us, publish, client)
+    def once(real, self, request, now_us, publish, client, scope):
+        answer = real(self, request, now_us, publish, client, scope)
         return publish(request, now_us) if answer.duplicate else answer
 
     _instead_of_once(monkeypatch, once)
@@ -37,12 +37,12 @@ def a_retry_is_stored_twice(monkeypatch):
 
 @bug
 def a_refused_batch_is_not_remembered(monkeypatch):
-    def once(real, self, request, now_us, publish, client):
-        before = self._known[request.producer].next if request.producer in self._known else 0
+    def once(real, self, request, now_us, publish, client, scope):
+        before = self._known["", request.producer].next if ("", request.producer) in self._known else 0
         try:
-            return real(self, request, now_us, publish, client)
+            return real(self, request, now_us, publish, client, scope)
         except Refused:
-            known = self._known.get(request.producer)
+            known = self._known.get(("", request.producer))
             if known and known.next > before:
                 known.next -= 1
                 known.answers.pop()
@@ -53,13 +53,13 @@ def a_refused_batch_is_not_remembered(monkeypatch):
 
 @bug
 def a_refusal_that_may_pass_uses_the_number_up(monkeypatch):
-    def once(real, self, request, now_us, publish, client):
+    def once(real, self, request, now_us, publish, client, scope):
         try:
-            return real(self, request, now_us, publish, client)
+            return real(self, request, now_us, publish, client, scope)
         except Refused as refusal:
             if refusal.code == ErrorCode.TOPIC_FULL:
-                self._known[request.producer].next += 1
-                self._known[request.producer].answers.append(refusal)
+                self._known["", request.producer].next += 1
+                self._known["", request.producer].answers.append(refusal)
             raise
 
     _instead_of_once(monkeypatch, once)
@@ -67,20 +67,20 @@ def a_refusal_that_may_pass_uses_the_number_up(monkeypatch):
 
 @bug
 def a_batch_after_a_gap_is_stored(monkeypatch):
-    def once(real, self, request, now_us, publish, client):
-        known = self._known.get(request.producer)
+    def once(real, self, request, now_us, publish, client, scope):
+        known = self._known.get(("", request.producer))
         if known and request.sequence > known.next:
             request = replace(request, sequence=known.next)
-        return real(self, request, now_us, publish, client)
+        return real(self, request, now_us, publish, client, scope)
 
     _instead_of_once(monkeypatch, once)
 
 
 @bug
 def an_unknown_producer_begins_anywhere(monkeypatch):
-    def once(real, self, request, now_us, publish, client):
-        first = request.producer not in self._known
-        return real(self, replace(request, sequence=0) if first else request, now_us, publish, client)
+    def once(real, self, request, now_us, publish, client, scope):
+        first = ("", request.producer) not in self._known
+        return real(self, replace(request, sequence=0) if first else request, now_us, publish, client, scope)
 
     _instead_of_once(monkeypatch, once)
 
@@ -117,14 +117,14 @@ def a_producer_is_remembered_a_microsecond_too_long(monkeypatch):
 
 @bug
 def a_producer_that_goes_on_is_forgotten(monkeypatch):
-    def once(real, self, request, now_us, publish, client):
-        known = self._known.get(request.producer)
+    def once(real, self, request, now_us, publish, client, scope):
+        known = self._known.get(("", request.producer))
         used_us = now_us if known is None else known.used_us
         try:
-            return real(self, request, now_us, publish, client)
+            return real(self, request, now_us, publish, client, scope)
         finally:
-            if request.producer in self._known:
-                self._known[request.producer].used_us = used_us
+            if ("", request.producer) in self._known:
+                self._known["", request.producer].used_us = used_us
 
     _instead_of_once(monkeypatch, once)
 

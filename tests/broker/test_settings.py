@@ -21,7 +21,11 @@ RANGES = {
     Setting.MAX_KEYS: (1, 10_000_000),
     Setting.JOURNAL_BYTES: (0, 2**40),
     Setting.OVERFLOW: (0, 1),
+    Setting.DURABLE: (0, 1),
+    Setting.LOG_BYTES: (2**20, 2**50),
+    Setting.SEGMENT_BYTES: (2**16, 2**31),
 }
+OF_DURABLE_TOPICS = {Setting.DURABLE, Setting.LOG_BYTES, Setting.SEGMENT_BYTES}
 
 
 def merged(*pairs):
@@ -44,8 +48,12 @@ def test_settings_not_named_stay():
 @pytest.mark.parametrize("setting", Setting)
 def test_a_value_may_be_anything_in_its_range(setting):
     low, high = RANGES[setting]
+    durable = TopicSettings(retention_ttl_ms=1, durable=int(setting in OF_DURABLE_TOPICS))
     for value in {low, low + 1, high - 1, high}:
-        assert dict(merged((setting, value)).pairs())[setting] == value
+        settings = (
+            durable.merged(((setting, value),)) if setting != Setting.RETENTION_TTL_MS else merged((setting, value))
+        )
+        assert settings.by_name().get(setting.name.lower(), 0) == value
 
 
 @pytest.mark.parametrize("setting", Setting)
@@ -66,7 +74,7 @@ def test_only_durations_may_be_forever(setting):
             merged((setting, FOREVER))
 
 
-@pytest.mark.parametrize("number", [0, 8, 255])
+@pytest.mark.parametrize("number", [0, 11, 255])
 def test_an_unknown_setting_is_unsupported(number):
     with pytest.raises(Refused) as error:
         merged((number, 1))
@@ -77,6 +85,33 @@ def test_a_setting_named_twice_is_refused_also_with_equal_values():
     with pytest.raises(Refused, match="capacity is named twice") as error:
         merged((3, 5), (1, 0), (3, 5))
     assert (error.value.code, error.value.field) == (ErrorCode.INVALID_FIELD, "settings")
+
+
+def test_a_durable_topic_keeps_messages_for_ever_unless_told_otherwise():
+    assert merged((8, 1)).retention_ttl_ms == FOREVER
+    assert merged((8, 1), (1, 5)).retention_ttl_ms == 5
+    assert TopicSettings(retention_ttl_ms=7).merged(((8, 1),)).retention_ttl_ms == 7
+
+
+@pytest.mark.parametrize(
+    ("pairs", "code"),
+    [
+        (((8, 1), (1, 0)), ErrorCode.INVALID_FIELD),
+        (((8, 1), (6, 1)), ErrorCode.UNSUPPORTED),
+        (((9, 2**20),), ErrorCode.INVALID_FIELD),
+        (((8, 0), (10, 2**16)), ErrorCode.INVALID_FIELD),
+    ],
+    ids=["keeps nothing", "with a journal", "bytes of no log", "segments of no log"],
+)
+def test_what_contradicts_durable_is_refused(pairs, code):
+    with pytest.raises(Refused) as error:
+        merged(*pairs)
+    assert (error.value.code, error.value.field) == (code, "settings")
+
+
+def test_only_durable_topics_tell_of_their_logs():
+    assert [number for number, _ in merged((8, 1), (9, 2**20)).pairs()] == list(range(1, 11))
+    assert [number for number, _ in merged().pairs()] == list(range(1, 8))
 
 
 def test_limits_name_every_number_but_the_topic_defaults():

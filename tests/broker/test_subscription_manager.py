@@ -5,6 +5,7 @@ from conversation import Conversation, batch, broker_with
 
 from zaichik_protocol import (
     FOREVER,
+    DURABLE,
     HEARTBEAT,
     OWNER,
     Batch,
@@ -61,7 +62,7 @@ def test_welcome_tells_the_limits():
     client = Conversation(broker_with(max_credit=9, max_batch=8, max_message=7, max_frame=6000), greeted=False)
     (welcome,) = client.ask(Hello(3, version_min=0, version_max=9, features=2**64 - 1, client="me", auth=2))
     assert welcome == Welcome(
-        3, version=1, features=HEARTBEAT | OWNER, boot=client.broker.boot, max_frame=6000, max_batch=8, max_message=7,
+        3, version=1, features=HEARTBEAT | OWNER | DURABLE, boot=client.broker.boot, max_frame=6000, max_batch=8, max_message=7,
         max_credit=9, idle_ms=90_000, broker=client.broker.name,
     )  # fmt: skip
     assert client.manager.greeted
@@ -72,7 +73,7 @@ def test_a_client_that_promises_no_heartbeat_may_be_silent():
     """TIM-3."""
     client = Conversation(broker_with(), greeted=False)
     (welcome,) = client.ask(Hello(3, features=2**64 - 2))
-    assert (welcome.features, welcome.idle_ms, client.manager.heartbeat) == (OWNER, 0, False)
+    assert (welcome.features, welcome.idle_ms, client.manager.heartbeat) == (OWNER | DURABLE, 0, False)
 
 
 @pytest.mark.parametrize(

@@ -221,9 +221,10 @@ def a_position_is_forgotten_with_its_connection(monkeypatch):
 @bug("P1", "P3")
 def a_retry_is_stored_again(monkeypatch):
     def make(real):
-        def once(self, request, now_us, publish, client):
-            self._known.get(request.producer) and setattr(self._known[request.producer], "next", request.sequence)
-            return real(self, request, now_us, publish, client)
+        def once(self, request, now_us, publish, client, scope):
+            if known := self._known.get((scope, request.producer)):
+                known.next = request.sequence
+            return real(self, request, now_us, publish, client, scope)
 
         return once
 

@@ -3,6 +3,8 @@
 import unicodedata
 
 from zaichik.broker.settings import BrokerSettings, out_of_range
+from zaichik.sharing import prices
+from zaichik.sharing.quota import Quota
 from zaichik_protocol import Batch, ErrorCode, Refused, Subscribe
 
 OWN_TOPICS = "$"  # first character of the names of the broker's own topics
@@ -28,22 +30,14 @@ def check_name(name: str, field: str) -> None:
     raise Refused(ErrorCode.INVALID_FIELD, f"{what} {name[:40]!r}: {problem}", field)
 
 
-def check_owner(topic: str) -> None:
-    """Refuse a publish to a topic of the broker's own (JRN-2).
-
-    Raises:
-        Refused: `INVALID_FIELD`.
-    """
-    if topic.startswith(OWN_TOPICS):
-        raise Refused(ErrorCode.INVALID_FIELD, f"only the broker may publish to {topic!r}", "topic")
-
-
-def check_batch(batch: Batch, limits: BrokerSettings) -> None:
-    """Refuse a batch that is too large, whatever the topic.
+def check_publish(topic: str, batch: Batch, limits: BrokerSettings) -> None:
+    """Refuse a batch that is too large, whatever the topic, or for a topic of the broker's own (JRN-2).
 
     Raises:
         Refused: `MESSAGE_TOO_LARGE`, `BATCH_TOO_LARGE`, `INVALID_FIELD`.
     """
+    if topic.startswith(OWN_TOPICS):
+        raise Refused(ErrorCode.INVALID_FIELD, f"only the broker may publish to {topic!r}", "topic")
     if batch.size > limits.max_message:
         code = ErrorCode.MESSAGE_TOO_LARGE if batch.count == 1 else ErrorCode.BATCH_TOO_LARGE
         problem = f"keys and payloads have {batch.size} bytes; at most {limits.max_message} are allowed in a batch"
@@ -86,3 +80,18 @@ def check_subscribe(request: Subscribe, last: int, count: int, limits: BrokerSet
             f"this connection has {count} subscriptions, which is the limit (max_subscriptions). "
             "Unsubscribe from one, or open another connection.",
         )
+
+
+def check_memory(request: Subscribe, memory: Quota, client: str) -> None:
+    """Refuse a subscription for which the client's share of the broker's memory has no room (LAG-6).
+
+    Raises:
+        Refused: `NO_MEMORY`.
+    """
+    needed = prices.SUBSCRIPTION + (prices.NAME if request.name else 0)
+    if not memory.has_room(client, needed):
+        problem = (
+            f"a subscription needs {needed} bytes, and this client has used up its share of the "
+            f"broker's memory (max_client_bytes is {memory.limit}). Unsubscribe from a topic first."
+        )
+        raise Refused(ErrorCode.NO_MEMORY, problem)

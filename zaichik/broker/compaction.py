@@ -13,7 +13,7 @@ means walking over all the items that were deleted before it.)
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from zaichik_protocol import FOREVER
 
@@ -86,3 +86,11 @@ class CompactionWindow:
     def _drop_oldest(self) -> None:
         key, _ = self._opened_us.popitem(last=False)
         self.key_bytes -= len(key)
+
+
+def bitmap(count: int, kept: Sequence[int]) -> bytes:
+    """Returns one bit for each of `count` messages, lowest first, set for those that are not in `kept`."""
+    bits = bytearray((count + 7) // 8)
+    for index in set(range(count)).difference(kept):
+        bits[index >> 3] |= 1 << (index & 7)
+    return bytes(bits)

@@ -296,9 +296,13 @@ class Durable:
         self.log.first_since(time_us, lambda offset: answer.settle(ring.head if offset is None else offset))
         return answer
 
-    def expire(self, limit_us: int) -> None:
-        """Messages accepted at that time or before are no longer delivered. Files go as wholes, later."""
+    def expire(self, limit_us: int, below: int) -> None:
+        """Messages accepted at that time or before are no longer delivered, nor those below that offset.
+
+        Files go as wholes, later.
+        """
         self._limit_us = max(self._limit_us, limit_us)
+        self.expire_below(below)
 
     def expire_below(self, offset: int) -> None:
         """Every message below that offset has expired."""

@@ -112,8 +112,9 @@ class Producers:
         if isinstance(answer, Pending):
             self._remember(known, answer)
             answer.then(partial(self._settle, known, sequence))
-        else:
-            self._remember(known, _stored(answer))
+            return answer
+        stored = answer.first_offset, answer.stored, answer.compacted, answer.subscribers, answer.dropped
+        self._remember(known, stored)  # spelled out: a call for each batch costs
         return answer
 
     def _settle(self, known: _Producer, sequence: int, answer: Published | Refused) -> None:

@@ -92,6 +92,15 @@ class TopicSettings:
         """Whether messages are readable for a limited time."""
         return self.retention_ttl_ms not in (0, FOREVER)
 
+    def difference(self, wanted: "TopicSettings") -> str:
+        """Returns how other settings differ from these, for a person."""
+        here, there = self.by_name(), wanted.by_name()
+        return ", ".join(
+            f"{name} is {_shown(here.get(name, 0))}, asked for {_shown(there.get(name, 0))}"
+            for name in {**here, **there}
+            if here.get(name) != there.get(name)
+        )
+
     def merged(self, pairs: tuple[tuple[int, int], ...]) -> "TopicSettings":
         """Returns these settings, overridden by those of a request.
 
@@ -122,6 +131,10 @@ class TopicSettings:
         if not merged.durable and ("log_bytes" in values or "segment_bytes" in values):
             raise Refused(ErrorCode.INVALID_FIELD, "log_bytes and segment_bytes are for durable topics", "settings")
         return merged
+
+
+def _shown(value: int) -> str:
+    return "forever" if value == FOREVER else str(value)
 
 
 _CENTURY_MS = 100 * 31_557_600_000  # anything longer is a mistake in units; for no limit there is `FOREVER`

@@ -12,14 +12,14 @@ each side would wait for the other, forever.
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
-from zaichik.broker.checks import check_batch, check_owner, check_subscribe
+from zaichik.broker.checks import check_memory, check_publish, check_subscribe
+from zaichik.broker.operating import operate
 from zaichik.broker.pending import Pending
 from zaichik.broker.position import Position
 from zaichik.broker.reader import Reader
-from zaichik.broker.replies import Replies, Slot
+from zaichik.broker.replies import Replies, error
 from zaichik.broker.settings import out_of_range
 from zaichik.broker.state import State
 from zaichik.broker.topic_controller import TopicController
@@ -35,12 +35,8 @@ from zaichik_protocol import (
     Committed,
     CreateTopic,
     Delete,
-    Deleted,
     Describe,
-    Described,
     Disconnect,
-    Disconnected,
-    Error,
     ErrorCode,
     Frame,
     GoAway,
@@ -63,8 +59,6 @@ from zaichik_protocol import (
 MESSAGES_A_TURN = 8  # frames of messages; each costs some 8 µs to cut and encode
 OPERATORS_REQUESTS = (Hello, Describe, Disconnect, Delete, Close)
 MAX_CLIENT_NAME = 100  # characters of a client's name that are kept, for the log and `describe`
-# How soon to retry: a reader may make progress at any time, but producers are forgotten by a sweep, once a second.
-RETRY_AFTER_MS = {ErrorCode.TOPIC_FULL: 50, ErrorCode.NO_MEMORY: 1000, ErrorCode.STORAGE_FULL: 1000}
 
 
 class SubscriptionManager:
@@ -88,7 +82,6 @@ class SubscriptionManager:
         readers: its subscriptions, by their ids.
         replies: the replies that wait to be sent.
         requests: how many requests came, the refused included.
-        owed_bytes: of batches that wait for a disk before they are answered.
     """
 
     def __init__(
@@ -106,11 +99,7 @@ class SubscriptionManager:
         self.reason = "CLOSED"
         self.readers: dict[int, Reader] = {}
         self.requests = 0
-        self.owed_bytes = 0
         self.replies = Replies(on_output)
-        self._owed = 0  # replies that wait for a disk
-        self._farewell: Frame | None = None  # the last frame, while replies are owed
-        self._tells_durable = False  # the client knows the flag (DUR-1)
         self._broker = broker
         self._on_output = on_output
         self._is_stopping = False  # the broker is stopping: a GoAway follows the last message
@@ -133,54 +122,21 @@ class SubscriptionManager:
             self.refuse(refusal, request.id, request.TYPE)
             return
         if isinstance(reply, Pending):
-            self._owe(request, reply)
+            self.replies.owe(request, reply)
+        elif isinstance(reply, Closed):
+            self.replies.add_last(reply)
         elif request.id != 0:  # id 0 asks for no reply
-            self._add(request, reply)
-
-    def _add(self, request: Frame, reply: Frame) -> None:
-        """Queue a reply; the last one only when none is owed any more."""
-        if isinstance(request, Close) and self._owed:
-            self._farewell = reply
-        else:
             self.replies.add(reply)
-
-    def _owe(self, request: Frame, pending: Pending) -> None:
-        """Reply when the disk has done its part: to a publish out of order, to others in their place (DUR-2)."""
-        size = len(request.batch.data) if isinstance(request, Publish) else 0
-        self._owed += 1
-        self.owed_bytes += size
-        slot = self.replies.reserve() if request.id and not isinstance(request, Publish) else None
-        pending.then(partial(self._pay, request, slot, size))
-
-    def _pay(self, request: Frame, slot: Slot | None, size: int, answer: Frame | Refused) -> None:
-        self._owed -= 1
-        self.owed_bytes -= size
-        if isinstance(answer, Refused):
-            reply: Frame = _error(answer, request.id, request.TYPE, fatal=False)
-        elif isinstance(answer, Published):
-            reply = replace(answer, id=request.id, durable=self._tells_durable)
-        else:
-            reply = answer
-        if slot is not None:
-            slot.fill(reply)
-        elif request.id or isinstance(answer, Refused):
-            self.replies.add(reply)
-        if self._farewell is not None and not self._owed:
-            self.replies.add(self._farewell)
-            self._farewell = None
-        self._on_output()  # its requests may be read again, or it may be finished
 
     def refuse(self, refusal: Refused, request_id: int, request_type: int) -> None:
         """Queue an Error. If it is fatal, or comes before the Hello was accepted, it is the last frame."""
-        code = refusal.code
-        fatal = code.fatal or not self.greeted
-        error = _error(refusal, request_id, request_type, fatal=fatal)
-        if fatal and self._owed:
-            self._farewell = self._farewell or error
-        else:
-            self.replies.add(error)
+        fatal = refusal.code.fatal or not self.greeted
+        answer = error(refusal, request_id, request_type, fatal=fatal)
         if fatal:
-            self.end(f"{code.name}: {refusal.message}")
+            self.replies.add_last(answer)
+            self.end(f"{refusal.code.name}: {refusal.message}")
+        else:
+            self.replies.add(answer)
 
     def _carry_out(self, request: Frame, now_us: int) -> Frame | Pending:
         if self.is_restricted and not isinstance(request, OPERATORS_REQUESTS):
@@ -214,7 +170,7 @@ class SubscriptionManager:
                 self.close()
                 return Closed(request.id)
             case Describe() | Delete() | Disconnect():
-                return self._operate(request, now_us)
+                return operate(self._broker, self.number, request, now_us)
             case _:
                 raise Refused(ErrorCode.UNSUPPORTED, f"this broker does not support {type(request).__name__}", "type")
 
@@ -232,7 +188,7 @@ class SubscriptionManager:
             raise out_of_range("auth", request.auth, "0 to 2")
         self.greeted = True
         self.heartbeat = bool(request.features & HEARTBEAT)
-        self._tells_durable = bool(request.features & DURABLE)
+        self.replies.tells_durable = bool(request.features & DURABLE)
         self.client = request.client[:MAX_CLIENT_NAME]
         limits = self._broker.settings
         return Welcome(
@@ -248,34 +204,11 @@ class SubscriptionManager:
             broker=self._broker.name,
         )
 
-    def _operate(self, request: Describe | Delete | Disconnect, now_us: int) -> Frame | Pending:
-        """Carry out an operator's request: one about the broker, not about messages."""
-        match request:
-            case Describe():
-                more, page = self._broker.describe(request, now_us)
-                return Described(request.id, int(more), page)
-            case Delete():
-                gone = self._broker.registry.delete(request.topic, request.epoch, now_us, if_empty=request.if_empty)
-                reply = Deleted(request.id)
-                return reply if gone is None else gone.followed_by(reply)
-            case Disconnect():
-                self._disconnect(request.connection)
-                return Disconnected(request.id)
-
-    def _disconnect(self, number: int) -> None:
-        """Close another connection; its requests that were not carried out yet are dropped (CLO-4)."""
-        if number == self.number:
-            raise Refused(ErrorCode.INVALID_FIELD, f"connection {number} is this one: end it with Close", "connection")
-        if not self._broker.send_away(number):
-            problem = f"connection {number} does not exist; it may have ended already"
-            raise Refused(ErrorCode.INVALID_FIELD, problem, "connection")
-
     def _store(self, request: Publish, now_us: int) -> Published | Pending:
         producer, sequence, registry = request.producer, request.sequence, self._broker.registry
         try:
-            check_batch(request.batch, self._broker.settings)
+            check_publish(request.topic, request.batch, self._broker.settings)
             topic = registry.get_or_create(request.topic, now_us, self.share)
-            check_owner(topic.name)
             return topic.publish(request.batch, now_us, request.id, producer, sequence)
         except Refused as refusal:
             known = registry.durable(request.topic)
@@ -288,13 +221,7 @@ class SubscriptionManager:
     def _subscribe(self, request: Subscribe, now_us: int) -> Subscribed | Pending:
         broker = self._broker
         check_subscribe(request, self._last_subscription, len(self.readers), broker.settings)
-        needed = prices.SUBSCRIPTION + (prices.NAME if request.name else 0)
-        if not broker.memory.has_room(self.share, needed):
-            problem = (
-                f"a subscription needs {needed} bytes, and this client has used up its share of the "
-                f"broker's memory (max_client_bytes is {broker.memory.limit}). Unsubscribe from a topic first."
-            )
-            raise Refused(ErrorCode.NO_MEMORY, problem)
+        check_memory(request, broker.memory, self.share)
         if request.epoch:
             topic = broker.registry.get(request.topic, request.epoch)
         else:
@@ -389,7 +316,7 @@ class SubscriptionManager:
                 size += sum(map(len, encoded))
             if reader.is_ready:
                 self._ready.append(reader)
-        if self._is_stopping and not self._ready and not self._owed and not self.closing:
+        if self._is_stopping and not self._ready and not self.replies.owed and not self.closing:
             self.go_away(GoAwayCode.STOPPING, "STOPPED")
         return pieces
 
@@ -398,12 +325,12 @@ class SubscriptionManager:
         """Whether `next_output` may return something."""
         if self.replies.waiting:
             return not self.replies.is_blocked
-        return bool(self._ready) or (self._is_stopping and not self._owed and not self.closing)
+        return bool(self._ready) or (self._is_stopping and not self.replies.owed and not self.closing)
 
     @property
     def is_finished(self) -> bool:
         """Whether the connection is closing and every reply has been taken, those that are owed included."""
-        return self.closing and not self.replies.waiting and not self._owed
+        return self.closing and not self.replies.waiting and not self.replies.owed
 
     def _queue(self, reader: Reader) -> None:
         self._ready.append(reader)
@@ -419,18 +346,13 @@ class SubscriptionManager:
 
     def give_up(self) -> None:
         """Say goodbye without the replies that wait for the disk: it has failed."""
-        self._owed = 0
-        self.replies.drop_slots()
+        self.replies.write_off()
         self.go_away(GoAwayCode.STORAGE, GoAwayCode.STORAGE.name)
 
     def go_away(self, code: GoAwayCode, reason: str) -> None:
         """Queue a GoAway and close."""
         if not self.closing:
-            goodbye = GoAway(0, code, code.meaning)
-            if self._owed:
-                self._farewell = goodbye
-            else:
-                self.replies.add(goodbye)
+            self.replies.add_last(GoAway(0, code, code.meaning))
             self.end(reason)
 
     def end(self, reason: str) -> None:
@@ -445,17 +367,3 @@ class SubscriptionManager:
         for reader in list(self.readers.values()):
             self._drop(reader)
         self._on_output()
-
-
-def _error(refusal: Refused, request_id: int, request_type: int, *, fatal: bool) -> Error:
-    code = refusal.code
-    return Error(
-        request_id,
-        code,
-        request_type,
-        refusal.field,
-        RETRY_AFTER_MS.get(code, 0),
-        refusal.message,
-        retryable=code.retryable,
-        fatal=fatal,
-    )

@@ -7,7 +7,7 @@ Retention decides how long a message can be read (`expire`), compaction whether 
 from collections.abc import Callable, Sequence
 from itertools import chain
 
-from zaichik.broker.compaction import CompactionWindow
+from zaichik.broker.compaction import CompactionWindow, bitmap
 from zaichik.broker.durable import Durable, Log, Wake
 from zaichik.broker.pending import Pending
 from zaichik.broker.position import LiveReader, Position
@@ -15,7 +15,7 @@ from zaichik.broker.ring import BroadcastRing
 from zaichik.broker.settings import TopicSettings, out_of_range
 from zaichik.sharing import prices
 from zaichik.sharing.budget import Budget
-from zaichik_protocol import FOREVER, Batch, EndCode, ErrorCode, Overflow, Published, Refused, Start
+from zaichik_protocol import Batch, EndCode, ErrorCode, Overflow, Published, Refused, Start
 
 MICROSECONDS_PER_MS = 1000
 SMALLEST_BATCH = len(Batch.of([(b"", b"")]).data)
@@ -86,6 +86,7 @@ class TopicController:
         self.explicit = explicit
         self.ring.capacity = settings.capacity
         self.ring.max_bytes = settings.max_bytes
+        self._ttl_us = settings.retention_ttl_ms * MICROSECONDS_PER_MS if settings.expires else 0
         window_us = settings.compaction_window_ms * MICROSECONDS_PER_MS
         self.window = CompactionWindow(window_us, settings.max_keys) if window_us else None
         self._account()
@@ -165,14 +166,9 @@ class TopicController:
         if not self.explicit and self.ring.next_offset == 0 and self.durable is None:
             self._apply(wanted, explicit=True)
         elif wanted != self.settings:
-            differences = ", ".join(
-                f"{name} is {_shown(getattr(self.settings, name))}, asked for {_shown(getattr(wanted, name))}"
-                for name in TopicSettings.__dataclass_fields__
-                if getattr(wanted, name) != getattr(self.settings, name)
-            )
             raise Refused(
                 ErrorCode.TOPIC_EXISTS,
-                f"topic {self.name!r} exists with other settings: {differences}. "
+                f"topic {self.name!r} exists with other settings: {self.settings.difference(wanted)}. "
                 "Leave them out to use it as it is, or choose another name.",
                 "settings",
             )
@@ -211,7 +207,7 @@ class TopicController:
         if self.window is not None:
             kept = self.window.admit(batch.keys(), now_us)
         compacted = batch.count - len(kept)
-        dropped = _bitmap(batch.count, kept) if compacted else b""
+        dropped = bitmap(batch.count, kept) if compacted else b""
         if durable is not None:
             return durable.publish(batch, kept, dropped, now_us, producer, sequence)
         if self.observer is not None:  # first, so that making room for its record never evicts this batch (RET-10)
@@ -220,7 +216,8 @@ class TopicController:
             self.store(batch, now_us)
         elif kept:
             self.store(batch.select(kept), now_us)
-        self.count_compacted(compacted)
+        if compacted:
+            self.count_compacted(compacted)
         return Published(request_id, first_offset, len(kept), compacted, len(self.readers), dropped)
 
     def count_compacted(self, count: int) -> None:
@@ -237,12 +234,9 @@ class TopicController:
         head = self.ring.head_after(batch)
         if head > self.ring.head and self.needed() < head:
             slowest = min(self._positions(), key=lambda position: position.needed)
-            raise Refused(
-                ErrorCode.TOPIC_FULL,
-                f"topic {self.name!r} is full, and {slowest.description} still needs offset "
-                f"{max(slowest.needed, self.ring.head)}. Retry when it has read further.",
-                "topic",
-            )
+            offset = max(slowest.needed, self.ring.head)
+            problem = f"topic {self.name!r} is full, and {slowest.description} still needs offset {offset}"
+            raise Refused(ErrorCode.TOPIC_FULL, f"{problem}. Retry when it has read further.", "topic")
 
     def _positions(self) -> chain[Position]:
         """Every position that retains messages. A name that has a reader comes twice, which changes no minimum."""
@@ -257,19 +251,18 @@ class TopicController:
         self.published += batch.count
         self.ring.append(batch, now_us)
         self._account()
-        self.budget.evict_over_limit(self)
+        if self.budget.used > self.budget.limit:
+            self.budget.evict_over_limit(self)
 
     def expire(self, now_us: int) -> None:
         """Drop expired messages: one is readable while accepted ≤ now < accepted + ttl (RET-1, RET-5)."""
-        if self.settings.expires:
-            before, limit_us = self.ring.head, now_us - self.settings.retention_ttl_ms * MICROSECONDS_PER_MS
+        if self._ttl_us:
+            before, limit_us = self.ring.head, now_us - self._ttl_us
             self.ring.expire_accepted_until(limit_us)
             if self.durable is not None:
-                self.durable.expire(limit_us)
+                self.durable.expire(limit_us, self.ring.head if self.ring.head != before else 0)
             if self.ring.head != before:
                 self._account()
-                if self.durable is not None:
-                    self.durable.expire_below(self.ring.head)
 
     def sweep(self, now_us: int) -> None:
         """Expire messages and windows; called once a second, so that an idle topic frees memory too (RET-7).
@@ -367,8 +360,8 @@ class TopicController:
         ring = self.ring
         match start:
             case Start.EARLIEST:
-                if self.durable is not None and self.settings.expires and self.head < ring.head:
-                    return self.durable.first_since(now_us - self.settings.retention_ttl_ms * MICROSECONDS_PER_MS + 1)
+                if self.durable is not None and self._ttl_us and self.head < ring.head:
+                    return self.durable.first_since(now_us - self._ttl_us + 1)
                 return self.head if self.settings.retention_ttl_ms else ring.next_offset
             case Start.LATEST:
                 return ring.next_offset
@@ -401,15 +394,3 @@ class TopicController:
         self.ring.stop_waiting(reader)
         if self.durable is not None:
             self.durable.log.release(reader.make_ready)
-
-
-def _bitmap(count: int, kept: Sequence[int]) -> bytes:
-    """Returns one bit for each of `count` messages, lowest first, set for those that are not in `kept`."""
-    bitmap = bytearray((count + 7) // 8)
-    for index in set(range(count)).difference(kept):
-        bitmap[index >> 3] |= 1 << (index & 7)
-    return bytes(bitmap)
-
-
-def _shown(value: int) -> str:
-    return "forever" if value == FOREVER else str(value)

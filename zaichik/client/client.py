@@ -25,6 +25,7 @@ from zaichik.client.messages import (
     check_size,
     key_bytes,
     milliseconds,
+    named_settings,
     overflow_of,
     payload_bytes,
     start_at,
@@ -208,11 +209,8 @@ class Client:
         }
         pairs = tuple((int(number), value) for number, value in settings.items() if value is not None)
         request = CreateTopic(self._connection.next_id(), topic, pairs)
-        created = partial(self._epochs.created, topic, pairs)
-        reply = await self._connection.request(request, TopicCreated, created)
-        known = set(Setting)  # a newer broker may have settings that this client cannot name
-        names = {Setting(number).name.lower(): value for number, value in reply.settings if number in known}
-        return Topic(topic, bool(reply.created), reply.epoch, names)
+        reply = await self._connection.request(request, TopicCreated, partial(self._epochs.created, topic, pairs))
+        return Topic(topic, bool(reply.created), reply.epoch, named_settings(reply.settings))
 
     async def delete_topic(self, topic: str, *, if_empty: bool = False, epoch: int = 0) -> None:
         """Returns when the topic is gone, with its messages, its named positions and its journal (TOP-6).

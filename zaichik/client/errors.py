@@ -188,3 +188,11 @@ class NotEmpty(BrokerError, code=ErrorCode.NOT_EMPTY):
 
 class TakenOver(BrokerError, SubscriptionLost, code=ErrorCode.TAKEN_OVER):
     """Another subscription has taken over this one's name (CMT-3). The client does not try to get it back."""
+
+
+class StorageFull(BrokerError, code=ErrorCode.STORAGE_FULL):
+    """The broker's disk has no room. Nothing was stored; the client tries again by itself (DUR-3)."""
+
+
+class Damaged(BrokerError, code=ErrorCode.DAMAGED):
+    """What the broker's disk has of the topic is damaged (DUR-7)."""

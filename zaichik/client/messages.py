@@ -9,7 +9,7 @@ from itertools import count, repeat
 from typing import Any, Literal, NamedTuple
 
 from zaichik.client.errors import BrokerError
-from zaichik_protocol import FOREVER, Error, ErrorCode, Messages, Overflow, Publish, Published, Start, Welcome
+from zaichik_protocol import FOREVER, Error, ErrorCode, Messages, Overflow, Publish, Published, Setting, Start, Welcome
 
 Payload = bytes | bytearray | memoryview
 Key = str | Payload | None
@@ -127,6 +127,12 @@ class Topic:
     created: bool
     epoch: int
     settings: dict[str, int]
+
+
+def named_settings(pairs: tuple[tuple[int, int], ...]) -> dict[str, int]:
+    """Returns a topic's settings by name; a newer broker may have some that this client cannot name."""
+    known = set(Setting)
+    return {Setting(number).name.lower(): value for number, value in pairs if number in known}
 
 
 def publish_results(reply: Published, count: int) -> list[PublishResult]:

@@ -34,7 +34,6 @@ logger = logging.getLogger(__name__)
 # A turn begins no more requests after this many, or after this time: then other connections have theirs.
 REQUESTS_A_TURN, TURN_US = 16, 30
 SIP_BYTES = 4096  # received at once from a client that is over its share of memory: enough for commits
-MOST_OWED = 4 * 1024 * 1024  # bytes of batches that wait for a disk, above which requests are not read (LAG-3)
 LINGER_SECONDS = 1.0  # how long the peer may take to read the last frames before the socket is closed
 GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError)
 
@@ -174,14 +173,9 @@ class Connection:
             pass
         self._manager.is_open = False
 
-    def go_away(self) -> None:
-        """Send a GoAway after the messages that the peer has credit for (CLO-2)."""
-        self._manager.stop()
-        self._greeting.cancel()
-
-    def give_up(self) -> None:
-        """Send a GoAway at once: the disk has failed (DUR-6)."""
-        self._manager.give_up()
+    def go_away(self, *, at_once: bool = False) -> None:
+        """Send a GoAway after the messages that the peer has credit for (CLO-2), or if the disk has failed, at once."""
+        (self._manager.give_up if at_once else self._manager.stop)()
         self._greeting.cancel()
 
     def restrict_to_operators(self) -> None:
@@ -247,8 +241,7 @@ class Connection:
         # Closing a socket that holds unread bytes resets it, and a reset can destroy our last frames before the peer
         # has read them.
         manager, most = self._manager, self._broker.settings.max_replies
-        is_behind = manager.replies.bytes > most or manager.owed_bytes > MOST_OWED
-        return not self._is_at_end and (not manager.is_open or not is_behind)
+        return not self._is_at_end and (not manager.is_open or not manager.replies.is_behind(most))
 
     @property
     def _may_receive(self) -> bool:
