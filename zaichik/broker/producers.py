@@ -111,20 +111,23 @@ class Producers:
             raise
         if isinstance(answer, Pending):
             self._remember(known, answer)
-            answer.then(partial(self._settle, known, sequence))
+            answer.then(partial(self._settle, key, known, sequence))
             return answer
         stored = answer.first_offset, answer.stored, answer.compacted, answer.subscribers, answer.dropped
         self._remember(known, stored)  # spelled out: a call for each batch costs
         return answer
 
-    def _settle(self, known: _Producer, sequence: int, answer: Published | Refused) -> None:
+    def _settle(self, key: tuple[str, int], known: _Producer, sequence: int, answer: Published | Refused) -> None:
         """A batch that waited for the disk was answered. If that has no room, its number is the next again."""
         if isinstance(answer, Refused) and answer.code.retryable:
             known.next = sequence
             if known.answers:
                 known.answers.pop()
         elif (index := sequence - known.next + len(known.answers)) >= 0:
-            known.answers[index] = _again(answer) if isinstance(answer, Refused) else _stored(answer)
+            known.answers[index] = told = _again(answer) if isinstance(answer, Refused) else _stored(answer)
+            known.memory += _size(told)
+            if self._known.get(key) is known:
+                self._memory.take(known.client, _size(told))
 
     def restore(self, scope: str, producer: int, number: int, answers: Iterable[Answer], used_us: int) -> None:
         """Remember a producer as the log of that topic knows it. Call this in the order of `used_us`."""
