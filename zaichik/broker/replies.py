@@ -92,10 +92,11 @@ class Replies:
             self.add(self._last)
         self._on_output()  # more requests may be read, or the connection is finished
 
-    def write_off(self) -> None:
-        """Wait no more for what is owed: it will never be known."""
-        self.owed = 0
+    def write_off(self, last: Frame) -> None:
+        """Wait no more for what is owed, for it will never be known. That frame is the last one."""
+        self.owed, self._last = 0, None
         self.waiting = deque(reply for reply in self.waiting if not isinstance(reply, Slot))
+        self.add(last)
 
     def reserve(self) -> Slot:
         """Returns a new slot, queued after all others."""

@@ -105,6 +105,7 @@ class SubscriptionManager:
         self._is_stopping = False  # the broker is stopping: a GoAway follows the last message
         self._ready: deque[Reader] = deque()
         self._last_subscription = 0
+        self._beginning = 0  # subscriptions whose start is looked up
 
     # -- requests --------------------------------------------------------------------------------------------
 
@@ -123,10 +124,8 @@ class SubscriptionManager:
             return
         if isinstance(reply, Pending):
             self.replies.owe(request, reply)
-        elif isinstance(reply, Closed):
-            self.replies.add_last(reply)
         elif request.id != 0:  # id 0 asks for no reply
-            self.replies.add(reply)
+            (self.replies.add_last if isinstance(reply, Closed) else self.replies.add)(reply)
 
     def refuse(self, refusal: Refused, request_id: int, request_type: int) -> None:
         """Queue an Error. If it is fatal, or comes before the Hello was accepted, it is the last frame."""
@@ -155,7 +154,8 @@ class SubscriptionManager:
                 return self._store(request, now_us)
             case Publish():
                 scope = self._broker.registry.scope(request.topic)
-                return self._broker.producers.once(request, now_us, self._store, self.share, scope)
+                answer = self._broker.producers.once(request, now_us, self._store, self.share, scope)
+                return Pending.of(answer) if scope and isinstance(answer, Published) else answer
             case Subscribe():
                 return self._subscribe(request, now_us)
             case Unsubscribe():
@@ -220,22 +220,22 @@ class SubscriptionManager:
 
     def _subscribe(self, request: Subscribe, now_us: int) -> Subscribed | Pending:
         broker = self._broker
-        check_subscribe(request, self._last_subscription, len(self.readers), broker.settings)
+        check_subscribe(request, self._last_subscription, len(self.readers) + self._beginning, broker.settings)
         check_memory(request, broker.memory, self.share)
-        if request.epoch:
-            topic = broker.registry.get(request.topic, request.epoch)
-        else:
-            topic = broker.registry.get_or_create(request.topic, now_us, self.share)
+        name, epoch, registry = request.topic, request.epoch, broker.registry
+        topic = registry.get(name, epoch) if epoch else registry.get_or_create(name, now_us, self.share)
         if request.name in topic.names:
             return self._begin(request, topic, 0)
         start = topic.position(request.start, request.value, now_us)
         if isinstance(start, Pending):
             self._last_subscription = request.id
+            self._beginning += 1
             return start.followed_by(partial(self._begin_later, request, topic))
         return self._begin(request, topic, start)
 
     def _begin_later(self, request: Subscribe, topic: TopicController, start: int) -> Subscribed | Refused:
         """The disk has told where a subscription begins. Much may have happened meanwhile."""
+        self._beginning -= 1
         if not self.is_open:
             return Refused(ErrorCode.NO_SUCH_SUBSCRIPTION, "the connection is closing")
         try:
@@ -255,7 +255,7 @@ class SubscriptionManager:
         description = f"subscription {request.id} of connection {self.number} (client {self.client!r})"
         reader = Reader(request, topic, position, self._queue, description)
         broker.memory.take(self.share, prices.SUBSCRIPTION)
-        self._last_subscription = request.id
+        self._last_subscription = max(self._last_subscription, request.id)
         self.readers[request.id] = reader
         broker.readers.add(self.name_of(reader), (self, reader))
         reader.make_ready()
@@ -346,8 +346,9 @@ class SubscriptionManager:
 
     def give_up(self) -> None:
         """Say goodbye without the replies that wait for the disk: it has failed."""
-        self.replies.write_off()
-        self.go_away(GoAwayCode.STORAGE, GoAwayCode.STORAGE.name)
+        if self.replies.owed or not self.closing:
+            self.replies.write_off(GoAway(0, GoAwayCode.STORAGE, GoAwayCode.STORAGE.meaning))
+            self.end(GoAwayCode.STORAGE.name)
 
     def go_away(self, code: GoAwayCode, reason: str) -> None:
         """Queue a GoAway and close."""
