@@ -12,6 +12,7 @@ The ring is the end of the log, in memory. A reader that keeps up is served from
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 from zaichik.broker.compaction import CompactionWindow
@@ -69,6 +70,9 @@ class Log(Protocol):
 
     def expired_until(self, time_us: int) -> int:
         """Returns an offset below which all was accepted at that time or before: the greatest that memory knows."""
+
+    def size_from(self, offset: int) -> int:
+        """Returns the bytes of the files that hold anything from that offset on."""
 
     def drop_below(self, offset: int) -> None:
         """Remove files that hold nothing from that offset on."""
@@ -190,7 +194,7 @@ class Durable:
         self._topic = topic
         self._waiting: deque[_Waiting] = deque()
         self._limit_us = -1  # messages accepted until then have expired
-        self._moved: dict[str, int] = {}  # positions, as the log has them
+        self._moved: dict[str, int | None] = {}  # positions, as the log has them; None: they are being forgotten
         topic.ring.begin_at(log.end)
         log.attach(self)
 
@@ -218,10 +222,11 @@ class Durable:
         if self.waiting_bytes + len(batch.data) > settings.max_bytes:
             problem = f"{self.waiting_bytes} bytes wait for the disk that {name!r} is on. Try again later."
             raise Refused(ErrorCode.NO_MEMORY, problem, "topic")
-        if settings.overflow == Overflow.REJECT:
-            size = self.log.size + self.waiting_bytes + len(batch.data)
-            if size > settings.log_bytes and self._topic.needed() < self.next:
-                problem = f"the log of {name!r} has {size} bytes, and what is left of it is still needed. Retry later."
+        if settings.overflow == Overflow.REJECT and (self._topic.readers or self._topic.names):
+            more, needed = self.waiting_bytes + len(batch.data), self._topic.needed()
+            most = settings.log_bytes - more
+            if self.log.size > most and needed < self.next and self.log.size_from(needed) > most:
+                problem = f"the log of {name!r} is full, and a reader still needs offset {needed}. Retry later."
                 raise Refused(ErrorCode.TOPIC_FULL, problem, "topic")
 
     def publish(
@@ -251,7 +256,7 @@ class Durable:
     def synced(self, count: int) -> None:
         """Answer so many publishes, then let readers have them: a publisher knows before it hears its own echo."""
         topic = self._topic
-        for _ in range(count):
+        for _ in range(min(count, len(self._waiting))):  # none waits any more if the topic was deleted meanwhile
             done = self._waiting.popleft()
             if done.batch is not None:
                 self.waiting_bytes -= len(done.batch.data)
@@ -266,7 +271,7 @@ class Durable:
 
     def refused(self, refusal: Refused) -> None:
         """Take back everything that waits, the newest first."""
-        self._moved = {}  # what was to be written about positions was refused as well
+        self._moved = dict.fromkeys(self._moved, -1)  # what was to be written about positions was refused as well
         while self._waiting:
             undone = self._waiting.pop()
             self.next = undone.first_offset
@@ -283,17 +288,20 @@ class Durable:
         Raises:
             Refused: `DAMAGED`.
         """
-        while (found := self.log.entry(offset, wake)) is not None and found.accepted_us <= self._limit_us:
-            offset = found.base + found.batch.count
-            self.expire_below(offset)
-            if offset >= self._topic.ring.head:
-                return None
-        return found if offset >= self.head and (found is None or found.base <= offset) else None
+        found = self.log.entry(offset, wake)
+        while found is not None and found.accepted_us <= self._limit_us:
+            self.expire_below(found.base + found.batch.count)
+            found = None if self.head >= self._topic.ring.head else self.log.entry(self.head, wake)
+        return found if offset >= self.head else None
 
     def first_since(self, time_us: int) -> Pending:
         """Returns the offset to come of the first message on the disk accepted at that time or later."""
         answer, ring = Pending(), self._topic.ring
-        self.log.first_since(time_us, lambda offset: answer.settle(ring.head if offset is None else offset))
+
+        def tell(found: int | None) -> None:
+            answer.settle(max(ring.head if found is None else found, self.head))
+
+        self.log.first_since(max(time_us, self._limit_us + 1), tell)
         return answer
 
     def expire(self, limit_us: int, below: int) -> None:
@@ -340,16 +348,25 @@ class Durable:
     def sweep(self, now_us: int) -> None:
         """Expire files, and write the positions that have moved."""
         if self._limit_us >= 0:
-            self.expire_below(self.log.expired_until(self._limit_us))
+            self.expire_below(min(self.log.expired_until(self._limit_us), self._topic.ring.next_offset))
             self.log.drop_below(self.head)
         names, moved = self._topic.names, dict[str, int | None]()
         for name, position in names.items():
             if self._moved.get(name) != position.committed:
-                moved[name] = self._moved[name] = position.committed
-        for name in [name for name in self._moved if name not in names]:
-            moved[name] = None
-            del self._moved[name]
+                moved[name] = position.committed
+        forgotten = [name for name, known in self._moved.items() if known is not None and name not in names]
+        moved.update(dict.fromkeys(forgotten))
+        self._moved.update(moved)
+        if self.log.damage:
+            return
         if moved:
             self.log.move(self.next, now_us, moved)
+            self.log.after_all(partial(self._forget, forgotten))
         elif not self._waiting:
             self.log.save()
+
+    def _forget(self, names: Sequence[str], refusal: Refused | None) -> None:
+        """The log knows that these positions are forgotten, or is to be told again."""
+        for name in names:
+            if refusal is None and self._moved.get(name, 0) is None:
+                del self._moved[name]
