@@ -1,0 +1,240 @@
+"""Logs without a disk: what a topic writes waits until a test says that it is synced, or that there is no room."""
+
+from bisect import bisect_right
+from dataclasses import dataclass
+
+from conversation import Conversation, batch
+
+from zaichik.broker.broker import Broker
+from zaichik.broker.clock import ManualClock
+from zaichik.broker.ring import Entry
+from zaichik.broker.settings import BrokerSettings
+from zaichik_protocol import DURABLE, CreateTopic, ErrorCode, Hello, Publish, Refused, Setting
+
+FULL = Refused(ErrorCode.STORAGE_FULL, "no room", "topic")
+
+
+@dataclass
+class Written:
+    """A record. `kind` is "publish", "refuse" or "move"; `what` a batch or None, a refusal, or positions."""
+
+    kind: str
+    base: int
+    accepted_us: int
+    what: object
+    dropped: bytes = b""
+    producer: int = 0
+    sequence: int = 0
+
+    @property
+    def count(self):
+        return self.what.count if self.kind == "publish" and self.what else 0
+
+    @property
+    def size(self):
+        return 100 + (len(self.what.data) if self.count else 0)
+
+
+class FakeLog:
+    """See `zaichik.broker.durable.Log`.
+
+    Args:
+        end: where it begins.
+
+    Attributes:
+        gathered, disk: records that wait, and those that are synced.
+        files: how many records are in each file.
+        reads: who waits for a chunk, with the offset; `read` serves them.
+        bad: offsets that cannot be read.
+    """
+
+    def __init__(self, end=0):
+        self.head = self.end = end
+        self.damage = ""
+        self.gathered, self.disk, self.reads, self.after = [], [], {}, []
+        self.looks = []
+        self.bad = ()
+        self.files = 2
+        self.saves = 0
+        self.is_deleted = False
+        self._chunks = {}
+
+    def attach(self, owner):
+        self.owner = owner
+
+    @property
+    def size(self):
+        return sum(record.size for record in self.disk)
+
+    def publish(self, base, accepted_us, batch, dropped, producer, sequence):
+        self.gathered.append(Written("publish", base, accepted_us, batch, dropped, producer, sequence))
+
+    def refuse(self, base, accepted_us, refusal, producer, sequence):
+        self.gathered.append(Written("refuse", base, accepted_us, refusal, b"", producer, sequence))
+
+    def move(self, base, accepted_us, positions):
+        assert positions
+        self.gathered.append(Written("move", base, accepted_us, dict(positions)))
+
+    def save(self):
+        self.saves += 1
+
+    def after_all(self, done):
+        self.after.append(done)
+
+    def delete(self, done):
+        self.gathered.clear()
+        self.after_all(done)
+
+    # -- what the disk does ------------------------------------------------------------------------------------
+
+    def gather(self, count=None):
+        """A thread takes so many records; what it returns tells that they are synced."""
+        count = len(self.gathered) if count is None else count
+        group, self.gathered = self.gathered[:count], self.gathered[count:]
+
+        def finish():
+            self.disk += group
+            if group:
+                self.end = group[-1].base + group[-1].count
+            self.owner.synced(sum(record.kind != "move" for record in group))
+            self._is_done(None)
+
+        return finish
+
+    def sync(self, count=None):
+        """The oldest records, or all, are on the disk."""
+        self.gather(count)()
+
+    def refuse_all(self, refusal=FULL):
+        """There is no room for what waits."""
+        self.gathered.clear()
+        self.owner.refused(refusal)
+        self._is_done(refusal)
+
+    def _is_done(self, refusal):
+        if not self.gathered:
+            after, self.after = self.after, []
+            for done in after:
+                done(refusal)
+
+    def positions(self):
+        """Those of names, as a start would find them."""
+        found = {}
+        for record in self.disk:
+            if record.kind == "move":
+                found |= record.what
+        return {name: committed for name, committed in found.items() if committed is not None}
+
+    def size_from(self, offset):
+        files = [self.disk[first : first + self.files] for first in range(0, len(self.disk), self.files)]
+        kept = [it for it in files if it is files[-1] or it[-1].base + it[-1].count > offset]
+        return sum(record.size for it in kept for record in it)
+
+    def remove_files(self, offset):
+        """Files that hold nothing from that offset on go."""
+        while len(self.disk) > self.files and self.disk[self.files].base <= offset:
+            del self.disk[: self.files]
+            self.head = self.disk[0].base
+        self.owner.head_moved(self.head)
+
+    # -- reading -----------------------------------------------------------------------------------------------
+
+    def _stored(self):
+        return [record for record in self.disk if record.count]
+
+    def entry(self, offset, wake):
+        assert offset >= self.head
+        for entry in self._chunks.get(wake, ()):
+            if entry is None:
+                del self._chunks[wake]
+                raise Refused(ErrorCode.DAMAGED, f"damaged at offset {offset}")
+            if entry.base <= offset < entry.base + entry.batch.count:
+                return entry
+        self.reads[wake] = offset
+        return None
+
+    def read(self, most=2):
+        """Each reader that waits is given some batches, and is woken."""
+        reads, self.reads = self.reads, {}
+        for wake, offset in reads.items():
+            stored = self._stored()
+            first = max(bisect_right([record.base for record in stored], offset) - 1, 0)
+            chunk = [Entry(it.base, it.accepted_us, it.what) for it in stored[first : first + most]]
+            self._chunks[wake] = [None] if offset in self.bad else chunk
+            wake()
+        return bool(reads)
+
+    def release(self, wake):
+        self._chunks.pop(wake, None)
+        self.reads.pop(wake, None)
+
+    def first_since(self, time_us, found):
+        self.looks.append((time_us, found))
+
+    def look(self):
+        """The disk tells when its messages were accepted."""
+        looks, self.looks = self.looks, []
+        for time_us, found in looks:
+            found(next((record.base for record in self._stored() if record.accepted_us >= time_us), None))
+
+    def expired_until(self, time_us):
+        """Memory knows where files begin, and no more."""
+        known = [record.base for record in self._stored()[:: self.files] if record.accepted_us <= time_us]
+        return known[-1] if known else self.head
+
+    def drop_below(self, offset):
+        self.remove_files(offset)
+
+
+class FakeLogs:
+    """All logs, by the names of their topics."""
+
+    def __init__(self):
+        self.known = {}
+
+    def create(self, name, epoch, settings):
+        self.known[name] = log = FakeLog()
+        return log
+
+
+class Durably(Conversation):
+    """A client that knows the flag, and the log of the topic "t"."""
+
+    def __init__(self, broker=None, **how):
+        self.logs = FakeLogs() if broker is None else broker.registry._logs
+        super().__init__(broker or durable_broker(self.logs), greeted=False, **how)
+        self.ask(Hello(1, client="somebody", features=DURABLE))
+
+    @property
+    def log(self):
+        return self.logs.known["t"]
+
+    @property
+    def topic(self):
+        return self.broker.registry.durable("t")
+
+    def create(self, **settings):
+        pairs = {"DURABLE": 1} | settings
+        self.tell(CreateTopic(2, "t", tuple((Setting[name], value) for name, value in pairs.items())))
+        self.log.sync()
+        (created,) = self.heard()
+        return created
+
+    def publish(self, request_id, *messages, producer=0, sequence=0):
+        """What is heard at once of a publish."""
+        return self.ask(Publish(request_id, "t", batch(*messages), producer=producer, sequence=sequence))
+
+    def filled(self, *messages):
+        """Each of them stored in a batch of its own, synced."""
+        for message in messages:
+            assert self.publish(0, message) == []
+        self.log.sync()
+        assert self.heard() == []
+
+    def pass_time(self, seconds):
+        self.broker.clock.advance(seconds)
+
+
+def durable_broker(logs, **settings):
+    return Broker(BrokerSettings(**settings), ManualClock(1_000), logs=logs)

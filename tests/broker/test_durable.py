@@ -1,0 +1,577 @@
+"""Durable topics in the core: what waits for the disk, in which order it is answered, and how it is taken back."""
+
+import json
+
+import pytest
+from conversation import Conversation, batch, broker_with
+from fake_log import Durably, FakeLogs, durable_broker
+
+from zaichik.broker.settings import TopicSettings
+from zaichik_protocol import (
+    Close,
+    Closed,
+    Commit,
+    CreateTopic,
+    Delete,
+    Deleted,
+    Describe,
+    Disconnect,
+    EndCode,
+    Error,
+    ErrorCode,
+    GoAway,
+    GoAwayCode,
+    Hello,
+    Kind,
+    Messages,
+    Overflow,
+    Ping,
+    Pong,
+    Publish,
+    Published,
+    Setting,
+    Subscribe,
+    SubscriptionEnded,
+    TopicCreated,
+    Unsubscribe,
+)
+
+MINUTE_MS = 60_000
+DURABLE = (Setting.DURABLE, 1)
+
+
+@pytest.fixture
+def client():
+    """A client of a broker whose topic "t" is durable and keeps everything."""
+    durably = Durably()
+    assert durably.create() == TopicCreated(2, 1, durably.topic.epoch, durably.topic.settings.pairs())
+    return durably
+
+
+def durably(**settings):
+    """A client of a broker whose topic "t" is durable, with these settings."""
+    client = Durably()
+    client.create(**settings)
+    return client
+
+
+def stored(request_id, offset, count=1, subscribers=0, **more):
+    return Published(request_id, offset, count, 0, subscribers, durable=True, **more)
+
+
+def codes(frames):
+    return [(frame.id, ErrorCode(frame.code)) for frame in frames if isinstance(frame, Error)]
+
+
+def state(client, name="t"):
+    (page,) = client.ask(Describe(98, Kind.TOPICS, name, limit=1))
+    (topic,) = json.loads(page.json)["topics"]
+    assert set(topic["left_over"].values()) == {0}, topic
+    return topic
+
+
+def payloads(frames):
+    return [payload for frame in frames if isinstance(frame, Messages) for payload in frame.batch.each_payload()]
+
+
+# -- nothing before it is on the disk ----------------------------------------------------------------------------
+
+
+def test_a_publish_is_answered_and_delivered_when_it_is_on_the_disk(client):
+    """DUR-1: the answer first, then the echo."""
+    client.ask(Subscribe(3, "t", credit=100))
+    assert client.publish(4, b"a", b"b") == []
+    assert state(client)["next_offset"] == 0
+    client.log.sync()
+    answer, echo = client.heard()
+    assert answer == stored(4, 0, 2, subscribers=1)
+    assert (echo.base, echo.batch) == (0, batch(b"a", b"b"))
+
+
+def test_publishes_are_answered_in_their_order_as_far_as_they_are_synced(client):
+    for number in range(4):
+        assert client.publish(10 + number, b"x") == []
+    client.log.sync(3)
+    assert client.heard() == [stored(10, 0), stored(11, 1), stored(12, 2)]
+    client.log.sync()
+    assert client.heard() == [stored(13, 3)]
+
+
+def test_an_answer_that_all_was_compacted_waits_for_the_message_that_won():
+    """DUR-1: or else a power cut could take the winner, and its repeat was refused for nothing."""
+    client = durably(COMPACTION_WINDOW_MS=MINUTE_MS)
+    assert client.publish(10, (b"k", b"won"), (b"k", b"lost")) == []
+    assert client.publish(11, (b"k", b"lost")) == []
+    assert state(client)["compacted"] == 0
+    client.log.sync(1)
+    assert client.heard() == [Published(10, 0, 1, 1, 0, b"\x02", durable=True)]
+    client.log.sync()
+    assert client.heard() == [Published(11, 1, 0, 1, 0, b"\x01", durable=True)]
+    assert (state(client)["compacted"], state(client)["stored"]) == (2, 1)
+
+
+def test_replies_of_other_requests_do_not_wait(client):
+    """DUR-2: a memory topic on the same connection is as fast as ever."""
+    client.publish(10, b"slow")
+    replies = client.ask(Publish(11, "memory", batch(b"fast")), Ping(12, 5))
+    assert replies == [Published(11, 0, 1, 0, 0), Pong(12, 5)]
+    client.log.sync()
+    assert client.heard() == [stored(10, 0)]
+
+
+def test_a_publish_that_asks_for_no_reply_gets_none_unless_it_is_refused(client):
+    client.publish(0, b"a")
+    client.log.sync()
+    assert client.heard() == []
+    client.publish(0, b"b")
+    client.log.refuse_all()
+    assert codes(client.heard()) == [(0, ErrorCode.STORAGE_FULL)]
+
+
+def test_only_a_client_that_knows_the_flag_gets_it(client):
+    """DUR-1: retries as well, whether they are answered at once or not."""
+    plain = Conversation(client.broker)
+    for speaker, durable in ((plain, False), (client, True)):
+        numbered = Publish(5, "t", batch(b"x"), producer=speaker.manager.number)
+        speaker.tell(numbered, numbered)
+        client.log.sync()
+        answers = speaker.heard() + speaker.ask(numbered)
+        assert [answer.durable for answer in answers] == [durable] * 3
+    assert client.ask(Publish(6, "memory", batch(b"x"))) == [Published(6, 0, 1, 0, 0)]
+
+
+def test_a_topic_is_created_when_it_is_on_the_disk():
+    client = Durably()
+    assert client.ask(CreateTopic(2, "t", (DURABLE,))) == []
+    assert client.ask(Ping(3, 0)) == [], "replies keep their order"
+    client.log.sync()
+    created, pong = client.heard()
+    assert (type(created), type(pong)) == (TopicCreated, Pong)
+
+
+# -- no room -----------------------------------------------------------------------------------------------------
+
+
+def test_without_room_everything_that_waits_is_taken_back():
+    """DUR-3: offsets, windows and numbers are as if nothing had come."""
+    client = durably(COMPACTION_WINDOW_MS=MINUTE_MS)
+    client.publish(10, (b"old", b"1"), producer=7)
+    client.log.sync()
+    client.heard()
+    for number in (1, 2, 3):
+        client.publish(10 + number, (b"k%d" % number, b"2"), (b"k1", b"3"), producer=7, sequence=number)
+    client.publish(20, b"no key")
+    client.log.refuse_all()
+    assert codes(client.heard()) == [(number, ErrorCode.STORAGE_FULL) for number in (20, 13, 12, 11)]
+    assert (state(client)["open_windows"], state(client)["waiting_bytes"]) == (1, 0)
+    client.publish(11, (b"k1", b"2"), (b"k1", b"3"), producer=7, sequence=1)
+    client.log.sync()
+    assert client.heard() == [Published(11, 1, 1, 1, 0, b"\x02", durable=True)]
+    (gap,) = client.publish(13, (b"k3", b"2"), producer=7, sequence=3)
+    assert gap.code == ErrorCode.SEQUENCE_GAP
+    assert state(client)["stored"] == 2
+
+
+def test_the_window_of_a_message_that_is_on_the_disk_stays_when_others_are_taken_back():
+    client = durably(COMPACTION_WINDOW_MS=MINUTE_MS)
+    client.publish(10, (b"k", b"1"))
+    client.publish(11, (b"j", b"1"))
+    client.log.sync(1)
+    client.log.refuse_all()
+    client.heard()
+    client.publish(12, (b"k", b"2"), (b"j", b"2"))
+    client.log.sync()
+    assert client.heard() == [Published(12, 1, 1, 1, 0, b"\x01", durable=True)]
+
+
+def test_what_is_gathered_while_a_thread_works_is_answered_with_the_next_group(client):
+    client.publish(10, b"a")
+    finish = client.log.gather()
+    client.publish(11, b"b")
+    finish()
+    assert client.heard() == [stored(10, 0)]
+    client.log.sync()
+    assert client.heard() == [stored(11, 1)]
+
+
+# -- numbered batches ----------------------------------------------------------------------------------------------
+
+
+def test_a_copy_that_comes_while_the_first_waits_gets_its_answer(client):
+    """DUR-3, PUB-4."""
+    client.publish(10, b"x", producer=7)
+    other = Durably(client.broker)
+    assert other.publish(20, b"x", producer=7) == []
+    assert len(client.log.gathered) == 1
+    client.log.sync()
+    assert client.heard() == [stored(10, 0)]
+    assert other.heard() == [stored(20, 0, duplicate=True)]
+    assert client.publish(11, b"x", producer=7) == [stored(11, 0, duplicate=True)]
+    assert state(client)["stored"] == 1
+
+
+def test_a_copy_is_refused_with_the_first(client):
+    client.publish(10, b"x", producer=7)
+    client.publish(11, b"x", producer=7)
+    client.log.refuse_all()
+    assert codes(client.heard()) == [(10, ErrorCode.STORAGE_FULL), (11, ErrorCode.STORAGE_FULL)]
+    client.publish(12, b"x", producer=7)
+    client.log.sync()
+    assert client.heard() == [stored(12, 0)]
+
+
+def test_a_refusal_for_good_uses_up_its_number_when_it_is_on_the_disk():
+    """DUR-3: a retry after a restart must not find a batch that was refused before to be the next."""
+    client = durably(CAPACITY=2)
+    too_many = b"a", b"b", b"c"
+    assert client.publish(10, *too_many, producer=7) == []
+    assert client.publish(11, b"x", producer=7, sequence=1) == []
+    client.log.sync()
+    error, answer = client.heard()
+    assert (error.id, error.code, error.field) == (10, ErrorCode.BATCH_TOO_LARGE, "batch")
+    assert answer == stored(11, 0)
+    (again,) = client.publish(12, *too_many, producer=7)
+    assert (again.code, again.message) == (ErrorCode.BATCH_TOO_LARGE, error.message)
+    refusal = client.log.disk[0]
+    assert (refusal.what.code, refusal.producer, refusal.sequence) == (ErrorCode.BATCH_TOO_LARGE, 7, 0)
+
+
+def test_a_refusal_for_good_that_finds_no_room_can_be_tried_again():
+    client = durably(CAPACITY=2)
+    client.publish(10, b"a", b"b", b"c", producer=7)
+    client.log.refuse_all()
+    assert codes(client.heard()) == [(10, ErrorCode.STORAGE_FULL)]
+    client.publish(11, b"a", b"b", b"c", producer=7)
+    client.log.sync()
+    assert codes(client.heard()) == [(11, ErrorCode.BATCH_TOO_LARGE)]
+
+
+def test_without_a_number_a_refusal_is_told_at_once():
+    client = durably(CAPACITY=2)
+    assert codes(client.publish(10, b"a", b"b", b"c")) == [(10, ErrorCode.BATCH_TOO_LARGE)]
+    assert client.log.gathered == []
+
+
+def test_the_numbers_of_a_producer_count_in_each_durable_topic_alone(client):
+    client.publish(10, b"x", producer=7)
+    client.tell(Publish(11, "memory", batch(b"y"), producer=7))
+    client.log.sync()
+    assert client.heard() == [Published(11, 0, 1, 0, 0), stored(10, 0)]
+
+
+@pytest.mark.parametrize("keys", [1, 64])
+def test_remembered_answers_are_charged_with_what_they_hold(keys):
+    """LAG-6: an answer that lists what was compacted, as that of a memory topic is."""
+    client = durably(COMPACTION_WINDOW_MS=MINUTE_MS)
+    memory = Conversation(client.broker)
+    memory.ask(CreateTopic(3, "m", ((Setting.COMPACTION_WINDOW_MS, MINUTE_MS),)))
+    used = []
+    for speaker, topic in ((client, "t"), (memory, "m")):
+        before = client.broker.memory.used
+        for number in range(70):
+            messages = [(b"%d" % (index % keys), b"x") for index in range(200)]
+            speaker.tell(Publish(0, topic, batch(*messages), producer=9, sequence=number))
+            client.log.sync()
+        used.append(client.broker.memory.used - before)
+    assert used[0] == used[1]
+
+
+# -- refused at once ----------------------------------------------------------------------------------------------
+
+
+def test_too_much_that_waits_is_refused_until_some_of_it_is_on_the_disk():
+    client = durably(MAX_BYTES=1000)
+    client.publish(10, b"x" * 600)
+    assert codes(client.publish(11, b"y" * 600)) == [(11, ErrorCode.NO_MEMORY)]
+    client.log.sync()
+    client.heard()
+    assert client.publish(12, b"y" * 600) == []
+
+
+def test_a_damaged_log_takes_nothing(client):
+    """DUR-7: where it ended is unknown. A refusal cannot be written, either."""
+    client.filled(b"a")
+    client.log.damage = "it is broken"
+    for producer in (0, 7):
+        (error,) = client.publish(10, b"x", producer=producer)
+        assert (error.code, error.field) == (ErrorCode.DAMAGED, "topic")
+        assert "it is broken" in error.message
+    client.ask(Subscribe(11, "t", name="n"), Commit(12, 11, 1))
+    client.broker.sweep()
+    assert client.log.gathered == [], "nothing is written behind the damage, positions neither"
+    assert state(client)["damage"] == "it is broken"
+
+
+MIB = 1024 * 1024
+
+
+def lossless():
+    """A topic that rejects, whose log is almost full: two files of half of it each."""
+    client = durably(OVERFLOW=Overflow.REJECT, LOG_BYTES=MIB)
+    client.filled(*[b"x" * (MIB // 4 - 200)] * 4)
+    return client
+
+
+def test_a_log_that_is_full_rejects_while_a_reader_needs_its_oldest_file():
+    """DUR-4, RET-9."""
+    client = lossless()
+    client.ask(Subscribe(3, "t", credit=1))
+    assert codes(client.publish(10, b"y" * 2000)) == [(10, ErrorCode.TOPIC_FULL)]
+    assert client.log.owner.needed == 1
+    client.ask(Commit(4, 3, 1))
+    assert client.publish(11, b"y" * 2000) == [], "its oldest file can go, although there is more to read"
+
+
+def test_a_full_log_that_nobody_reads_takes_everything():
+    client = lossless()
+    assert client.publish(10, b"y" * 2000) == []
+    assert client.publish(11, b"y" * 2000) == []
+
+
+def test_a_named_position_holds_on_to_its_files_without_a_reader():
+    client = lossless()
+    client.ask(Subscribe(3, "t", name="n", credit=9), Unsubscribe(4, 3))
+    assert codes(client.publish(10, b"y" * 2000)) == [(10, ErrorCode.TOPIC_FULL)]
+    client.ask(Subscribe(5, "t", name="n", credit=9), Unsubscribe(6, 5, forget=True))
+    assert client.publish(11, b"y" * 2000) == []
+
+
+# -- settings ------------------------------------------------------------------------------------------------------
+
+
+def test_a_durable_topic_keeps_for_ever_unless_told_otherwise(client):
+    told = state(client)["settings"]
+    assert (told["durable"], told["log_bytes"], told["segment_bytes"]) == (1, 1024 * MIB, 64 * MIB)
+    assert client.topic.settings.retention_ttl_ms == 2**64 - 1
+    refused = [
+        ((DURABLE, (Setting.RETENTION_TTL_MS, 0)), ErrorCode.INVALID_FIELD),
+        ((DURABLE, (Setting.JOURNAL_BYTES, 1000)), ErrorCode.UNSUPPORTED),
+        (((Setting.LOG_BYTES, MIB),), ErrorCode.INVALID_FIELD),
+        ((DURABLE, (Setting.LOG_BYTES, MIB - 1)), ErrorCode.INVALID_FIELD),
+    ]
+    for settings, code in refused:
+        (error,) = client.ask(CreateTopic(3, "other", settings))
+        assert (error.code, error.field) == (code, "settings")
+
+
+def test_creating_it_again_with_its_settings_changes_nothing(client):
+    client.filled(b"a")
+    client.tell(CreateTopic(3, "t", (DURABLE,)), CreateTopic(4, "t", (DURABLE, (Setting.LOG_BYTES, MIB))))
+    client.log.sync()
+    again, error = client.heard()
+    assert (again.created, again.epoch) == (0, client.topic.epoch)
+    assert (error.code, error.field) == (ErrorCode.TOPIC_EXISTS, "settings")
+    assert "log_bytes is 1073741824, asked for 1048576" in error.message
+
+
+def test_an_empty_topic_of_first_use_becomes_durable():
+    """TOP-3: a reader may have come before whoever creates it."""
+    client = Durably()
+    client.ask(Subscribe(3, "t", credit=10))
+    assert client.create().created == 0
+    client.publish(4, b"x")
+    client.log.sync()
+    answer, echo = client.heard()
+    assert answer == stored(4, 0, subscribers=1)
+    assert payloads([echo]) == [b"x"]
+
+
+def test_a_topic_with_messages_does_not_become_durable():
+    client = Durably()
+    client.ask(Publish(3, "t", batch(b"x")))
+    (error,) = client.ask(CreateTopic(4, "t", (DURABLE,)))
+    assert error.code == ErrorCode.TOPIC_EXISTS
+    assert client.logs.known == {}
+
+
+def test_without_a_folder_it_is_refused():
+    client = Conversation(broker_with())
+    for name in ("new", "used"):
+        client.ask(Subscribe(3, "used")) if name == "used" else None
+        (error,) = client.ask(CreateTopic(4, name, (DURABLE,)))
+        assert (error.code, error.field) == (ErrorCode.UNSUPPORTED, "settings")
+        assert "--data" in error.message
+
+
+def test_durable_can_be_the_default_of_new_topics():
+    """The numbers of a producer count in such a topic from its first batch on."""
+    logs = FakeLogs()
+    topic = TopicSettings().merged((DURABLE,))
+    client = Durably(durable_broker(logs, topic=topic))
+    client.publish(10, b"x", producer=7)
+    client.log.sync()
+    assert client.heard() == [stored(10, 0)]
+    assert client.publish(11, b"x", producer=7) == [stored(11, 0, duplicate=True)]
+
+
+# -- the end of a connection ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("end", ["close", "stop", "disconnect", "fatal"])
+def test_the_last_frame_comes_after_all_replies_that_are_owed(client, end):
+    """DUR-2, CLO-2."""
+    client.publish(10, b"a")
+    client.publish(11, b"b")
+    match end:
+        case "close":
+            client.tell(Close(12))
+            last = Closed(12)
+        case "stop":
+            client.manager.stop()
+            last = GoAway(0, GoAwayCode.STOPPING, GoAwayCode.STOPPING.meaning)
+        case "disconnect":
+            Conversation(client.broker).ask(Disconnect(1, client.manager.number))
+            last = GoAway(0, GoAwayCode.DISCONNECTED, GoAwayCode.DISCONNECTED.meaning)
+        case "fatal":
+            client.tell(Hello(12))
+            last = None
+    if end == "fatal":
+        assert codes(client.heard()) == [(12, ErrorCode.UNSUPPORTED)]
+        return
+    assert client.heard() == []
+    assert not client.manager.is_finished
+    client.log.sync(1)
+    assert client.heard() == [stored(10, 0)]
+    client.log.refuse_all()
+    refused, *rest = client.heard()
+    assert (refused.id, rest) == (11, [last])
+    assert client.manager.is_finished
+    assert client.ask(Ping(13, 0)) == []
+
+
+def test_if_the_disk_has_failed_nobody_waits_for_what_is_owed(client):
+    """DUR-6."""
+    closing = Durably(client.broker)
+    for each in (client, closing):
+        each.publish(10, b"a")
+    client.tell(CreateTopic(11, "t", (DURABLE,)))
+    closing.tell(Close(11))
+    assert client.heard() == closing.heard() == []
+    for each in (client, closing):
+        before = each.outputs
+        each.manager.give_up()
+        assert each.outputs > before
+        assert each.heard() == [GoAway(0, GoAwayCode.STORAGE, GoAwayCode.STORAGE.meaning)]
+        assert each.manager.is_finished
+
+
+# -- deletion ------------------------------------------------------------------------------------------------------
+
+
+def test_a_deletion_is_answered_when_the_log_is_gone(client):
+    """DUR-8, TOP-6: what waits is refused at once, and what a thread writes at that moment does no harm."""
+    client.filled(b"a")
+    client.publish(10, b"b", producer=7)
+    log = client.log
+    finish = log.gather()
+    client.publish(11, b"c")
+    assert codes(client.ask(Delete(12, "t"))) == [(11, ErrorCode.NO_SUCH_TOPIC), (10, ErrorCode.NO_SUCH_TOPIC)]
+    finish()
+    assert client.heard() == [Deleted(12)]
+    assert client.ask(Describe(13, Kind.TOPICS, "t")) == [client.ask(Describe(13, Kind.TOPICS, "none"))[0]]
+    assert client.broker.registry.budget.used == 0
+    assert len(client.broker.producers) == 0
+    log.sync()
+    assert client.heard() == []
+
+
+def test_a_topic_of_that_name_can_be_made_while_the_old_one_goes(client):
+    client.filled(b"a")
+    old, log = client.topic.epoch, client.log
+    client.tell(Delete(10, "t"), CreateTopic(11, "t", (DURABLE,)))
+    assert client.topic.epoch > old
+    client.log.sync()
+    assert client.heard() == [], "replies keep their order"
+    log.sync()
+    deleted, created = client.heard()
+    assert (deleted, created.epoch) == (Deleted(10), client.topic.epoch)
+    client.publish(12, b"b")
+    client.log.sync()
+    assert client.heard() == [stored(12, 0)]
+
+
+def test_whoever_reads_a_topic_that_is_deleted_is_told(client):
+    client.filled(*[b"%d" % index for index in range(5)])
+    reader = Durably(client.broker)
+    reader.ask(Subscribe(3, "t", credit=2))
+    client.tell(Delete(10, "t"))
+    (ended,) = reader.heard()
+    assert isinstance(ended, SubscriptionEnded)
+    assert (ended.code, ended.next) == (EndCode.DELETED, 2)
+
+
+# -- positions -----------------------------------------------------------------------------------------------------
+
+
+def named(client, name, commit):
+    client.ask(Subscribe(20 + commit, "t", name=name, credit=100))
+    client.ask(Commit(50, 20 + commit, commit))
+
+
+def test_positions_that_have_moved_are_written_once_a_second(client):
+    """DUR-5."""
+    client.filled(*[b"x"] * 5)
+    named(client, "n", 2)
+    assert client.log.gathered == []
+    client.broker.sweep()
+    client.broker.sweep()
+    client.log.sync()
+    assert client.log.positions() == {"n": 2}
+    assert len(client.log.disk) == 6, "once, although there were two sweeps"
+    named(client, "n", 3)
+    client.broker.sweep()
+    client.log.sync()
+    assert client.log.positions() == {"n": 3}
+    assert client.log.disk[-1].base == client.topic.end
+
+
+def test_a_position_that_was_forgotten_is_written_as_well(client):
+    client.filled(b"x")
+    named(client, "n", 1)
+    client.broker.sweep()
+    client.tell(Unsubscribe(60, 21, forget=True))
+    client.broker.sweep()
+    client.log.sync()
+    assert client.log.positions() == {}
+    before = len(client.log.disk)
+    client.broker.sweep()
+    assert (client.log.gathered, len(client.log.disk)) == ([], before)
+
+
+def test_positions_are_written_again_if_there_was_no_room(client):
+    """DUR-5: also that one is forgotten, or it would come back with the next start."""
+    client.filled(*[b"x"] * 5)
+    named(client, "stays", 2)
+    named(client, "goes", 1)
+    client.broker.sweep()
+    client.log.sync()
+    client.tell(Unsubscribe(60, 21, forget=True), Commit(61, 22, 4))
+    client.publish(70, b"y")
+    client.log.refuse_all()
+    client.broker.sweep()
+    client.log.refuse_all()
+    client.broker.sweep()
+    client.log.sync()
+    assert client.log.positions() == {"stays": 4}
+
+
+def test_a_position_in_a_durable_topic_lives_a_week(client):
+    client.filled(b"x")
+    named(client, "n", 1)
+    client.ask(Unsubscribe(60, 21))
+    client.broker.sweep()
+    client.pass_time(7 * 86_400 - 1)
+    client.broker.sweep()
+    assert list(client.topic.names) == ["n"]
+    client.pass_time(1)
+    client.broker.sweep()
+    assert list(client.topic.names) == []
+
+
+def test_a_quiet_topic_gets_a_checkpoint(client):
+    client.publish(10, b"x")
+    client.broker.sweep()
+    assert client.log.saves == 0, "not while something waits"
+    client.log.sync()
+    client.broker.sweep()
+    assert client.log.saves == 1
