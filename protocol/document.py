@@ -35,8 +35,8 @@ VECTORS = Path(__file__).parent / "vectors"
 # Of each request, the topics whose sentences all concern it. Others are found by the names of its frames.
 _TOPICS = {
     "Hello": "hello welcome",
-    "CreateTopic": "create setting topic",
-    "Publish": "publish published producer batch time compaction retention ring",
+    "CreateTopic": "create setting topic durable",
+    "Publish": "publish published producer batch time compaction retention ring durable",
     "Subscribe": "subscribe name owner start credit lag until fair messages ended",
     "Unsubscribe": "unsubscribe",
     "Commit": "commit credit",

@@ -5,6 +5,8 @@ import sys
 import time
 import types
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import anyio
 from anyio.abc import SocketAttribute
@@ -55,8 +57,9 @@ async def tiny(source):
 @asynccontextmanager
 async def shipped():
     """The broker of this project; a heartbeat is due so often that checks can wait for it to be missed."""
-    async with running_broker(settings=BrokerSettings(idle_timeout=IDLE_S)) as broker:
-        yield Connected(Target("127.0.0.1", broker.port))
+    with TemporaryDirectory() as folder:
+        async with running_broker(settings=BrokerSettings(idle_timeout=IDLE_S), data=Path(folder)) as broker:
+            yield Connected(Target("127.0.0.1", broker.port))
 
 
 @asynccontextmanager

@@ -148,8 +148,8 @@ MUTANTS = [
         "json.dumps(state, ensure_ascii=False)", "json.dumps([state], ensure_ascii=False)",
     ),
     Mutant(
-        "a client may end itself", "S16.19", "should have come|ended|nothing came", "broker.subscription_manager",
-        "if number == self.number:", "if False:",
+        "a client may end itself", "S16.19", "should have come|ended|nothing came", "broker.operating",
+        "if other == own:", "if False:",
     ),
     Mutant(
         "a position is no reason to keep a topic", "S16.20", "should have come", "broker.topic_controller",
@@ -167,5 +167,73 @@ MUTANTS = [
     Mutant(
         "a heartbeat is never missed", "S16.22", "nothing came", "serving.deadlines",
         "if heartbeat and self._time_us", "if heartbeat and False and self._time_us",
+    ),
+    Mutant(
+        "settings of durable topics are told of every topic", "S16.23", "tells settings of durable", "broker.settings",
+        'names if self.durable else names[: names.index("durable")]', "names",
+    ),
+    Mutant(
+        "a durable topic may keep nothing", "S16.23", "should have come", "broker.settings",
+        "if merged.durable and not merged.retention_ttl_ms:", "if False:",
+    ),
+    Mutant(
+        "a durable topic keeps nothing by default", "S16.23", "does not tell|INVALID_FIELD", "broker.settings",
+        'if values.get("durable") and not self.retention_ttl_ms:', "if False:",
+    ),
+    Mutant(
+        "any topic may have a log", "S16.23", "should have come", "broker.settings",
+        'if not merged.durable and ("log_bytes" in values or "segment_bytes" in values):', "if False:",
+    ),
+    Mutant(
+        "what is on the disk is told to whoever does not understand it", "S16.24", "flags should be", "broker.replies",
+        "durable=self.tells_durable", "durable=True",
+    ),
+    Mutant(
+        "what is on the disk is told to nobody", "S16.24", "flags should be", "broker.replies",
+        "durable=self.tells_durable", "durable=False",
+    ),
+    Mutant(
+        "Closed does not wait for the disk", "S16.25", "Closed came before", "broker.replies",
+        "        if not self.owed:\n            self.add(frame)\n", "        if True:\n            self.add(frame)\n",
+    ),
+    Mutant(
+        "the newest of those that waited is answered first", "S16.25", "out of order|first_offset", "broker.durable",
+        "done = self._waiting.popleft()", "done = self._waiting.pop()",
+    ),
+    Mutant(
+        "what waits when its topic is deleted may be tried again", "S16.26", "NO_SUCH_TOPIC", "broker.durable",
+        'Refused(ErrorCode.NO_SUCH_TOPIC, f"topic {name!r} was', 'Refused(ErrorCode.STORAGE_FULL, f"topic {name!r} was',
+    ),
+    Mutant(
+        "what waits when its topic is deleted is never answered", "S16.26", "nothing came", "broker.durable",
+        '        self.refused(Refused(ErrorCode.NO_SUCH_TOPIC,', '        (Refused(ErrorCode.NO_SUCH_TOPIC,',
+    ),
+    Mutant(
+        "what has gone from the ring is gone", "S16.27", "start should be|Lagged", "broker.topic_controller",
+        "return self.ring.head if self.durable is None else self.durable.head", "return self.ring.head",
+    ),
+    Mutant(
+        "a batch for the disk may be larger than the ring", "S16.27", "should have come", "broker.topic_controller",
+        "if batch.count > self.settings.capacity or", "if not self.durable and batch.count > self.settings.capacity or",
+    ),
+    Mutant(
+        "what the disk is asked comes when it comes", "S16.27", "should have come|id should be", "broker.replies",
+        "slot = self.reserve() if request.id and not is_publish else None", "slot = None",
+    ),
+    Mutant(
+        "a log grows for ever", "S16.28", "is the head", "log.writer",
+        "too_much, index = self.bytes - self._log_bytes, 0", "too_much, index = 0, 0",
+    ),
+    Mutant(
+        "a log that rejects grows for ever", "S16.28", "should have come", "broker.durable",
+        'raise Refused(ErrorCode.TOPIC_FULL, problem, "topic")', "pass",
+    ),
+    Mutant(
+        "numbers count in all topics", "S16.29", "should", "broker.topic_registry",
+        "return name if (self._settings.topic if topic is None else topic.settings).durable else \"\"", 'return ""',
+    ),
+    Mutant(
+        "numbers outlive their durable topic", "S16.29", "flags should be", "broker.broker",
+        "self.producers.forget_all_of(topic.name)", "pass",
     ),
 ]  # fmt: skip

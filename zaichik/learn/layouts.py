@@ -71,27 +71,28 @@ ERRORS = {
     68: "TOO_MANY_TOPICS", 69: "TOO_MANY_SUBSCRIPTIONS", 70: "NO_SUCH_SUBSCRIPTION", 71: "NOT_IN_FLIGHT",
     72: "OFFSET_AHEAD", 73: "EPOCH_CHANGED", 74: "FORBIDDEN", 75: "MESSAGE_TOO_LARGE", 76: "BATCH_TOO_LARGE",
     77: "TOPIC_FULL", 78: "SEQUENCE_GAP", 79: "PRODUCER_UNKNOWN", 80: "NO_MEMORY", 81: "NOT_EMPTY", 82: "TAKEN_OVER",
+    83: "STORAGE_FULL", 84: "DAMAGED",
 }  # fmt: skip
 ERROR_CODES = {name: code for code, name in ERRORS.items()}
 RETRYABLE, FATAL = 1, 2  # flags of an Error: the same request may succeed later; the broker closes after it
 RETRYABLE_ERRORS = {
     "HANDSHAKE_TIMEOUT", "FRAME_TIMEOUT", "IDLE_TIMEOUT", "TOO_MANY_CONNECTIONS", "SLOW_CONSUMER", "TOPIC_FULL",
-    "NO_MEMORY",
+    "NO_MEMORY", "STORAGE_FULL",
 }  # fmt: skip
 
-HEARTBEAT, OWNER = 1, 2  # the features
+HEARTBEAT, OWNER, DURABLE = 1, 2, 4  # the features
 ENDS = {  # why something ended, by the event that says so
-    "SubscriptionEnded": {1: "UNTIL", 2: "TAKEN_OVER", 3: "FORBIDDEN", 4: "DELETED"},
-    "GoAway": {1: "STOPPING", 2: "DISCONNECTED"},
+    "SubscriptionEnded": {1: "UNTIL", 2: "TAKEN_OVER", 3: "FORBIDDEN", 4: "DELETED", 5: "DAMAGED"},
+    "GoAway": {1: "STOPPING", 2: "DISCONNECTED", 3: "STORAGE"},
 }
 
 TTL, WINDOW, CAPACITY, MAX_BYTES, MAX_KEYS = range(1, 6)  # the settings of a topic
 SETTINGS = {
     1: "retention_ttl_ms", 2: "compaction_window_ms", 3: "capacity", 4: "max_bytes", 5: "max_keys",
-    6: "journal_bytes", 7: "overflow",
+    6: "journal_bytes", 7: "overflow", 8: "durable", 9: "log_bytes", 10: "segment_bytes",
 }  # fmt: skip
 DURATIONS = {TTL, WINDOW}  # of these, all ones are forever
-OVERFLOW = 7  # a setting that a broker may leave out
+JOURNAL_BYTES, OVERFLOW, KEPT, LOG_BYTES, SEGMENT_BYTES = range(6, 11)  # settings that a broker may leave out
 CENTURY_MS = 3_155_760_000_000  # the longest finite duration
 EARLIEST, LATEST, OFFSET, TIME = range(4)  # where a subscription starts
 

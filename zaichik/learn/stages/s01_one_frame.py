@@ -140,7 +140,7 @@ async def any_offer(trial: Trial) -> None:
         {"version_min": 0},
         {"version_max": 9},
         {"version_min": 0, "version_max": 65535},
-        {"features": 2**64 - 4},
+        {"features": 2**64 - 8},
         {"user": "me", "secret": trial.payload().decode()},
     ):
         connection = await trial.dial()

@@ -1,4 +1,4 @@
-"""S16: what a broker may leave out: deleting topics, owners of names, ending connections."""
+"""S16: what a broker may leave out: deleting topics, owners of names, ending connections, and more in other files."""
 
 from zaichik.learn.connection import Connection
 from zaichik.learn.failure import Failed, Skipped
@@ -18,13 +18,15 @@ STAGE = Stage(
     chapter=16,
     frames=("Describe", "Described", "Delete", "Deleted", "Disconnect", "Disconnected"),
     goal=(
-        "Three things that the protocol lets a broker leave out: Delete takes a topic away and tells its readers; a "
+        "What the protocol lets a broker leave out, above all: Delete takes a topic away and tells its readers; a "
         "Subscribe that says which owner asks for a name is refused if another one has taken the name over; "
-        "Disconnect ends a connection. A broker that answers UNSUPPORTED skips these checks."
+        "Disconnect ends a connection; a durable topic is kept on a disk. A broker that answers UNSUPPORTED skips "
+        "these checks."
     ),
     tested=(
         "Deleting a topic that is read, one that is not empty, one that is not there, and the same name again and "
-        "again; an owner that comes back after it was replaced, and a request of its that comes late."
+        "again; an owner that comes back after it was replaced, and a request of its that comes late; durable topics, "
+        "as far as they can be told from others while the broker runs."
     ),
     real=(
         "Kafka deletes topics some time after it has said so, and a topic made anew under the name is told from "

@@ -1,0 +1,258 @@
+"""S16, continued: durable topics, as far as they can be told from others while the broker runs."""
+
+from zaichik.learn.connection import Connection
+from zaichik.learn.failure import Failed, Skipped
+from zaichik.learn.layouts import (
+    CAPACITY,
+    DURABLE,
+    ERROR_CODES,
+    FOREVER,
+    KEPT,
+    LOG_BYTES,
+    MAX_BYTES,
+    OVERFLOW,
+    SEGMENT_BYTES,
+    TIME,
+    TTL,
+    TYPES,
+)
+from zaichik.learn.stages.s16_kept import STAGE as STAGE
+from zaichik.learn.stages.s16_numbered import DUPLICATE, Producer
+from zaichik.learn.stages.s16_options import deleting, skip_if_unsupported
+from zaichik.learn.trace import frame_line
+from zaichik.learn.trial import Trial
+from zaichik.learn.wire import Frame
+
+ON_DISK = 2  # flag of Published
+HOUR_MS = 3_600_000
+LOG, PIECE, PIECES = 1024 * 1024, 100_000, 40  # bytes of a log and of a message; of these, more than it holds
+REJECT = 1
+
+
+async def _durable(client: Connection, topic: str, settings: dict[int, int]) -> Frame:
+    """Make a durable topic."""
+    frame = await client.ask("CreateTopic", topic=topic, settings=settings | {KEPT: 1})
+    skip_if_unsupported(frame, "durable topics", "settings")
+    client.must_be(frame, "TopicCreated", created=1)
+    return frame
+
+
+async def _in_memory(trial: Trial, client: Connection) -> str:
+    """Make a topic that is not durable, whatever the broker's default is; its name."""
+    topic = trial.topic("memory")
+    frame = await client.ask("CreateTopic", topic=topic, settings={KEPT: 0})
+    skip_if_unsupported(frame, "durable topics", "settings")
+    client.must_be(frame, "TopicCreated", created=1)
+    if [number for number, _ in frame["settings"] if number in {KEPT, LOG_BYTES, SEGMENT_BYTES}]:
+        problem = "TopicCreated tells settings of durable topics, and this one is not durable"
+        raise Failed(problem, expected="settings other than 8 to 10", came=frame_line(frame))
+    return topic
+
+
+async def _clean_up(client: Connection, *topics: str) -> None:
+    """Leave nothing on the disk, if the broker can delete topics."""
+    for topic in topics:
+        await client.ask("Delete", topic=topic)
+
+
+@STAGE.check(
+    "a durable topic keeps messages, has settings of its own, and refuses what does not go with them",
+    hint="Settings 8 to 10 are told of durable topics only. Where nothing names a retention, theirs is forever, not 0.",
+    sentences="setting.2 setting.3 create.1 topic.5 topic.6 durable.1 durable.2 durable.4",
+)
+async def settings(trial: Trial) -> None:
+    """Not durable, and said so; durable; again; retention 0; a log for a topic that has none."""
+    client, topic = await trial.client(), trial.topic()
+    await _in_memory(trial, client)
+    frame = await _durable(client, topic, {})
+    found = dict(frame["settings"])
+    is_complete = found.keys() >= {KEPT, LOG_BYTES, SEGMENT_BYTES} and list(found) == sorted(found)
+    if not is_complete or found[KEPT] != 1 or not found[TTL]:
+        expected = "settings in order, 8 (which is 1) to 10 among them, and a retention that is not 0"
+        raise Failed("TopicCreated does not tell the settings of a durable topic", expected=expected,
+                     came=frame_line(frame))  # fmt: skip
+    again = {"created": 0, "epoch": frame["epoch"], "settings": frame["settings"]}
+    await client.ok("CreateTopic", topic=topic, settings={KEPT: 1}, expect=again)
+    await client.refused("TOPIC_EXISTS", "CreateTopic", topic=topic, settings={KEPT: 0})
+    bad = [[(KEPT, 2)], [(KEPT, 1), (TTL, 0)], [(KEPT, 0), (LOG_BYTES, 2**30)], [(KEPT, 0), (SEGMENT_BYTES, 2**26)]]
+    for pairs in bad:
+        refused = trial.topic("refused")
+        await client.refused("INVALID_FIELD", "CreateTopic", topic=refused, settings=pairs, at="settings")
+    await _clean_up(client, topic)
+
+
+@STAGE.check(
+    "the answer to a durable publish says so, to clients that know the flag",
+    hint="Keep the bit DURABLE of the Hello with the connection: only it is told flag 2, and only of durable topics.",
+    sentences="hello.10 hello.17 published.5 open.5",
+)
+async def flagged(trial: Trial) -> None:
+    """Two connections, one with the feature; two topics, one durable; and the message comes after its answer."""
+    knows, other = await trial.client(features=DURABLE), await trial.client()
+    topic, plain = trial.topic(), await _in_memory(trial, knows)
+    await _durable(knows, topic, {})
+    flag = ON_DISK if knows.limits["features"] & DURABLE else 0
+    subscription = await knows.subscribe(topic)
+    for offset, (client, flags) in enumerate([(knows, flag), (other, 0), (knows, flag)]):
+        message = trial.message()
+        frame = await client.ask("Publish", topic=topic, batch=[message])
+        client.must_be(frame, "Published", flags=flags, first_offset=offset, stored=1, subscribers=1)
+        if client is knows and knows.events:
+            problem = f"{knows.events[0].name} came before the Published of the message that it brings"
+            raise Failed(problem, came=frame_line(knows.events[0]))
+        await knows.messages(subscription, offset, [message])
+        await client.publish(plain, message, first_offset=offset)
+    await _clean_up(knows, topic)
+
+
+@STAGE.check(
+    "answers about one durable topic never overtake each other, and Closed comes after all of them",
+    hint="An answer waits for the disk with its batch, in a queue of the topic. Count what a connection is still owed: "
+    "Closed waits for that.",
+    sentences="id.2 close.1 close.3",
+)
+async def in_order(trial: Trial) -> None:
+    """Two durable topics, one that is not, and Pings, all at once, then Close; a reader gets all of it."""
+    client, reader = await trial.client(), await trial.client()
+    topics = [trial.topic("a"), trial.topic("b"), await _in_memory(trial, client)]
+    for topic in topics[:2]:
+        await _durable(client, topic, {})
+    subscriptions = [await reader.subscribe(topic) for topic in topics]
+    sent: list[list[tuple[bytes, bytes]]] = [[], [], []]
+    due: list[list[int]] = [[], [], []]
+    for _ in range(30):
+        which = trial.rng.randrange(3)
+        sent[which].append(trial.message())
+        due[which].append(await client.send("Publish", topic=topics[which], batch=sent[which][-1:]))
+        due[2].append(await client.send("Ping"))
+    close = await client.send("Close")
+    offsets = [0, 0, 0]
+    for _ in range(sum(map(len, due))):
+        frame = await client.read(awaited="a reply")
+        which = next((index for index, ids in enumerate(due) if ids and ids[0] == frame.id), -1)
+        if which < 0:
+            problem = (
+                "a reply came out of order" if frame.name != "Closed" else "Closed came before replies that were due"
+            )
+            expected = f"one with id {' or '.join(str(ids[0]) for ids in due if ids)}"
+            raise Failed(problem, expected=expected, came=frame_line(frame))
+        due[which].pop(0)
+        if frame.name != "Pong":
+            client.must_be(frame, "Published", first_offset=offsets[which], stored=1, subscribers=1)
+            offsets[which] += 1
+    client.must_be(await client.read(awaited="Closed"), "Closed", id=close)
+    await client.ends()
+    for subscription, messages in zip(subscriptions, sent, strict=True):
+        await reader.messages(subscription, 0, messages)
+    await _clean_up(reader, *topics[:2])
+
+
+@STAGE.check(
+    "what waits for the disk when its durable topic is deleted is answered, and stored nowhere",
+    hint="Delete refuses what waits with NO_SUCH_TOPIC, then removes the log. The name is free when Deleted is sent.",
+    sentences="durable.14 deletion.1 deletion.4",
+)
+async def deleted(trial: Trial) -> None:
+    """Ten batches and a Delete, all at once; each is stored or refused; the next topic of the name is empty."""
+    client, topic = await deleting(trial), trial.topic()
+    await _durable(client, topic, {})
+    ids = [await client.send("Publish", topic=topic, batch=[trial.message()]) for _ in range(10)]
+    ids.append(await client.send("Delete", topic=topic))
+    while ids:
+        frame = await client.read(awaited="a reply")
+        if frame.id not in ids:
+            raise Failed("a reply came that nobody had asked for, or a second one", came=frame_line(frame))
+        if frame.name == "Error":
+            client.must_be_error(frame, "NO_SUCH_TOPIC", request_type=TYPES["Publish"])
+        else:
+            client.must_be(frame, "Deleted" if ids[-1] == frame.id else "Published")
+        ids.remove(frame.id)
+    await _durable(client, topic, {})
+    await client.publish(topic, trial.message(), first_offset=0, subscribers=0)
+    await _clean_up(client, topic)
+
+
+@STAGE.check(
+    "a durable topic can be read from its beginning, however little its ring holds",
+    hint="Capacity and max_bytes are about memory. What has gone from the ring is still in the log: read it there.",
+    sentences="start.1 start.3 start.4 start.5 publish.4 durable.10 durable.13",
+)
+async def beyond_the_ring(trial: Trial) -> None:
+    """Ten messages and a ring for three; from each kind of start, with a Ping behind it; with and without a time."""
+    client = await trial.client()
+    messages = [trial.message() for _ in range(10)]
+    for label, retention in (("forever", FOREVER), ("hour", HOUR_MS)):
+        topic = trial.topic(label)
+        await _durable(client, topic, {CAPACITY: 3, MAX_BYTES: 10_000, TTL: retention})
+        await client.refused("BATCH_TOO_LARGE", "Publish", topic=topic, batch=messages[:4])
+        for offset, message in enumerate(messages):
+            await client.publish(topic, message, first_offset=offset)
+        for how, start in (({}, 0), ({"start": 2, "value": 4}, 4), ({"start": TIME, "value": 0}, 0)):
+            subscribe = await client.send("Subscribe", topic=topic, **how)
+            ping = await client.send("Ping")
+            client.must_be(await client.reply(subscribe), "Subscribed", start=start, live=10, committed=start)
+            client.must_be(await client.reply(ping), "Pong")
+            await client.messages(subscribe, start, messages[start:])
+        await _clean_up(client, topic)
+
+
+@STAGE.check(
+    "log_bytes bounds what a durable topic keeps, or what it takes if it rejects",
+    hint="Remove whole files, the oldest first, and move the head. If the topic rejects, keep what a reader needs.",
+    sentences="ring.3 ring.4 durable.11 error.4",
+    once=True,
+)
+async def bounded(trial: Trial) -> None:
+    """Four times as much as the log holds; then in a topic that rejects, with a reader, and when that is gone."""
+    client, topic, rejects = await trial.client(), trial.topic(), trial.topic("rejects")
+    piece = [(b"", bytes(PIECE))]
+    frame = await client.ask("CreateTopic", topic=trial.topic("least"), settings={KEPT: 1, LOG_BYTES: LOG})
+    if frame.name == "Error" and frame["code"] == ERROR_CODES["INVALID_FIELD"]:
+        raise Skipped(f"this broker does not make logs as small as {LOG:,} bytes, and need not")
+    await _durable(client, topic, {LOG_BYTES: LOG})
+    for offset in range(PIECES):
+        await client.publish(topic, *piece, first_offset=offset)
+    frame = await client.ok("Subscribe", topic=topic, credit=1)
+    if not 0 < frame["start"] < PIECES:
+        problem = (
+            f"{PIECES * PIECE:,} bytes were published to a log of {LOG:,}, and offset {frame['start']} is the head"
+        )
+        raise Failed(problem, expected=f"a head between 0 and {PIECES}", came=frame_line(frame))
+    await client.messages(frame.id, frame["start"], piece)
+    await _durable(client, rejects, {LOG_BYTES: LOG, OVERFLOW: REJECT})
+    reader = await client.subscribe(rejects, credit=1)
+    for offset in range(PIECES):
+        frame = await client.ask("Publish", topic=rejects, batch=piece)
+        if frame.name == "Error":
+            break
+        client.must_be(frame, "Published", first_offset=offset)
+    client.must_be_error(frame, "TOPIC_FULL")
+    await client.ok("Unsubscribe", subscription=reader)
+    await client.publish(rejects, *piece, first_offset=offset)
+    await _clean_up(client, topic, rejects, trial.topic("least"))
+
+
+@STAGE.check(
+    "a producer's numbers count in each durable topic alone, and go with it",
+    hint="Keep the numbers and answers of a producer with the topic, beside its messages: both come back together.",
+    sentences="producer.13 deletion.3",
+)
+async def numbers(trial: Trial) -> None:
+    """The same numbers in two durable topics and in one that is not; again; after one was deleted."""
+    client, producer = await trial.client(), Producer(trial)
+    topics = [trial.topic("a"), trial.topic("b")]
+    for topic in topics:
+        await _durable(client, topic, {})
+    frame = await producer.ask(client, 0, topic=topics[0])
+    skip_if_unsupported(frame, "numbered batches", "producer")
+    client.must_be(frame, "Published", flags=0, first_offset=0, stored=1)
+    await producer.stored(client, 1, 1, topic=topics[0])
+    await producer.refused(client, 1, "PRODUCER_UNKNOWN", topic=topics[1])
+    for topic in (topics[1], await _in_memory(trial, client)):
+        await producer.stored(client, 0, 0, topic=topic)
+    await producer.stored(client, 1, 1, DUPLICATE, topic=topics[0])
+    await producer.stored(client, 0, 0, DUPLICATE, topic=topics[1])
+    if (await client.ask("Delete", topic=topics[0])).name == "Deleted":
+        await _durable(client, topics[0], {})
+        await producer.stored(client, 0, 0, topic=topics[0])
+    await _clean_up(client, *topics)
