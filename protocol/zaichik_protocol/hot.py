@@ -13,7 +13,7 @@ No slice of bytes begins behind its end (hence each `min`): in Python it is empt
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from functools import partial
 from operator import attrgetter
 from struct import Struct
 from typing import Any
@@ -60,17 +60,13 @@ def _encode_published(frame: Published) -> Pieces:
     return (_header(frame, len(body), frame.duplicate | frame.durable << 1) + body,)
 
 
-def _decode_published(frame_id: int, data: bytes, at: int, end: int) -> Published:
+def _decode_published(frame_id: int, data: bytes, at: int, end: int, *, durable: bool = False) -> Published:
     body = data[at:end]
     first_offset, stored, compacted, subscribers = _PUBLISHED.unpack_from(body)
     dropped = body[_PUBLISHED.size :]
     if len(dropped) != bitmap_size(stored, compacted):
         raise ValueError("not the bitmap expected")
-    return Published(frame_id, first_offset, stored, compacted, subscribers, dropped)
-
-
-def _decode_durable(frame_id: int, data: bytes, at: int, end: int) -> Published:
-    return replace(_decode_published(frame_id, data, at, end), durable=True)
+    return Published(frame_id, first_offset, stored, compacted, subscribers, dropped, durable=durable)
 
 
 def _integers(cls: type[Frame], names: Sequence[str], formats: str) -> tuple[Encoder, Decoder]:
@@ -108,4 +104,6 @@ TWINS: dict[type[Frame], tuple[Encoder, Decoder]] = {
 }
 ENCODERS = {cls: encode for cls, (encode, _) in TWINS.items()}
 DECODERS = {cls: decode for cls, (_, decode) in TWINS.items()}
-FLAGGED: dict[tuple[type[Frame], int], Decoder] = {(Published, Published.FLAGS["durable"]): _decode_durable}
+FLAGGED: dict[tuple[type[Frame], int], Decoder] = {
+    (Published, Published.FLAGS["durable"]): partial(_decode_published, durable=True)
+}
