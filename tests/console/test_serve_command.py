@@ -157,7 +157,7 @@ def test_a_taken_port_is_one_sentence(zaichik, broker):
     [(PermissionError(13, "Permission denied"), "port 80 needs privileges"), (OSError(99, "Nowhere"), "Nowhere")],
 )
 def test_an_unavailable_address_is_one_sentence(zaichik, monkeypatch, error, text):
-    async def listening(*_):
+    async def listening(*_, **__):
         raise error
 
     monkeypatch.setattr("zaichik.serving.server.Server.listening", listening)

@@ -179,7 +179,7 @@ class NamedPositions:
 
     def ttl(self, topic: TopicWithNames) -> float:
         """Returns the seconds for which a position in that topic is kept without a reader."""
-        return self._settings.session_ttl if topic.durable is None else self._settings.durable_session_ttl
+        return self._settings.session_ttl if topic.durable is None else self._settings.disk_session_ttl
 
     def sweep(self, now_us: int) -> None:
         """Delete the positions that have had no reader for `session_ttl`. Called once a second."""

@@ -178,7 +178,7 @@ class BrokerSettings:
         producer_ttl: seconds after its last batch for which a producer is remembered (PUB-4).
         max_sessions: named subscriptions, with and without a reader (CMT-3).
         session_ttl: seconds for which a named subscription's position outlives its connection (CMT-3).
-        durable_session_ttl: the same in a durable topic (DUR-5).
+        disk_session_ttl: the same in a durable topic (DUR-5).
         soft_output: bytes of output that are taken at once for a connection, and one frame more at most; no messages
             are taken from its topics while anything taken before is unsent (LAG-3).
         max_replies: unsent bytes of replies above which a connection's requests are no longer read (LAG-3).
@@ -208,7 +208,7 @@ class BrokerSettings:
     producer_ttl: float = 600.0
     max_sessions: int = 10_000
     session_ttl: float = 60.0
-    durable_session_ttl: float = 7 * 86_400.0
+    disk_session_ttl: float = 7 * 86_400.0
     soft_output: int = 256 * KIB
     max_replies: int = 128 * KIB
     handshake_timeout: float = 5.0

@@ -1,6 +1,7 @@
 """`zaichik describe`: everything the broker says about itself, or about one topic and its readers."""
 
 import argparse
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -99,6 +100,14 @@ async def _describe_connections(arguments: argparse.Namespace, console: Console)
     return 0
 
 
+def _disk(state: dict[str, Any]) -> Iterator[screen.Row]:
+    """Returns what a durable topic has on the disk."""
+    if "log_bytes" in state:
+        yield "on the disk", f"{show_size(state['log_bytes'])}, {show_size(state['waiting_bytes'])} waiting for it"
+        if state["damage"]:
+            yield "damage", shown(state["damage"])
+
+
 def _show_broker(console: Console, state: dict[str, Any]) -> None:
     names = ("connections", "subscriptions", "topics", "producers", "sessions")
     ends = ", ".join(f"{reason} {count:,}" for reason, count in state["disconnects"].items())
@@ -131,6 +140,7 @@ def _show_topic(console: Console, state: dict[str, Any], *, away: int) -> None:
         ("published", f"{n['published']} = stored {n['stored']} + compacted {n['compacted']}"),
         ("stored", f"{n['stored']} = resident {n['resident']} + expired {n['expired']} + evicted {n['evicted']}"),
         ("open windows", f"{n['open_windows']}, forgotten {n['forgotten_windows']}"),
+        *_disk(state),
         ("subscriptions", n["subscriptions"] + (f", and {away:,} whose reader is away" if away else "")),
     ]
     screen.print_rows(console, f"topic {shown(state['name'])}", pairs + topic_settings.rows(state["settings"]))

@@ -33,6 +33,7 @@ COMMANDS = {
     "disconnect": "end a client's connection",
     "record": "save topics as Parquet files",
     "stats": "show what compaction does to a topic, and what other windows would do",
+    "check": "read the durable topics in a folder, and say what is damaged",
     "dissect": "explain the bytes of the wire protocol, field by field",
     "demo": "watch a broker at work",
     "learn": "build a broker of your own, stage by stage, and have it checked",
@@ -65,6 +66,9 @@ exit codes:
   0    done; also a broker stopped by SIGTERM, and output cut short by a reader such as head
   1    refused by the broker, no broker there, or bad data
   2    wrong usage
+  73   the folder of durable topics cannot be used, by serve or check
+  74   serve: its disk has failed
+  78   the folder of durable topics is of a newer zaichik
   130  ended with Ctrl-C
 """
 
@@ -168,4 +172,4 @@ def _run(name: str, words: list[str]) -> int:
         if sentence is None:
             raise  # a bug: its traceback helps most
         screen.complain(sentence)
-        return FAILED
+        return error.code if isinstance(error, failure.Failure) else FAILED

@@ -141,6 +141,8 @@ def setting(name: str, value: Any) -> str:
         return quantities.show_size(value) + ("/s" if name == "frame_rate" else "")
     if name.endswith("_ms"):
         return quantities.show_duration(value)
+    if name == "durable":
+        return "yes" if value else "no"
     if name == "overflow":
         return Overflow(value).name.lower()
     if name.endswith(("_timeout", "_ttl")):
@@ -150,7 +152,7 @@ def setting(name: str, value: Any) -> str:
 
 SIZES = {
     "max_message", "max_frame", "max_key", "soft_output", "max_replies", "max_bytes", "max_client_bytes",
-    "journal_bytes", "frame_rate",
+    "journal_bytes", "frame_rate", "log_bytes", "segment_bytes", "bytes",
 }  # fmt: skip
 
 

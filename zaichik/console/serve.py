@@ -46,7 +46,7 @@ EPILOG = """\
 examples:
   zaichik serve                                      # 127.0.0.1:8889
   zaichik serve 9000 --retention 1h                  # topics keep messages for an hour, unless told otherwise
-  zaichik serve --data /var/lib/zaichik              # topics created with --durable survive; with --durable here, all
+  zaichik serve --data ./topics                      # a folder for durable topics: zaichik create --durable
   zaichik serve --no-auto-create --log-level warning
   zaichik serve --limit max_connections=100 --limit max_bytes=128MiB --limit idle_timeout=5m
   zaichik serve --port 0 --json                      # a free port; prints {"host": ..., "port": ..., ...}
@@ -83,7 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--data",
         metavar="DIR",
         type=Path,
-        help="the folder of durable topics, made if it is missing; without it, topics are in memory only",
+        help="the folder of durable topics, made if it is missing; without it, all are in memory only",
     )
     limits.add_option(parser)
     topic_settings.add_options(parser)

@@ -7,29 +7,30 @@ DIR/topics/orders.5f3a90c1e2d4b768.6f1a…/  the readable part of a topic's name
 
 import fcntl
 import hashlib
-import json
 import logging
 import os
 import re
 from collections import OrderedDict
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 
 import anyio
 from anyio import to_thread
 
-from zaichik.log.disk import Disk, PosixDisk, StorageFailed
-from zaichik.log.recovery import Recovered, new_state, recover
-from zaichik.log.segment import Topic
+from zaichik.log.disk import Disk, DiskFull, PosixDisk, StorageFailed, sync_folder
+from zaichik.log.recovery import Recovered, look, new_state, recover
+from zaichik.log.segment import NewerFormat, Topic
+from zaichik.log.state import State
 from zaichik.log.topic_log import Then, TopicLog
-from zaichik.log.writer import remove_folder
+from zaichik.log.writer import DELETED, delete_folder, remove_folder
 from zaichik.net.wakeup import Wakeup
 from zaichik_protocol import ErrorCode, Refused
 
 logger = logging.getLogger(__name__)
 
-TOPICS, CLOCK, DELETED = "topics", "clock", ".deleted"
+TOPICS, CLOCK = "topics", "clock"
+FOLDER = re.compile(rf"[A-Za-z0-9_-]{{0,40}}\.[0-9a-f]{{16}}\.[0-9a-f]+({DELETED})?")  # anything else is not ours
 WRITERS, READERS = 4, 2  # threads: a slow read never holds up a sync
 
 
@@ -51,6 +52,7 @@ class Store:
 
     Args:
         disk: where they are.
+        lock: what `locked` returned for the folder.
 
     Attributes:
         recovered: the topics that a start has found, with their logs, in the order of their epochs.
@@ -60,16 +62,16 @@ class Store:
         on_failure: called when there is a failure.
     """
 
-    def __init__(self, disk: Disk) -> None:
+    def __init__(self, disk: Disk, lock: int | None = None) -> None:
         self._disk = disk
         self.recovered: list[tuple[Topic, Recovered, TopicLog]] = []
         self.failure: StorageFailed | None = None
         self.between_turns: Callable[[], AbstractContextManager[None]] = nullcontext
         self.on_failure: Callable[[], None] = lambda: None
         self.clock_us = 0
-        self._lock: int | None = None
+        self._lock = lock
         self._unreadable: set[str] = set()  # folders of topics whose epochs are not known
-        self._logs: list[TopicLog] = []
+        self._logs: dict[TopicLog, None] = {}
         self._writes: OrderedDict[TopicLog, None] = OrderedDict()
         self._busy: set[TopicLog] = set()
         self._reads: OrderedDict[object, Callable[[], Then]] = OrderedDict()
@@ -84,44 +86,80 @@ class Store:
             CannotOpen: it cannot be used.
         """
         try:
+            is_new = not path.exists()
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
             (path / TOPICS).mkdir(mode=0o700, exist_ok=True)
-            lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise CannotOpen(f"{path} cannot be used for durable topics: {error.strerror}", os.EX_CANTCREAT) from error
+            raise _cannot_use(path, error) from error
+        if not os.access(path / TOPICS, os.R_OK | os.W_OK | os.X_OK):
+            raise CannotOpen(f"{path} cannot be used for durable topics: it cannot be written", os.EX_CANTCREAT)
+        lock = locked(path)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+            for made in (path, path.parent) if is_new else (path,):
+                sync_folder(made)
+            return cls(PosixDisk(path), lock)
+        except BaseException as error:
             os.close(lock)
-            raise CannotOpen(
-                f"another broker uses {path}; stop it, or choose another folder", os.EX_CANTCREAT
-            ) from error
-        store = cls(PosixDisk(path))
-        store._lock = lock
-        return store
+            match error:
+                case NewerFormat():
+                    problem, code = f"{path} is of a newer zaichik: {error}; nothing was changed", os.EX_CONFIG
+                case StorageFailed() | DiskFull() | OSError():
+                    problem, code = f"{path} cannot be used for durable topics: {error}", os.EX_IOERR
+                case _:
+                    raise
+            raise CannotOpen(problem, code) from error
 
     def _load(self) -> None:
-        for name in sorted(self._disk.files(TOPICS)):
-            folder = f"{TOPICS}/{name}"
-            if name.endswith(DELETED):
-                remove_folder(self._disk, folder, self._disk.files(folder))
+        """Open all topics; before anything is changed, see that this version can."""
+        files = self._disk.files(TOPICS).items()
+        folders = [f"{TOPICS}/{name}" for name, size in sorted(files) if size < 0 and FOLDER.fullmatch(name)]
+        for folder in folders:
+            with suppress(OSError):  # which is told about below
+                look(self._disk, folder, self._disk.files(folder))
+        found: dict[str, tuple[str, Topic, Recovered]] = {}
+        for folder in folders:
+            recovered = self._recovered(folder)
+            if recovered is None or recovered.topic is None:
                 continue
-            found = recover(self._disk, folder)
-            if found.damage:
-                logger.error("%s: %s", folder, found.damage)
-            if found.torn:
-                logger.warning("%s: %d bytes at the end were never synced, and were cut off", folder, found.torn)
-            if found.topic is None:
-                self._unreadable.add(name)
-                continue
-            log = TopicLog(self._disk, folder, found.topic, found, self)
-            self._logs.append(log)
-            self.recovered.append((found.topic, found, log))
-            self.clock_us = max(self.clock_us, found.state.accepted_us, found.topic.epoch)
-        self.recovered.sort(key=lambda it: it[0].epoch)
-        if data := self._disk.files("").get(CLOCK):
-            told = self._disk.read(CLOCK, 0, data)
-            self.clock_us = max(self.clock_us, int(json.loads(told)))
+            topic = recovered.topic
+            self.clock_us = max(self.clock_us, recovered.state.accepted_us, topic.epoch)
+            old = found.get(topic.name)
+            if old is None or old[1].epoch < topic.epoch:
+                found[topic.name] = folder, topic, recovered
+            if old is not None:  # it was being deleted, or there would be no new one
+                delete_folder(self._disk, folder if old[1].epoch > topic.epoch else old[0])
+        for folder, topic, recovered in sorted(found.values(), key=lambda it: it[1].epoch):
+            log = TopicLog(self._disk, folder, topic, recovered, self)
+            self._logs[log] = None
+            self.recovered.append((topic, recovered, log))
+        self._load_clock()
+
+    def _recovered(self, folder: str) -> Recovered | None:
+        """Returns the log in a folder; None if nothing is to be kept of it."""
+        disk = self._disk
+        try:
+            if folder.endswith(DELETED) or all(name.startswith(".") for name in disk.files(folder)):
+                remove_folder(disk, folder)  # its deletion was interrupted, or its creation
+                return None
+            found = recover(disk, folder)
+        except OSError as error:
+            found = Recovered(None, State(0, 0), damage=f"it cannot be read: {error.strerror}")
+        if found.damage:
+            logger.error("%s: %s", folder, found.damage)
+        if found.torn:
+            logger.warning("%s: %d bytes at the end were never synced, and were cut off", folder, found.torn)
+        if found.topic is None:
+            self._unreadable.add(folder.removeprefix(f"{TOPICS}/"))
+        return found
+
+    def _load_clock(self) -> None:
+        try:
+            told = self._disk.read(CLOCK, 0, 64)
+            self.clock_us = max(self.clock_us, int(told))
+        except FileNotFoundError:
+            return
+        except (ValueError, OSError):
+            logger.warning("%s is damaged, and not needed", CLOCK)
 
     def create(self, name: str, epoch: int, settings: dict[str, int]) -> TopicLog:
         """See `zaichik.broker.durable.Logs`."""
@@ -131,7 +169,7 @@ class Store:
             raise Refused(ErrorCode.DAMAGED, problem, "topic")
         topic = Topic(name, epoch, settings)
         log = TopicLog(self._disk, f"{TOPICS}/{folder}.{epoch:x}", topic, Recovered(topic, new_state(topic)), self)
-        self._logs.append(log)
+        self._logs[log] = None
         return log
 
     # -- work for threads --------------------------------------------------------------------------------------
@@ -168,6 +206,8 @@ class Store:
                 self._busy.remove(log)
             if log.has_work:
                 self.write(log)
+            elif log.is_deleted:
+                self._logs.pop(log, None)
             if not self._busy and not self._writes:
                 self._idle.set()
 
@@ -188,6 +228,7 @@ class Store:
                 self.failure = error if isinstance(error, StorageFailed) else StorageFailed(str(error))
                 logger.critical("%s. The broker ends: what it has answered is on the disk.", self.failure)
                 self.on_failure()
+                self._idle.set()
             return
         with self.between_turns():
             then()
@@ -206,7 +247,9 @@ class Store:
             if self.failure is None:
                 for log in self._logs:
                     log.close()
-                self._disk.replace(CLOCK, json.dumps(now_us).encode())
+                self._disk.replace(CLOCK, str(now_us).encode())
+        except DiskFull:
+            logger.info("no room for %s: if the clock is set back, messages live longer", CLOCK)
         finally:
             self.release()
 
@@ -215,6 +258,30 @@ class Store:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+
+def locked(path: Path) -> int:
+    """Take the lock of a folder. Returns its descriptor: closing it lets go.
+
+    Raises:
+        CannotOpen: another process has it, or it cannot be made.
+    """
+    lock = -1
+    try:
+        lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(lock)
+        problem = f"another broker uses {path}; stop it, or choose another folder"
+        raise CannotOpen(problem, os.EX_CANTCREAT) from error
+    except OSError as error:
+        raise CannotOpen(f"{path} cannot be used for durable topics: {error.strerror}", os.EX_CANTCREAT) from error
+    return lock
+
+
+def _cannot_use(path: Path, error: OSError) -> CannotOpen:
+    problem = "it is not a folder" if path.is_file() else error.strerror
+    return CannotOpen(f"{path} cannot be used for durable topics: {problem}", os.EX_CANTCREAT)
 
 
 def folder_of(name: str) -> str:

@@ -1,0 +1,116 @@
+"""`zaichik check`."""
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from zaichik.log.segment import HEAD_SIZE
+
+
+@dataclass
+class Served:
+    """A broker with a folder for durable topics.
+
+    Attributes:
+        data: the folder.
+        process: the broker.
+        address: HOST:PORT.
+    """
+
+    data: Path
+    process: Any
+    address: str
+
+    def stop(self):
+        self.process.terminate()
+        self.process.communicate()
+
+
+@pytest.fixture
+def served(start, tmp_path):
+    data = tmp_path / "topics of mine"
+    process = start("serve", "--port", "0", "--json", "--data", str(data))
+    told = json.loads(process.stdout.readline())
+    return Served(data, process, f"127.0.0.1:{told['port']}")
+
+
+@pytest.fixture
+def folder(served, zaichik):
+    """The folder of a broker that was stopped: two messages in `orders`."""
+    zaichik("create", "orders", "--durable", "--connect", served.address)
+    assert zaichik("publish", "orders", "two", "apples", "--connect", served.address).code == 0
+    served.stop()
+    return served.data
+
+
+def log_of(folder):
+    (log,) = folder.glob("topics/orders.*/*.log")
+    return log
+
+
+def flip(path, position):
+    data = bytearray(path.read_bytes())
+    data[position] ^= 1
+    path.write_bytes(data)
+
+
+def test_what_is_whole_is_counted(zaichik, folder):
+    result = zaichik("check", str(folder))
+    assert (result.code, result.err) == (0, "")
+    assert [line.split(maxsplit=1) for line in result.out.splitlines()][:3] == [
+        ["orders:", "whole"],
+        ["messages", "2"],
+        ["offsets", "0 to 1"],
+    ]
+
+
+def test_a_damaged_byte_is_found_and_nothing_is_changed(zaichik, folder):
+    flip(log_of(folder), HEAD_SIZE + 70)
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    result = zaichik("check", str(folder), "--json")
+    assert result.code == 1
+    assert (result.json["topic"], result.json["messages"], result.json["end"]) == ("orders", 1, 2)
+    (problem,) = result.json["problems"]
+    assert f"bytes {HEAD_SIZE} to " in problem
+    assert "offsets 0 to 0" in problem
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+    assert zaichik("check", str(folder)).out.startswith("orders: NOT WHOLE\n")
+
+
+def test_a_damaged_end_and_a_damaged_head_are_found(zaichik, folder):
+    log = log_of(folder)
+    flip(log, log.stat().st_size - 1)
+    assert "a torn end, which a start cuts off, or damage" in zaichik("check", str(folder)).out
+    flip(log, 20)
+    assert "the head of the file is damaged" in zaichik("check", str(folder)).out
+
+
+def test_damaged_caches_are_found_but_harmless(zaichik, folder):
+    for path in folder.glob("topics/orders.*/*.state"):
+        flip(path, path.stat().st_size - 1)
+    result = zaichik("check", str(folder), "--json")
+    assert (result.code, result.json["messages"]) == (1, 2)
+    assert "not needed" in result.json["problems"][0]
+
+
+def test_a_folder_that_a_broker_uses_is_left_alone(zaichik, served):
+    result = zaichik("check", str(served.data))
+    assert (result.code, result.out) == (os.EX_CANTCREAT, "")
+    assert result.err == f"zaichik: another broker uses {served.data}; stop it, or choose another folder\n"
+
+
+def test_a_folder_without_durable_topics(zaichik, tmp_path, served):
+    result = zaichik("check", str(tmp_path))
+    assert (result.code, result.out, result.err.count("\n")) == (1, "", 1)
+    served.stop()
+    assert zaichik("check", str(served.data)).out == "there are no durable topics\n"
+
+
+def test_a_name_cannot_write_to_the_terminal(zaichik, served):
+    zaichik("create", "\u202eorders", "--durable", "--connect", served.address)
+    served.stop()
+    assert "\u202e" not in zaichik("check", str(served.data)).out
