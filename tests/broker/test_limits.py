@@ -25,7 +25,7 @@ NO_LIMITS = {
     "TopicSettings.durable": "a switch",
     "TopicSettings.log_bytes": "of files on a disk: test_durable.py",
     "TopicSettings.segment_bytes": "of files on a disk: test_durable.py",
-    "BrokerSettings.durable_session_ttl": "of topics on a disk: test_durable.py",
+    "BrokerSettings.disk_session_ttl": "of topics on a disk: test_durable.py",
 }
 
 OF_DURABLE_TOPICS = ("durable", "log_bytes", "segment_bytes")  # told of those alone
