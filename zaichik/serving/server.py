@@ -159,7 +159,7 @@ class Server:
         """End every connection: the disk has failed, and what waits for it will never be answered."""
         with self.broker.scheduler.between_turns():
             for connection in self._connections:
-                connection.give_up()
+                connection.go_away(at_once=True)
         self.stop()
 
     async def _accept_and_drain(self, connections: TaskGroup) -> None:
@@ -170,6 +170,9 @@ class Server:
             until_us = self.clock.now_us() + LAST_ANSWERS_US
             for connection in self._connections:
                 connection.finish_requests(until_us)
+            if self._store is not None:
+                with self.bugs.contained("the last sweep"):
+                    self.broker.sweep()  # which has positions written that have moved
         if self._store is not None:
             with anyio.move_on_after(self.broker.settings.drain_timeout):
                 await self._store.drained()
