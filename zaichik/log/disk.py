@@ -75,7 +75,10 @@ class PosixDisk:
         """See `Disk`."""
         try:
             with os.scandir(self.root / folder) as found:
-                return {it.name: -1 if it.is_dir() else it.stat(follow_symlinks=False).st_size for it in found}
+                return {
+                    it.name: -1 if it.is_dir(follow_symlinks=False) else it.stat(follow_symlinks=False).st_size
+                    for it in found
+                }
         except FileNotFoundError:
             return {}
 
@@ -86,12 +89,15 @@ class PosixDisk:
 
     def write(self, path: str, at: int, pieces: Sequence[bytes]) -> None:
         """See `Disk`."""
+        self._put(path, at, pieces, self.reserve)
+
+    def _put(self, path: str, at: int, pieces: Sequence[bytes], reserve: int) -> None:
         try:
             file = os.open(self.root / path, os.O_RDWR | os.O_CLOEXEC | (0 if at else os.O_CREAT | os.O_EXCL), 0o600)
         except OSError as error:
             raise _failure(error, path) from error
         try:
-            self._write(file, at, pieces)
+            self._write(file, at, pieces, reserve)
         except OSError as error:
             self._take_back(file, path, at)
             raise _failure(error, path) from error
@@ -102,11 +108,11 @@ class PosixDisk:
         if not at:
             self._sync_folder(path)
 
-    def _write(self, file: int, at: int, pieces: Sequence[bytes]) -> None:
+    def _write(self, file: int, at: int, pieces: Sequence[bytes], reserve: int) -> None:
         size = sum(map(len, pieces))
         room = os.fstatvfs(file)
-        if size and room.f_bavail * room.f_frsize - size < self.reserve:
-            raise OSError(errno.ENOSPC, f"a write would leave less than {self.reserve} bytes free")
+        if size and room.f_bavail * room.f_frsize - size < reserve:
+            raise OSError(errno.ENOSPC, f"a write would leave less than {reserve} bytes free")
         if not size or os.fstat(file).st_size > at:
             os.ftruncate(file, at)
         for first in range(0, len(pieces), MOST_PIECES):
@@ -117,9 +123,11 @@ class PosixDisk:
                 left = _after(left, written)
 
     def _take_back(self, file: int, path: str, at: int) -> None:
+        """Cut off what was half written, on the disk, too: it is answered that nothing of it was stored."""
         try:
             if at:
                 os.ftruncate(file, at)
+                _sync(file, path)
             else:
                 (self.root / path).unlink()
         except OSError as error:
@@ -134,7 +142,7 @@ class PosixDisk:
                 self._sync_folder(str(target.parent.relative_to(self.root)))
             hidden = target.with_name(f".{target.name}")
             hidden.unlink(missing_ok=True)
-            self.write(str(hidden.relative_to(self.root)), 0, [data])
+            self._put(str(hidden.relative_to(self.root)), 0, [data], 0)  # the reserve is for this
             hidden.replace(target)
         except OSError as error:
             raise _failure(error, path) from error
@@ -149,7 +157,7 @@ class PosixDisk:
         """See `Disk`."""
         for path in paths:
             target = self.root / path
-            if target.is_dir():
+            if target.is_dir() and not target.is_symlink():
                 target.rmdir()
             else:
                 target.unlink(missing_ok=True)
@@ -167,12 +175,16 @@ class PosixDisk:
             os.close(file)
 
     def _sync_folder(self, path: str) -> None:
-        """Put the names of the folder that the path is in on the disk."""
-        folder = os.open((self.root / path).parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            _sync(folder, path)
-        finally:
-            os.close(folder)
+        sync_folder((self.root / path).parent)
+
+
+def sync_folder(path: Path) -> None:
+    """Put the names in a folder on the disk."""
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        _sync(folder, str(path))
+    finally:
+        os.close(folder)
 
 
 def _sync(file: int, path: str) -> None:
