@@ -14,6 +14,7 @@ unknown.
 
 import json
 import logging
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,7 +22,7 @@ from zlib import crc32
 
 from zaichik.log.disk import Disk
 from zaichik.log.record import HEADER, Record, header, next_header, unpack
-from zaichik.log.segment import HEAD_SIZE, Segment, Topic
+from zaichik.log.segment import HEAD_SIZE, Segment, Topic, named
 from zaichik.log.state import State, read_checkpoint
 
 logger = logging.getLogger(__name__)
@@ -29,6 +30,8 @@ logger = logging.getLogger(__name__)
 TOPIC_FILE = "topic.json"
 READ_SIZE = 256 * 1024
 KEPT_CHECKPOINTS = 2
+Opened = dict[str, tuple[Segment, Topic] | None]  # segments by name; None if the head is not whole
+_UNFINISHED = re.compile(r"\.(topic\.json|[0-9]{20}\.(index|state))")  # what `Disk.replace` was interrupted at
 
 
 @dataclass
@@ -41,6 +44,9 @@ class Recovered:
         state: what the records amount to.
         torn: bytes that were cut off.
         damage: what is wrong, for a person; "" if nothing is.
+        is_kept: whether the topic has its folder.
+        saved: the first offset of the segment that the newest checkpoint is of; -1 if there is none.
+        unsaved: bytes of records after that.
     """
 
     topic: Topic | None
@@ -48,23 +54,30 @@ class Recovered:
     segments: list[Segment] = field(default_factory=list)
     torn: int = 0
     damage: str = ""
+    is_kept: bool = False
+    saved: int = -1
+    unsaved: int = 0
 
 
 def topic_file(topic: Topic) -> bytes:
     """Returns the content of `topic.json`, with its checksum."""
-    told = json.dumps(topic._asdict(), sort_keys=True)
-    return json.dumps({"topic": topic._asdict(), "crc": crc32(told.encode())}, indent=1).encode() + b"\n"
+    told = topic.told()
+    crc = crc32(json.dumps(told, sort_keys=True).encode())
+    return json.dumps({"topic": told, "crc": crc}, indent=1).encode() + b"\n"
 
 
 def read_topic(data: bytes) -> Topic | None:
-    """Returns the topic that the content of `topic.json` names; None if it is damaged."""
+    """Returns the topic that the content of `topic.json` names; None if it is damaged.
+
+    Raises:
+        NewerFormat: it is not for this version to read.
+    """
     try:
         told = json.loads(data)
-        topic = Topic(**told["topic"])
-        whole = crc32(json.dumps(topic._asdict(), sort_keys=True).encode()) == told["crc"]
+        is_whole = crc32(json.dumps(told["topic"], sort_keys=True).encode()) == told["crc"]
     except (ValueError, KeyError, TypeError):
         return None
-    return topic if whole else None
+    return Topic.of(told["topic"]) if is_whole else None
 
 
 def new_state(topic: Topic) -> State:
@@ -91,55 +104,51 @@ def records(disk: Disk, segment: Segment, position: int) -> Iterator[tuple[int, 
         yield position, record
 
 
-def recover(disk: Disk, folder: str) -> Recovered:
-    """Returns the log in a folder. A torn end is cut off; nothing else is changed."""
-    files = disk.files(folder)
+def look(disk: Disk, folder: str, files: dict[str, int]) -> tuple[Topic | None, Opened]:
+    """Returns the topic that a folder is of, if that is known, and its segments, as far as they begin well.
+
+    Raises:
+        NewerFormat: the folder is not for this version to read.
+    """
     topic = read_topic(disk.read(f"{folder}/{TOPIC_FILE}", 0, READ_SIZE)) if TOPIC_FILE in files else None
-    names = sorted(name for name in files if name.endswith(".log"))
-    opened = [(name, Segment.opened(disk, folder, int(name[:20]), files[name])) for name in names]
-    if topic is None and (known := next((found[1] for _, found in opened if found), None)):
-        logger.warning("%s/%s is missing or damaged; the segments say what it said", folder, TOPIC_FILE)
-        topic = known
+    opened = {name: Segment.opened(disk, folder, int(name[:20]), files[name]) for name in named(files, "log")}
+    return topic or next((found[1] for found in opened.values() if found), None), opened
+
+
+def recover(disk: Disk, folder: str) -> Recovered:
+    """Returns the log in a folder. A torn end is cut off; nothing else is changed.
+
+    Raises:
+        NewerFormat: the folder is not for this version to read.
+    """
+    files = disk.files(folder)
+    topic, opened = look(disk, folder, files)
     if topic is None:
         return Recovered(None, State(0, 0), damage=f"neither {TOPIC_FILE} nor a segment tells which topic it is")
-    recovered = Recovered(topic, new_state(topic))
-    for name, found in opened:
-        if found is not None:
+    recovered = Recovered(topic, new_state(topic), is_kept=TOPIC_FILE in files)
+    for name, found in opened.items():
+        if found is not None and found[1][:2] == topic[:2]:
             recovered.segments.append(found[0])
-        elif name == names[-1] and files[name] <= HEAD_SIZE:  # the crash came before it had a record
+        elif found is None and name == [*opened][-1] and files[name] <= HEAD_SIZE:  # no record was ever in it
             disk.remove([f"{folder}/{name}"])
         else:
-            recovered.damage = f"{name}: the head of the file is damaged"
-            return recovered
+            recovered.damage = f"{folder}/{name}: the head of the file is damaged"
+            break
     _fold(disk, folder, files, recovered)
+    if not recovered.damage:
+        _tidy(disk, folder, files)
     return recovered
 
 
 def _fold(disk: Disk, folder: str, files: dict[str, int], recovered: Recovered) -> None:
     """Find the state: from the newest checkpoint that is good, through all records after it."""
     segments, state = recovered.segments, recovered.state
-    index, position = 0, HEAD_SIZE
-    synced = (0, 0)  # the base and the position up to which a checkpoint proves that all was synced
-    for name in sorted((name for name in files if name.endswith(".state")), reverse=True):
-        found = read_checkpoint(disk.read(f"{folder}/{name}", 0, files[name]))
-        if found is None:
-            logger.warning("%s/%s is damaged, and not needed", folder, name)
-            continue
-        told, keys = found
-        synced = max(synced, (told["segment"], told["position"]))
-        if (place := _place(told, segments)) is not None:
-            index, position = place, told["position"]
-            state.restore(told, keys)
-            break
-    else:
-        if segments:
-            state.end = segments[0].base
+    index, position, synced = _from_checkpoint(disk, folder, files, recovered)
+    damage, is_cut_short = "", bool(recovered.damage)
     for at, segment in enumerate(segments[index:], index):
-        position = position if at == index else HEAD_SIZE
+        begin = position = position if at == index else HEAD_SIZE
         if segment.base != state.end and position == HEAD_SIZE:
-            recovered.damage = (
-                f"{segment.path}: begins at offset {segment.base}, but the one before ends at {state.end}"
-            )
+            damage = f"{segment.path}: begins at offset {segment.base}, but the one before ends at {state.end}"
             break
         disk.settle(segment.path)
         for after, record in records(disk, segment, position):
@@ -147,17 +156,59 @@ def _fold(disk: Disk, folder: str, files: dict[str, int], recovered: Recovered) 
                 break
             state.add(record)
             position = after
-        if position < segment.size or (segment.base, position) < synced:
-            is_last = segment is segments[-1]
-            recovered.damage = _judge(disk, segment, position, is_last=is_last, synced=synced, end=state.end)
-            if recovered.damage:
+        recovered.unsaved += position - begin
+        is_last = segment is segments[-1] and not is_cut_short
+        if position < segment.size or (is_last and (segment.base, position) < synced):
+            damage = _judge(disk, segment, position, is_last=is_last, synced=synced, end=state.end)
+            if damage:
                 break
             recovered.torn = segment.size - position
             disk.write(segment.path, position, [])
             segment.size = position
-    if recovered.damage:  # what lies behind it cannot be reached
+    if damage:  # what lies behind it cannot be reached
         segment.size = position
         del segments[segments.index(segment) + 1 :]
+    elif segments and segments[-1].base == state.end:  # it will go on, and readers must not look for its index then
+        segments[-1].note(state.end, segments[-1].accepted_us, HEAD_SIZE)
+    elif not segments and synced > (0, 0):
+        damage = f"{folder}: a checkpoint tells of records, but their files are gone"
+    recovered.damage = damage or recovered.damage
+
+
+def _from_checkpoint(
+    disk: Disk, folder: str, files: dict[str, int], recovered: Recovered
+) -> tuple[int, int, tuple[int, int]]:
+    """Take over the newest good checkpoint.
+
+    Returns the index of the segment and the position that records have to be read from, and the base and the position
+    up to which a checkpoint proves that all was synced.
+    """
+    segments, synced = recovered.segments, (0, 0)
+    salts = {segment.base: segment.salt for segment in segments}
+    for name in reversed(named(files, "state")):
+        found = read_checkpoint(disk.read(f"{folder}/{name}", 0, files[name]))
+        if found is None or recovered.topic is None or found[0]["epoch"] != recovered.topic.epoch:
+            logger.warning("%s/%s is damaged, and not needed", folder, name)
+            continue
+        told, keys = found
+        if salts.get(told["segment"], told["salt"]) != told["salt"]:
+            continue  # of another file
+        synced = max(synced, (told["segment"], told["position"]))
+        if (place := _place(told, segments)) is not None:
+            recovered.state.restore(told, keys)
+            recovered.saved = told["segment"]
+            return place, told["position"], synced
+    if segments and segments[0].base:
+        recovered.state.end = segments[0].base
+        logger.warning("%s: what came before offset %d is not known: no checkpoint is left", folder, segments[0].base)
+    return 0, HEAD_SIZE, synced
+
+
+def _tidy(disk: Disk, folder: str, files: dict[str, int]) -> None:
+    """Remove what a crash has left: files that were not finished, indexes of segments that are gone."""
+    orphans = [name for name in named(files, "index") if f"{name[:20]}.log" not in files]
+    if left := [name for name in files if _UNFINISHED.fullmatch(name)] + orphans:
+        disk.remove([f"{folder}/{name}" for name in left])
 
 
 def _place(told: dict[str, Any], segments: list[Segment]) -> int | None:

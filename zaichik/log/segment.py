@@ -3,15 +3,16 @@
     00000000000000150000.log     head of 4 KiB: the topic, the first offset, a salt; then records
     00000000000000150000.index   offset u64 | accepted_us i64 | position u32, for a record every 64 KiB
 
-A segment begins with the first record that needs it. No run of the broker goes on in a segment of an earlier one, unless
-that has no messages, for its name is the offset of the first. So a segment whose end is known never changes. The index
-is a cache. It is written when its segment is complete, and made again from the records if it is missing or wrong.
+A segment begins with the first record that needs it. No run of the broker goes on in a segment of an earlier one,
+unless that has no messages, for its name is the offset of the first. So a segment whose end is known never changes. The
+index is a cache. It is written when its segment is complete, and made again from the records if it is missing or wrong.
 """
 
 import json
+import re
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from struct import Struct
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -40,6 +41,15 @@ def unseal(mark: bytes, data: bytes, salt: int = 0) -> bytes | None:
     return inner if found == mark and len(inner) == size and crc32(inner, salt) == crc else None
 
 
+class NewerFormat(Exception):
+    """A later zaichik has written this: nothing here may be touched."""
+
+
+def named(files: Iterable[str], suffix: str) -> list[str]:
+    """Returns the names that are an offset with that suffix, the lowest first. Other files are not ours."""
+    return sorted(name for name in files if re.fullmatch(rf"[0-9]{{20}}\.{suffix}", name))
+
+
 class Topic(NamedTuple):
     """A topic's identity and settings, as they are kept on the disk.
 
@@ -51,6 +61,23 @@ class Topic(NamedTuple):
     name: str
     epoch: int
     settings: dict[str, int]
+
+    def told(self) -> dict[str, Any]:
+        """Returns what a file says about it."""
+        return {"format": FORMAT, **self._asdict()}
+
+    @classmethod
+    def of(cls, told: dict[str, Any]) -> "Topic":
+        """Returns the topic that a file tells of.
+
+        Raises:
+            NewerFormat: the file is not for this version to read.
+        """
+        if told["format"] > FORMAT:
+            raise NewerFormat(
+                f"the log of {told['name']!r} has format {told['format']}, and this zaichik knows {FORMAT}"
+            )
+        return cls(told["name"], told["epoch"], told["settings"])
 
 
 class Segment:
@@ -78,21 +105,23 @@ class Segment:
 
     def head(self, topic: Topic) -> bytes:
         """Returns the first bytes of the file."""
-        told: dict[str, Any] = {
-            "format": FORMAT, **topic._asdict(), "base": self.base, "salt": self.salt, "accepted_us": self.accepted_us
-        }  # fmt: skip
+        told = {**topic.told(), "base": self.base, "salt": self.salt, "accepted_us": self.accepted_us}
         return seal(_HEAD_MARK, json.dumps(told).encode()).ljust(HEAD_SIZE, b"\0")
 
     @classmethod
     def opened(cls, disk: Disk, folder: str, base: int, size: int) -> "tuple[Segment, Topic] | None":
-        """Returns a segment that is on the disk, and the topic it is of; None if its head is not whole."""
+        """Returns a segment that is on the disk, and the topic it is of; None if its head is not whole.
+
+        Raises:
+            NewerFormat: it is not for this version to read.
+        """
         head = disk.read(f"{folder}/{base:020}.log", 0, HEAD_SIZE)
         data = unseal(_HEAD_MARK, head)
         if data is None or len(head) < HEAD_SIZE:
             return None
         told = json.loads(data)
-        topic = Topic(told["name"], told["epoch"], told["settings"])
-        return cls(folder, told["base"], told["salt"], told["accepted_us"], size), topic
+        topic = Topic.of(told)
+        return (cls(folder, base, told["salt"], told["accepted_us"], size), topic) if told["base"] == base else None
 
     # -- the index ---------------------------------------------------------------------------------------------
 
@@ -105,11 +134,13 @@ class Segment:
 
     def position(self, offset: int) -> int:
         """Returns where to begin to look for an offset: at most 64 KiB and a record before it."""
-        return self.positions[max(bisect_right(self.offsets, offset) - 1, 0)]
+        index = bisect_right(self.offsets, offset) - 1
+        return self.positions[index] if index >= 0 else HEAD_SIZE
 
     def position_of_time(self, time_us: int) -> int:
         """Returns where to begin to look for the first record accepted at that time or later."""
-        return self.positions[max(bisect_right(self.times, time_us - 1) - 1, 0)]
+        index = bisect_right(self.times, time_us - 1) - 1
+        return self.positions[index] if index >= 0 else HEAD_SIZE
 
     def index(self) -> bytes:
         """Returns the index as the content of its file."""
@@ -125,8 +156,10 @@ class Segment:
         name = self.index_path.rpartition("/")[2]
         data = unseal(_INDEX_MARK, disk.read(self.index_path, 0, names[name]), self.salt) if name in names else None
         if data is None:
+            made = Segment("", self.base, self.salt, self.accepted_us)  # two threads may do this at the same time
             for position, found in headers(disk, self, HEAD_SIZE):
-                self.note(found.record.base, found.record.accepted_us, position)
+                made.note(found.record.base, found.record.accepted_us, position)
+            self.times, self.positions, self.offsets = made.times, made.positions, made.offsets
             return
         count = len(data) // 20
         times, positions, offsets = array("q"), array("I"), array("Q")

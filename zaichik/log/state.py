@@ -81,7 +81,9 @@ class State:
         self.published += record.count + compacted
         self.compacted += compacted
         if self.window is not None and record.count:
-            self.window.admit(Batch(record.body, record.count).keys(), record.accepted_us)
+            keys = Batch(record.body, record.count).keys()
+            self.window.take_back(keys)  # the broker stored them, so it may have forgotten their windows early (COM-6)
+            self.window.admit(keys, record.accepted_us)
         self._answer(record, (record.base, record.count, compacted, 0, record.dropped))
 
     def _answer(self, record: Record, answer: Reply) -> None:
@@ -95,13 +97,14 @@ class State:
 
     # -- checkpoints -------------------------------------------------------------------------------------------
 
-    def checkpoint(self, segment: int, position: int, salt: int) -> bytes:
+    def checkpoint(self, epoch: int, segment: int, position: int, salt: int) -> bytes:
         """Returns the state as the content of a file; it holds up to that position in the segment of that base."""
         producers = [
             [producer, known.next, known.used_us, [_shown(answer) for answer in known.answers]]
             for producer, known in self.producers.items()
         ]
         told = {
+            "epoch": epoch,
             "segment": segment,
             "position": position,
             "salt": salt,

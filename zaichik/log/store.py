@@ -275,7 +275,9 @@ def locked(path: Path) -> int:
         problem = f"another broker uses {path}; stop it, or choose another folder"
         raise CannotOpen(problem, os.EX_CANTCREAT) from error
     except OSError as error:
-        raise CannotOpen(f"{path} cannot be used for durable topics: {error.strerror}", os.EX_CANTCREAT) from error
+        if lock >= 0:
+            os.close(lock)
+        raise _cannot_use(path, error) from error
     return lock
 
 

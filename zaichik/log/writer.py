@@ -11,10 +11,13 @@ from collections.abc import Sequence
 from zaichik.log.disk import Disk, DiskFull
 from zaichik.log.record import Record
 from zaichik.log.recovery import KEPT_CHECKPOINTS, TOPIC_FILE, Recovered, topic_file
-from zaichik.log.segment import Segment, Topic
+from zaichik.log.segment import Segment, Topic, named
+from zaichik_protocol import FOREVER
 
 logger = logging.getLogger(__name__)
 
+DELETED = ".deleted"  # the end of the name of a folder that is being removed
+SHORTEST_US = 60_000_000  # of a segment whose messages expire: below that, the files would be many and small
 CHECKPOINT_EVERY = 4 * 1024 * 1024  # bytes of log; or four times the size of a checkpoint, if that is more
 
 
@@ -29,7 +32,7 @@ class Writer:
     Attributes:
         segments: the oldest first.
         bytes: of all of them.
-        damaged: see `Recovered`; then nothing is written.
+        is_damaged: see `Recovered`; then nothing is written or removed.
     """
 
     def __init__(self, disk: Disk, folder: str, topic: Topic, recovered: Recovered) -> None:
@@ -39,12 +42,15 @@ class Writer:
         self._topic = topic
         self._state = recovered.state
         self._active: Segment | None = None
-        self._is_created = TOPIC_FILE in disk.files(folder)
-        self._unsaved = 0  # bytes since the last checkpoint
+        self.is_damaged = bool(recovered.damage)
+        self._is_created = recovered.is_kept
+        self._unsaved = recovered.unsaved  # bytes since the last checkpoint
         self._saved = 0  # size of the last checkpoint
+        self._saved_in = recovered.saved  # the base of the segment that it is of; -1: there is none
         settings = topic.settings
         self._log_bytes = settings["log_bytes"]
         self._segment_bytes = min(settings["segment_bytes"], self._log_bytes // 8)
+        self._segment_us = max(settings["retention_ttl_ms"] * 1000, SHORTEST_US)
 
     @property
     def bytes(self) -> int:
@@ -73,7 +79,7 @@ class Writer:
         segment = self._active
         if self.segments and self.segments[-1].base == group[0].base:  # it has no messages yet, and goes on
             segment = self._active = self.segments[-1]
-        elif segment is None or segment.size >= self._segment_bytes:
+        elif segment is None or segment.size >= self._segment_bytes or self._is_old(segment, group[0].accepted_us):
             segment = self._roll(group[0])
         at = segment.size
         self._disk.write(segment.path, at, [record.pack(segment.salt, at) for record in group])
@@ -84,6 +90,10 @@ class Writer:
         self._unsaved += segment.size - at
         if self._unsaved >= max(CHECKPOINT_EVERY, 4 * self._saved):
             self.save()
+
+    def _is_old(self, segment: Segment, now_us: int) -> bool:
+        """Whether its first record has expired: files are removed as wholes, so one must not go on for ever."""
+        return self._segment_us < FOREVER and now_us - segment.accepted_us >= self._segment_us
 
     def _roll(self, first: Record) -> Segment:
         """Begin a new segment, for a group that begins with that record."""
@@ -97,6 +107,8 @@ class Writer:
         return segment
 
     def _save_index(self, segment: Segment) -> None:
+        if segment.base == self._state.end:
+            return  # without messages there is nothing to be found in it, and it will go on
         try:
             self._disk.replace(segment.index_path, segment.index())
         except DiskFull:
@@ -104,39 +116,50 @@ class Writer:
 
     def save(self) -> None:
         """Write a checkpoint; without room, the last one has to do."""
-        if self._active is None or not self._unsaved:
+        if not self._unsaved:
             return
-        active, state = self._active, self._state
-        data = state.checkpoint(active.base, active.size, active.salt)
+        last, state = self.segments[-1], self._state
+        data = state.checkpoint(self._topic.epoch, last.base, last.size, last.salt)
         name = f"{state.end:020}.state"
         try:
             self._disk.replace(f"{self.folder}/{name}", data)
         except DiskFull:
             logger.info("no room for %s/%s: the next start will take longer", self.folder, name)
             return
-        self._unsaved, self._saved = 0, len(data)
-        kept = sorted(name for name in self._disk.files(self.folder) if name.endswith(".state"))
+        self._unsaved, self._saved, self._saved_in = 0, len(data), last.base
+        kept = named(self._disk.files(self.folder), "state")
         self._disk.remove([f"{self.folder}/{name}" for name in kept[:-KEPT_CHECKPOINTS]])
 
     def close(self) -> None:
         """Write what saves the next start from reading."""
+        if self.is_damaged:
+            return
         self.save()
         if self._active is not None:
             self._save_index(self._active)
 
     def drop_below(self, offset: int) -> None:
-        """Remove the segments that hold nothing from that offset on; the last one stays."""
+        """Remove the segments that hold nothing from that offset on; the last one stays.
+
+        A checkpoint has to tell what they amount to: without room for one, they stay.
+        """
         segments, count = self.segments, 0
+        if not self.can_drop(offset):
+            return
         while count + 1 < len(segments) and segments[count + 1].base <= offset:
             count += 1
-        if count:
-            gone = [path for old in segments[:count] for path in (old.path, old.index_path)]
-            self._disk.remove(gone)
-            del segments[:count]
+        if self._saved_in < segments[count].base:
+            self.save()
+        while segments[count].base > self._saved_in and count:
+            count -= 1
+        gone = [path for old in segments[:count] for path in (old.path, old.index_path)]
+        del segments[:count]  # first: a reader that finds no file then knows why
+        self._disk.remove(gone)
 
     def can_drop(self, offset: int) -> bool:
         """Returns whether there is a segment that holds nothing from that offset on."""
-        return len(self.segments) > 1 and self.segments[1].base <= offset
+        second = self.segments[1:2]  # a copy: the writing thread may remove them
+        return not self.is_damaged and bool(second) and second[0].base <= offset
 
     def expired_until(self, time_us: int) -> int:
         """Returns an offset below which all was accepted at that time or before: the greatest that memory knows."""
@@ -146,6 +169,12 @@ class Writer:
         last = known[-1]
         index = bisect_right(last.times, time_us) - 1
         return last.offsets[index] if 0 <= index < len(last.offsets) else last.base
+
+    def bytes_from(self, offset: int) -> int:
+        """Bytes of the segments that hold anything from that offset on; the last one always counts."""
+        segments = list(self.segments)
+        first = max(bisect_right([segment.base for segment in segments], offset) - 1, 0)
+        return sum(segment.size for segment in segments[first:])
 
     def excess(self) -> int:
         """Returns the first offset that `log_bytes` leaves."""
@@ -157,16 +186,21 @@ class Writer:
 
     def delete(self) -> None:
         """Remove the topic: at once by name, then file by file, which a start goes on with if this is interrupted."""
-        files = self._disk.files(self.folder)
-        if not files:
-            return
-        doomed = f"{self.folder}.deleted"
-        self._disk.rename(self.folder, doomed)
-        remove_folder(self._disk, doomed, files)
+        if self._disk.files(self.folder):
+            delete_folder(self._disk, self.folder)
 
 
-def remove_folder(disk: Disk, folder: str, files: dict[str, int]) -> None:
-    """Remove a folder and the files in it."""
-    if files:
-        disk.remove([f"{folder}/{name}" for name in files])
-    disk.remove([folder])
+def delete_folder(disk: Disk, folder: str) -> None:
+    """Remove a topic's folder: see `Writer.delete`."""
+    disk.rename(folder, folder + DELETED)
+    remove_folder(disk, folder + DELETED)
+
+
+def remove_folder(disk: Disk, folder: str) -> None:
+    """Remove a folder and the files in it. Folders in it are not ours, and stay."""
+    files = disk.files(folder)
+    disk.remove([f"{folder}/{name}" for name, size in files.items() if size >= 0])
+    if -1 in files.values():
+        logger.warning("%s stays: there are folders in it that are not zaichik's", folder)
+    else:
+        disk.remove([folder])

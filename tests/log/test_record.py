@@ -1,0 +1,86 @@
+"""Records: what is packed comes back, and what is not a record of this segment never does."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zaichik.log.record import HEADER, MAGIC, Kind, Record, header, next_header, unpack
+
+SALT = 0xC0FFEE
+U64, U32 = st.integers(0, 2**64 - 1), st.integers(0, 2**32 - 1)
+RECORDS = st.builds(
+    Record,
+    base=U64,
+    accepted_us=st.integers(-(2**63), 2**63 - 1),
+    count=U32,
+    body=st.binary(max_size=300),
+    kind=st.sampled_from([int(kind) for kind in Kind]),
+    producer=U64,
+    sequence=U64,
+    dropped=st.binary(max_size=20),
+)
+SAMPLE = Record(70, 1_000, 3, b"the batch", producer=5, sequence=6, dropped=b"\x12")
+
+
+@given(RECORDS, U32, U32, st.binary(max_size=10))
+def test_a_packed_record_comes_back_with_its_group_wherever_it_lies(record, salt, group_at, before):
+    data = before + record.pack(salt, group_at) + b"what follows"
+    found = unpack(data, len(before), salt)
+    assert found is not None
+    assert found[0] == record
+    assert (found[1].size, found[1].group_at) == (record.size, group_at) == (len(data) - len(before) - 12, group_at)
+
+
+def test_a_header_has_the_layout_that_is_written_down():
+    data = SAMPLE.pack(SALT, 4096)
+    assert HEADER.size == 64
+    assert data.startswith(b"ZAIK")
+    assert int.from_bytes(b"ZAIK", "little") == MAGIC
+    fields = HEADER.unpack_from(data)
+    assert fields[3:] == (10, 70, 1_000, 3, 0, 0, 5, 6, 4096, 1)
+    assert data[64:] == b"\x12the batch"
+
+
+def test_no_flipped_bit_passes():
+    data = SAMPLE.pack(SALT, 4096)
+    for bit in range(8 * len(data)):
+        wrong = bytearray(data)
+        wrong[bit // 8] ^= 1 << bit % 8
+        assert unpack(bytes(wrong), 0, SALT) is None, f"bit {bit}"
+
+
+def test_no_beginning_of_a_record_passes_for_it():
+    data = SAMPLE.pack(SALT, 4096)
+    assert not [size for size in range(len(data)) if unpack(data[:size], 0, SALT)]
+
+
+def test_a_record_of_another_segment_never_passes():
+    empty = Record(1, 2)
+    for record in (SAMPLE, empty):
+        assert header(record.pack(SALT, 0), 0, SALT + 1) is None
+        assert unpack(record.pack(SALT, 0), 0, SALT + 1) is None
+
+
+@pytest.mark.parametrize("salt", [0, SALT])
+def test_zeros_are_no_record(salt):
+    """The checksum of nothing is 0: zeros have to fail at the magic."""
+    assert header(bytes(1000), 0, salt) is None
+    assert next_header(bytes(1000), 0, salt) is None
+
+
+def test_a_header_can_be_believed_when_its_body_is_lost():
+    data = SAMPLE.pack(SALT, 4096)
+    cut = data[:64] + bytes(len(data) - 64)
+    found = header(cut, 0, SALT)
+    assert found is not None
+    assert (found.record.base, found.record.count, found.size, found.group_at) == (70, 3, len(data), 4096)
+    assert unpack(cut, 0, SALT) is None
+
+
+def test_the_next_header_is_found_behind_bytes_that_only_look_like_one():
+    junk = b"ZAI ZAIK ZAIK" + bytes(70) + Record(1, 1).pack(SALT + 1, 0)
+    data = junk + SAMPLE.pack(SALT, 9)
+    found = next_header(data, 0, SALT)
+    assert found is not None
+    assert (found[0], found[1].group_at) == (len(junk), 9)
+    assert next_header(data, len(junk) + 1, SALT) is None

@@ -1,0 +1,136 @@
+"""Segments: their heads, and the index, which is a cache."""
+
+import json
+from itertools import pairwise
+from zlib import crc32
+
+import pytest
+from made import FOLDER, KIB, changed, message, path_of, positions, topic, written
+from sim_disk import SimDisk
+
+from zaichik.log.segment import HEAD_SIZE, INDEX_EVERY, NewerFormat, Segment, headers, named, seal, unseal
+
+MARK = b"sixteen letters\n"
+
+
+def big_segment():
+    """A disk with one segment of 300 records of 2 KiB, and the segment as its writer knows it."""
+    disk, log = written(
+        [[message(base, 2000, at_us=base // 10) for base in range(at, at + 3)] for at in range(0, 300, 3)],
+        topic(segment_bytes=2**31),
+    )
+    return disk, log.segments[0]
+
+
+def opened(disk, base=0):
+    path = path_of(base)
+    return Segment.opened(disk, FOLDER, base, len(disk.content[path]))
+
+
+def test_what_is_sealed_is_whole_or_nothing():
+    data = seal(MARK, b"something", 5)
+    assert unseal(MARK, data, 5) == b"something"
+    assert unseal(MARK, data, 6) is None
+    assert unseal(MARK[::-1], data, 5) is None
+    assert not [size for size in range(len(data)) if unseal(MARK, data[:size], 5) is not None]
+    assert not [at for at in range(len(data)) if unseal(MARK, changed(data, at), 5) is not None]
+
+
+def test_a_head_is_four_kib_and_tells_which_topic_it_is_of():
+    told, segment = topic("a/b ☃", 12, compaction_window_ms=5), Segment(FOLDER, 70, 99, 1234)
+    head = segment.head(told)
+    assert len(head) == HEAD_SIZE
+    found = opened(SimDisk({path_of(70): head}), 70)
+    assert found is not None
+    assert found[1] == told
+    again = found[0]
+    assert (again.path, again.base, again.salt, again.accepted_us, again.size) == (path_of(70), 70, 99, 1234, HEAD_SIZE)
+
+
+@pytest.mark.parametrize("size", [0, 10, 200, HEAD_SIZE - 1])
+def test_a_head_that_is_cut_off_is_none(size):
+    head = Segment(FOLDER, 70, 99, 1234).head(topic())
+    assert opened(SimDisk({path_of(70): head[:size]}), 70) is None
+
+
+def test_a_file_with_the_name_of_another_offset_is_none():
+    assert opened(SimDisk({path_of(71): Segment(FOLDER, 70, 99, 1234).head(topic())}), 71) is None
+
+
+def test_a_head_of_a_newer_format_is_refused():
+    told = {**topic().told(), "format": 2, "base": 70, "salt": 0, "accepted_us": 0}
+    data = seal(b"zaichik log 1\n\0\0", json.dumps(told).encode()).ljust(HEAD_SIZE, b"\0")
+    with pytest.raises(NewerFormat, match=r"'orders' has format 2, and this zaichik knows 1"):
+        opened(SimDisk({path_of(70): data}), 70)
+
+
+def test_the_writers_index_has_an_entry_every_64_kib():
+    _, segment = big_segment()
+    at = list(segment.positions)
+    assert at[0] == HEAD_SIZE
+    assert len(at) == 10
+    assert all(INDEX_EVERY <= after - before < INDEX_EVERY + 4 * KIB for before, after in pairwise(at))
+
+
+def test_an_index_comes_back_from_its_file_and_from_the_records():
+    disk, segment = big_segment()
+    disk.content[segment.index_path] = segment.index()
+    assert segment.index_path == path_of(0, "index")
+    for files in (disk.files(FOLDER), {}):
+        again = opened(disk)[0]
+        again.load_index(disk, files)
+        assert (again.offsets, again.times, again.positions) == (segment.offsets, segment.times, segment.positions)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda data, _: b"",
+        lambda data, _: data[:-1],
+        lambda data, _: changed(data, len(data) // 2),
+        lambda data, _: bytes(len(data)),
+        lambda _, segment: Segment(FOLDER, 0, segment.salt + 1, 0).index(),
+    ],
+    ids=["empty", "short", "flipped", "zeros", "of another segment"],
+)
+def test_an_index_that_is_not_whole_is_made_again(spoil):
+    disk, segment = big_segment()
+    disk.content[segment.index_path] = spoil(segment.index(), segment)
+    again = opened(disk)[0]
+    again.load_index(disk, disk.files(FOLDER))
+    assert (again.offsets, again.positions) == (segment.offsets, segment.positions)
+
+
+def test_looking_begins_at_most_64_kib_and_a_record_before():
+    _, segment = big_segment()
+    for offset in range(300):
+        true = HEAD_SIZE + offset * (message(offset, 2000).size)
+        assert 0 <= true - segment.position(offset) < INDEX_EVERY + 3 * KIB
+    for time in range(1, 30):
+        first = HEAD_SIZE + 10 * time * message(0, 2000).size
+        assert 0 <= first - segment.position_of_time(time) < INDEX_EVERY + 24 * KIB
+
+
+def test_a_segment_without_an_index_is_read_from_its_first_record():
+    segment = Segment(FOLDER, 70, 99, 1234)
+    assert segment.position(70) == segment.position_of_time(5) == HEAD_SIZE
+
+
+def test_headers_end_where_one_is_not_whole():
+    disk, log = written([[message(0), positions(1), message(1), message(2)]])
+    segment = log.segments[0]
+    found = list(headers(disk, segment, HEAD_SIZE))
+    assert [(it.record.base, it.record.count) for _, it in found] == [(0, 1), (1, 0), (1, 1), (2, 1)]
+    disk.content[segment.path] = changed(disk.content[segment.path], found[2][0] + 20)
+    assert list(headers(disk, segment, HEAD_SIZE)) == found[:2]
+
+
+def test_only_files_named_by_an_offset_are_ours():
+    ours = ["00000000000000000000.log", "00000000000000000070.log"]
+    others = [".00000000000000000000.log", "00000000000000000000.log.bak", "0.log", "notes.log", "x.state",
+              "00000000000000000001.index", "\u0660" * 20 + ".log"]  # fmt: skip
+    assert named(others + ours[::-1], "log") == ours
+
+
+def test_the_salt_begins_the_checksum():
+    assert seal(MARK, b"x", 5)[20:24] == crc32(b"x", 5).to_bytes(4, "little")
