@@ -85,8 +85,9 @@ class TopicLog:
         self._gathered: deque[Record] = deque()
         self._after: list[Done] = []
         self._below = 0
-        self._is_written = True  # all is on the disk, a checkpoint of it included
-        self._wants_save = self._wants_delete = False
+        self._is_written = not recovered.unsaved  # all is on the disk, a checkpoint of it included
+        self._wants_save = self._wants_delete = self._wants_drop = False
+        self._reading: set[Wake] = set()  # the readers that a chunk is read for
         self._chunks: dict[Wake, list[Entry] | Damaged] = {}
 
     def attach(self, owner: LogOwner) -> None:
@@ -112,16 +113,22 @@ class TopicLog:
         self._append(Record(base, accepted_us, 0, json.dumps(positions).encode(), Kind.POSITIONS))
 
     def _append(self, record: Record) -> None:
+        if self.damage:  # nothing is published, and that positions have moved is not written
+            return
         self._gathered.append(record)
         self._is_written = False
         self._workers.write(self)
 
     def drop_below(self, offset: int) -> None:
         """See `Log`."""
-        if offset > self._below:
-            self._below = offset
-            if self._writer.can_drop(offset):
-                self._workers.write(self)
+        self._below = max(self._below, offset)
+        if self._writer.can_drop(self._below):
+            self._wants_drop = True
+            self._workers.write(self)
+
+    def size_from(self, offset: int) -> int:
+        """See `Log`."""
+        return self._writer.bytes_from(offset)
 
     def save(self) -> None:
         """See `Log`."""
@@ -138,13 +145,19 @@ class TopicLog:
         """See `Log`."""
         self._gathered.clear()
         self._chunks.clear()
+        self._reading.clear()
         self._wants_delete = True
         self.after_all(done)
 
     @property
+    def is_deleted(self) -> bool:
+        """Whether the log is removed, or soon will be."""
+        return self._wants_delete
+
+    @property
     def has_work(self) -> bool:
         """Whether a worker thread has something to do."""
-        return bool(self._gathered or self._after or self._wants_save)
+        return bool(self._gathered or self._after or self._wants_save or self._wants_drop)
 
     def gather(self) -> Callable[[], Then]:
         """Returns what is to be done now, in a worker thread; that returns what to do with its result, back here.
@@ -158,7 +171,7 @@ class TopicLog:
             size += group[-1].size
         after, self._after = ([], self._after) if self._gathered else (self._after, [])
         job = Job(group, self._below, self._owner.needed, self._wants_save, self._wants_delete, after)
-        self._wants_save = False
+        self._wants_save = self._wants_drop = False
         return partial(self._work, job)
 
     def _work(self, job: Job) -> Then:
@@ -167,10 +180,11 @@ class TopicLog:
             if job.delete:
                 writer.delete()
                 return partial(self._finish, job, "")
-            writer.create()
+            if not self.damage:
+                writer.create()
             if job.group:
                 writer.write(job.group)
-            if job.save:
+            if job.save and not self.damage:
                 writer.save()
         except DiskFull as error:
             full = str(error)
@@ -183,16 +197,20 @@ class TopicLog:
         if full:
             refusal = Refused(ErrorCode.STORAGE_FULL, f"{full}. Nothing was stored; try again later.", "topic")
         self.size, self.head = self._writer.bytes, self._writer.head
-        if refusal is not None:
+        after = job.after
+        if self._wants_delete:  # then the owner waits for nothing else
+            pass
+        elif refusal is not None:
             self._gathered.clear()
+            after, self._after = [*after, *self._after], []  # they waited for those, too
             self._owner.refused(refusal)
-        elif not job.delete:
+        else:
             if job.group:
                 self.end = job.group[-1].base + job.group[-1].count
                 self._owner.synced(sum(record.kind != Kind.POSITIONS for record in job.group))
             self._is_written = self._is_written or (job.save and not self._gathered)
             self._owner.head_moved(self.head)
-        for done in job.after:
+        for done in after:
             done(refusal)
 
     def close(self) -> None:
@@ -213,6 +231,7 @@ class TopicLog:
             if found.base <= offset < found.base + found.batch.count:
                 return found
         self._chunks.pop(wake, None)
+        self._reading.add(wake)
         self._workers.read(wake, partial(self._read, offset, wake))
         return None
 
@@ -225,6 +244,9 @@ class TopicLog:
         return partial(self._has_read, wake, found)
 
     def _has_read(self, wake: Wake, found: list[Entry] | Damaged) -> None:
+        if wake not in self._reading:
+            return  # released meanwhile
+        self._reading.remove(wake)
         if found:
             self._chunks[wake] = found
         wake()
@@ -232,6 +254,7 @@ class TopicLog:
     def release(self, wake: Wake) -> None:
         """See `Log`."""
         self._chunks.pop(wake, None)
+        self._reading.discard(wake)
 
     def first_since(self, time_us: int, found: Callable[[int | None], None]) -> None:
         """See `Log`."""
