@@ -1,13 +1,14 @@
 """Reads a topic's log behind the ring: in worker threads, a piece at a time."""
 
+import errno
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from zaichik.broker.ring import Entry
 from zaichik.log.disk import Disk
-from zaichik.log.record import Kind, Record
-from zaichik.log.recovery import records
-from zaichik.log.segment import Segment
+from zaichik.log.record import HEADER, Kind, Record, header, next_header
+from zaichik.log.recovery import READ_SIZE, records
+from zaichik.log.segment import HEAD_SIZE, Segment
 from zaichik_protocol import Batch
 
 CHUNK = 256 * 1024  # bytes of batches that are read at once; one batch at least
@@ -27,22 +28,22 @@ def read_chunk(disk: Disk, segments: Sequence[Segment], offset: int) -> list[Ent
     if segment is None:
         return []
     entries: list[Entry] = []
-    size = 0
+    size, wanted = 0, offset
     try:
         _index(disk, segment)
-        for _, record in records(disk, segment, segment.position(offset)):
+        for record in _records(disk, segment, segment.position(offset)):
             if record.base + record.count <= offset or not record.count:
                 continue
-            if not entries and record.base > offset:
+            if record.base > wanted or record.kind == Kind.GAP:
                 break
-            if record.kind == Kind.GAP:
-                break
+            wanted = record.base + record.count
             entries.append(_entry(record))
             size += len(record.body)
             if size >= CHUNK:
                 return entries
-    except FileNotFoundError:
-        return []
+    except OSError as error:
+        if not isinstance(error, FileNotFoundError) and error.errno != errno.EIO:
+            raise
     if not entries and segment in segments:
         raise Damaged(f"the log is damaged at offset {offset}, in {segment.path}; `zaichik check` tells more")
     return entries
@@ -52,16 +53,39 @@ def first_since(disk: Disk, segments: Sequence[Segment], time_us: int) -> int | 
     """Returns the first offset on the disk accepted at that time or later; None if it is not there."""
     snapshot = list(segments)
     index = max(bisect_right([segment.accepted_us for segment in snapshot], time_us - 1) - 1, 0)
-    for segment in snapshot[index : index + 2]:
+    for segment in snapshot[index:]:
         try:
             _index(disk, segment)
-            position = segment.position_of_time(time_us)
-            for _, record in records(disk, segment, position):
+            for record in _records(disk, segment, segment.position_of_time(time_us)):
                 if record.accepted_us >= time_us and record.kind == Kind.MESSAGES:
                     return record.base
-        except (FileNotFoundError, Damaged):
+        except FileNotFoundError:
             continue
     return None
+
+
+def _records(disk: Disk, segment: Segment, position: int) -> Iterator[Record]:
+    """Returns the good records from a position on: those that are damaged are left out."""
+    end = segment.size
+    while position < end:
+        for after, record in records(disk, segment, position):
+            yield record
+            position = after
+        if position < end:
+            position = _after_damage(disk, segment, position)
+
+
+def _after_damage(disk: Disk, segment: Segment, position: int) -> int:
+    """Returns where the next record may begin, if the one at that position is damaged."""
+    top = header(disk.read(segment.path, position, HEADER.size), 0, segment.salt)
+    if top is not None:
+        return position + top.size
+    position += 1
+    while len(data := disk.read(segment.path, position, READ_SIZE)) >= HEADER.size:
+        if found := next_header(data, 0, segment.salt):
+            return position + found[0]
+        position += len(data) - HEADER.size + 1
+    return segment.size
 
 
 def _segment(segments: Sequence[Segment], offset: int) -> Segment | None:
@@ -71,11 +95,9 @@ def _segment(segments: Sequence[Segment], offset: int) -> Segment | None:
 
 
 def _index(disk: Disk, segment: Segment) -> None:
-    if not segment.positions:
-        folder = segment.path.rpartition("/")[0]
-        segment.load_index(disk, disk.files(folder))
-    if not segment.positions:
-        raise Damaged(f"the first record of {segment.path} is damaged")
+    """Have the index. A segment that is being written has it from its first record on, before that has a size."""
+    if segment.size > HEAD_SIZE and not segment.positions:
+        segment.load_index(disk, disk.files(segment.path.rpartition("/")[0]))
 
 
 def _entry(record: Record) -> Entry:
