@@ -27,6 +27,7 @@ from zaichik.learn.stages import STAGES
 
 CHANGED, QUIT = "changed", "q"
 FOOTER_LINES = 1
+TOP_LINES = 3  # how far one has come, and the title of the stage
 
 
 async def run(arguments: argparse.Namespace, console: Console) -> int:
@@ -181,8 +182,9 @@ class Watch:
             self._print_body()
         lines = captured.get().splitlines()
         room = self._console.height - FOOTER_LINES - 1  # the last line stays empty, or the terminal would scroll
-        if len(lines) > room:
-            lines = [*lines[: room - 1], f"     … {len(lines) - room + 1} more lines: zaichik learn check"]
+        if len(lines) > room:  # what passed comes first, and what failed, and what follows, last: that must be seen
+            more = f"     … {len(lines) - room + 1} more lines: zaichik learn check"
+            lines = [*lines[:TOP_LINES], more, *lines[len(lines) - (room - TOP_LINES - 1) :]]
         self._console.clear()
         self._console.file.write("\n".join(lines) + "\n" * (room - len(lines) + 1))
         self._console.file.flush()
