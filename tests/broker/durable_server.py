@@ -1,0 +1,116 @@
+"""Servers with durable topics, on a disk that a test can hold, fill and break; and a client."""
+
+import threading
+from contextlib import asynccontextmanager
+
+import anyio
+from anyio import to_thread
+from peer import GUARD
+
+from zaichik.broker.broker import Broker
+from zaichik.broker.clock import ManualClock
+from zaichik.log.disk import DiskFull, PosixDisk, StorageFailed
+from zaichik.log.restoring import restore
+from zaichik.log.store import TOPICS, Store
+from zaichik.net.listener import Listener
+from zaichik.serving.server import Server
+from zaichik_protocol import DURABLE, FrameDecoder, Hello, NeedData, encode
+
+START_US = 1_700_000_000_000_000
+
+
+class TamedDisk(PosixDisk):
+    """A disk whose writes wait while it is held, and fail as told.
+
+    Attributes:
+        failure: raised by each write.
+        writes: how many have begun.
+    """
+
+    def __init__(self, root):
+        (root / TOPICS).mkdir(parents=True, exist_ok=True)
+        super().__init__(root, reserve=0)
+        self.failure = None
+        self.writes = 0
+        self._may_write = threading.Event()
+        self._may_write.set()
+
+    def hold(self):
+        self._may_write.clear()
+
+    def let_go(self):
+        self._may_write.set()
+
+    def write(self, path, at, pieces):
+        self._check(path)
+        super().write(path, at, pieces)
+
+    def replace(self, path, data):
+        self._check(path)
+        super().replace(path, data)
+
+    def _check(self, path):
+        self.writes += 1
+        assert self._may_write.wait(GUARD), "the disk was held for too long"
+        if self.failure is not None:
+            raise self.failure(path)
+
+
+FULL, BROKEN = DiskFull, StorageFailed
+
+
+@asynccontextmanager
+async def server_on(disk, *, port=0, settings=None, clock=None):
+    """A server that runs; it is stopped at the end of the block, which waits for its end."""
+    store = await to_thread.run_sync(Store, disk)
+    broker = Broker(settings, clock or ManualClock(max(START_US, store.clock_us)), logs=store)
+    restore(broker, store)
+    server = Server(broker, await Listener.open("127.0.0.1", port), store)
+    with anyio.fail_after(2 * GUARD):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(server.run)
+            try:
+                yield server
+            finally:
+                disk.let_go()
+                server.stop()
+
+
+class Client:
+    """Sends frames, and receives them."""
+
+    def __init__(self, stream):
+        self.stream = stream
+        self._decoder = FrameDecoder.for_client()
+
+    async def send(self, *frames):
+        await self.stream.send(b"".join(map(encode, frames)))
+
+    async def receive(self):
+        """The next frame; None at the end of the stream."""
+        with anyio.fail_after(GUARD):
+            while isinstance(frame := self._decoder.next_frame(), NeedData):
+                try:
+                    self._decoder.receive_data(await self.stream.receive())
+                except anyio.EndOfStream:
+                    return None
+            return frame
+
+    async def ask(self, *requests):
+        """As many frames as there are requests."""
+        await self.send(*requests)
+        return [await self.receive() for _ in requests]
+
+    async def rest(self):
+        frames = []
+        while (frame := await self.receive()) is not None:
+            frames.append(frame)
+        return frames
+
+
+@asynccontextmanager
+async def client_of(server, features=DURABLE):
+    async with await anyio.connect_tcp(server.host, server.port) as stream:
+        client = Client(stream)
+        await client.ask(Hello(1, features=features))
+        yield client

@@ -1,0 +1,92 @@
+"""`zaichik serve --data`: the folder of durable topics, and the exit codes that tell what is wrong with it."""
+
+import json
+import os
+import sys
+
+import pytest
+
+# A disk that fails as soon as there is a file of that name.
+FRAGILE = """
+import os, sys
+from zaichik.console.main import main
+
+sync = os.fdatasync
+
+def fails(file):
+    if os.path.exists(sys.argv[-1] + "/broken"):
+        raise OSError(5, "Input/output error")
+    sync(file)
+
+os.fdatasync = fails
+sys.exit(main(sys.argv[4:]))
+"""
+
+
+def served(start, data, *words, **how):
+    process = start("serve", "0", "--json", "--data", str(data), *words, **how)
+    return process, f"127.0.0.1:{json.loads(process.stdout.readline())['port']}"
+
+
+def test_topics_survive_the_end_of_the_process(start, zaichik, tmp_path):
+    data = tmp_path / "made" / "as needed"
+    process, address = served(start, data)
+    assert zaichik("create", "t", "--durable", "--connect", address).code == 0
+    assert zaichik("publish", "t", "a word", "--connect", address).code == 0
+    process.kill()
+    process.wait()
+    _, address = served(start, data)
+    result = zaichik("subscribe", "t", "--count", "1", "--connect", address)
+    assert "a word" in result.out
+    assert oct(data.stat().st_mode & 0o777) == "0o700", "nobody else reads them"
+
+
+def test_durable_can_be_the_default_of_topics(start, zaichik, tmp_path):
+    process, address = served(start, tmp_path, "--durable")
+    zaichik("publish", "t", "a word", "--connect", address)
+    process.terminate()
+    assert process.wait() == 0
+    _, address = served(start, tmp_path)
+    (topic,) = zaichik("topics", "--json", "--connect", address).json
+    assert (topic["name"], topic["stored"]) == ("t", 1)
+
+
+def test_without_a_folder_durable_is_a_wrong_use(zaichik):
+    result = zaichik("serve", "0", "--durable")
+    assert result.code == 2
+    assert "--data DIR" in result.err
+
+
+def test_a_folder_in_use_is_exit_code_73(start, tmp_path):
+    served(start, tmp_path)
+    second = start("serve", "0", "--data", str(tmp_path))
+    _, err = second.communicate()
+    assert second.returncode == os.EX_CANTCREAT == 73
+    assert f"another broker uses {tmp_path}" in " ".join(err.split())
+
+
+def test_a_folder_that_cannot_be_made_is_exit_code_73(zaichik, tmp_path):
+    (tmp_path / "file").write_text("")
+    result = zaichik("serve", "0", "--data", str(tmp_path / "file" / "data"))
+    assert result.code == 73
+    assert "cannot be used for durable topics" in result.err
+
+
+@pytest.mark.parametrize(
+    "words", [["publish", "t", "x", "--reconnect", "0"], ["create", "other", "--durable"]], ids=["publish", "create"]
+)
+def test_a_disk_that_fails_is_exit_code_74(start, zaichik, tmp_path, words):
+    """DUR-6: the last line says so, and what it means. Nor does a broker start on it."""
+    process, address = served(start, tmp_path, before=[sys.executable, "-c", FRAGILE])
+    assert zaichik("create", "t", "--durable", "--connect", address).code == 0
+    assert zaichik("publish", "t", "x", "--connect", address).code == 0
+    (tmp_path / "broken").write_text("")
+    assert zaichik(*words, "--connect", address).code == 1
+    _, err = process.communicate()
+    assert process.returncode == os.EX_IOERR == 74
+    assert "Traceback" not in err
+    assert "what was answered is on the disk" in " ".join(err.splitlines()[-1].split())
+    again = start("serve", "0", "--data", str(tmp_path), before=[sys.executable, "-c", FRAGILE])
+    _, err = again.communicate()
+    assert again.returncode == 74
+    assert "Traceback" not in err
