@@ -459,7 +459,7 @@ def test_if_the_disk_has_failed_nobody_waits_for_what_is_owed(client):
 
 
 def test_a_deletion_is_answered_when_the_log_is_gone(client):
-    """DUR-8, TOP-6: what waits is refused at once, and what a thread writes at that moment does no harm."""
+    """DUR-2, TOP-6: what waits is refused at once, and what a thread writes at that moment does no harm."""
     client.filled(b"a")
     client.publish(10, b"b", producer=7)
     log = client.log

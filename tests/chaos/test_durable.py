@@ -11,7 +11,7 @@ PATIENCE = 1800.0  # seconds for the longest run on a busy machine
 
 @pytest.mark.parametrize("rounds", [5, pytest.param(300, marks=pytest.mark.soak)])
 async def test_a_broker_that_is_killed_keeps_what_it_has_acknowledged(tmp_path, rounds):
-    """DUR-1, DUR-3, DUR-5, PUB-4, COM-1: also if it is killed again before it has recovered."""
+    """DUR-1, DUR-3, DUR-8, PUB-4, COM-1: also if it is killed again before it has recovered."""
     killed = Killed(tmp_path / "data", seed=rounds)
     with anyio.fail_after(PATIENCE):
         await killed.run(rounds)

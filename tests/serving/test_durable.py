@@ -13,7 +13,7 @@ from zaichik.broker.clock import ManualClock
 from zaichik.log.disk import StorageFailed
 from zaichik.log.store import CannotOpen
 from zaichik.net.background import BackgroundTasks
-from zaichik.serving.server import running_broker
+from zaichik.running import running_broker
 from zaichik_protocol import (
     Close,
     Closed,
@@ -62,7 +62,7 @@ async def payloads(client, topic="t", **how):
 
 
 async def test_topics_come_back_with_their_epochs_and_their_messages(data):
-    """DUR-5: and offsets go on."""
+    """DUR-8: and offsets go on."""
     async with running_broker(data=data) as server, zaichik.connect(port=server.port) as client:
         topic = await client.create_topic("t", durable=True, capacity=5, log_bytes=MIB)
         await client.create_topic("memory", retention_ttl="forever")
@@ -84,7 +84,7 @@ async def test_topics_come_back_with_their_epochs_and_their_messages(data):
 
 
 async def test_windows_keep_repeats_out_across_a_restart(data):
-    """DUR-5, COM-1: for as long as if there had been none, also if the stored message has been removed."""
+    """DUR-8, COM-1: for as long as if there had been none."""
     clock = ManualClock(START_US)
     async with running_broker(data=data, clock=clock) as server, zaichik.connect(port=server.port) as client:
         await client.create_topic("t", durable=True, compaction_window=60)
@@ -161,7 +161,7 @@ async def test_a_topic_that_was_deleted_does_not_come_back(data):
 
 
 async def test_time_goes_on_although_the_clock_was_set_back(data):
-    """RET-8, DUR-5: what was stored is not in the future, and nothing expires early."""
+    """RET-8, DUR-8: what was stored is not in the future, and nothing expires early."""
     clock = ManualClock(START_US)
     async with running_broker(data=data, clock=clock) as server, zaichik.connect(port=server.port) as client:
         clock.advance(10 * 365 * 86_400)
@@ -195,7 +195,7 @@ class Restarts:
 
 
 async def test_a_restart_is_but_a_pause_for_its_clients(data):
-    """DUR-5: for a publisher, and for readers with and without a name: nothing is lost, or stored twice."""
+    """DUR-8: for a publisher, and for readers with and without a name: nothing is lost, or stored twice."""
     restarts, heard = Restarts(data), {"": [], "n": []}
     written = [b"%d" % number for number in range(60)]
 
