@@ -44,9 +44,9 @@ class SimDisk:
         """Count a call. Returns how it will end early, if its half is to be done; raises if none of it is."""
         error = self.fault(len(self.calls))
         self.calls.append((name, path))
-        if isinstance(error, DiskFull):
+        if isinstance(error, DiskFull) and name in ("write", "replace"):
             raise error
-        return error
+        return None if isinstance(error, DiskFull) else error  # the others need no room
 
     def files(self, folder: str) -> dict[str, int]:
         prefix = folder and f"{folder}/"
@@ -70,10 +70,10 @@ class SimDisk:
         if error is None:
             self.content[path] = new
             return
-        if not is_new or self.random.random() < 0.7:
-            self.content[path] = torn(old, new, self.random)
         if not isinstance(error, Crash):  # the system has it in memory, and takes it for written
             self._cache[path] = new
+        if not is_new or path in self._cache or self.random.random() < 0.7:
+            self.content[path] = torn(old, new, self.random)
         raise error
 
     def replace(self, path: str, data: bytes) -> None:
@@ -98,9 +98,9 @@ class SimDisk:
         if error is None or self.random.random() < 0.5:
             for path in [path for path in self.content if path == old or path.startswith(f"{old}/")]:
                 self.content[new + path.removeprefix(old)] = self.content.pop(path)
-            if old in self.folders:
-                self.folders.remove(old)
-                self.folders.add(new)
+            for folder in [it for it in self.folders if it == old or it.startswith(f"{old}/")]:
+                self.folders.remove(folder)
+                self.folders.add(new + folder.removeprefix(old))
         if error is not None:
             raise error
 

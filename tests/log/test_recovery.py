@@ -182,6 +182,17 @@ def test_the_disk_is_asked_before_it_is_believed():
     assert disk.settled == [LOG]
 
 
+def test_the_disk_is_asked_before_a_head_is_believed():
+    """Else the log would go on in a file that has none."""
+    parts, content, ends = two_hundred()
+    head = Segment(FOLDER, 200, 5, 200).head(topic(segment_bytes=2**31))
+    disk = with_log(content[LOG][: ends[-2][-1]], **{path_of(200): bytes(HEAD_SIZE)})
+    disk._cache |= {LOG: content[LOG], path_of(200): head}
+    found, records = start(disk)
+    assert (found.damage, records) == ("", flat(parts[:-1]))
+    assert path_of(200) not in disk.content
+
+
 # -- several segments ------------------------------------------------------------------------------------------
 
 
@@ -413,7 +424,7 @@ def test_a_newer_format_is_refused_and_nothing_touched():
     before = dict(disk.content)
     with pytest.raises(NewerFormat, match="the log of 'orders' has format 2, and this zaichik knows 1"):
         recover(disk, FOLDER)
-    assert (disk.content, disk.calls) == (before, [])
+    assert (disk.content, disk.calls) == (before, [("settle", LOG)])
 
 
 def test_files_that_are_not_ours_are_not_touched():

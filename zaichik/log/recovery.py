@@ -122,6 +122,9 @@ def recover(disk: Disk, folder: str) -> Recovered:
         NewerFormat: the folder is not for this version to read.
     """
     files = disk.files(folder)
+    settled = "".join(f"{folder}/{last}" for last in named(files, "log")[-1:])
+    if settled:
+        disk.settle(settled)  # before its head is believed
     topic, opened = look(disk, folder, files)
     if topic is None:
         return Recovered(None, State(0, 0), damage=f"neither {TOPIC_FILE} nor a segment tells which topic it is")
@@ -134,13 +137,13 @@ def recover(disk: Disk, folder: str) -> Recovered:
         else:
             recovered.damage = f"{folder}/{name}: the head of the file is damaged"
             break
-    _fold(disk, folder, files, recovered)
+    _fold(disk, folder, files, recovered, settled)
     if not recovered.damage:
         _tidy(disk, folder, files)
     return recovered
 
 
-def _fold(disk: Disk, folder: str, files: dict[str, int], recovered: Recovered) -> None:
+def _fold(disk: Disk, folder: str, files: dict[str, int], recovered: Recovered, settled: str) -> None:
     """Find the state: from the newest checkpoint that is good, through all records after it."""
     segments, state = recovered.segments, recovered.state
     index, position, synced = _from_checkpoint(disk, folder, files, recovered)
@@ -150,7 +153,8 @@ def _fold(disk: Disk, folder: str, files: dict[str, int], recovered: Recovered) 
         if segment.base != state.end and position == HEAD_SIZE:
             damage = f"{segment.path}: begins at offset {segment.base}, but the one before ends at {state.end}"
             break
-        disk.settle(segment.path)
+        if segment.path != settled:
+            disk.settle(segment.path)
         for after, record in records(disk, segment, position):
             if record.base != state.end:
                 break
