@@ -9,6 +9,7 @@ from zaichik.log.record import Kind, Record
 from zaichik.log.recovery import Recovered, new_state, recover
 from zaichik.log.recovery import records as good_records
 from zaichik.log.segment import HEAD_SIZE, Topic
+from zaichik.log.state import State
 from zaichik.log.writer import Writer
 from zaichik_protocol import FOREVER, Batch
 
@@ -70,6 +71,13 @@ def start(disk: SimDisk) -> tuple[Recovered, list[Record]]:
     """Returns what a start finds on a disk: the log, and its records."""
     found = recover(disk, FOLDER)
     return found, found_records(disk, found)
+
+
+def as_told(state: State) -> tuple[object, ...]:
+    """Returns everything that a start takes from a state."""
+    window = None if state.window is None else (list(state.window.opened()), state.window.key_bytes)
+    producers = [(key, it.next, it.used_us, list(it.answers)) for key, it in state.producers.items()]
+    return state.end, state.accepted_us, state.published, state.compacted, window, producers, [*state.positions.items()]
 
 
 def path_of(base: int, suffix: str = "log") -> str:

@@ -5,7 +5,7 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made import changed
+from made import as_told, changed
 
 from zaichik.broker.compaction import CompactionWindow
 from zaichik.log.record import Kind, Record
@@ -13,13 +13,6 @@ from zaichik.log.state import PRODUCER_SILENCE_US, State, read_checkpoint
 from zaichik_protocol import FOREVER, Batch
 
 WINDOW_US = 1_000
-
-
-def as_told(state):
-    """Everything that a start takes from a state."""
-    window = None if state.window is None else (list(state.window.opened()), state.window.key_bytes)
-    producers = [(key, it.next, it.used_us, list(it.answers)) for key, it in state.producers.items()]
-    return state.end, state.accepted_us, state.published, state.compacted, window, producers, [*state.positions.items()]
 
 
 def again(state, window_us=WINDOW_US, max_keys=8):

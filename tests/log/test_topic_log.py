@@ -1,0 +1,455 @@
+"""One topic's log, with worker threads that work when they are told to."""
+
+import pytest
+from made import FOLDER, KIB, MIB, as_told, changed, path_of, start, topic
+from sim_disk import SimDisk, eio, failing, full
+
+from zaichik.log.disk import StorageFailed
+from zaichik.log.record import Kind
+from zaichik.log.recovery import Recovered, new_state, recover
+from zaichik.log.segment import HEAD_SIZE
+from zaichik.log.topic_log import GROUP, TopicLog
+from zaichik_protocol import Batch, ErrorCode, Refused
+
+
+class Hands:
+    """Workers that do one thing at a time, when told; and the owner, who notes what becomes of records."""
+
+    def __init__(self):
+        self.writing = self.busy = False
+        self.reads, self.told, self.needed = {}, [], 10**9
+
+    def write(self, log):
+        self.writing = self.writing or not self.busy  # when it is done, it is asked whether it has work
+
+    def read(self, waiter, read):
+        self.reads.setdefault(waiter, read)
+
+    def take(self, log):
+        """Begins what a thread does. Returns what goes on then: the thread's part, and what follows on the loop."""
+        assert self.writing
+        self.writing, self.busy = False, True
+        work = log.gather()
+
+        def end():
+            work()()
+            self.writing, self.busy = log.has_work, False
+
+        return end
+
+    def run(self, log):
+        while self.writing:
+            self.take(log)()
+        return self.told_since()
+
+    def run_reads(self):
+        while self.reads:
+            self.reads.pop(next(iter(self.reads)))()()
+
+    def told_since(self):
+        told, self.told = self.told, []
+        return told
+
+    def synced(self, count):
+        self.told.append(("synced", count))
+
+    def refused(self, refusal):
+        self.told.append(("refused", refusal.code))
+
+    def head_moved(self, head):
+        self.told.append(("head", head))
+
+
+class Bench:
+    """A log, its workers and its disk. `publish` makes one message of that size."""
+
+    def __init__(self, disk=None, found=None, **settings):
+        self.disk, self.hands = disk or SimDisk(), Hands()
+        of = topic(**settings)
+        self.log = TopicLog(self.disk, FOLDER, of, found or Recovered(of, new_state(of)), self.hands)
+        self.log.attach(self.hands)
+        self.end = self.log.end
+
+    def publish(self, size=10, producer=0, sequence=0):
+        batch = Batch.of([(b"", b"%d" % self.end + bytes(size))])
+        self.log.publish(self.end, self.end, batch, b"", producer, sequence)
+        self.end += 1
+
+    def written(self, count, size=10):
+        """Publishes so many, each a group of its own."""
+        for _ in range(count):
+            self.publish(size)
+            self.run()
+        return self
+
+    def run(self):
+        return self.hands.run(self.log)
+
+    def note(self, name):
+        """A callback that notes its name and what it was told."""
+        return lambda refusal: self.hands.told.append((name, refusal and refusal.code))
+
+    def bases(self):
+        return [record.base for record in start(self.disk.copy())[1]]
+
+
+def reader():
+    """A reader's wake, which counts."""
+    calls = []
+
+    def wake():
+        calls.append(1)
+
+    wake.calls = calls
+    return wake
+
+
+# -- writing ---------------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_told_before_it_is_on_the_disk():
+    bench = Bench()
+    bench.publish()
+    assert (bench.hands.told, bench.log.end, bench.disk.content) == ([], 0, {})
+    assert bench.run() == [("synced", 1), ("head", 0)]
+    assert (bench.log.end, bench.log.size, bench.bases()) == (1, len(bench.disk.content[path_of(0)]), [0])
+
+
+def test_what_gathers_while_a_group_is_written_is_the_next_group():
+    bench = Bench()
+    bench.publish()
+    end = bench.hands.take(bench.log)
+    bench.publish()
+    bench.publish()
+    end()
+    assert bench.hands.told_since() == [("synced", 1), ("head", 0)]
+    writes = len(bench.disk.calls)
+    assert bench.run() == [("synced", 2), ("head", 0)]
+    assert len(bench.disk.calls) == writes + 1
+
+
+def test_a_group_is_four_mib_and_a_record_at_most():
+    bench = Bench()
+    for _ in range(9):
+        bench.publish(MIB)
+    assert [count for name, count in bench.run() if name == "synced"] == [4, 4, 1]
+    for _ in range(3):
+        bench.publish(GROUP - 200)
+    assert [count for name, count in bench.run() if name == "synced"] == [2, 1]
+
+
+def test_positions_are_no_publishes_and_refusals_are():
+    bench = Bench()
+    bench.log.move(0, 5, {"a": 3, "b": None})
+    bench.log.refuse(0, 6, Refused(ErrorCode.BATCH_TOO_LARGE, "too large", "batch"), 9, 4)
+    bench.log.publish(0, 7, None, b"\1", 9, 5)
+    assert bench.run() == [("synced", 2), ("head", 0)]
+    found, records = start(bench.disk)
+    assert [record.kind for record in records] == [Kind.POSITIONS, Kind.REFUSED, Kind.MESSAGES]
+    assert found.state.positions == {"a": 3}
+    assert list(found.state.producers[9].answers) == [
+        (ErrorCode.BATCH_TOO_LARGE, "too large", "batch"), (0, 0, 1, 0, b"\1"),
+    ]  # fmt: skip
+
+
+def test_without_room_everything_that_was_gathered_is_refused_together():
+    bench = Bench().written(2)
+    bench.publish()
+    bench.log.move(2, 0, {"a": 1})
+    bench.disk.fault = lambda _: full()
+    end = bench.hands.take(bench.log)
+    bench.publish()
+    end()
+    assert bench.hands.told_since() == [("refused", ErrorCode.STORAGE_FULL)]
+    assert (bench.log.end, bench.hands.writing, bench.bases()) == (2, False, [0, 1])
+    bench.disk.fault, bench.end = lambda _: None, 2
+    bench.publish()
+    assert bench.run() == [("synced", 1), ("head", 0)]
+    assert (bench.bases(), start(bench.disk)[0].state.positions) == ([0, 1, 2], {})
+
+
+def test_a_topic_is_not_created_without_room_and_is_later():
+    bench = Bench()
+    bench.disk.fault = lambda _: full()
+    bench.log.after_all(bench.note("created"))
+    assert bench.run() == [("refused", ErrorCode.STORAGE_FULL), ("created", ErrorCode.STORAGE_FULL)]
+    bench.disk.fault = lambda _: None
+    bench.log.after_all(bench.note("created"))
+    assert bench.run() == [("head", 0), ("created", None)]
+    assert recover(bench.disk, FOLDER).topic == topic()
+
+
+def test_who_waits_for_all_is_called_after_all_that_was_asked_for_before():
+    bench = Bench()
+    bench.publish(GROUP)
+    bench.publish(GROUP)
+    bench.log.after_all(bench.note("one"))
+    bench.log.after_all(bench.note("two"))
+    assert bench.run() == [("synced", 1), ("head", 0), ("synced", 1), ("head", 0), ("one", None), ("two", None)]
+
+
+def test_who_waits_for_what_was_refused_is_told_so():
+    bench = Bench()
+    bench.publish()
+    bench.disk.fault = lambda _: full()
+    end = bench.hands.take(bench.log)
+    bench.publish()
+    bench.log.after_all(bench.note("waits"))
+    end()
+    assert bench.hands.told_since() == [("refused", ErrorCode.STORAGE_FULL), ("waits", ErrorCode.STORAGE_FULL)]
+    assert bench.run() == []
+
+
+def test_a_disk_that_fails_ends_in_an_exception_and_nothing_is_told():
+    bench = Bench().written(1)
+    bench.disk.fault = lambda _: eio()
+    bench.publish()
+    with pytest.raises(StorageFailed):
+        bench.hands.take(bench.log)()
+    assert bench.hands.told_since() == []
+
+
+def test_a_checkpoint_is_written_when_asked_if_there_is_anything_new():
+    bench = Bench()
+    bench.log.save()
+    assert not bench.hands.writing
+    bench.written(1)
+    bench.log.save()
+    bench.run()
+    assert path_of(1, "state") in bench.disk.content
+    bench.log.save()
+    assert not bench.hands.writing
+    found = recover(bench.disk, FOLDER)
+    again = Bench(bench.disk, found)
+    again.log.save()
+    assert not again.hands.writing
+
+
+def test_a_log_that_a_start_had_to_read_gets_a_checkpoint_soon():
+    """From then on a bad byte in its last group is known to be damage."""
+    bench = Bench().written(2)
+    again = Bench(bench.disk, recover(bench.disk, FOLDER))
+    assert again.end == 2
+    again.log.save()
+    again.run()
+    assert recover(bench.disk, FOLDER).saved == 0
+    bench.disk.content[path_of(0)] = bench.disk.content[path_of(0)][:-1]
+    assert recover(bench.disk, FOLDER).damage
+
+
+# -- what goes -------------------------------------------------------------------------------------------------
+
+
+SMALL = {"log_bytes": 64 * KIB}
+
+
+def test_log_bytes_is_kept_by_removing_the_oldest_files():
+    bench = Bench(**SMALL).written(200, 1000)
+    assert 50 * KIB < bench.log.size <= 64 * KIB
+    assert bench.log.head > 100
+    assert bench.bases() == list(range(bench.log.head, 200))
+
+
+def test_what_the_owner_needs_is_not_removed_to_make_room():
+    bench = Bench(**SMALL)
+    bench.hands.needed = 20
+    bench.written(200, 1000)
+    assert 10 < bench.log.head <= 20
+    assert bench.log.size > 150 * KIB
+    bench.hands.needed = 10**9
+    bench.written(1, 1000)
+    assert bench.log.size <= 64 * KIB
+
+
+def test_what_retention_allows_is_removed_also_if_asked_while_busy():
+    bench = Bench(**SMALL).written(40, 1000)
+    bench.publish()
+    end = bench.hands.take(bench.log)
+    bench.log.drop_below(30)
+    end()
+    assert bench.log.head < 20
+    assert bench.hands.told_since() == [("synced", 1), ("head", bench.log.head)]
+    assert bench.hands.writing
+    assert bench.run()[-1] == ("head", bench.log.head)
+    assert 20 < bench.log.head <= 30
+    bench.log.drop_below(30)
+    assert not bench.hands.writing
+
+
+def test_retention_goes_on_without_room():
+    bench = Bench(**SMALL).written(40, 1000)
+    bench.log.save()
+    bench.run()
+    bench.disk.fault = lambda _: full()
+    bench.log.drop_below(30)
+    bench.run()
+    assert 20 < bench.log.head <= 30
+
+
+def test_a_damaged_log_is_read_up_to_there_and_never_written():
+    bench = Bench(**SMALL).written(60, 1000)
+    bench.disk.content = {path: data for path, data in bench.disk.content.items() if not path.endswith(".state")}
+    del bench.disk.content[path_of(bench.log._writer.segments[3].base)]
+    found = recover(bench.disk, FOLDER)
+    before, again = dict(bench.disk.content), Bench(bench.disk, found, **SMALL)
+    assert "but the one before ends at" in again.log.damage
+    again.log.move(again.end, 0, {"a": 1})
+    again.log.save()
+    again.log.drop_below(again.end)
+    assert again.log.head < again.end
+    again.log.after_all(again.note("done"))
+    assert again.run()[-1] == ("done", None)
+    again.log.close()
+    assert bench.disk.content == before
+    wake = reader()
+    offset = again.log.head + 1
+    assert again.log.entry(offset, wake) is None
+    again.hands.run_reads()
+    assert again.log.entry(offset, wake).base == offset
+
+
+# -- deletion --------------------------------------------------------------------------------------------------
+
+
+def test_a_log_is_deleted_and_what_gathered_is_not_written():
+    bench = Bench().written(3)
+    bench.publish()
+    bench.log.delete(bench.note("gone"))
+    assert bench.run() == [("gone", None)]
+    assert (bench.disk.content, bench.log.is_deleted) == ({}, True)
+    bench.log.save()
+    bench.log.drop_below(3)
+    bench.run()
+    bench.log.close()
+    assert bench.disk.content == {}
+
+
+@pytest.mark.parametrize("error", [None, full()], ids=["written", "full"])
+def test_a_log_that_is_deleted_while_it_writes_tells_its_owner_nothing_more(error):
+    """The owner has refused everything that waited: it would be surprised."""
+    bench = Bench().written(1)
+    bench.publish()
+    bench.disk.fault = lambda _: error
+    end = bench.hands.take(bench.log)
+    bench.log.delete(bench.note("gone"))
+    end()
+    assert bench.hands.told_since() == []
+    assert bench.run() == [("gone", None)]
+    assert bench.disk.content == {}
+
+
+def test_a_log_that_was_never_written_is_deleted_without_the_disk():
+    bench = Bench()
+    bench.log.delete(bench.note("gone"))
+    assert bench.run() == [("gone", None)]
+    assert bench.disk.calls == []
+
+
+# -- the end ---------------------------------------------------------------------------------------------------
+
+
+def test_after_an_orderly_end_a_start_reads_no_record():
+    bench = Bench(**SMALL).written(60, 1000)
+    bench.log.close()
+    found = recover(bench.disk, FOLDER)
+    assert (found.unsaved, found.state.end) == (0, 60)
+    assert {path[-26:-6] for path in bench.disk.content if path.endswith(".index")} == {
+        path[-24:-4] for path in bench.disk.content if path.endswith(".log")
+    }
+    assert as_told(found.state) == as_told(bench.log._writer._state)
+
+
+# -- reading ---------------------------------------------------------------------------------------------------
+
+
+def test_an_entry_is_read_in_a_thread_and_the_reader_is_woken_once():
+    bench, wake = Bench().written(5), reader()
+    assert bench.log.entry(2, wake) is None
+    assert bench.log.entry(2, wake) is None  # asked again, it is one read
+    assert len(bench.hands.reads) == 1
+    bench.hands.run_reads()
+    assert len(wake.calls) == 1
+    assert [bench.log.entry(offset, wake).base for offset in (2, 3, 4)] == [2, 3, 4]
+    assert not bench.hands.reads
+
+
+def test_behind_its_chunk_a_reader_gets_the_next_one():
+    bench, wake, entries = Bench(segment_bytes=2**31).written(40, 50_000), reader(), []
+    while len(entries) < 40:
+        entry = bench.log.entry(len(entries), wake)
+        if entry is None:
+            bench.hands.run_reads()
+        else:
+            entries.append(entry.base)
+    assert entries == list(range(40))
+    assert 7 <= len(wake.calls) <= 9
+    assert sum(len(entry.batch.data) for entry in bench.log._chunks[wake]) < 400_000
+
+
+def test_each_reader_has_a_chunk_of_its_own_and_lets_go_of_it():
+    bench, one, two = Bench().written(5), reader(), reader()
+    assert bench.log.entry(0, one) is bench.log.entry(3, two) is None
+    bench.hands.run_reads()
+    assert (bench.log.entry(0, one).base, bench.log.entry(3, two).base) == (0, 3)
+    bench.log.release(one)
+    bench.log.release(one)
+    assert list(bench.log._chunks) == [two]
+    assert bench.log.entry(0, one) is None
+
+
+def test_a_reader_that_has_left_keeps_nothing_and_is_not_woken():
+    bench, wake = Bench().written(5), reader()
+    bench.log.entry(0, wake)
+    (read,) = bench.hands.reads.values()
+    then = read()
+    bench.log.release(wake)
+    then()
+    assert (bench.log._chunks, wake.calls) == ({}, [])
+
+
+def test_damage_is_told_once_and_other_offsets_are_read():
+    bench, wake = Bench().written(5), reader()
+    size = (len(bench.disk.content[path_of(0)]) - HEAD_SIZE) // 5
+    bench.disk.content[path_of(0)] = changed(bench.disk.content[path_of(0)], HEAD_SIZE + 2 * size + 70)
+    assert bench.log.entry(2, wake) is None
+    bench.hands.run_reads()
+    with pytest.raises(Refused, match="the log is damaged at offset 2") as told:
+        bench.log.entry(2, wake)
+    assert told.value.code == ErrorCode.DAMAGED
+    for offset in (3, 1):
+        assert bench.log.entry(offset, wake) is None
+        bench.hands.run_reads()
+        assert bench.log.entry(offset, wake).base == offset
+
+
+def test_the_first_offset_since_a_time_is_told_when_it_was_read():
+    bench, found = Bench().written(5), []
+    bench.log.first_since(3, found.append)
+    bench.log.first_since(9, lambda offset: found.append(offset))
+    assert found == []
+    bench.hands.run_reads()
+    assert found == [3, None]
+
+
+def test_size_and_expiry_are_the_writers():
+    bench = Bench(**SMALL).written(60, 1000)
+    assert bench.log.size_from(59) < 10 * KIB < bench.log.size_from(0) == bench.log.size
+    assert bench.log.head < bench.log.expired_until(50) <= 51
+
+
+@pytest.mark.parametrize("number", range(12))
+def test_whatever_fails_what_was_told_is_there(number):
+    """With groups of several publishes, and a checkpoint between."""
+    bench, acknowledged, attempt = Bench(**SMALL), 0, 0
+    bench.disk.fault = failing(number, full())
+    while attempt < 20:
+        bench.end = acknowledged
+        for _ in range(attempt % 3 + 1):
+            bench.publish(1000)
+        for name, count in bench.run():
+            acknowledged += count if name == "synced" else 0
+        bench.log.save()
+        bench.run()
+        attempt += 1
+    assert bench.bases() == list(range(bench.log.head, acknowledged))
+    assert acknowledged > 30
