@@ -52,7 +52,8 @@ from zaichik.client.errors import (
 from zaichik.client.messages import BatchResult, Lagged, Message, PublishResult, Topic
 from zaichik.client.producer import Producer
 from zaichik.client.subscription import Subscription
-from zaichik.serving.server import Server, running_broker, serve
+from zaichik.running import running_broker, serve
+from zaichik.serving.server import Server
 from zaichik_protocol import DEFAULT_PORT
 
 __all__ = [

@@ -1,5 +1,7 @@
 """A client without a socket: requests in, the frames that a connection would send out."""
 
+from collections import deque
+
 from zaichik.broker.broker import Broker
 from zaichik.broker.clock import ManualClock
 from zaichik.broker.settings import BrokerSettings
@@ -29,6 +31,7 @@ class Conversation:
         self.outputs = 0
         self.manager = broker.connect(self._on_output, share=share)
         self._decoder = FrameDecoder.for_client()
+        self._unread = deque()
         if greeted:
             self.ask(Hello(1, client="somebody"))
 
@@ -36,11 +39,17 @@ class Conversation:
         self.outputs += 1
 
     def tell(self, *requests):
-        for request in requests:
-            self.manager.apply(request, self.broker.clock.now_us())
+        self._unread.extend(requests)
+        self._apply()
+
+    def _apply(self):
+        """Like a connection: what follows a request whose reply keeps its place waits for that."""
+        while self._unread and not self.manager.replies.must_wait:
+            self.manager.apply(self._unread.popleft(), self.broker.clock.now_us())
 
     def turn(self):
         """The frames of one turn."""
+        self._apply()
         for piece in self.manager.next_output(self.broker.clock.now_us()):
             self._decoder.receive_data(piece)
         return list(iter(self._decoder.next_frame, NEED_DATA))

@@ -4,8 +4,8 @@ import pytest
 from conversation import Conversation, batch, broker_with
 
 from zaichik_protocol import (
-    FOREVER,
     DURABLE,
+    FOREVER,
     HEARTBEAT,
     OWNER,
     Batch,
@@ -62,8 +62,8 @@ def test_welcome_tells_the_limits():
     client = Conversation(broker_with(max_credit=9, max_batch=8, max_message=7, max_frame=6000), greeted=False)
     (welcome,) = client.ask(Hello(3, version_min=0, version_max=9, features=2**64 - 1, client="me", auth=2))
     assert welcome == Welcome(
-        3, version=1, features=HEARTBEAT | OWNER | DURABLE, boot=client.broker.boot, max_frame=6000, max_batch=8, max_message=7,
-        max_credit=9, idle_ms=90_000, broker=client.broker.name,
+        3, version=1, features=HEARTBEAT | OWNER | DURABLE, boot=client.broker.boot, max_frame=6000, max_batch=8,
+        max_message=7, max_credit=9, idle_ms=90_000, broker=client.broker.name,
     )  # fmt: skip
     assert client.manager.greeted
     assert client.manager.client == "me"

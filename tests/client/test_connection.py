@@ -124,7 +124,7 @@ async def test_a_peer_that_answers_otherwise_is_not_a_broker(answer):
 
 
 async def test_a_broker_that_is_full_says_so(monkeypatch):
-    monkeypatch.setattr("zaichik.serving.server._is_loopback", lambda _: False)  # who may be an operator (CLO-5)
+    monkeypatch.setattr("zaichik.serving.server.is_loopback", lambda _: False)  # who may be an operator (CLO-5)
     async with real_broker(max_connections=1) as broker, zaichik.connect(port=broker.port):
         with pytest.raises(zaichik.TooManyConnections, match="the broker has 1 connection"):
             async with zaichik.connect(port=broker.port):

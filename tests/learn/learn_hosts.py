@@ -17,7 +17,7 @@ from zaichik.learn.connected import Connected
 from zaichik.learn.runner import run_check
 from zaichik.learn.stages import CHECKS, s13_stuck_reader
 from zaichik.learn.trial import Pace, Target
-from zaichik.serving.server import running_broker
+from zaichik.running import running_broker
 
 # What must come comes at once on a quiet machine, and a wrong broker is not worth waiting for.
 QUICK = Pace(scale=0.25, patience=0.3)

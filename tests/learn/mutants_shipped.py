@@ -218,7 +218,7 @@ MUTANTS = [
     ),
     Mutant(
         "what the disk is asked comes when it comes", "S16.27", "should have come|id should be", "broker.replies",
-        "slot = self.reserve() if request.id and not is_publish else None", "slot = None",
+        "return self._owed_in_place > 0", "return False",
     ),
     Mutant(
         "a log grows for ever", "S16.28", "is the head", "log.writer",

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from peer import GUARD, Peer, connected_to, settled
 
+from zaichik.broker.pending import Pending
 from zaichik.broker.subscription_manager import MESSAGES_A_TURN, SubscriptionManager
 from zaichik.serving import connection as connection_module
 from zaichik.serving.connection import REQUESTS_A_TURN, TURN_US, Connection
@@ -21,12 +22,14 @@ from zaichik_protocol import (
     Close,
     Closed,
     CreateTopic,
+    Describe,
     Disconnect,
     Disconnected,
     Error,
     ErrorCode,
     GoAway,
     Hello,
+    Kind,
     Messages,
     Ping,
     Pong,
@@ -900,84 +903,84 @@ async def test_a_bug_in_a_turn_does_not_end_the_turns_of_others(name, monkeypatc
 # -- replies that are not known yet -------------------------------------------------------------------------------
 
 
-async def test_nothing_after_a_slot_is_sent_before_it_is_filled():
-    """A reply that waits for something keeps its place; what is before it goes out."""
+def owed(connection):
+    """The answer to a request that waits for the disk."""
+    pending = Pending()
+    connection._manager.replies.owe(Describe(2, Kind.BROKER), pending)
+    return pending
+
+
+async def test_requests_after_one_whose_reply_is_owed_are_carried_out_after_it():
+    """DUR-2: what follows a Subscribe finds the subscription."""
     peer = Peer()
     async with connected(peer) as (_, (connection,)):
-        manager = connection._manager
         assert isinstance(await peer.receive(), Welcome)
-        peer.send(Subscribe(2, "t", credit=9), Ping(3, 3))
-        assert [type(await peer.receive()) for _ in range(2)] == [Subscribed, Pong]
+        peer.send(Ping(3, 3))
+        assert await peer.receive() == Pong(3, 3)
         await settled()
-        first, second = manager.replies.reserve(), manager.replies.reserve()
+        pending = owed(connection)
         peer.send(Ping(6, 6), Publish(7, "t", batch(b"")))
         await settled()
         assert not peer.stream.sent
-        second.fill(Pong(5, 5))
+        pending.settle(Pong(2, 2))
+        assert [(await peer.receive()).id for _ in range(3)] == [2, 6, 7]
+
+
+async def test_messages_do_not_wait_for_a_reply_that_is_owed():
+    peer, other = Peer(), Peer()
+    async with connected(peer, other) as (_, connections):
+        peer.send(Subscribe(2, "t", credit=9))
+        assert [type(await peer.receive()) for _ in range(2)] == [Welcome, Subscribed]
         await settled()
-        assert not peer.stream.sent
-        first.fill(Pong(4, 4))
-        assert [(await peer.receive()).id for _ in range(4)] == [4, 5, 6, 7]
+        owed(connections[0])
+        other.send(Publish(3, "t", batch(b"")))
         assert (await peer.receive()).base == 0
-        first.fill(Pong(4, 4))  # once is enough
-        peer.send(Ping(8, 8))
-        assert await peer.receive() == Pong(8, 8)
 
 
-async def test_replies_before_a_slot_do_not_wait_for_it():
-    peer = Peer()
-    async with connected(peer) as (_, (connection,)):
-        peer.send(Ping(2))
-        await settled()
-        slot = connection._manager.replies.reserve()
-        assert [type(await peer.receive()) for _ in range(2)] == [Welcome, Pong]
-        slot.fill(Pong(3, 0))
-        assert await peer.receive() == Pong(3, 0)
-
-
-async def test_a_close_waits_for_the_replies_before_it():
-    """CLO-1: they may wait for a disk."""
+async def test_a_close_waits_for_what_is_owed():
+    """CLO-1: it may wait for a disk."""
     peer = Peer()
     async with connected(peer) as (_, (connection,)):
         assert isinstance(await peer.receive(), Welcome)
-        slot = connection._manager.replies.reserve()
+        pending = owed(connection)
         peer.send(Close(3))
         await settled()
         assert not peer.stream.is_ended
-        slot.fill(Pong(2, 0))
+        pending.settle(Pong(2, 0))
         assert await peer.rest() == [Pong(2, 0), Closed(3)]
 
 
-async def test_the_goodbye_waits_for_the_replies_before_it():
+async def test_the_goodbye_waits_for_what_is_owed():
     """CLO-2."""
     peer = Peer()
     async with connected(peer) as (broker, connections):
         assert isinstance(await peer.receive(), Welcome)
-        slot = connections[0]._manager.replies.reserve()
+        pending = owed(connections[0])
         stop(broker, connections)
         await settled()
         assert not peer.stream.sent
-        slot.fill(Pong(2, 0))
+        pending.settle(Pong(2, 0))
         assert [type(frame) for frame in await peer.rest()] == [Pong, GoAway]
 
 
 @pytest.mark.parametrize("end", ["reset", "end"])
-async def test_filling_a_slot_of_an_ended_connection_is_harmless(end):
+async def test_an_answer_for_a_connection_that_has_ended_is_harmless(end):
     """CLO-3: its reply is known at last, and nobody is there to hear it."""
     peer, other = Peer(), Peer()
     async with connected(peer, other) as (broker, connections):
         await settled()
-        slot = connections[0]._manager.replies.reserve()
+        pending = owed(connections[0])
         peer.stream.room = 0
         getattr(peer, end)()
         await settled()
         if end == "end":  # what was asked before it is still answered (CLO-1)
             assert not peer.stream.is_closed
             peer.read_on()
-            slot.fill(Pong(2, 0))
+            pending.settle(Pong(2, 0))
         await peer.stream.until(lambda: peer.stream.is_closed)
         await settled()
-        slot.fill(Pong(2, 0))
+        if end == "reset":
+            pending.settle(Pong(2, 0))
         await settled()
         other.send(Ping(3))
         assert isinstance(await other.receive(), Welcome)

@@ -8,7 +8,7 @@ from conversation import batch
 from peer import GUARD
 
 from zaichik.net.socket_stream import SocketStream
-from zaichik.serving.server import running_broker
+from zaichik.running import running_broker
 from zaichik_protocol import FrameDecoder, Hello, NeedData, Publish, Subscribe, encode
 
 pytestmark = pytest.mark.anyio

@@ -17,9 +17,10 @@ from zaichik.broker.clock import ManualClock
 from zaichik.broker.settings import BrokerSettings
 from zaichik.broker.subscription_manager import SubscriptionManager
 from zaichik.net.listener import Listener
+from zaichik.running import running_broker, serve
 from zaichik.serving import connection as connection_module
 from zaichik.serving import server as server_module
-from zaichik.serving.server import Server, running_broker, serve
+from zaichik.serving.server import Server
 from zaichik_protocol import (
     HEARTBEAT,
     CreateTopic,
@@ -120,7 +121,7 @@ def watch(patchable, monkeypatch):
 @pytest.fixture
 def no_operators(monkeypatch):
     """Nobody comes from the broker's own machine."""
-    monkeypatch.setattr(server_module, "_is_loopback", lambda _: False)
+    monkeypatch.setattr(server_module, "is_loopback", lambda _: False)
 
 
 @pytest.mark.usefixtures("no_operators")
@@ -217,7 +218,7 @@ async def test_one_more_than_may_be_refused_at_once_is_closed_without_an_error(c
 async def test_an_operator_gets_in_beside_all_that_are_refused(crowded, monkeypatch):
     """CLO-5: one at a time."""
     server, *_ = crowded
-    monkeypatch.setattr(server_module, "_is_loopback", lambda _: True)
+    monkeypatch.setattr(server_module, "is_loopback", lambda _: True)
     async with client_of(server) as operator:
         assert isinstance(await operator.ask(Describe(2, 0)), Described)
         await assert_turned_away(server)

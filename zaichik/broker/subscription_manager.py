@@ -250,7 +250,7 @@ class SubscriptionManager:
         is_resumed = position is not None
         if position is None:
             position = broker.named_positions.open(topic, name, start, self.share) if name else Position(start)
-        if request.name:
+        if name:
             position.claim(request.owner, request.attempt)
         description = f"subscription {request.id} of connection {self.number} (client {self.client!r})"
         reader = Reader(request, topic, position, self._queue, description)
@@ -259,10 +259,8 @@ class SubscriptionManager:
         self.readers[request.id] = reader
         broker.readers.add(self.name_of(reader), (self, reader))
         reader.make_ready()
-        cursor = reader.cursor
-        return Subscribed(
-            request.id, topic.epoch, cursor, topic.end, cursor, named=bool(request.name), resumed=is_resumed
-        )
+        cursor, is_named = reader.cursor, bool(name)
+        return Subscribed(request.id, topic.epoch, cursor, topic.end, cursor, named=is_named, resumed=is_resumed)
 
     def name_of(self, reader: Reader) -> str:
         """Returns the subscription's name for `describe`, which sorts by topic, connection and id."""
@@ -296,13 +294,11 @@ class SubscriptionManager:
     def next_output(self, now_us: int) -> list[bytes]:
         """Returns the frames to send next, in order and in pieces; an empty list if there are none.
 
-        Replies go first, up to one that is not known yet. Then the ready subscriptions take turns, one frame each, up
+        Replies go first. Then the ready subscriptions take turns, one frame each, up
         to `soft_output` or `MESSAGES_A_TURN`: a busy topic cannot starve a quiet one (LAG-4), the messages for a peer
         that reads slowly stay in the ring (LAG-3), and other connections get their turn (LAG-5).
         """
         pieces = self.replies.take()
-        if self.replies.waiting:
-            return pieces
         size = sum(map(len, pieces))
         for _ in range(MESSAGES_A_TURN):
             if not self._ready or size >= self._broker.settings.soft_output:
@@ -316,16 +312,18 @@ class SubscriptionManager:
                 size += sum(map(len, encoded))
             if reader.is_ready:
                 self._ready.append(reader)
-        if self._is_stopping and not self._ready and not self.replies.owed and not self.closing:
+        if self._is_stopping and self._may_say_goodbye and not self._ready:
             self.go_away(GoAwayCode.STOPPING, "STOPPED")
         return pieces
 
     @property
     def has_output(self) -> bool:
         """Whether `next_output` may return something."""
-        if self.replies.waiting:
-            return not self.replies.is_blocked
-        return bool(self._ready) or (self._is_stopping and not self.replies.owed and not self.closing)
+        return bool(self.replies.waiting or self._ready) or self._may_say_goodbye
+
+    @property
+    def _may_say_goodbye(self) -> bool:
+        return self._is_stopping and not self.replies.owed and not self.closing
 
     @property
     def is_finished(self) -> bool:

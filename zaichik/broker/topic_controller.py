@@ -78,8 +78,7 @@ class TopicController:
         if settings.overflow == Overflow.REJECT and not settings.durable:
             # The most that its ring can cost, however small its batches are.
             batches = min(settings.capacity, settings.max_bytes // SMALLEST_BATCH)
-            size = settings.max_bytes + prices.ENTRY * batches
-            self.budget.reserve(size)
+            self.budget.reserve(size := settings.max_bytes + prices.ENTRY * batches)
             self._reserved = size
         self.budget.add(self)
         self.settings = settings

@@ -195,7 +195,7 @@ class Client:
             TopicExists: it exists with settings other than those named (TOP-2).
             InvalidField: a name or a value is out of range.
         """
-        settings = {
+        named = {
             Setting.RETENTION_TTL_MS: None if retention_ttl is None else milliseconds(retention_ttl),
             Setting.COMPACTION_WINDOW_MS: None if compaction_window is None else milliseconds(compaction_window),
             Setting.CAPACITY: capacity,
@@ -207,7 +207,7 @@ class Client:
             Setting.LOG_BYTES: log_bytes,
             Setting.SEGMENT_BYTES: segment_bytes,
         }
-        pairs = tuple((int(number), value) for number, value in settings.items() if value is not None)
+        pairs = tuple((int(number), value) for number, value in named.items() if value is not None)
         request = CreateTopic(self._connection.next_id(), topic, pairs)
         reply = await self._connection.request(request, TopicCreated, partial(self._epochs.created, topic, pairs))
         return Topic(topic, bool(reply.created), reply.epoch, named_settings(reply.settings))

@@ -31,7 +31,7 @@ from zaichik.console.meter import Meter
 from zaichik.console.quantities import positive
 from zaichik.console.screen import without_warnings
 from zaichik.demo.departures import Departure, by_minute, read_departures
-from zaichik.serving.server import running_broker
+from zaichik.running import running_broker
 
 NEW_YEAR_2013 = datetime(2013, 1, 1, tzinfo=UTC)  # when the broker's clock starts: before the first flight
 

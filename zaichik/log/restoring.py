@@ -36,7 +36,11 @@ def restore(broker: Broker, store: Store) -> None:
 def _restore_positions(broker: Broker, topic: TopicController, state: State) -> None:
     """What lies between a position and the end may have been delivered before, and is marked so (DUR-5)."""
     for name, committed in state.positions.items():
-        position = broker.named_positions.open(topic, name, committed, "")
+        try:
+            position = broker.named_positions.open(topic, name, committed, "")
+        except Refused as refusal:
+            logger.warning("the position %r of %r is not kept: %s", name, topic.name, refusal.message)
+            continue
         position.delivered = max(committed, state.end)
     if topic.durable is not None:
         topic.durable.knows(state.positions)

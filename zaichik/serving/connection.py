@@ -169,8 +169,9 @@ class Connection:
 
     def finish_requests(self, until_us: int) -> None:
         """Apply the requests that were read, until that time, and no more after: the broker is stopping (CLO-2)."""
-        while (now_us := self._broker.clock.now_us()) < until_us and self._apply_next(now_us):
-            pass
+        while (now_us := self._broker.clock.now_us()) < until_us and not self._manager.replies.must_wait:
+            if not self._apply_next(now_us):
+                break
         self._manager.is_open = False
 
     def go_away(self, *, at_once: bool = False) -> None:

@@ -7,29 +7,26 @@ drain timeout are cancelled.
 """
 
 import logging
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from ipaddress import IPv6Address, ip_address
 from pathlib import Path
 
 import anyio
-from anyio import to_thread
 from anyio.abc import TaskGroup
 
 from zaichik.broker.broker import Broker
-from zaichik.broker.clock import Clock, SystemClock
+from zaichik.broker.clock import Clock
 from zaichik.broker.settings import BrokerSettings, open_files, refused_sockets
 from zaichik.bugs import Bugs
-from zaichik.log.restoring import restore
+from zaichik.log.storage import Storage
 from zaichik.log.store import Store
 from zaichik.net.background import BackgroundTasks, every
 from zaichik.net.listener import Listener
+from zaichik.net.peers import client_of, is_loopback
 from zaichik.net.repeating import Repeating
 from zaichik.net.socket_stream import SocketStream
 from zaichik.serving.connection import Connection
 from zaichik.sharing.quota import Quota
 from zaichik.sharing.scheduler import CONNECTION_US
-from zaichik_protocol import DEFAULT_PORT, ErrorCode, Refused
+from zaichik_protocol import ErrorCode, Refused
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +51,7 @@ class Server:
 
     def __init__(self, broker: Broker, listener: Listener, store: Store | None = None) -> None:
         self.broker = broker
-        self._store = store
+        self._storage = Storage(broker, store)
         self.host, self.port = listener.host, listener.port
         self.bugs = Bugs(logger, broker.clock.now_us)
         self._listener = listener
@@ -92,16 +89,12 @@ class Server:
             CannotOpen: the folder cannot be used.
         """
         listener = await Listener.open(host, port)
-        if data is None:
-            return cls(Broker(settings, clock), listener)
         try:
-            store = await to_thread.run_sync(Store.opened, data)
+            storage = await Storage.opened(data, settings, clock)
         except BaseException:
             await listener.aclose()
             raise
-        broker = Broker(settings, clock or SystemClock(store.clock_us), logs=store)
-        restore(broker, store)
-        return cls(broker, listener, store)
+        return cls(storage.broker, listener, storage.store)
 
     @property
     def clock(self) -> Clock:
@@ -139,21 +132,16 @@ class Server:
                     await self._stopping.wait()
                 finally:
                     self.stop()  # also when cancelled: the shielded connections still end gracefully
-        if self._store is not None and self._store.failure is not None:
-            raise self._store.failure
+        self._storage.check()
 
     async def _serve_connections(self) -> None:
         """Accept until stopping, then drain."""
         with anyio.CancelScope(shield=True):
             async with BackgroundTasks() as scheduling, anyio.create_task_group() as connections:
                 scheduling.group.start_soon(self._turns.run)
-                if self._store is not None:
-                    self._store.between_turns = self.broker.scheduler.between_turns
-                    self._store.on_failure = self._give_up
-                    scheduling.group.start_soon(self._store.run)
+                scheduling.group.start_soon(self._storage.run, self._give_up)
                 await self._accept_and_drain(connections)
-            if self._store is not None:
-                await to_thread.run_sync(self._store.close, self.clock.now_us())
+            await self._storage.close()
 
     def _give_up(self) -> None:
         """End every connection: the disk has failed, and what waits for it will never be answered."""
@@ -170,12 +158,7 @@ class Server:
             until_us = self.clock.now_us() + LAST_ANSWERS_US
             for connection in self._connections:
                 connection.finish_requests(until_us)
-            if self._store is not None:
-                with self.bugs.contained("the last sweep"):
-                    self.broker.sweep()  # which has positions written that have moved
-        if self._store is not None:
-            with anyio.move_on_after(self.broker.settings.drain_timeout):
-                await self._store.drained()
+        await self._storage.drain()
         with self.broker.scheduler.between_turns():
             for connection in self._connections:  # not before: what was published is delivered first
                 connection.go_away()
@@ -196,9 +179,9 @@ class Server:
 
     async def _serve_one(self, stream: SocketStream, peer: str) -> None:
         """Serve one connection, from accept to close. An exception ends that connection only."""
-        client = _client_of(peer)
+        client = client_of(peer)
         has_room = self._quota.has_room(client)
-        is_operator = not has_room and self._operator is None and _is_loopback(peer)
+        is_operator = not has_room and self._operator is None and is_loopback(peer)
         # Connections that are being refused take descriptors, too, up to a second each if they do not leave. If there
         # are too many, one more is closed without an Error. It is not left in the backlog, because an operator would
         # then wait behind it: whose connection it is shows only when it has been accepted.
@@ -232,56 +215,3 @@ class Server:
                 self._operator = None
             if (counted := self._connections.pop(connection, None)) is not None:
                 self._quota.take(counted, -1)
-
-
-def _client_of(peer: str) -> str:
-    """Returns the client of an address: the address without the port; in IPv6, its first 64 bits, the network."""
-    host = peer.rpartition(":")[0]
-    return str(IPv6Address(host.partition("%")[0]).exploded)[:19] if ":" in host else host
-
-
-def _is_loopback(peer: str) -> bool:
-    try:
-        return ip_address(peer.rpartition(":")[0]).is_loopback
-    except ValueError:  # the system did not report the address
-        return False
-
-
-async def serve(
-    host: str = "127.0.0.1",
-    port: int = DEFAULT_PORT,
-    *,
-    settings: BrokerSettings | None = None,
-    clock: Clock | None = None,
-    data: Path | None = None,
-) -> None:
-    """Run a broker on that address until cancelled.
-
-    Raises:
-        OSError: the address is not available.
-        CannotOpen: the folder of durable topics, `data`, cannot be used.
-    """
-    await (await Server.listening(host, port, settings, clock, data)).run()
-
-
-@asynccontextmanager
-async def running_broker(
-    *,
-    host: str = "127.0.0.1",
-    port: int = 0,
-    settings: BrokerSettings | None = None,
-    clock: Clock | None = None,
-    data: Path | None = None,
-) -> AsyncIterator[Server]:
-    """Returns a broker that runs for the length of the `async with` block, on a free port unless one is given.
-
-    For examples, lessons and tests: with `clock=ManualClock()`, time passes when you say so.
-
-    Raises:
-        OSError: the address is not available.
-        CannotOpen: the folder of durable topics, `data`, cannot be used.
-    """
-    server = await Server.listening(host, port, settings, clock, data)
-    async with BackgroundTasks() as tasks:
-        tasks.group.start_soon(server.run)
-        yield server

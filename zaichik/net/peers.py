@@ -1,0 +1,17 @@
+"""Addresses of peers, as strings of host and port: whose they are."""
+
+from ipaddress import IPv6Address, ip_address
+
+
+def client_of(peer: str) -> str:
+    """Returns the client of an address: the address without the port; in IPv6, its first 64 bits, the network."""
+    host = peer.rpartition(":")[0]
+    return str(IPv6Address(host.partition("%")[0]).exploded)[:19] if ":" in host else host
+
+
+def is_loopback(peer: str) -> bool:
+    """Returns whether an address is of this machine."""
+    try:
+        return ip_address(peer.rpartition(":")[0]).is_loopback
+    except ValueError:  # the system did not report the address
+        return False
