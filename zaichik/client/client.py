@@ -352,14 +352,8 @@ class Client:
             max_batch: the most messages in a batch.
             max_bytes: the most bytes in a batch; a single message may have more.
         """
-        limits = self.welcome
-        producer = Producer(
-            self._connection,
-            self._sequencers,
-            topic,
-            min(max_batch, limits.max_batch),
-            min(max_bytes, limits.max_message),
-        )
+        most, size = min(max_batch, self.welcome.max_batch), min(max_bytes, self.welcome.max_message)
+        producer = Producer(self._connection, self._sequencers, topic, most, size)
         try:
             yield producer
             await producer.flush()

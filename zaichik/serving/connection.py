@@ -169,9 +169,8 @@ class Connection:
 
     def finish_requests(self, until_us: int) -> None:
         """Apply the requests that were read, until that time, and no more after: the broker is stopping (CLO-2)."""
-        while (now_us := self._broker.clock.now_us()) < until_us and not self._manager.replies.must_wait:
-            if not self._apply_next(now_us):
-                break
+        while (now_us := self._broker.clock.now_us()) < until_us and self._apply_next(now_us):
+            pass
         self._manager.is_open = False
 
     def go_away(self, *, at_once: bool = False) -> None:
@@ -298,8 +297,8 @@ class Connection:
         self._manager.close()
 
     def _apply_next(self, now_us: int) -> bool:
-        """Applies the next frame; returns whether there was a complete one."""
-        if not self._manager.is_open:
+        """Applies the next frame; returns whether there was a complete one, and it could be carried out."""
+        if not self._manager.is_open or self._manager.replies.must_wait:
             return False
         try:
             frame = self._decoder.next_frame()
