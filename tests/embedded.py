@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from anyio.from_thread import start_blocking_portal
 
@@ -15,14 +16,25 @@ class Embedded:
 
     Attributes:
         clock: of the broker.
-        address, port: where it is.
+        address, port: where it is, also after it was stopped and started again.
     """
 
-    def __init__(self, portal, server, clock):
+    def __init__(self, portal, clock, data):
         self.clock = clock
-        self.port = server.port
-        self.address = f"{server.host}:{server.port}"
+        self.port = 0
         self._portal = portal
+        self._data = data
+
+    def start(self):
+        """Start it."""
+        running = zaichik.running_broker(port=self.port, clock=self.clock, data=self._data)
+        self._running = self._portal.wrap_async_context_manager(running)
+        server = self._running.__enter__()
+        self.port, self.address = server.port, f"{server.host}:{server.port}"
+
+    def stop(self):
+        """Stop it in an orderly way; returns when it has gone."""
+        self._running.__exit__(None, None, None)
 
     def create(self, topic, **settings):
         """Make a topic that keeps everything, unless the settings say otherwise; its epoch."""
@@ -53,9 +65,12 @@ class Embedded:
 
 
 @contextmanager
-def embedded_broker(start_us: int = START_US) -> Iterator[Embedded]:
-    """One that lives as long as the block."""
-    clock = zaichik.ManualClock(start_us)
-    running = zaichik.running_broker(clock=clock)
-    with start_blocking_portal() as portal, portal.wrap_async_context_manager(running) as server:
-        yield Embedded(portal, server, clock)
+def embedded_broker(start_us: int = START_US, data: Path | None = None) -> Iterator[Embedded]:
+    """One that lives as long as the block; with a folder it can have durable topics."""
+    with start_blocking_portal() as portal:
+        broker = Embedded(portal, zaichik.ManualClock(start_us), data)
+        broker.start()
+        try:
+            yield broker
+        finally:
+            broker.stop()

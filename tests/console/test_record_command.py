@@ -210,6 +210,36 @@ def test_a_recorder_that_follows_says_that_it_waits_for_the_broker_until_ctrl_c(
     assert out == f"t: 2 messages recorded into {tmp_path} (offsets 0 to 1)\n"
 
 
+def test_a_recorder_goes_on_when_the_broker_of_a_durable_topic_is_there_again(start, tmp_path):
+    """Killed and started again: it is a pause for the recorder, and for those who publish."""
+
+    def serve(port="0"):
+        words = ["--json", "--log-level", "error", "--data", str(tmp_path / "data")]
+        process = start("serve", "--port", port, *words)
+        return process, str(json.loads(process.stdout.readline())["port"])
+
+    broker, port = serve()
+    with blocking.connect(port=int(port)) as client:
+        client.create_topic("t", durable=True, capacity=100)
+        publish(f"127.0.0.1:{port}", "t", range(50))
+        words = ["record", "t", "--into", str(tmp_path / "recording"), "--follow", "--connect", f"127.0.0.1:{port}"]
+        following = start(*words)
+        while not list((tmp_path / "recording").rglob(".unfinished.parquet")):
+            assert following.poll() is None
+        broker.kill()
+        assert "reconnecting" in following.stderr.readline()
+        serve(port)
+        for first in range(50, 100, 10):
+            client.publish_batch("t", Batch.of((b"", b"%d" % number) for number in range(first, first + 10)))
+        assert client.topic("t")["next_offset"] == 100
+        while max((reader["committed"] for reader in client.subscriptions("t#")), default=0) < 100:
+            assert following.poll() is None
+    following.send_signal(signal.SIGINT)
+    out, _ = following.communicate()
+    assert "100 messages recorded" in out
+    assert recorded(tmp_path / "recording") == [(number, number) for number in range(100)]
+
+
 def test_a_lost_connection_is_told_above_the_bar(on_terminal, stopping, tmp_path):
     address, process = stopping
     stopper = threading.Thread(target=_stop_when_recorded, args=(process, tmp_path))

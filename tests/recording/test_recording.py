@@ -242,3 +242,64 @@ def test_a_file_that_is_none_of_ours_is_told(tmp_path):
     (tmp_path / "topic=t" / "day=2023-11-14" / "mine.parquet").touch()
     with pytest.raises(CannotRecord, match="EPOCH-START-END"):
         Recording(tmp_path, "t").parts()
+
+
+# -- durable topics ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def durable(tmp_path):
+    """A broker that has the durable topic t, of which its memory holds a hundred messages; and a client of it."""
+    with embedded_broker(data=tmp_path / "data") as broker, blocking.connect(port=broker.port) as client:
+        client.create_topic("t", durable=True, capacity=100)
+        send(client, 20_000)
+        yield broker, client
+
+
+def send(client, count, start=0):
+    with client.producer("t", max_batch=100) as producer:
+        for number in range(start, start + count):
+            producer.send(b"%d" % number)
+
+
+def recorded_numbers(root):
+    found = [(row["offset"], int(row["payload"])) for row in rows(root)]
+    assert all(offset == number for offset, number in found)
+    return [number for _, number in found]
+
+
+def test_a_durable_topic_is_recorded_from_the_disk_and_again_after_a_restart(durable, tmp_path, caplog):
+    """DUR-8: it is the same topic, so the recording goes on."""
+    broker, client = durable
+    first = record(client, "t", tmp_path / "recording")
+    broker.stop()
+    broker.start()
+    send(client, 10_000, start=20_000)
+    second = record(client, "t", tmp_path / "recording")
+    assert (first.recorded, second.recorded, first.missing + second.missing) == (20_000, 10_000, 0)
+    assert recorded_numbers(tmp_path / "recording") == list(range(30_000))
+    assert "another topic" not in caplog.text
+
+
+def test_a_durable_topic_is_followed_across_a_restart(durable, tmp_path):
+    broker, client = durable
+    told = []
+
+    def tell(progress):
+        told.append(progress.next)
+        if told.count(20_000) == 1 == len(told) - told.index(20_000):
+            broker.stop()
+            broker.start()
+            send(client, 1000, start=20_000)
+
+    record(client, "t", tmp_path / "recording", follow=True, tell=tell, stopping=lambda: 21_000 in told)
+    assert recorded_numbers(tmp_path / "recording") == list(range(21_000))
+
+
+def test_a_durable_topic_that_was_made_anew_is_told_so(durable, tmp_path, caplog):
+    _, client = durable
+    record(client, "t", tmp_path / "recording")
+    client.delete_topic("t")
+    client.create_topic("t", durable=True)
+    record(client, "t", tmp_path / "recording")
+    assert "another topic than the one recorded before: it was deleted and created again since" in caplog.text

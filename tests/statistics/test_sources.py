@@ -114,6 +114,21 @@ def test_what_is_gone_by_the_time_it_is_read_is_left_out(broker):
     assert [position for _, position in positions(topic)] == [1, 2]
 
 
+def test_a_durable_topic_is_read_from_the_disk(tmp_path):
+    """All of it, although memory holds a hundred messages; after a restart as well."""
+    with embedded_broker(data=tmp_path / "data") as broker, blocking.connect(port=broker.port) as client:
+        client.create_topic("t", durable=True, capacity=100)
+        with client.producer("t", max_batch=100) as producer:
+            for number in range(20_000):
+                producer.send(b"%d" % number, key=b"%d" % (number % 7))
+        for _ in range(2):
+            (topic,) = held("127.0.0.1", broker.port, ["t"])
+            assert (topic.rows, topic.counters["published"]) == (20_000, 20_000)
+            assert [position for _, position in positions(topic)] == list(range(20_000))
+            broker.stop()
+            broker.start()
+
+
 def test_what_is_not_there_is_told(broker, folder, tmp_path_factory):
     with pytest.raises(NothingToRead, match="is not a recording"):
         recorded(tmp_path_factory.mktemp("empty"))

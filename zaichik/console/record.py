@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Save topics as Parquet files, a folder for each topic and day (UTC), for Spark, DuckDB, Polars and pandas to read.
 Run it again with the same folder, and it continues where the files end: however the last run ended, no message is saved
-twice, and none is skipped. If the connection is lost, it ends with what it has; with --follow, it tries to reconnect
-for a minute first. Messages that the broker had dropped before they could be saved are reported as missing, and
-the exit code is 3. Of a topic with a compaction window, record the journal: it knows what was dropped.
+twice, and none is skipped. If the connection is lost, it ends with what it has; with --follow, or if the topic is
+durable, it tries to reconnect for a minute first. Messages that the broker had dropped before they could be saved are
+reported as missing, and the exit code is 3. Of a topic with a compaction window, record the journal: it knows what was
+dropped. (A durable topic cannot have one yet.)
 """
 
 EPILOG = """\
@@ -72,7 +73,7 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
         raise Failure("recording needs pyarrow, which is not installed: pip install 'zaichik[record]'")
     if len(set(arguments.topics)) < len(arguments.topics):
         raise Failure("a topic is named twice; name each once")
-    _check(arguments)
+    durable = _check(arguments)
     at_once = len(arguments.topics) if arguments.follow else 1
     with _interruptible() as interrupted, screen.without_warnings("zaichik.client.subscription"), _bars() as tell:
         failed = Event()
@@ -81,7 +82,10 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
             return interrupted() or failed.is_set()
 
         with ThreadPoolExecutor(at_once) as threads:
-            recorders = [threads.submit(_record, topic, arguments, tell, stopping) for topic in arguments.topics]
+            recorders = [
+                threads.submit(_record, topic, arguments, tell, stopping, is_durable=topic in durable)
+                for topic in arguments.topics
+            ]
             while wait(recorders, POLL_SECONDS, FIRST_EXCEPTION).not_done and not failed.is_set():
                 if any(recorder.done() and recorder.exception() for recorder in recorders):
                     failed.set()  # the others end, and what they have is complete
@@ -96,19 +100,23 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
     return MISSING if any(progress.missing for progress in found if progress) else 0
 
 
-def _check(arguments: argparse.Namespace) -> None:
-    """Finds out whether all topics are there, before any is recorded."""
+def _check(arguments: argparse.Namespace) -> set[str]:
+    """Finds out whether all topics are there, before any is recorded; returns those that are durable."""
     from zaichik import blocking
     from zaichik.recording.recorder import state_of
 
     host, port = arguments.connect
     with blocking.connect(host, port, name="zaichik record", reconnect=0) as client:
-        for topic in arguments.topics:
-            state_of(client, topic)
+        return {topic for topic in arguments.topics if state_of(client, topic)["settings"].get("durable")}
 
 
 def _record(
-    topic: str, arguments: argparse.Namespace, tell: Callable[["Progress"], None], stopping: Callable[[], bool]
+    topic: str,
+    arguments: argparse.Namespace,
+    tell: Callable[["Progress"], None],
+    stopping: Callable[[], bool],
+    *,
+    is_durable: bool,
 ) -> "Progress | None":
     """Records a topic, over a connection of its own; None if it is time to stop before it has begun."""
     from zaichik import blocking
@@ -117,7 +125,8 @@ def _record(
     if stopping():
         return None
     host, port = arguments.connect
-    reconnect = RECONNECT_SECONDS if arguments.follow else 0  # what there was to record is gone with its broker
+    # What there was to record of a topic that is not durable is gone with its broker.
+    reconnect = RECONNECT_SECONDS if arguments.follow or is_durable else 0
     with blocking.connect(host, port, name="zaichik record", reconnect=reconnect) as client:
         return record(client, topic, arguments.into, follow=arguments.follow, tell=tell, stopping=stopping)
 

@@ -81,7 +81,10 @@ def record(
         parts = recording.parts()
         ends = [part.end for part in parts if part.epoch == epoch]
         if parts and not ends:
-            logger.warning("%s is another topic than the one recorded before: the broker was restarted since", topic)
+            event = (
+                "it was deleted and created again" if state["settings"].get("durable") else "the broker was restarted"
+            )
+            logger.warning("%s is another topic than the one recorded before: %s since", topic, event)
         start = max(ends, default=0)  # what is gone already is counted as lag
         progress = Progress(topic, epoch, start, end, start, retention_ms=state["settings"]["retention_ttl_ms"])
         tell(progress)

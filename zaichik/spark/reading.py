@@ -7,11 +7,16 @@ range's end by itself. Ranges are sent to the workers, so they hold names and nu
 If some of a range is gone by the time it is read (evicted, or expired), reading fails and says how many messages:
 half an answer that looks like a whole one is worse than none. With `onLag=skip` they are left out, and a warning is
 in the log.
+
+A durable topic survives its broker, so a task waits for a broker that is restarted, before it reads and while it does.
+Other topics are gone with their broker: there is nothing to wait for.
 """
 
 import logging
+import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -21,7 +26,7 @@ from pyspark.sql.types import StructType
 
 from zaichik import blocking
 from zaichik.client.client import RECONNECT_SECONDS
-from zaichik.client.errors import ZaichikError
+from zaichik.client.errors import ConnectFailed, ZaichikError
 from zaichik.client.messages import Lagged, StartAt
 from zaichik.spark.columns import record_batch
 from zaichik.spark.errors import without_traceback
@@ -31,6 +36,7 @@ from zaichik_protocol import Messages
 logger = logging.getLogger(__name__)
 
 CLIENT = "zaichik-spark"  # what the broker's log calls drivers and workers
+RETRY_SECONDS = 0.1  # between two attempts to connect to a broker that is restarted
 
 
 class CannotRead(ZaichikError):
@@ -39,12 +45,17 @@ class CannotRead(ZaichikError):
 
 @dataclass(frozen=True)
 class Range(InputPartition):
-    """What one task reads: the offsets `start` up to, not including, `end` of the topic with that epoch."""
+    """What one task reads: the offsets `start` up to, not including, `end` of the topic with that epoch.
+
+    Attributes:
+        is_durable: whether the topic survives a restart of its broker.
+    """
 
     topic: str
     epoch: int
     start: int
     end: int
+    is_durable: bool = False
 
     def split(self, parts: int | None) -> list["Range"]:
         """The same offsets in at most so many ranges of about equal size, none of them empty.
@@ -55,7 +66,7 @@ class Range(InputPartition):
         count = self.end - self.start
         parts = parts or max(1, -(-count // MESSAGES_A_TASK))
         edges = [self.start + count * part // parts for part in range(parts + 1)]
-        return [Range(self.topic, self.epoch, start, end) for start, end in pairwise(edges) if start < end]
+        return [replace(self, start=start, end=end) for start, end in pairwise(edges) if start < end]
 
 
 def tasks(wholes: list[Range], partitions: int | None) -> list[Range]:
@@ -72,7 +83,7 @@ def read_range(
         wanted: the range.
         options: the broker, and what to do about lag.
         schema: the columns.
-        reconnect: seconds to keep trying after the connection was lost.
+        reconnect: seconds to keep trying after the connection was lost; of a durable topic, always the client's.
 
     Raises:
         CannotRead: some are gone, and `onLag` is fail.
@@ -81,7 +92,7 @@ def read_range(
         return
     with (
         without_traceback(),
-        blocking.connect(options.host, options.port, name=CLIENT, reconnect=reconnect) as client,
+        _connected(wanted, options, reconnect) as client,
         client.subscribe(wanted.topic, start=wanted.start, until=wanted.end, epoch=wanted.epoch) as subscription,
     ):
         while not subscription.ended:
@@ -91,6 +102,24 @@ def read_range(
                 raise lost(gone)
             if frames := [item for item in items if isinstance(item, Messages)]:
                 yield record_batch(wanted.topic, frames, schema)
+
+
+@contextmanager
+def _connected(wanted: Range, options: Options, reconnect: float) -> Iterator[blocking.Client]:
+    """A client of the broker that the range was planned with."""
+    patience = RECONNECT_SECONDS if wanted.is_durable else 0
+    until = time.monotonic() + patience
+    with ExitStack() as stack:
+        while True:
+            connecting = blocking.connect(options.host, options.port, name=CLIENT, reconnect=max(reconnect, patience))
+            try:
+                client = stack.enter_context(connecting)
+                break
+            except ConnectFailed:
+                if time.monotonic() >= until:
+                    raise
+                time.sleep(RETRY_SECONDS)
+        yield client
 
 
 def lost(gone: Lagged) -> CannotRead:
@@ -111,14 +140,20 @@ def state_of(client: blocking.Client, topic: str, epoch: int | None) -> Mapping[
     if state is None:
         raise CannotRead(f"there is no topic {topic}; see: zaichik topics")
     if epoch not in (None, state["epoch"]):
+        event = "The topic was deleted and created again" if is_durable(state) else "The broker was restarted"
         raise CannotRead(
             f"{topic} is another topic than the one that was read before: its epoch is {state['epoch']}, not {epoch}. "
-            "The broker was restarted since, and offsets begin anew. Begin with a new checkpoint, and mind the sink: "
+            f"{event} since, and offsets begin anew. Begin with a new checkpoint, and mind the sink: "
             "what it has was of the topic before. A table that is overwritten, or merged by key, is filled again. "
             "Files and tables that are appended to keep the old rows, so take a new folder or table, or tell the two "
             "apart by a column of your own"
         )
     return state
+
+
+def is_durable(state: Mapping[str, Any]) -> bool:
+    """Whether a topic is on its broker's disk."""
+    return bool(state["settings"].get("durable"))
 
 
 def position(client: blocking.Client, state: Mapping[str, Any], at: StartAt) -> int:
@@ -129,6 +164,8 @@ def position(client: blocking.Client, state: Mapping[str, Any], at: StartAt) -> 
     """
     topic, head, next_offset = state["name"], state["head"], state["next_offset"]
     match at:
+        case "earliest" if is_durable(state):  # the head may be too early: old messages go with their file
+            return _start_of(client, topic, at)
         case "earliest":
             return int(head)
         case "latest":
@@ -138,8 +175,13 @@ def position(client: blocking.Client, state: Mapping[str, Any], at: StartAt) -> 
         case int():
             return at
         case _:  # a time; the broker knows which offset that is
-            with client.subscribe(topic, start=at, until=0) as subscription:
-                return subscription.start
+            return _start_of(client, topic, at)
+
+
+def _start_of(client: blocking.Client, topic: str, at: StartAt) -> int:
+    """The offset at which a subscription that starts there begins."""
+    with client.subscribe(topic, start=at, until=0) as subscription:
+        return subscription.start
 
 
 def whole(state: Mapping[str, Any], start: int, end: int, on_lag: str) -> Range:
@@ -155,4 +197,4 @@ def whole(state: Mapping[str, Any], start: int, end: int, on_lag: str) -> Range:
             raise lost(gone)
         logger.warning("%s: %d messages are gone and left out (offsets %d to %d)", topic, gone.count, start, first - 1)
         start = first
-    return Range(topic, int(state["epoch"]), start, max(start, end))
+    return Range(topic, int(state["epoch"]), start, max(start, end), is_durable(state))

@@ -7,10 +7,10 @@ repeats a micro-batch that was not finished with the very same offsets.
 The driver asks the broker for the topics' ends all the time, some sixty times a second when nothing happens, so it
 keeps one connection. What a micro-batch reads is then read like any table; see `reading`.
 
-Two things end a stream with an error: the topic has another epoch (the broker was restarted, and what the
-checkpoint counts is no more), and messages that are gone before they were read. With `onLag=skip` the stream goes on
-without those. How many they were is in the query's progress, exactly: the distance of a micro-batch's offsets less
-its rows.
+Three things end a stream with an error: the topic has another epoch (the broker was restarted, and what the
+checkpoint counts is no more); the topic ends before what the checkpoint counts (an older copy of a durable topic was
+restored); and messages that are gone before they were read. With `onLag=skip` the stream goes on without those. How
+many they were is in the query's progress, exactly: the distance of a micro-batch's offsets less its rows.
 """
 
 import time
@@ -70,7 +70,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where the next micro-batch ends.
 
         Raises:
-            CannotRead: the checkpoint is of other topics.
+            CannotRead: the checkpoint is of other topics, or of more than they have.
         """
         if gone := sorted(start.keys() - set(self.options.topics)):
             raise CannotRead(
@@ -79,6 +79,8 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         known = self._with_added(start)
         ends = self._last or self._ends(known)
+        for topic, place in known.items():
+            _check_end(topic, place["next"], ends[topic]["next"])
         if self._last is None and self._is_too_few(known, ends):
             return start
         return _shared(known, ends, limit.max_rows) if isinstance(limit, ReadMaxRows) else ends
@@ -87,7 +89,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """A checkpoint's offsets, and those of topics that were added to the query since: from their beginning."""
         new = set(self.options.topics) - start.keys() - self._added.keys()
         for topic, state in self._states(dict.fromkeys(new)).items():  # once: where a topic begins moves
-            self._added[topic] = {"epoch": state["epoch"], "next": state["head"]}
+            self._added[topic] = {"epoch": state["epoch"], "next": position(self._connection(), state, "earliest")}
         return self._added | start
 
     def _is_too_few(self, start: Offset, ends: Offset) -> bool:
@@ -122,10 +124,11 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: Offset, end: Offset) -> list[Range]:
         """The ranges of a micro-batch."""
         states = self._states({topic: place["epoch"] for topic, place in end.items()})
-        start = {
-            topic: start.get(topic) or {"epoch": end[topic]["epoch"], "next": states[topic]["head"]} for topic in end
-        }
-        wholes = [whole(states[topic], start[topic]["next"], end[topic]["next"], self.options.on_lag) for topic in end]
+        wholes = []
+        for topic, state in states.items():
+            first = start[topic]["next"] if topic in start else position(self._connection(), state, "earliest")
+            _check_end(topic, end[topic]["next"], state["next_offset"])
+            wholes.append(whole(state, first, end[topic]["next"], self.options.on_lag))
         return tasks(wholes, self.options.partitions)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -162,6 +165,15 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._connected = blocking.connect(self.options.host, self.options.port, name=CLIENT)
             self._client = self._connected.__enter__()
         return self._client
+
+
+def _check_end(topic: str, known: int, end: int) -> None:
+    """Refuses to go on from an offset that a topic does not have: the next message with it would be another one."""
+    if known > end:
+        raise CannotRead(
+            f"{topic} ends before offset {end}, and was read up to {known} before: an older copy of it was restored. "
+            "Begin with a new checkpoint, and mind the sink, which has messages that the topic has no more"
+        )
 
 
 def _shared(start: Offset, ends: Offset, most: int) -> Offset:
