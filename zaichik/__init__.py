@@ -52,6 +52,8 @@ from zaichik.client.errors import (
 from zaichik.client.messages import BatchResult, Lagged, Message, PublishResult, Topic
 from zaichik.client.producer import Producer
 from zaichik.client.subscription import Subscription
+from zaichik.log.disk import StorageFailed
+from zaichik.log.store import CannotOpen
 from zaichik.running import running_broker, serve
 from zaichik.serving.server import Server
 from zaichik_protocol import DEFAULT_PORT
@@ -63,6 +65,7 @@ __all__ = [
     "BatchTooLarge",
     "BrokerError",
     "BrokerSettings",
+    "CannotOpen",
     "Client",
     "Clock",
     "ConnectFailed",
@@ -95,6 +98,7 @@ __all__ = [
     "SequenceGap",
     "Server",
     "SlowConsumer",
+    "StorageFailed",
     "StorageFull",
     "Subscription",
     "SubscriptionLost",

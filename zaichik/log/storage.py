@@ -50,12 +50,15 @@ class Storage:
             await self.store.run()
 
     async def drain(self) -> None:
-        """Wait until all is written, or until the drain timeout: the broker is stopping."""
+        """Wait until all is written: the broker is stopping. After the drain timeout, the disk has failed."""
         if self.store is not None:
             with self.broker.scheduler.between_turns():
                 self.broker.sweep()  # which has positions written that have moved
-            with anyio.move_on_after(self.broker.settings.drain_timeout):
+            seconds = self.broker.settings.drain_timeout
+            with anyio.move_on_after(seconds) as scope:
                 await self.store.drained()
+            if scope.cancelled_caught:
+                self.store.give_up(seconds)
 
     async def close(self) -> None:
         """Write what saves the next start from reading, and let go of the folder."""

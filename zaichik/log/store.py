@@ -161,14 +161,18 @@ class Store:
         except (ValueError, OSError):
             logger.warning("%s is damaged, and not needed", CLOCK)
 
-    def create(self, name: str, epoch: int, settings: dict[str, int]) -> TopicLog:
+    def check(self, name: str) -> None:
         """See `zaichik.broker.durable.Logs`."""
-        folder = folder_of(name)
-        if unreadable := next((it for it in self._unreadable if it.startswith(folder)), None):
+        if unreadable := next((it for it in self._unreadable if it.startswith(folder_of(name))), None):
             problem = f"the folder {unreadable} of a topic of that name is damaged; `zaichik check` tells more"
             raise Refused(ErrorCode.DAMAGED, problem, "topic")
+
+    def create(self, name: str, epoch: int, settings: dict[str, int]) -> TopicLog:
+        """See `zaichik.broker.durable.Logs`."""
         topic = Topic(name, epoch, settings)
-        log = TopicLog(self._disk, f"{TOPICS}/{folder}.{epoch:x}", topic, Recovered(topic, new_state(topic)), self)
+        log = TopicLog(
+            self._disk, f"{TOPICS}/{folder_of(name)}.{epoch:x}", topic, Recovered(topic, new_state(topic)), self
+        )
         self._logs[log] = None
         return log
 
@@ -222,16 +226,24 @@ class Store:
     async def _do(self, work: Callable[[], Then], thread: anyio.CapacityLimiter) -> None:
         """Do something in a thread, and what follows from it here, between the turns of connections."""
         try:
-            then = await to_thread.run_sync(work, limiter=thread)
+            then = await to_thread.run_sync(work, limiter=thread, abandon_on_cancel=True)
         except (StorageFailed, OSError) as error:
-            if self.failure is None:
-                self.failure = error if isinstance(error, StorageFailed) else StorageFailed(str(error))
-                logger.critical("%s. The broker ends: what it has answered is on the disk.", self.failure)
-                self.on_failure()
-                self._idle.set()
+            self._fail(error if isinstance(error, StorageFailed) else StorageFailed(str(error)))
             return
         with self.between_turns():
             then()
+
+    def _fail(self, failure: StorageFailed) -> None:
+        if self.failure is None:
+            self.failure = failure
+            logger.critical("%s. The broker ends: what it has answered is on the disk.", failure)
+            self.on_failure()
+            self._idle.set()
+
+    def give_up(self, seconds: float) -> None:
+        """Wait no more for a disk that has not answered for so long. The lock stays: a thread may still write."""
+        self._lock = None
+        self._fail(StorageFailed(f"the disk has not answered for {seconds:g} s"))
 
     async def drained(self) -> None:
         """Wait until nothing is left to be written."""
