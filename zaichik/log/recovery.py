@@ -17,6 +17,7 @@ import logging
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 from zlib import crc32
 
@@ -31,7 +32,7 @@ TOPIC_FILE = "topic.json"
 READ_SIZE = 256 * 1024
 KEPT_CHECKPOINTS = 2
 Opened = dict[str, tuple[Segment, Topic] | None]  # segments by name; None if the head is not whole
-_UNFINISHED = re.compile(r"\.(topic\.json|[0-9]{20}\.(index|state))")  # what `Disk.replace` was interrupted at
+_UNFINISHED = re.compile(r"\.(topic\.json|[0-9]{20}\.(index|log|state))")  # what `Disk.replace` was interrupted at
 
 
 @dataclass
@@ -187,9 +188,9 @@ def _from_checkpoint(
     Returns the index of the segment and the position that records have to be read from, and the base and the position
     up to which a checkpoint proves that all was synced.
     """
-    segments, synced = recovered.segments, (0, 0)
+    segments, synced, good = recovered.segments, (0, 0), list[tuple[int, int, dict[str, Any], bytes]]()
     salts = {segment.base: segment.salt for segment in segments}
-    for name in reversed(named(files, "state")):
+    for name in named(files, "state"):
         found = read_checkpoint(disk.read(f"{folder}/{name}", 0, files[name]))
         if found is None or recovered.topic is None or found[0]["epoch"] != recovered.topic.epoch:
             logger.warning("%s/%s is damaged, and not needed", folder, name)
@@ -199,9 +200,12 @@ def _from_checkpoint(
             continue  # of another file
         synced = max(synced, (told["segment"], told["position"]))
         if (place := _place(told, segments)) is not None:
-            recovered.state.restore(told, keys)
-            recovered.saved = told["segment"]
-            return place, told["position"], synced
+            good.append((place, told["position"], told, keys))
+    if good:
+        place, position, told, keys = max(good, key=itemgetter(0, 1))
+        recovered.state.restore(told, keys)
+        recovered.saved = told["segment"]
+        return place, position, synced
     if segments and segments[0].base:
         recovered.state.end = segments[0].base
         logger.warning("%s: what came before offset %d is not known: no checkpoint is left", folder, segments[0].base)

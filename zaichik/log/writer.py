@@ -78,7 +78,7 @@ class Writer:
         self.create()
         segment = self._active
         if self.segments and self.segments[-1].base == group[0].base:  # it has no messages yet, and goes on
-            segment = self._active = self.segments[-1]
+            segment = self._active = self._begun_again(self.segments[-1])
         elif segment is None or segment.size >= self._segment_bytes or self._is_old(segment, group[0].accepted_us):
             segment = self._roll(group[0])
         at = segment.size
@@ -106,6 +106,24 @@ class Writer:
         self.segments.append(segment)
         return segment
 
+    def _begun_again(self, segment: Segment) -> Segment:
+        """Returns a segment without messages as it is; or, if it is full, an empty one that takes its place.
+
+        First comes a checkpoint of the old one, then one of the new one, which counts as soon as its file is there.
+        """
+        if segment.size < max(self._segment_bytes, 4 * self._saved):
+            return segment
+        new = Segment(self.folder, segment.base, secrets.randbits(32), segment.accepted_us)
+        self.save()
+        try:
+            self._checkpoint(new, segment.base + 1)
+            self._disk.replace(new.path, new.head(self._topic))
+        except DiskFull:
+            return segment
+        new.note(new.base, new.accepted_us, new.size)  # as a start does
+        self.segments[-1] = new
+        return new
+
     def _save_index(self, segment: Segment) -> None:
         if segment.base == self._state.end:
             return  # without messages there is nothing to be found in it, and it will go on
@@ -118,17 +136,21 @@ class Writer:
         """Write a checkpoint; without room, the last one has to do."""
         if not self._unsaved:
             return
-        last, state = self.segments[-1], self._state
-        data = state.checkpoint(self._topic.epoch, last.base, last.size, last.salt)
-        name = f"{state.end:020}.state"
+        last = self.segments[-1]
         try:
-            self._disk.replace(f"{self.folder}/{name}", data)
+            self._saved = self._checkpoint(last, self._state.end)
         except DiskFull:
-            logger.info("no room for %s/%s: the next start will take longer", self.folder, name)
+            logger.info("no room for a checkpoint in %s: the next start will take longer", self.folder)
             return
-        self._unsaved, self._saved, self._saved_in = 0, len(data), last.base
+        self._unsaved, self._saved_in = 0, last.base
         kept = named(self._disk.files(self.folder), "state")
         self._disk.remove([f"{self.folder}/{name}" for name in kept[:-KEPT_CHECKPOINTS]])
+
+    def _checkpoint(self, segment: Segment, number: int) -> int:
+        """Write what everything amounts to up to the end of that segment. Returns its size."""
+        data = self._state.checkpoint(self._topic.epoch, segment.base, segment.size, segment.salt)
+        self._disk.replace(f"{self.folder}/{number:020}.state", data)
+        return len(data)
 
     def close(self) -> None:
         """Write what saves the next start from reading."""
