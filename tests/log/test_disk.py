@@ -294,3 +294,22 @@ def test_settling_syncs_and_then_forgets_what_is_in_memory(disk, monkeypatch, pa
 def test_what_is_left_of_pieces():
     pieces = [b"abc", b"", b"de"]
     assert [b"".join(module._after(pieces, size)) for size in range(6)] == [b"abcde"[size:] for size in range(6)]
+
+
+@pytest.mark.parametrize(
+    ("folder", "says"),
+    [
+        ("/var/lib/zaichik", ""),
+        ("/fast/zaichik", "in memory"),
+        ("/mnt/a share/x", "on another machine"),
+        ("/", "part of a container"),
+    ],
+)
+def test_file_systems_that_keep_nothing_are_known(folder, says):
+    mounts = (
+        "overlay / overlay rw 0 0\n/dev/vda /var ext4 rw 0 0\n"
+        "tmpfs /fast tmpfs rw 0 0\nx:/ /mnt/a\\040share nfs4 rw 0 0\n"
+    )
+    found = module.doubtful(Path(folder), mounts)
+    assert says in found
+    assert bool(found) == bool(says)

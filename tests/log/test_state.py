@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from made import as_told, changed
 
@@ -79,7 +79,6 @@ def test_from_any_checkpoint_it_comes_to_the_same(history, data):
     assert as_told(state) == as_told(folded(records))
 
 
-@settings(max_examples=200)
 @given(histories())
 def test_every_window_that_the_broker_knows_is_open_since_the_same_time_after_a_restart(history):
     """COM-1: even if some were forgotten before (COM-6), which is not written down."""

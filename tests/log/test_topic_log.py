@@ -188,6 +188,18 @@ def test_who_waits_for_all_is_called_after_all_that_was_asked_for_before():
     assert bench.run() == [("synced", 1), ("head", 0), ("synced", 1), ("head", 0), ("one", None), ("two", None)]
 
 
+def test_who_waits_for_all_does_not_wait_for_what_comes_later():
+    """However much more comes all the time."""
+    bench = Bench()
+    bench.publish()
+    bench.log.after_all(bench.note("done"))
+    for _ in range(6):
+        bench.publish(MIB)
+    bench.hands.take(bench.log)()
+    assert bench.log.has_work
+    assert bench.hands.told_since()[-1] == ("done", None)
+
+
 def test_who_waits_for_what_was_refused_is_told_so():
     bench = Bench()
     bench.publish()

@@ -1,0 +1,525 @@
+"""The folder of all topics: who may use it, what is found in it, and the threads that work for it."""
+
+import errno
+import fcntl
+import json
+import logging
+import os
+import re
+from contextlib import asynccontextmanager
+from pathlib import Path
+from zlib import crc32
+
+import anyio
+import pytest
+from made import topic
+from sim_disk import Crash, SimDisk, eio, failing, full
+
+from zaichik.log.disk import PosixDisk, StorageFailed
+from zaichik.log.recovery import topic_file
+from zaichik.log.segment import HEAD_SIZE, Topic
+from zaichik.log.store import CLOCK, TOPICS, CannotOpen, Store, folder_of, locked
+from zaichik.net.background import BackgroundTasks
+from zaichik_protocol import Batch, ErrorCode, Refused
+
+SETTINGS = topic().settings
+asynchronous = pytest.mark.anyio
+
+
+class Owner:
+    """A topic's durable side: publishes one message at a time, and knows what was stored."""
+
+    needed = 0
+
+    def __init__(self, log):
+        self.log, self.next, self.stored, self.refusals = log, log.end, log.end, []
+        log.attach(self)
+
+    def publish(self, size=20):
+        batch = Batch.of([(b"", b"%d" % self.next + bytes(size))])
+        self.log.publish(self.next, self.next, batch, b"", 0, 0)
+        self.next += 1
+
+    def synced(self, count):
+        self.stored += count
+
+    def refused(self, refusal):
+        self.refusals.append(refusal.code)
+        self.next = self.stored
+
+    def head_moved(self, head):
+        pass
+
+
+@asynccontextmanager
+async def working(store):
+    """Runs the store's threads."""
+    with anyio.fail_after(20):
+        async with BackgroundTasks() as tasks:
+            tasks.group.start_soon(store.run)
+            yield store
+
+
+async def done(log):
+    """Waits until all that was asked for so far is done. Returns the refusal, or None."""
+    came, told = anyio.Event(), []
+    log.after_all(lambda refusal: (told.append(refusal), came.set()))
+    await came.wait()
+    return told[0]
+
+
+async def with_topics(store, *names, messages=3):
+    """Makes topics with that many messages each. Returns their owners."""
+    owners = [Owner(store.create(name, 10 + index, SETTINGS)) for index, name in enumerate(names)]
+    async with working(store):
+        for owner in owners:
+            for _ in range(messages):
+                owner.publish()
+            assert await done(owner.log) is None
+            assert owner.stored == messages
+    return owners
+
+
+def sim_topic(name, epoch=7, **more):
+    """The content of a new topic's folder."""
+    folder = f"{TOPICS}/{folder_of(name)}.{epoch:x}"
+    return {f"{folder}/topic.json": topic_file(Topic(name, epoch, {**SETTINGS, **more}))}
+
+
+# -- who may use a folder --------------------------------------------------------------------------------------
+
+
+def refusal_of(path):
+    with pytest.raises(CannotOpen) as told:
+        Store.opened(path)
+    return str(told.value), told.value.code
+
+
+def descriptors():
+    return len([*Path("/proc/self/fd").iterdir()]) if Path("/proc/self/fd").exists() else 0
+
+
+def test_a_folder_is_made_for_its_user_alone(tmp_path):
+    path = tmp_path / "deep" / "data"
+    store = Store.opened(path)
+    assert [(path / name).stat().st_mode & 0o777 for name in ("", TOPICS, "lock")] == [0o700, 0o700, 0o600]
+    store.close(5)
+    assert sorted(it.name for it in path.iterdir()) == [CLOCK, "lock", TOPICS]
+
+
+def test_a_folder_has_one_broker_at_a_time(tmp_path):
+    before = descriptors()
+    store = Store.opened(tmp_path)
+    for _ in range(2):
+        assert refusal_of(tmp_path) == (
+            f"another broker uses {tmp_path}; stop it, or choose another folder", os.EX_CANTCREAT,
+        )  # fmt: skip
+    with pytest.raises(CannotOpen, match="another broker uses"):
+        locked(tmp_path)
+    store.release()
+    store.release()
+    os.close(locked(tmp_path))
+    Store.opened(tmp_path).close(0)
+    assert descriptors() == before
+
+
+def test_a_path_that_is_a_file_is_refused(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"mine")
+    problem = f"{path} cannot be used for durable topics: it is not a folder"
+    assert refusal_of(path) == (problem, os.EX_CANTCREAT)
+    assert "Not a directory" in refusal_of(path / "data")[0]
+    assert path.read_bytes() == b"mine"
+
+
+def test_a_folder_of_topics_that_is_a_file_is_refused(tmp_path):
+    (tmp_path / TOPICS).write_bytes(b"mine")
+    assert refusal_of(tmp_path) == (f"{tmp_path} cannot be used for durable topics: File exists", os.EX_CANTCREAT)
+
+
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path, monkeypatch, patchable):
+    """The tests may run as a user who may do everything, so the system's answers are made up."""
+    before = descriptors()
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    expected = f"{tmp_path} cannot be used for durable topics: it cannot be written", os.EX_CANTCREAT
+    assert refusal_of(tmp_path) == expected
+    monkeypatch.undo()
+    real = os.open
+
+    def read_only(path, flags, *more, **others):
+        if flags & os.O_RDWR:
+            raise OSError(errno.EROFS, "Read-only file system")
+        return real(path, flags, *more, **others)
+
+    monkeypatch.setattr(os, "open", read_only)
+    assert refusal_of(tmp_path)[0].endswith("Read-only file system")
+    assert descriptors() == before
+
+
+def test_a_file_system_without_locks_is_refused(tmp_path, monkeypatch, patchable):
+    before = descriptors()
+
+    def none_left(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", none_left)
+    assert refusal_of(tmp_path)[0].endswith("No locks available")
+    assert descriptors() == before
+
+
+def test_a_disk_that_fails_at_the_start_is_told_and_the_folder_let_go(tmp_path, monkeypatch, patchable):
+    before = descriptors()
+
+    def broken(_):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "fdatasync", broken)
+    problem, code = refusal_of(tmp_path)
+    assert (code, "cannot be synced: Input/output error" in problem) == (os.EX_IOERR, True)
+    monkeypatch.undo()
+    assert descriptors() == before
+    Store.opened(tmp_path).release()
+
+
+@asynchronous
+async def test_a_symbolic_link_is_a_folder_like_any(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    store = Store.opened(tmp_path / "link")
+    await with_topics(store, "orders")
+    store.close(99)
+    again = Store.opened(tmp_path / "real")
+    assert [it[0].name for it in again.recovered] == ["orders"]
+    again.release()
+
+
+def newer_topic(path):
+    """Makes a topic's file one that a later version has written."""
+    told = json.loads(path.read_bytes())["topic"] | {"format": 2, "new": 1}
+    path.write_text(json.dumps({"topic": told, "crc": crc32(json.dumps(told, sort_keys=True).encode())}))
+
+
+@asynchronous
+async def test_a_newer_format_is_refused_and_nothing_is_touched(tmp_path):
+    """Also what comes before it in the folder: a torn end, a deletion that was interrupted."""
+    before = descriptors()
+    store = Store.opened(tmp_path)
+    await with_topics(store, "alpha", "zeta", "gone")
+    store.release()
+    alpha, gone, zeta = sorted((tmp_path / TOPICS).iterdir())
+    newer_topic(zeta / "topic.json")
+    gone.rename(gone.with_name(f"{gone.name}.deleted"))
+    log = next(alpha.glob("*.log"))
+    log.write_bytes(log.read_bytes()[:-1])
+    content = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    problem = "the log of 'zeta' has format 2, and this zaichik knows 1; nothing was changed"
+    assert refusal_of(tmp_path) == (f"{tmp_path} is of a newer zaichik: {problem}", os.EX_CONFIG)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == content
+    assert descriptors() == before
+
+
+# -- what is found ---------------------------------------------------------------------------------------------
+
+NAMES = ["a/b", "..", ".", "Orders", "orders", "ORDERS", "x" * 200, "y" * 41, "y" * 42, "🐇🐇", "con", "a b", "a\nb",
+         "-rf", "orders.deleted", "é", "e\u0301", "a\\b", "*", "'", " ", "%2e"]  # fmt: skip
+
+
+@asynchronous
+async def test_any_name_of_a_topic_is_a_folder_of_its_own_and_comes_back(tmp_path):
+    store = Store.opened(tmp_path)
+    await with_topics(store, *NAMES, messages=1)
+    store.close(0)
+    folders = [it.name for it in (tmp_path / TOPICS).iterdir()]
+    assert len({name.lower() for name in folders}) == len(NAMES)
+    assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,40}\.[0-9a-f]{16}\.[0-9a-f]+", name) for name in folders)
+    assert {it.name for it in tmp_path.iterdir()} == {TOPICS, CLOCK, "lock"}
+    again = Store.opened(tmp_path)
+    assert [(it[0].name, it[0].epoch, it[2].end) for it in again.recovered] == [
+        (name, 10 + index, 1) for index, name in enumerate(NAMES)
+    ]
+    again.release()
+
+
+@asynchronous
+async def test_topics_come_back_in_the_order_of_their_epochs_and_the_clock_does_not_go_back(tmp_path):
+    store = Store.opened(tmp_path)
+    assert store.clock_us == 0
+    await with_topics(store, "b", "a")
+    store.close(4_000)
+    again = Store.opened(tmp_path)
+    assert ([it[0].name for it in again.recovered], again.clock_us) == (["b", "a"], 4_000)
+    again.release()
+    (tmp_path / CLOCK).unlink()
+    again = Store.opened(tmp_path)
+    assert again.clock_us == 11  # the epoch of the last topic
+    again.release()
+
+
+@pytest.mark.parametrize("data", [b"", b"x", b"\xff", b"12x", b"[1]"])
+def test_a_damaged_clock_is_not_needed(tmp_path, data):
+    (tmp_path / CLOCK).write_bytes(data)
+    store = Store.opened(tmp_path)
+    assert store.clock_us == 0
+    store.close(7)
+    assert Store(PosixDisk(tmp_path)).clock_us == 7
+
+
+@asynchronous
+async def test_files_and_folders_that_are_not_ours_are_not_touched(tmp_path, caplog):
+    store = Store.opened(tmp_path)
+    await with_topics(store, "orders")
+    store.close(0)
+    topics = tmp_path / TOPICS
+    known = next(topics.iterdir())
+    strange = [tmp_path / "notes", topics / "README", topics / "lost+found" / "x", topics / "old.deleted" / "x",
+               topics / f"{known.name}.bak" / "topic.json", known / "notes.log", known / "0.state",
+               topics / "x.0123456789abcdef.7.deleted"]  # fmt: skip
+    for path in strange:
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"mine")
+    (topics / "x.0123456789abcdef.8").symlink_to(topics / "lost+found")
+    again = Store.opened(tmp_path)
+    assert [(it[0].name, it[1].damage) for it in again.recovered] == [("orders", "")]
+    again.close(0)
+    assert [path.read_bytes() for path in strange] == [b"mine"] * len(strange)
+    assert (topics / "x.0123456789abcdef.8").is_symlink()
+
+
+@asynchronous
+async def test_a_topic_that_cannot_be_read_hinders_no_other_and_is_not_created_again(tmp_path, caplog):
+    store = Store.opened(tmp_path)
+    await with_topics(store, "bad", "good")
+    store.close(0)
+    (bad,) = (tmp_path / TOPICS).glob("bad.*")
+    for path in bad.iterdir():
+        path.write_bytes(bytes(path.stat().st_size))
+    again = Store.opened(tmp_path)
+    assert [it[0].name for it in again.recovered] == ["good"]
+    assert "neither topic.json nor a segment tells which topic it is" in caplog.text
+    with pytest.raises(Refused, match=re.escape(f"the folder {bad.name} of a topic of that name is damaged")) as told:
+        again.check("bad")
+    assert told.value.code == ErrorCode.DAMAGED
+    again.check("bad2")
+    again.close(0)
+    assert len([*bad.iterdir()]) == 4
+
+
+class Unreadable(SimDisk):
+    """Cannot read what is in a folder."""
+
+    def read(self, path, at, size):
+        if "bad." in path:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return super().read(path, at, size)
+
+
+def test_a_folder_without_permission_hinders_no_other_topic(caplog):
+    store = Store(Unreadable({**sim_topic("bad"), **sim_topic("good", 8)}))
+    assert [it[0].name for it in store.recovered] == ["good"]
+    assert "it cannot be read: Permission denied" in caplog.text
+    with pytest.raises(Refused):
+        store.check("bad")
+
+
+@pytest.mark.parametrize("left", [{}, {".topic.json": b"half"}], ids=["empty", "unfinished"])
+def test_a_topic_whose_creation_was_interrupted_was_never_there(left):
+    folder = f"{TOPICS}/{folder_of('orders')}.7"
+    disk = SimDisk({f"{folder}/{name}": data for name, data in left.items()}, ["", TOPICS, folder])
+    store = Store(disk)
+    assert (store.recovered, disk.content, disk.files(TOPICS)) == ([], {}, {})
+    store.check("orders")
+
+
+def test_a_deletion_that_was_interrupted_is_finished():
+    whole = {**sim_topic("orders"), **sim_topic("orders2", 8)}
+    folder = f"{TOPICS}/{folder_of('orders')}.7"
+    disk = SimDisk({path.replace(folder, f"{folder}.deleted"): data for path, data in whole.items()})
+    assert [it[0].name for it in Store(disk).recovered] == ["orders2"]
+    assert list(disk.content) == list(sim_topic("orders2", 8))
+
+
+def test_of_a_topic_that_was_created_again_before_it_was_deleted_the_new_one_is_kept():
+    for epochs in ((7, 300), (300, 7)):
+        disk = SimDisk(dict(item for epoch in epochs for item in sim_topic("orders", epoch).items()))
+        assert [(it[0].name, it[0].epoch) for it in Store(disk).recovered] == [("orders", 300)]
+        assert list(disk.content) == list(sim_topic("orders", 300))
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_a_start_that_is_interrupted_is_made_again(number):
+    disk = SimDisk(dict(item for epoch in (7, 300) for item in sim_topic("orders", epoch).items()))
+    disk.fault = failing(number, Crash())
+    try:
+        Store(disk)
+    except Crash:
+        disk = disk.copy()
+    assert [(it[0].name, it[0].epoch) for it in Store(disk).recovered] == [("orders", 300)]
+    assert list(disk.content) == list(sim_topic("orders", 300))
+
+
+# -- threads ---------------------------------------------------------------------------------------------------
+
+
+@asynchronous
+async def test_topics_are_written_and_come_back():
+    disk = SimDisk()
+    store = Store(disk)
+    await with_topics(store, *(f"topic {number}" for number in range(20)), messages=5)
+    store.close(0)
+    assert [(it[2].end, it[1].damage, it[1].unsaved) for it in Store(disk).recovered] == [(5, "", 0)] * 20
+
+
+@asynchronous
+async def test_three_hundred_readers_at_once_get_what_they_ask_for():
+    disk = SimDisk()
+    store = Store(disk)
+    (owner,) = await with_topics(store, "orders", messages=100)
+    log, found, all_done = owner.log, {}, anyio.Event()
+
+    def ask(number):
+        def wake():
+            entry = log.entry(number % 100, wake)
+            if entry is not None:
+                log.release(wake)
+                found[number] = entry.base
+            if len(found) == 300:
+                all_done.set()
+
+        wake()
+
+    async with working(store):
+        for number in range(300):
+            ask(number)
+        await all_done.wait()
+    assert found == {number: number % 100 for number in range(300)}
+    assert (log._chunks, log._reading) == ({}, set())
+
+
+@asynchronous
+async def test_what_follows_is_called_between_the_turns_of_connections():
+    store, turns = Store(SimDisk()), []
+
+    class Turn:
+        def __enter__(self):
+            turns.append("begin")
+
+        def __exit__(self, *_):
+            turns.append("end")
+
+    store.between_turns = Turn
+    owner = Owner(store.create("orders", 7, SETTINGS))
+    async with working(store):
+        owner.publish()
+        owner.log.after_all(lambda _: turns.append("told"))
+        await store.drained()
+    assert turns == ["begin", "told", "end"]
+
+
+@asynchronous
+async def test_drained_means_that_nothing_is_left_to_be_written():
+    store = Store(SimDisk())
+    owners = [Owner(store.create(f"{number}", 10 + number, SETTINGS)) for number in range(9)]
+    async with working(store):
+        await store.drained()
+        for owner in owners:
+            for _ in range(10):
+                owner.publish()
+        await store.drained()
+        assert [owner.stored for owner in owners] == [10] * 9
+
+
+@pytest.mark.parametrize("error", [eio(), OSError(errno.EMFILE, "Too many open files")], ids=["sync", "files"])
+@asynchronous
+async def test_a_failure_is_kept_told_once_and_ends_all_writing(error, caplog):
+    disk, failures = SimDisk(), []
+    store = Store(disk)
+    store.on_failure = lambda: failures.append(store.failure)
+    owners = await with_topics(store, *"abcdef")
+    disk.fault = lambda _: error
+    async with working(store):
+        for owner in owners:
+            owner.publish()
+        await store.drained()
+        assert failures == [store.failure]
+        assert isinstance(store.failure, StorageFailed)
+        await store.drained()
+        for owner in owners:
+            owner.publish()
+        await store.drained()
+    assert [owner.stored for owner in owners] == [3] * 6
+    assert len([record for record in caplog.records if record.levelno == logging.CRITICAL]) == 1
+    calls = len(disk.calls)
+    store.close(99)
+    assert len(disk.calls) == calls
+
+
+@asynchronous
+async def test_a_full_disk_is_an_answer_and_no_failure():
+    disk = SimDisk()
+    store = Store(disk)
+    (owner,) = await with_topics(store, "orders")
+    disk.fault = lambda _: full()
+    async with working(store):
+        owner.publish()
+        refusal = await done(owner.log)
+        assert (refusal.code, owner.refusals) == (ErrorCode.STORAGE_FULL, [ErrorCode.STORAGE_FULL])
+        disk.fault = lambda _: None
+        owner.publish()
+        assert await done(owner.log) is None
+    assert (owner.stored, store.failure) == (4, None)
+
+
+@asynchronous
+async def test_a_stop_on_a_full_disk_is_orderly(tmp_path):
+    disk = SimDisk()
+    store = Store(disk)
+    await with_topics(store, "orders")
+    disk.fault = lambda _: full()
+    store.close(99)
+    disk.fault = lambda _: None
+    again = Store(disk)
+    assert [(it[2].end, it[1].damage) for it in again.recovered] == [(3, "")]
+
+
+@asynchronous
+async def test_a_deleted_topic_is_gone_and_can_be_created_again_at_once():
+    disk = SimDisk()
+    store = Store(disk)
+    (old,) = await with_topics(store, "orders")
+    gone = []
+    old.publish()
+    old.log.delete(gone.append)
+    new = Owner(store.create("orders", 300, SETTINGS))
+    async with working(store):
+        new.publish()
+        assert await done(new.log) is None
+        await store.drained()
+    assert gone == [None]
+    assert list(store._logs) == [new.log]
+    store.close(0)
+    assert [(it[0].epoch, it[2].end) for it in Store(disk).recovered] == [(300, 1)]
+
+
+@asynchronous
+async def test_creating_a_topic_asks_the_disk_nothing(monkeypatch):
+    """It is called by the event loop."""
+    disk = SimDisk()
+    store = Store(disk)
+    for name in ("files", "read", "write", "replace", "rename", "remove", "settle"):
+        monkeypatch.setattr(disk, name, None)
+    log = store.create("orders", 7, SETTINGS)
+    assert (log.head, log.end, log.size, log.damage) == (0, 0, 0, "")
+
+
+@asynchronous
+async def test_on_a_real_disk_it_is_the_same(tmp_path):
+    store = Store.opened(tmp_path)
+    (owner,) = await with_topics(store, "orders", messages=50)
+    store.release()  # no orderly stop
+    (log,) = tmp_path.rglob("*.log")
+    log.write_bytes(log.read_bytes() + b"torn")
+    again = Store.opened(tmp_path)
+    ((_, found, _),) = again.recovered
+    assert (found.state.end, found.torn, found.damage) == (50, 4, "")
+    assert log.stat().st_size == owner.log.size > HEAD_SIZE
+    again.close(0)
