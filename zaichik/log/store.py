@@ -18,7 +18,7 @@ from pathlib import Path
 import anyio
 from anyio import to_thread
 
-from zaichik.log.disk import Disk, DiskFull, PosixDisk, StorageFailed, sync_folder
+from zaichik.log.disk import Disk, DiskFull, PosixDisk, StorageFailed, doubtful, sync_folder
 from zaichik.log.recovery import Recovered, look, new_state, recover
 from zaichik.log.segment import NewerFormat, Topic
 from zaichik.log.state import State
@@ -94,6 +94,9 @@ class Store:
         if not os.access(path / TOPICS, os.R_OK | os.W_OK | os.X_OK):
             raise CannotOpen(f"{path} cannot be used for durable topics: it cannot be written", os.EX_CANTCREAT)
         lock = locked(path)
+        with suppress(OSError):  # only Linux has it
+            if doubt := doubtful(path.resolve(), Path("/proc/mounts").read_text(encoding="utf-8", errors="replace")):
+                logger.warning("the folder of durable topics %s", doubt)
         try:
             for made in (path, path.parent) if is_new else (path,):
                 sync_folder(made)
