@@ -83,7 +83,8 @@ class TopicLog:
         self.damage = recovered.damage
         self._owner: LogOwner
         self._gathered: deque[Record] = deque()
-        self._after: list[Done] = []
+        self._appended = self._taken = 0  # records: all so far, and those that do not wait any more
+        self._after: deque[tuple[int, Done]] = deque()  # who waits until so many are taken
         self._below = 0
         self._is_written = not recovered.unsaved  # all is on the disk, a checkpoint of it included
         self._wants_save = self._wants_delete = self._wants_drop = False
@@ -116,6 +117,7 @@ class TopicLog:
         if self.damage:  # nothing is published, and that positions have moved is not written
             return
         self._gathered.append(record)
+        self._appended += 1
         self._is_written = False
         self._workers.write(self)
 
@@ -138,12 +140,12 @@ class TopicLog:
 
     def after_all(self, done: Done) -> None:
         """See `Log`."""
-        self._after.append(done)
+        self._after.append((self._appended, done))
         self._workers.write(self)
 
     def delete(self, done: Done) -> None:
         """See `Log`."""
-        self._gathered.clear()
+        self._forget_gathered()
         self._chunks.clear()
         self._reading.clear()
         self._wants_delete = True
@@ -169,10 +171,22 @@ class TopicLog:
         while self._gathered and size < GROUP:
             group.append(self._gathered.popleft())
             size += group[-1].size
-        after, self._after = ([], self._after) if self._gathered else (self._after, [])
+        self._taken += len(group)
+        after = self._take_after()
         job = Job(group, self._below, self._owner.needed, self._wants_save, self._wants_delete, after)
         self._wants_save = self._wants_drop = False
         return partial(self._work, job)
+
+    def _take_after(self) -> list[Done]:
+        """Returns those who wait for no more than what is taken."""
+        after = list[Done]()
+        while self._after and self._after[0][0] <= self._taken:
+            after.append(self._after.popleft()[1])
+        return after
+
+    def _forget_gathered(self) -> None:
+        self._gathered.clear()
+        self._taken = self._appended
 
     def _work(self, job: Job) -> Then:
         writer, full = self._writer, ""
@@ -201,8 +215,8 @@ class TopicLog:
         if self._wants_delete:  # then the owner waits for nothing else
             pass
         elif refusal is not None:
-            self._gathered.clear()
-            after, self._after = [*after, *self._after], []  # they waited for those, too
+            self._forget_gathered()
+            after = [*after, *self._take_after()]  # they waited for those, too
             self._owner.refused(refusal)
         else:
             if job.group:
