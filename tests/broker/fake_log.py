@@ -192,6 +192,11 @@ class FakeLogs:
 
     def __init__(self):
         self.known = {}
+        self.unreadable = ()
+
+    def check(self, name):
+        if name in self.unreadable:
+            raise Refused(ErrorCode.DAMAGED, "it cannot be read", "topic")
 
     def create(self, name, epoch, settings):
         self.known[name] = log = FakeLog()

@@ -6,6 +6,7 @@ import pytest
 from conversation import Conversation, batch, broker_with
 from fake_log import Durably, FakeLogs, durable_broker
 
+from zaichik.broker import durable as durable_module
 from zaichik.broker.settings import TopicSettings
 from zaichik_protocol import (
     Close,
@@ -288,6 +289,26 @@ def test_too_much_that_waits_is_refused_until_some_of_it_is_on_the_disk():
     assert client.publish(12, b"y" * 600) == []
 
 
+def test_too_many_that_wait_are_refused_however_small(client, monkeypatch):
+    monkeypatch.setattr(durable_module, "MOST_WAITING", 3)
+    for _ in range(3):
+        assert client.publish(0, b"x") == []
+    assert codes(client.publish(11, b"x")) == [(11, ErrorCode.NO_MEMORY)]
+    client.log.sync(1)
+    assert client.publish(12, b"x") == []
+
+
+def test_many_small_ones_that_wait_hold_up_their_connection(client):
+    """LAG-3: each takes memory besides its bytes."""
+    for number in range(4000):
+        client.tell(Publish(0, "t", batch(b"x")))
+        assert not client.manager.replies.is_behind(1000), number
+    client.tell(*[Publish(0, "t", batch(b"x"))] * 100)
+    assert client.manager.replies.is_behind(1000)
+    client.log.sync()
+    assert not client.manager.replies.is_behind(1000)
+
+
 def test_a_damaged_log_takes_nothing(client):
     """DUR-7: where it ended is unknown. A refusal cannot be written, either."""
     client.filled(b"a")
@@ -393,6 +414,20 @@ def test_without_a_folder_it_is_refused():
         assert "--data" in error.message
 
 
+@pytest.mark.parametrize("is_used", [False, True], ids=["new", "of first use"])
+def test_a_name_whose_log_cannot_be_read_is_refused_and_nothing_of_it_stays(is_used):
+    """DUR-7, DUR-1: above all, no topic that says it is durable and is not."""
+    client = Durably()
+    client.logs.unreadable = ["t"]
+    if is_used:
+        client.ask(Subscribe(3, "t"), Unsubscribe(0, 3))
+    held = len(client.broker.registry.budget._holders)
+    (error,) = client.ask(CreateTopic(4, "t", (DURABLE,)))
+    assert (error.code, error.field) == (ErrorCode.DAMAGED, "topic")
+    assert len(client.broker.registry.budget._holders) == held
+    assert client.ask(Publish(5, "t", batch(b"x"))) == [Published(5, 0, 1, 0, 0)]
+
+
 def test_durable_can_be_the_default_of_new_topics():
     """The numbers of a producer count in such a topic from its first batch on."""
     logs = FakeLogs()
@@ -478,13 +513,13 @@ def test_a_deletion_is_answered_when_the_log_is_gone(client):
 def test_a_topic_of_that_name_can_be_made_while_the_old_one_goes(client):
     client.filled(b"a")
     old, log = client.topic.epoch, client.log
-    client.tell(Delete(10, "t"), CreateTopic(11, "t", (DURABLE,)))
+    client.tell(Delete(10, "t"))
+    other = Durably(client.broker)
+    other.create()
     assert client.topic.epoch > old
-    client.log.sync()
-    assert client.heard() == [], "replies keep their order"
+    assert client.heard() == []
     log.sync()
-    deleted, created = client.heard()
-    assert (deleted, created.epoch) == (Deleted(10), client.topic.epoch)
+    assert client.heard() == [Deleted(10)]
     client.publish(12, b"b")
     client.log.sync()
     assert client.heard() == [stored(12, 0)]

@@ -22,6 +22,8 @@ from zaichik.broker.ring import BroadcastRing, Entry
 from zaichik.broker.settings import TopicSettings
 from zaichik_protocol import Batch, ErrorCode, Frame, Overflow, Published, Refused
 
+MOST_WAITING = 65_536  # publishes to one topic that wait for the disk, however small: each takes more than a KiB
+
 Wake = Callable[[], None]
 Done = Callable[[Refused | None], None]
 
@@ -111,12 +113,15 @@ class LogOwner(Protocol):
 class Logs(Protocol):
     """Where the logs of all topics are."""
 
-    def create(self, name: str, epoch: int, settings: dict[str, int]) -> Log:
-        """Returns a new log.
+    def check(self, name: str) -> None:
+        """Refuse a new log of that name.
 
         Raises:
-            Refused: `DAMAGED`: there is one of that name that cannot be read.
+            Refused: `DAMAGED`: there is one that cannot be read.
         """
+
+    def create(self, name: str, epoch: int, settings: dict[str, int]) -> Log:
+        """Returns a new log, which `check` has not refused."""
 
 
 class Topic(Protocol):
@@ -219,8 +224,9 @@ class Durable:
         if self.log.damage:
             problem = f"the log of {name!r} is damaged, so that its end is not known: {self.log.damage}"
             raise Refused(ErrorCode.DAMAGED, problem, "topic")
-        if self.waiting_bytes + len(batch.data) > settings.max_bytes:
-            problem = f"{self.waiting_bytes} bytes wait for the disk that {name!r} is on. Try again later."
+        waiting = len(self._waiting)
+        if self.waiting_bytes + len(batch.data) > settings.max_bytes or waiting >= MOST_WAITING:
+            problem = f"{waiting} batches of {self.waiting_bytes} bytes wait for the disk of {name!r}. Try again later."
             raise Refused(ErrorCode.NO_MEMORY, problem, "topic")
         if settings.overflow == Overflow.REJECT and (self._topic.readers or self._topic.names):
             more, needed = self.waiting_bytes + len(batch.data), self._topic.needed()

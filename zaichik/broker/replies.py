@@ -14,6 +14,7 @@ from zaichik.broker.pending import Pending
 from zaichik_protocol import Error, ErrorCode, Frame, Publish, Published, Refused, encode
 
 MOST_OWED = 4 * 1024 * 1024  # bytes of batches that wait for a disk: as much as is written at once
+OWED = 1024  # bytes that a publish takes besides, while it waits
 # How soon to retry: a reader may make progress at any time, but producers are forgotten by a sweep, once a second.
 RETRY_AFTER_MS = {ErrorCode.TOPIC_FULL: 50, ErrorCode.NO_MEMORY: 1000, ErrorCode.STORAGE_FULL: 1000}
 
@@ -57,7 +58,7 @@ class Replies:
 
     def owe(self, request: Frame, pending: Pending) -> None:
         """Reply to a request when the answer comes (DUR-2)."""
-        size = len(request.batch.data) if isinstance(request, Publish) else 0
+        size = OWED + len(request.batch.data) if isinstance(request, Publish) else 0
         self._owe(1, size, in_place=not isinstance(request, Publish))
         pending.then(partial(self._pay, request, size))
 

@@ -127,7 +127,7 @@ class TopicRegistry:
             return self._add(name, pairs, now_us, client, explicit=True), True
         if name not in self._journals and topic.settings.merged(pairs).journal_bytes:
             self._check_room(topic.client, 1)  # a journal is charged to the client of its topic
-        self._check_logs(topic.settings.merged(pairs))
+        self._check_logs(name, topic.settings.merged(pairs))
         topic.create_again(pairs)
         self._give_log(topic)
         self._give_journal(topic)
@@ -177,7 +177,7 @@ class TopicRegistry:
         self, name: str, pairs: tuple[tuple[int, int], ...], now_us: int, client: str, *, explicit: bool
     ) -> TopicController:
         settings = self._settings.topic.merged(pairs)
-        self._check_logs(settings)
+        self._check_logs(name, settings)
         self._check_room(client, 2 if settings.journal_bytes else 1)
         epoch = max(now_us, self._last_deleted + 1)
         topic = TopicController(name, settings, epoch, explicit=explicit, budget=self.budget, client=client)
@@ -191,10 +191,14 @@ class TopicRegistry:
         self.directory.add(topic.name, topic)
         self._quota.take(topic.client)
 
-    def _check_logs(self, settings: TopicSettings) -> None:
-        if settings.durable and self._logs is None:
+    def _check_logs(self, name: str, settings: TopicSettings) -> None:
+        """Refuse a durable topic for which there can be no log."""
+        if not settings.durable or self.durable(name) is not None:
+            return
+        if self._logs is None:
             problem = "this broker has no folder for durable topics; give it one: zaichik serve --data DIR"
             raise Refused(ErrorCode.UNSUPPORTED, problem, "settings")
+        self._logs.check(name)
 
     def _give_log(self, topic: TopicController) -> None:
         if topic.settings.durable and topic.durable is None and self._logs is not None:
