@@ -217,15 +217,16 @@ class History:
 
     def end(self):
         """Everything is synced and read: everybody has an answer, and every reader is at the end."""
-        self.sync()
-        self.log.look()
-        before, is_reading = [], True
-        while is_reading or before != [client.next for client in self.clients]:
+        before, is_busy = [], True
+        while is_busy or before != [client.next for client in self.clients]:
             before = [dict(client.next) for client in self.clients]
+            is_busy = bool(self.log.gathered or self.log.looks)
+            self.sync()
+            self.log.look()
             for client in self.clients:
                 client.tell(*[Commit(0, subscription, offset) for subscription, offset in client.next.items()])
             self.listen()
-            is_reading = self.log.read()
+            is_busy |= self.log.read()
             self.listen()
         assert [client.asked for client in self.clients] == [{}] * 3
         assert {offset for client in self.clients for offset in client.next.values()} <= {self.log.end}

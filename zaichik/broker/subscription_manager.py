@@ -105,7 +105,6 @@ class SubscriptionManager:
         self._is_stopping = False  # the broker is stopping: a GoAway follows the last message
         self._ready: deque[Reader] = deque()
         self._last_subscription = 0
-        self._beginning = 0  # subscriptions whose start is looked up
 
     # -- requests --------------------------------------------------------------------------------------------
 
@@ -220,7 +219,7 @@ class SubscriptionManager:
 
     def _subscribe(self, request: Subscribe, now_us: int) -> Subscribed | Pending:
         broker = self._broker
-        check_subscribe(request, self._last_subscription, len(self.readers) + self._beginning, broker.settings)
+        check_subscribe(request, self._last_subscription, len(self.readers), broker.settings)
         check_memory(request, broker.memory, self.share)
         name, epoch, registry = request.topic, request.epoch, broker.registry
         topic = registry.get(name, epoch) if epoch else registry.get_or_create(name, now_us, self.share)
@@ -228,14 +227,11 @@ class SubscriptionManager:
             return self._begin(request, topic, 0)
         start = topic.position(request.start, request.value, now_us)
         if isinstance(start, Pending):
-            self._last_subscription = request.id
-            self._beginning += 1
             return start.followed_by(partial(self._begin_later, request, topic))
         return self._begin(request, topic, start)
 
     def _begin_later(self, request: Subscribe, topic: TopicController, start: int) -> Subscribed | Refused:
         """The disk has told where a subscription begins. Much may have happened meanwhile."""
-        self._beginning -= 1
         if not self.is_open:
             return Refused(ErrorCode.NO_SUCH_SUBSCRIPTION, "the connection is closing")
         try:
@@ -255,7 +251,7 @@ class SubscriptionManager:
         description = f"subscription {request.id} of connection {self.number} (client {self.client!r})"
         reader = Reader(request, topic, position, self._queue, description)
         broker.memory.take(self.share, prices.SUBSCRIPTION)
-        self._last_subscription = max(self._last_subscription, request.id)
+        self._last_subscription = request.id
         self.readers[request.id] = reader
         broker.readers.add(self.name_of(reader), (self, reader))
         reader.make_ready()
