@@ -479,3 +479,13 @@ def test_a_first_group_that_was_torn_leaves_an_empty_segment_that_goes_on():
 def test_a_new_state_has_a_window_only_with_compaction():
     assert new_state(topic()).window is None
     assert new_state(topic(compaction_window_ms=1)).window is not None
+
+
+def test_a_segment_that_will_go_on_has_an_index_before_anyone_reads_or_writes_it():
+    """A reader must never make one while the writer adds to it."""
+    disk, log = written([[message(0), message(1)]])
+    assert list(recover(disk, FOLDER).segments[-1].positions) == []
+    disk, log = written([[message(0)], [positions(1)]], topic(segment_bytes=100))
+    assert [segment.base for segment in log.segments] == [0, 1]
+    found = recover(disk, FOLDER)
+    assert (list(found.segments[-1].offsets), list(found.segments[-1].positions)) == ([1], [HEAD_SIZE])

@@ -143,3 +143,11 @@ def test_a_damaged_checkpoint_is_none():
     data = folded([Record(0, 10, 1, Batch.of([(b"k", b"v")]).data, producer=5)]).checkpoint(7, 0, 4096, 1)
     assert not [at for at in range(len(data)) if read_checkpoint(changed(data, at))]
     assert not [size for size in range(len(data)) if read_checkpoint(data[:size])]
+
+
+def test_the_producer_that_was_silent_longest_is_forgotten_first():
+    batch = Batch.of([(b"", b"")]).data
+    state = folded([Record(base, base, 1, batch, producer=producer) for base, producer in enumerate((1, 2, 1))])
+    assert [key for key, *_ in as_told(state)[5]] == [2, 1]
+    state.add(Record(3, 2 + PRODUCER_SILENCE_US, 1, batch, producer=3))
+    assert list(state.producers) == [1, 3]
