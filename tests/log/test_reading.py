@@ -8,7 +8,7 @@ from sim_disk import SimDisk
 
 from zaichik.log.reading import CHUNK, Damaged, first_since, read_chunk
 from zaichik.log.record import HEADER, Kind, Record
-from zaichik.log.recovery import recover
+from zaichik.log.recovery import READ_SIZE, recover
 from zaichik.log.segment import HEAD_SIZE
 
 
@@ -122,6 +122,14 @@ def test_many_bytes_lost_are_the_offsets_they_held():
     assert readable(disk, segments, 1000) == set(range(1000)) - set(range(200, 600))
 
 
+@pytest.mark.parametrize("before", [0, 1, 32, 63, 64, 65])
+def test_a_header_that_lies_across_what_is_read_at_once_is_found(before):
+    disk, log = written([[message(0), message(1, READ_SIZE - before - message(1, 0).size), message(2)]])
+    at = HEAD_SIZE + message(0).size
+    disk.content[path_of(0)] = changed(disk.content[path_of(0)], at)
+    assert readable(disk, log.segments, 3) == {0, 2}
+
+
 def test_a_chunk_ends_before_damage_and_the_reader_is_told_where_it_is():
     disk, segments = big(300, 120, segment_bytes=2**31)
     disk.content[path_of(0)] = changed(disk.content[path_of(0)], HEAD_SIZE + 30 * message(0, 300, 2).size + 100)
@@ -220,6 +228,12 @@ def test_the_first_offset_since_a_time_may_lie_behind_a_segment_without_messages
     log.write([message(1, at_us=9)])
     assert first_since(disk, log.segments, 2) == 1
     assert first_since(disk, log.segments, 10) is None
+
+
+def test_a_file_that_is_missing_hides_only_its_own_time():
+    disk, segments = big()
+    del disk.content[segments[1].path]
+    assert first_since(disk, segments, segments[1].base // 10) == segments[2].base
 
 
 def test_a_batch_that_was_compacted_completely_tells_where_the_next_one_is():

@@ -273,13 +273,14 @@ async def test_files_and_folders_that_are_not_ours_are_not_touched(tmp_path, cap
     known = next(topics.iterdir())
     strange = [tmp_path / "notes", topics / "README", topics / "lost+found" / "x", topics / "old.deleted" / "x",
                topics / f"{known.name}.bak" / "topic.json", known / "notes.log", known / "0.state",
-               topics / "x.0123456789abcdef.7.deleted"]  # fmt: skip
+               topics / "x.0123456789abcdef.7.deleted", topics / f"{folder_of('notes')}.7"]  # fmt: skip
     for path in strange:
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(b"mine")
     (topics / "x.0123456789abcdef.8").symlink_to(topics / "lost+found")
     again = Store.opened(tmp_path)
     assert [(it[0].name, it[1].damage) for it in again.recovered] == [("orders", "")]
+    again.check("notes")
     again.close(0)
     assert [path.read_bytes() for path in strange] == [b"mine"] * len(strange)
     assert (topics / "x.0123456789abcdef.8").is_symlink()
@@ -426,6 +427,25 @@ async def test_drained_means_that_nothing_is_left_to_be_written():
                 owner.publish()
         await store.drained()
         assert [owner.stored for owner in owners] == [10] * 9
+
+
+class Eager(Owner):
+    """Publishes again as soon as something was stored, up to ten messages."""
+
+    def synced(self, count):
+        super().synced(count)
+        if self.next < 10:
+            self.publish()
+
+
+@asynchronous
+async def test_what_is_published_while_a_group_is_written_is_written_next():
+    store = Store(SimDisk())
+    owner = Eager(store.create("orders", 7, SETTINGS))
+    async with working(store):
+        owner.publish()
+        await store.drained()
+        assert owner.stored == 10
 
 
 @pytest.mark.parametrize("error", [eio(), OSError(errno.EMFILE, "Too many open files")], ids=["sync", "files"])

@@ -265,6 +265,16 @@ def test_what_is_below_an_offset_goes_in_whole_segments_but_the_last():
     assert not log.can_drop(10**6)
 
 
+def test_no_reader_looks_for_a_file_that_is_being_removed(monkeypatch):
+    """It would take it for missing."""
+    disk, log = several()
+    log.save()
+    remove, left = disk.remove, []
+    monkeypatch.setattr(disk, "remove", lambda paths: (left.append(log.segments[0].base), remove(paths)))
+    log.drop_below(30)
+    assert left[0] == log.head > 0
+
+
 def test_what_goes_is_told_by_a_checkpoint_first():
     """Windows, producers' numbers and positions do not go with the file that they were written in."""
     disk, log = written([[positions(0)], [Record(0, 1, producer=9, sequence=41)]], topic(**SMALL))

@@ -80,7 +80,6 @@ def _after_damage(disk: Disk, segment: Segment, position: int) -> int:
     top = header(disk.read(segment.path, position, HEADER.size), 0, segment.salt)
     if top is not None:
         return position + top.size
-    position += 1
     while len(data := disk.read(segment.path, position, READ_SIZE)) >= HEADER.size:
         if found := next_header(data, 0, segment.salt):
             return position + found[0]
