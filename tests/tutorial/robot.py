@@ -22,8 +22,12 @@ BROUGHT = ("exercise_", "experiments/")
 
 
 def read(chapter: Chapter, folder: Path, *, stop_at_failures: bool = True, slow: bool = True) -> "Reading":
-    """Work through a chapter in an empty folder; without what is slow, if that is not wanted."""
-    if before := CHAPTERS.get(chapter.number - 1):
+    """Work through a chapter in an empty folder; without what is slow, if that is not wanted.
+
+    The program of the chapter before is there, if there is one and it goes on.
+    """
+    before = CHAPTERS.get(chapter.number - 1)
+    if before and not snapshots.is_apart(chapter.known):
         catch_up.go(before, folder, catch_up.END)
     reading = Reading(chapter, folder, slow=slow)
     try:

@@ -120,10 +120,17 @@ class Program:
             self._screen.feed(data)
             came = True
 
+    def has_ended(self) -> bool:
+        """Whether it is gone. After a kill, that may take a moment."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(5)
+        return self._process.returncode is not None
+
     def interrupt(self) -> None:
         """Press Ctrl-C."""
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGINT)
+        if self._process.poll() is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGINT)
         self._process.wait(GUARD_S)
         with suppress(OSError):
             os.close(self._here)
@@ -164,7 +171,10 @@ class Terminals:
 
     def _start(self, terminal: str, text: str) -> str:
         """Start a program and wait until it has written as much as the text shows."""
-        assert terminal not in self._running, f"something runs in the {terminal} terminal already"
+        before = self._running.get(terminal)
+        assert before is None or before.has_ended(), f"something runs in the {terminal} terminal already"
+        if before is not None:
+            self.interrupt(terminal)
         command, *expected = text.splitlines()
         program = Program(f"exec env {self._masked(command[2:])}", self.folder, self._environment)
         self._running[terminal] = program

@@ -22,7 +22,7 @@ Step = tuple[str, Path]  # how it is called, and its folder
 
 def all_steps() -> list[Step]:
     """All that build on one another, in order."""
-    chapters = [chapter for chapter in CHAPTERS.values() if not snapshots.facts(chapter.path).get("apart")]
+    chapters = [chapter for chapter in CHAPTERS.values() if not snapshots.is_apart(chapter)]
     return [(f"{chapter.folder}/{step}", chapter.path / step)
             for chapter in chapters for step in snapshots.steps(chapter.path)]  # fmt: skip
 

@@ -25,6 +25,8 @@ class Chapter:
         known: its number, title and folder.
         minutes: how long it takes to read and to type.
         steps: their names, in order.
+        needs: what a reader must have done before, if that is not the chapter before it.
+        is_optional: whether nothing in the other chapters needs it.
         stages: of each step that is judged, the last stage it passes; a table instead names checks that it `passes`
             and `fails`. Empty without a server.
     """
@@ -33,6 +35,8 @@ class Chapter:
     minutes: int
     steps: list[str]
     stages: dict[str, Any]
+    needs: str = ""
+    is_optional: bool = False
 
     @property
     def number(self) -> int:
@@ -68,7 +72,8 @@ def chapter(folder: Path) -> Chapter:
     """The chapter in a folder."""
     facts = snapshots.facts(folder)
     known = next(known for known in CHAPTERS.values() if known.folder == folder.name)
-    return Chapter(known, facts["minutes"], snapshots.steps(folder), facts.get("stages", {}))
+    steps, stages = snapshots.steps(folder), facts.get("stages", {})
+    return Chapter(known, facts["minutes"], steps, stages, facts.get("needs", ""), facts.get("optional", False))
 
 
 def all_chapters() -> list[Chapter]:

@@ -106,11 +106,11 @@ def facts() -> None:
     passed = "none: there is nothing to judge yet"
     if stages is not None:
         passed = f"S0 to S{stages}" if stages else "S0"
-    needs = f"chapter {here.number - 1:02}" if here.number else "Python 3.11 or newer, and a clone of this project"
+    before = f"chapter {here.number - 1:02}" if here.number else "Python 3.11 or newer, and a clone of this project"
     rows = [
         ("minutes", str(here.minutes)),
         ("files you write", ", ".join(f"`{name}`" for name in touched) or "none"),
-        ("needs", needs),
+        ("needs", here.needs or before),
         ("catch up", f"`zaichik learn goto {here.number:02} --start`"),
         ("stages passed at the end", passed),
     ]
@@ -122,9 +122,10 @@ def facts() -> None:
 def links() -> None:
     """The way to the neighbours."""
     here = _here()
-    near = {each.number: each for each in all_chapters()}
-    told = [f"[{number:02} {near[number].title}](../{near[number].folder.name}/README.md)"
-            for number in (here.number - 1, here.number + 1) if number in near]  # fmt: skip
+    written = all_chapters()
+    place = [each.number for each in written].index(here.number)
+    told = [f"[{each.number:02} {each.title}](../{each.folder.name}/README.md)"
+            for each in (*written[max(place - 1, 0):place], *written[place + 1:place + 2])]  # fmt: skip
     cog.outl(" · ".join(["[All chapters](../README.md)", *told]))
 
 
@@ -137,13 +138,17 @@ def plan() -> None:
         title = f"[{known.title}]({known.folder}/README.md)" if here else known.title
         stages = [each for each in STAGES if each.chapter == number]
         told = ", ".join(f"{each.id} {each.title.lower()}" for each in stages)
+        title += ", optional" if here and here.is_optional else ""
         cog.outl(f"| {number:02} {title} | {here.minutes if here else 'not written yet'} | {told} |")
 
 
 def hours() -> None:
     """How long the written chapters take together."""
-    minutes = sum(each.minutes for each in all_chapters())
-    cog.outl(f"That's {minutes // 60} hours and {minutes % 60} minutes in all, exercises not counted.")
+    written = all_chapters()
+    minutes = sum(each.minutes for each in written if not each.is_optional)
+    more = sum(each.minutes for each in written) - minutes
+    told = f"That's {minutes // 60} hours and {minutes % 60} minutes in all, exercises not counted"
+    cog.outl(f"{told}, and {more} minutes more with what is optional.")
 
 
 def frame(name: str, **fields: Any) -> None:

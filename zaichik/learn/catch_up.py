@@ -52,14 +52,15 @@ def go(where: Chapter, folder: Path, program: str = "") -> list[str]:
     brought = {START: snapshots.before, END: snapshots.program}
     if program:
         texts = brought[program](where)
-        if not texts and where.number > 1:
+        begins_empty = program == START and snapshots.is_apart(where)
+        if not texts and where.number > 1 and not begins_empty:
             raise NoSuchChapter("this copy of the tutorial comes without its programs: ask whoever gave it to you")
         for name, text in texts.items():
             said += _bring(text.encode(), folder / name)
-    for each in CHAPTERS.values():  # earlier ones, too: some are run again to see what has changed
-        if each is where or (each.number < where.number and not snapshots.facts(each.path).get("apart")):
-            for path in _files(each.path / "experiments"):
-                said += _bring(path.read_bytes(), folder / "experiments" / path.name)
+    earlier = [each for each in CHAPTERS.values() if each.number < where.number and not snapshots.is_apart(each)]
+    for each in [where] if snapshots.is_apart(where) else [*earlier, where]:  # some are run again: what has changed?
+        for path in _files(each.path / "experiments"):
+            said += _bring(path.read_bytes(), folder / "experiments" / path.name)
     for path in _files(where.path / "exercises"):
         if path.name.startswith("exercise_") and not (folder / path.name).exists():
             said += _bring(path.read_bytes(), folder / path.name)

@@ -36,11 +36,18 @@ def overlay(folder: Path, step: str) -> Program:
     return {str(path.relative_to(root)): path.read_text(encoding="utf-8") for path in paths}
 
 
+def is_apart(chapter: Chapter) -> bool:
+    """Whether a chapter has a program of its own, to which no other adds and from which none goes on."""
+    return bool(facts(chapter.path).get("apart"))
+
+
 def before(chapter: Chapter) -> Program:
     """The program with which a chapter begins."""
     program: Program = {}
+    if is_apart(chapter):
+        return program
     for each in CHAPTERS.values():
-        if each.number < chapter.number and not facts(each.path).get("apart"):
+        if each.number < chapter.number and not is_apart(each):
             program = _laid_over(program, each.path, steps(each.path))
     return program
 
