@@ -60,7 +60,7 @@ check: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check --config pyproject.toml $(WIDE)
 	$(BIN)/mypy
 	$(BIN)/mypy hatch_build.py tests/compiled.py
-	$(BIN)/mypy examples/*.py tutorial/tiny_broker.py benchmarks/*.py benchmarks/peers/*.py
+	$(BIN)/mypy examples/*.py tutorial/tiny_broker.py tutorial/tiny_log.py benchmarks/*.py benchmarks/peers/*.py
 	MYPYPATH=tutorial/tools $(BIN)/mypy tutorial/tools/*.py
 
 # Tests start hundreds of programs, each of which would compile the project anew if Python were told to keep nothing.

@@ -101,6 +101,10 @@ def test_the_one_file_broker_stays_small():
     assert len(code_lines(ROOT / "tutorial" / "tiny_broker.py")) <= 250
 
 
+def test_the_one_file_log_stays_small():
+    assert len(code_lines(ROOT / "tutorial" / "tiny_log.py")) <= 120
+
+
 def test_the_line_counter_counts_code_only(tmp_path):
     source = tmp_path / "sample.py"
     docstring, comment, literal = '"""Doc.\n\nMore.\n"""\n', "\n# comment\n", 'x = """a\nb"""  # two lines\n'

