@@ -155,19 +155,26 @@ def test_a_crash_while_they_begin_again_loses_none_of_it():
             assert found.state.positions["a"] in (number - 1, number)
 
 
-def test_without_room_they_go_on_where_they_are():
+@pytest.mark.parametrize("suffix", [".log", "2.state", ".state"])
+def test_without_room_they_go_on_where_they_are(suffix, monkeypatch):
     disk, log = written([[message(0)]], topic(**SMALL))
-    disk.fault = lambda call: full() if disk.calls[call - 1 :] and disk.calls[-1][0] == "write" and no_room else None
-    no_room = False
-    for number in range(100):
-        no_room = number % 2 == 0
-        try:
-            log.write([nothing(number)])
-        except DiskFull:
-            continue
-        expected = number
-    disk.fault = lambda _: None
-    assert recover(disk, FOLDER).state.positions == {"a": expected}
+    replace = disk.replace
+
+    def has_no_room(path, data):
+        if path.endswith(suffix):
+            raise full()
+        replace(path, data)
+
+    monkeypatch.setattr(disk, "replace", has_no_room)
+    for number in range(30):
+        log.write([nothing(number)])
+    assert log.bytes > 30 * KIB
+    assert recover(disk.copy(), FOLDER).state.positions == {"a": 29}
+    monkeypatch.undo()
+    log.write([nothing(30)])
+    assert log.bytes < 18 * KIB
+    assert list(log.segments[-1].positions) == [HEAD_SIZE]
+    assert recover(disk, FOLDER).state.positions == {"a": 30}
 
 
 def test_an_index_is_not_written_for_a_segment_that_may_go_on():
