@@ -4,6 +4,7 @@ import pytest
 from embedded import embedded_broker
 
 from zaichik import blocking
+from zaichik.client.errors import TakenOver
 
 
 @pytest.fixture
@@ -40,6 +41,21 @@ def test_a_commit_settles_a_message_and_all_before_it(client):
         subscription.commit(piece[3])
         (state,) = client.subscriptions("t")
         assert state["committed"] == 4
+
+
+def test_a_program_that_does_not_iterate_is_told_where_it_stands_and_that_it_has_ended(client):
+    with client.subscribe("t", name="n", until=10) as first:
+        assert (first.committed, first.failure) == (0, None)
+        first.commit(next(iter(first)))
+        assert (first.committed, first.failure) == (1, None)
+        with client.subscribe("t", name="n") as second:
+            while first.failure is None:
+                client.ping()
+            assert type(first.failure) is TakenOver
+            assert (second.committed, second.failure) == (1, None)
+    with client.subscribe("t", until=10) as whole:
+        assert len([*whole]) == 10
+        assert whole.failure is None
 
 
 def test_a_second_loop_goes_on_where_the_first_was_left(client):

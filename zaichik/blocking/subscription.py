@@ -71,6 +71,16 @@ class Subscription(Generic[Item]):
         return self._inner.resumed
 
     @property
+    def committed(self) -> int:
+        """Everything below that offset is settled, or about to be: a commit is not waited for."""
+        return self._inner.committed
+
+    @property
+    def failure(self) -> Exception | None:
+        """Why no more messages will come than those that came already; None if that is not known, or is `until`."""
+        return self._inner.failure
+
+    @property
     def next(self) -> int:
         """The offset after the last message given out."""
         message = self._inner.in_hand

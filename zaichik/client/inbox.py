@@ -106,6 +106,13 @@ class Inbox:
                 raise self.lost()
             await self._arrival()
 
+    @property
+    def known_failure(self) -> Exception | None:
+        """Why no more will come, if that is known already and the program did not ask for it."""
+        if self._end is not None:
+            return self.failure(self._end)
+        return None if self.lost is None else self.lost()
+
     def failure(self, end: SubscriptionEnded) -> SubscriptionLost:
         """Returns the error for an end that the program did not ask for."""
         topic, name = self._request.topic, self._request.name

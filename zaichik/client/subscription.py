@@ -98,6 +98,19 @@ class Subscription(Generic[Item]):
         self._round_count = self._round_bytes = 0
         self._fetched = 0  # the offset after the last round that was returned
 
+    @property
+    def committed(self) -> int:
+        """Everything below that offset is settled, or about to be: a commit is not waited for."""
+        return self._inbox.committed
+
+    @property
+    def failure(self) -> Exception | None:
+        """Why no more messages will come than those that came already; None if that is not known, or is `until`.
+
+        Iterating raises it when all that came is given out. This tells a program that does not iterate now.
+        """
+        return self._inbox.known_failure
+
     def __aiter__(self) -> Self:
         """Returns itself: two loops over it share its messages, and each step settles what both were given."""
         return self

@@ -13,6 +13,7 @@
 | maxMessagesPerTrigger | for streams: messages in one micro-batch at most |
 | minMessagesPerTrigger | for streams: wait for so many, ... |
 | maxTriggerDelay | ... but no longer than so many seconds (default 900) |
+| name | for streams: the name under which the broker keeps its position, and messages for it; see `holding` |
 | pushDown | for tables: true, if filters on topic, offset and timestamp shall narrow what is read; see `narrowing` |
 | exactlyOnce | for writing: true, if a task that is tried again publishes the very same rows; see `writer` |
 """
@@ -32,7 +33,7 @@ from zaichik_protocol import DEFAULT_PORT
 MESSAGES_A_TASK = 1_000_000
 _KNOWN = (
     "broker", "topic", "topicPattern", "start", "end", "epoch", "partitions", "onLag", "maxMessagesPerTrigger",
-    "minMessagesPerTrigger", "maxTriggerDelay", "pushDown", "exactlyOnce",
+    "minMessagesPerTrigger", "maxTriggerDelay", "name", "pushDown", "exactlyOnce",
 )  # fmt: skip
 _OF_SPARK = {"path", "checkpointlocation"}  # it passes on what is its own
 
@@ -57,6 +58,7 @@ class Options:
         max_delay: seconds that it waits at most.
         push_down: whether filters narrow what is read.
         exactly_once: whether batches that are published are numbered.
+        name: of a stream's positions; "": it has none.
     """
 
     host: str
@@ -72,6 +74,7 @@ class Options:
     max_delay: int = 900
     push_down: bool = False
     exactly_once: bool = False
+    name: str = ""
 
     @classmethod
     def of(cls, given: Mapping[str, str], *, needs_topic: bool = True) -> "Options":
@@ -117,6 +120,7 @@ class Options:
             _number(words, "maxTriggerDelay") or 900,
             _yes(words, "pushDown"),
             _yes(words, "exactlyOnce"),
+            words.get("name", ""),
         )
 
 

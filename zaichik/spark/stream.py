@@ -1,8 +1,8 @@
 """`spark.readStream.format("zaichik")`: a topic as a table that grows.
 
 Where the query stands is in Spark's checkpoint: for each topic its epoch and the next offset. The broker keeps
-nothing for it. So a query that was killed goes on exactly where its last finished micro-batch ended, and Spark
-repeats a micro-batch that was not finished with the very same offsets.
+nothing for it, unless it has a name; see `holding`. So a query that was killed goes on exactly where its last finished
+micro-batch ended, and Spark repeats a micro-batch that was not finished with the very same offsets.
 
 The driver asks the broker for the topics' ends all the time, some sixty times a second when nothing happens, so it
 keeps one connection. What a micro-batch reads is then read like any table; see `reading`.
@@ -11,11 +11,17 @@ Three things end a stream with an error: the topic has another epoch (the broker
 checkpoint counts is no more); the topic ends before what the checkpoint counts (an older copy of a durable topic was
 restored); and messages that are gone before they were read. With `onLag=skip` the stream goes on without those. How
 many they were is in the query's progress, exactly: the distance of a micro-batch's offsets less its rows.
+
+The position of a stream with a name follows what Spark has finished. Spark says so in two ways. It asks for the end of
+the next micro-batch, beginning with the end of the last one, which is in the checkpoint by then; and it calls `commit`,
+but only when there is something for another micro-batch. That is too late for a full topic: nothing can be published to
+it before the position has moved.
 """
 
 import time
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -26,10 +32,12 @@ from zaichik import blocking
 from zaichik.client.errors import ConnectionLost
 from zaichik.spark.columns import check
 from zaichik.spark.errors import without_traceback
+from zaichik.spark.holding import Positions
 from zaichik.spark.options import BadOption, Options
 from zaichik.spark.reading import CLIENT, CannotRead, Range, position, read_range, state_of, tasks, whole
 
 Offset = dict[str, dict[str, int]]  # topic: epoch and next
+Result = TypeVar("Result")
 
 
 class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -43,6 +51,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.schema = schema
         self._connected: Any = None  # the context manager of the client, once there is one
         self._client: blocking.Client | None = None
+        self._positions: Positions | None = None  # over that connection, if the stream has a name
         self._initial: Offset | None = None
         self._last: Offset | None = None  # where AvailableNow stops
         self._added: Offset = {}  # where topics begin that the checkpoint does not know
@@ -50,7 +59,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __getstate__(self) -> dict[str, Any]:
         """For the workers: everything but the connection."""
-        return self.__dict__ | {"_connected": None, "_client": None}
+        return self.__dict__ | {"_connected": None, "_client": None, "_positions": None}
 
     @without_traceback()
     def initialOffset(self) -> Offset:  # noqa: N802 (Spark's)
@@ -63,6 +72,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 }
                 for topic, state in self._states(self.options.epochs).items()
             }
+            self._hold(self._initial)
         return self._initial
 
     @without_traceback()
@@ -81,6 +91,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ends = self._last or self._ends(known)
         for topic, place in known.items():
             _check_end(topic, place["next"], ends[topic]["next"])
+        self._hold(known)
         if self._last is None and self._is_too_few(known, ends):
             return start
         return _shared(known, ends, limit.max_rows) if isinstance(limit, ReadMaxRows) else ends
@@ -124,6 +135,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: Offset, end: Offset) -> list[Range]:
         """The ranges of a micro-batch."""
         states = self._states({topic: place["epoch"] for topic, place in end.items()})
+        self._hold(start)  # no run may have asked for the end of this micro-batch: an earlier one did not finish it
         wholes = []
         for topic, state in states.items():
             first = start[topic]["next"] if topic in start else position(self._connection(), state, "earliest")
@@ -136,8 +148,16 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         assert isinstance(partition, Range)  # noqa: S101 (it is one of those above)
         return read_range(partition, self.options, self.schema)
 
+    @without_traceback()
+    def commit(self, end: Offset) -> None:
+        """Spark has finished everything below that. It may say so again after a restart."""
+        self._hold(end)
+
     def stop(self) -> None:
         """The query has ended."""
+        if self._positions is not None:
+            self._positions.close()
+            self._positions = None
         if self._connected is not None:
             self._connected.__exit__(None, None, None)
             self._connected = self._client = None
@@ -154,11 +174,28 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _states(self, epochs: Mapping[str, int | None]) -> dict[str, Mapping[str, Any]]:
         """What the broker tells of the topics now. A connection that was lost since the last time is made anew."""
+        return self._again(
+            lambda: {topic: state_of(self._connection(), topic, epoch) for topic, epoch in epochs.items()}
+        )
+
+    def _hold(self, places: Offset) -> None:
+        """Have the stream's positions there, if it has a name."""
+        if self.options.name:
+            self._again(partial(self._move, places))
+
+    def _move(self, places: Offset) -> None:
+        client = self._connection()
+        self._positions = self._positions or Positions(client, self.options.name)
+        for topic, place in places.items():
+            self._positions.move(topic, place["epoch"], place["next"])
+
+    def _again(self, function: Callable[[], Result]) -> Result:
+        """Calls that, over a new connection if the one from before was lost for good."""
         try:
-            return {topic: state_of(self._connection(), topic, epoch) for topic, epoch in epochs.items()}
+            return function()
         except ConnectionLost:
             self.stop()
-            return {topic: state_of(self._connection(), topic, epoch) for topic, epoch in epochs.items()}
+            return function()
 
     def _connection(self) -> blocking.Client:
         if self._client is None:

@@ -14,7 +14,7 @@ from zaichik import blocking
 from zaichik.client.messages import StartAt
 from zaichik.spark.columns import check
 from zaichik.spark.errors import without_traceback
-from zaichik.spark.options import Options
+from zaichik.spark.options import BadOption, Options
 from zaichik.spark.reading import CLIENT, CannotRead, Range, position, read_range, state_of, tasks, whole
 
 AHEAD = timedelta(days=1)  # by which a broker's clock may be
@@ -26,6 +26,8 @@ class TopicReader(DataSourceReader):
 
     def __init__(self, options: Options, schema: StructType) -> None:
         check(schema)
+        if options.name:
+            raise BadOption("a table has no position that the broker could keep under a name; leave the option out")
         self.options = options
         self.schema = schema
 
