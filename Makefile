@@ -5,12 +5,12 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help demo test test-cluster test-compiled tutorial-full tutorial-handout check docs bench bench-spark fuzz fuzz-decoder fuzz-conversation simulate soak \
+.PHONY: help demo test test-cluster test-compiled tutorial-full tutorial-handout check docs bench bench-durable bench-spark fuzz fuzz-decoder fuzz-conversation simulate soak \
   soak-learn mutants mutants-go mutants-python mutants-sample clean
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo    watch a broker at work: echo, retention, compaction, lag, a year of real flights"
+	@echo "make demo    watch a broker at work: echo, retention, compaction, lag, a restart, a year of real flights"
 	@echo "make test    lint, format check, types, tests, coverage"
 	@echo "make test-cluster  Spark in processes of its own: zaichik stats on a cluster of three and on S3, and the whole demo"
 	@echo "make test-compiled  the tests once more, on zaichik compiled by mypyc: ten minutes, and a C compiler is needed"
@@ -20,6 +20,7 @@ help:
 	@echo "make docs    regenerate the tables, drawings, hexdumps and code blocks of the documents"
 	@echo "make bench   half an hour: side by side with the brokers installed here, into benchmarks/results"
 	@echo "             (less of it: .venv/bin/python -m benchmarks --help; pieces: .venv/bin/python benchmarks/core.py)"
+	@echo "make bench-durable  a quarter of an hour: durable topics beside what others do on a disk, into benchmarks/results/durable"
 	@echo "make bench-spark  topics and windows in Spark, beside Parquet, DuckDB and Polars"
 	@echo "make fuzz    a quarter of an hour, both cores: two million inputs that nobody means"
 	@echo "make simulate  the broker in a thousand simulated worlds (which and how many: python -m tests.simulation --help)"
@@ -94,6 +95,9 @@ docs: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks --out benchmarks/results
+
+bench-durable: $(VENV)/.installed-bench
+	$(BIN)/python -m benchmarks.durable --out benchmarks/results/durable
 
 bench-spark: $(VENV)/.installed-bench $(VENV)/.java
 	$(BIN)/python benchmarks/spark.py

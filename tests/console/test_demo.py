@@ -5,12 +5,13 @@ import io
 import os
 import re
 import sys
+import tempfile
 
 import pytest
 from rich.console import Console
 
 from zaichik.client.client import Client
-from zaichik.console import demo, meter
+from zaichik.console import demo, demo_restart, meter
 
 pytestmark = pytest.mark.anyio
 
@@ -37,6 +38,10 @@ async def test_each_step_shows_its_code_and_its_result():
         "of 101 rings 2 stored, 99 compacted",
         "890 messages are gone, offsets 10 to 899",
         "110 received + 890 lagged = 1000 published",
+        "    async with running_broker(data=folder) as broker, connect(port=broker.port) as client:\n",
+        "100 orders acknowledged, at offsets 0 to 99",
+        "100 orders read afterwards, at offsets 0 to 99",
+        "each order at the same offset of the same topic: nothing was lost with the broker",
     ):
         assert expected in text
     assert "def " not in text
@@ -95,15 +100,36 @@ async def test_an_account_that_does_not_add_up_fails_the_demo(monkeypatch, lost)
     assert "It adds up" not in text
 
 
+@pytest.mark.parametrize("change", [{7: b"another order"}, {}])
+async def test_a_restart_that_loses_something_fails_the_demo(monkeypatch, change):
+    """An order that is missing, or has another one in its place."""
+
+    async def restart(folder):
+        acknowledged = {offset: b"order %d" % offset for offset in range(100)}
+        return acknowledged, {offset: order for offset, order in acknowledged.items() if offset != 7} | change
+
+    monkeypatch.setattr(demo_restart, "restart", restart)
+    code, text = await shown("--no-flights")
+    assert code == 1
+    assert "The restart has lost 1 of them, which is a bug of the broker." in text
+    assert "nothing was lost with the broker" not in text
+
+
+async def test_nothing_is_left_of_a_restart(monkeypatch, tmp_path):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    code, _ = await shown("--no-flights")
+    assert (code, list(tmp_path.iterdir())) == (0, [])
+
+
 async def test_pause_waits_for_enter_after_each_step(monkeypatch):
     keyboard, terminal = os.openpty()
     with os.fdopen(terminal) as stdin:
-        os.write(keyboard, b"\n" * 5)
+        os.write(keyboard, b"\n" * 6)
         monkeypatch.setattr(sys, "stdin", stdin)
         code, text = await shown("--pause", "--days", "1", "--no-stats")
     os.close(keyboard)
     assert code == 0
-    assert text.count("Press Enter to continue") == 5
+    assert text.count("Press Enter to continue") == 6
 
 
 async def test_without_a_keyboard_nothing_waits(monkeypatch):

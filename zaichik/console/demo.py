@@ -4,7 +4,7 @@ Each step is a function whose body is printed and then run, so the code shown is
 `ManualClock`, so a minute, or a year of flights, passes at once.
 
 The last steps add up the messages of every topic, and have Spark recompute the compaction of the flights. If a sum is
-wrong, or Spark and the broker disagree, the exit code is 1.
+wrong, a restart has lost something, or Spark and the broker disagree, the exit code is 1.
 """
 
 import argparse
@@ -26,6 +26,7 @@ from rich.text import Text
 from zaichik.broker.clock import ManualClock
 from zaichik.client.client import Client, connect
 from zaichik.client.messages import BatchResult, Lagged, Message
+from zaichik.console.demo_restart import show_restart
 from zaichik.console.demo_statistics import show_statistics
 from zaichik.console.meter import Meter
 from zaichik.console.quantities import positive
@@ -40,8 +41,8 @@ COUNTS = ("published", "stored", "compacted", "resident", "expired", "evicted") 
 LAWS = (("published", "stored", "compacted"), ("stored", "resident", "expired", "evicted"))
 
 DESCRIPTION = """\
-Watch a broker at work: echo, retention, compaction, lag, and a year of real flights. The demo starts its own
-broker, shows each call and its result, adds up what became of every message, and has Spark work out what other
+Watch a broker at work: echo, retention, compaction, lag, a restart, and a year of real flights. The demo starts its
+own broker, shows each call and its result, adds up what became of every message, and has Spark work out what other
 compaction windows would have done. Nothing is left behind.
 """
 
@@ -75,10 +76,11 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
         await show_retention(show, client, clock)
         await show_compaction(show, client, clock)
         await show_lag(show, client)
+        survived = await show_restart(show)
         if not arguments.no_flights:
             await show_flights(show, client, clock, arguments.days)
         broker.sweep()  # a sweep runs once a second; with one now, the numbers are the same in every run
-        agreed = await show_account(show, client)
+        agreed = await show_account(show, client) and survived
         if await client.topics("flights") and not arguments.no_stats:
             agreed &= await show_statistics(show, client, broker.port)
         if agreed:
