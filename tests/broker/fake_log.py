@@ -165,6 +165,9 @@ class FakeLog:
             wake()
         return bool(reads)
 
+    def is_reading(self, wake):
+        return wake in self.reads
+
     def release(self, wake):
         self._chunks.pop(wake, None)
         self.reads.pop(wake, None)

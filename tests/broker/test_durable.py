@@ -280,7 +280,8 @@ def test_remembered_answers_are_charged_with_what_they_hold(keys):
 # -- refused at once ----------------------------------------------------------------------------------------------
 
 
-def test_too_much_that_waits_is_refused_until_some_of_it_is_on_the_disk():
+def test_too_much_that_waits_is_refused_until_some_of_it_is_on_the_disk(monkeypatch):
+    monkeypatch.setattr(durable_module, "LEAST_WAITING", 900)
     client = durably(MAX_BYTES=1000)
     client.publish(10, b"x" * 600)
     assert codes(client.publish(11, b"y" * 600)) == [(11, ErrorCode.NO_MEMORY)]

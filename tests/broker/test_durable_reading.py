@@ -308,3 +308,16 @@ def test_a_start_at_the_latest_or_at_an_offset_needs_no_look(client):
     (subscribed,) = client.ask(Subscribe(3, "t", start=Start.LATEST))
     assert subscribed.start == 10
     assert codes(client.ask(Subscribe(4, "t", start=Start.OFFSET, value=11))) == [(4, ErrorCode.OFFSET_AHEAD)]
+
+
+# -- the end -------------------------------------------------------------------------------------------------------
+
+
+def test_a_stop_waits_for_what_is_being_read(client):
+    """CLO-2: every reader that has credit gets what was published."""
+    client.ask(Subscribe(3, "t", credit=100))
+    client.manager.stop()
+    assert client.heard() == []
+    frames = read_all(client)
+    assert payloads(frames) == SOME
+    assert (frames[-1].code, client.manager.is_finished) == (GoAwayCode.STOPPING, True)

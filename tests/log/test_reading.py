@@ -6,10 +6,12 @@ import pytest
 from made import FOLDER, KIB, changed, message, path_of, positions, start, topic, written
 from sim_disk import SimDisk
 
-from zaichik.log.reading import CHUNK, Damaged, first_since, read_chunk
+from zaichik.broker.ring import Entry
+from zaichik.log.reading import CHUNK, Chunks, Damaged, first_since, read_chunk
 from zaichik.log.record import HEADER, Kind, Record
 from zaichik.log.recovery import READ_SIZE, recover
 from zaichik.log.segment import HEAD_SIZE
+from zaichik_protocol import Batch
 
 
 def big(size=1000, count=400, per_record=2, **settings):
@@ -36,6 +38,20 @@ def read_all(disk, segments, offset, end):
         chunks += 1
         offset = found[-1].base + found[-1].batch.count
     return entries, chunks
+
+
+def test_chunks_of_slow_readers_go_where_there_is_too_much():
+    chunks, entry = Chunks(most=1000), Entry(0, 0, Batch.of([(b"", bytes(380))]))
+    for reader in "abc":
+        chunks.put(reader, [entry])
+    assert [chunks.get(reader) for reader in "abc"] == [None, [entry], [entry]]
+    chunks.put("c", [entry])
+    assert len(chunks) == 2
+    chunks.drop("b")
+    chunks.put("d", [entry])
+    assert [chunks.get(reader) for reader in "bcd"] == [None, [entry], [entry]]
+    chunks.put("e", [entry] * 9)  # one is held, however large it is
+    assert [chunks.get(reader) for reader in "cde"] == [None, None, [entry] * 9]
 
 
 def test_chunks_are_everything_in_order():

@@ -393,7 +393,7 @@ async def test_three_hundred_readers_at_once_get_what_they_ask_for():
             ask(number)
         await all_done.wait()
     assert found == {number: number % 100 for number in range(300)}
-    assert (log._chunks, log._reading) == ({}, set())
+    assert (len(store.chunks), log._reading) == (0, set())
 
 
 @asynchronous

@@ -5,6 +5,7 @@ from made import FOLDER, KIB, MIB, as_told, changed, path_of, start, topic
 from sim_disk import SimDisk, eio, failing, full
 
 from zaichik.log.disk import StorageFailed
+from zaichik.log.reading import Chunks
 from zaichik.log.record import Kind
 from zaichik.log.recovery import Recovered, new_state, recover
 from zaichik.log.segment import HEAD_SIZE
@@ -18,6 +19,7 @@ class Hands:
     def __init__(self):
         self.writing = self.busy = False
         self.reads, self.told, self.needed = {}, [], 10**9
+        self.chunks = Chunks()
 
     def write(self, log):
         self.writing = self.writing or not self.busy  # when it is done, it is asked whether it has work
@@ -395,7 +397,7 @@ def test_behind_its_chunk_a_reader_gets_the_next_one():
             entries.append(entry.base)
     assert entries == list(range(40))
     assert 7 <= len(wake.calls) <= 9
-    assert sum(len(entry.batch.data) for entry in bench.log._chunks[wake]) < 400_000
+    assert sum(len(entry.batch.data) for entry in bench.hands.chunks.get(wake)) < 400_000
 
 
 def test_each_reader_has_a_chunk_of_its_own_and_lets_go_of_it():
@@ -405,7 +407,7 @@ def test_each_reader_has_a_chunk_of_its_own_and_lets_go_of_it():
     assert (bench.log.entry(0, one).base, bench.log.entry(3, two).base) == (0, 3)
     bench.log.release(one)
     bench.log.release(one)
-    assert list(bench.log._chunks) == [two]
+    assert (bench.hands.chunks.get(one), len(bench.hands.chunks)) == (None, 1)
     assert bench.log.entry(0, one) is None
 
 
@@ -416,7 +418,7 @@ def test_a_reader_that_has_left_keeps_nothing_and_is_not_woken():
     then = read()
     bench.log.release(wake)
     then()
-    assert (bench.log._chunks, wake.calls) == ({}, [])
+    assert (len(bench.hands.chunks), wake.calls) == (0, [])
 
 
 def test_damage_is_told_once_and_other_offsets_are_read():

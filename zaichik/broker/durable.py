@@ -22,6 +22,7 @@ from zaichik.broker.ring import BroadcastRing, Entry
 from zaichik.broker.settings import TopicSettings
 from zaichik_protocol import Batch, ErrorCode, Frame, Overflow, Published, Refused
 
+LEAST_WAITING = 4 * 1024 * 1024  # bytes that may wait, however small the ring is: as much as is written at once
 MOST_WAITING = 65_536  # publishes to one topic that wait for the disk, however small: each takes more than a KiB
 
 Wake = Callable[[], None]
@@ -63,6 +64,9 @@ class Log(Protocol):
         Raises:
             Refused: `DAMAGED`.
         """
+
+    def is_reading(self, wake: Wake) -> bool:
+        """Returns whether something is being read for that reader."""
 
     def release(self, wake: Wake) -> None:
         """Drop what was read for that reader."""
@@ -225,7 +229,7 @@ class Durable:
             problem = f"the log of {name!r} is damaged, so that its end is not known: {self.log.damage}"
             raise Refused(ErrorCode.DAMAGED, problem, "topic")
         waiting = len(self._waiting)
-        if self.waiting_bytes + len(batch.data) > settings.max_bytes or waiting >= MOST_WAITING:
+        if self.waiting_bytes + len(batch.data) > max(settings.max_bytes, LEAST_WAITING) or waiting >= MOST_WAITING:
             problem = f"{waiting} batches of {self.waiting_bytes} bytes wait for the disk of {name!r}. Try again later."
             raise Refused(ErrorCode.NO_MEMORY, problem, "topic")
         if settings.overflow == Overflow.REJECT and (self._topic.readers or self._topic.names):

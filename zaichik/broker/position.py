@@ -158,6 +158,10 @@ class NamedPositions:
                 "Reuse a name, or unsubscribe from one with FORGET."
             )
             raise Refused(ErrorCode.TOO_MANY_SUBSCRIPTIONS, problem, "name")
+        return self.keep(topic, name, offset, client)
+
+    def keep(self, topic: TopicWithNames, name: str, offset: int, client: str = "") -> Position:
+        """Returns a new named position, however many there are: the disk has it."""
         self._quota.take(client)
         self._memory.take(client, prices.NAME)
         position = topic.names[name] = Position(offset, name, client)

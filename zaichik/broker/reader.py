@@ -114,6 +114,12 @@ class Reader:
         """Whether nothing is in flight, or less than both credits allow (CMT-1)."""
         return not self._frames or (self.in_flight < self.credit and self.in_flight_bytes < self.credit_bytes)
 
+    @property
+    def waits_for_disk(self) -> bool:
+        """Whether its next messages are being read."""
+        durable = self.topic.durable
+        return durable is not None and durable.log.is_reading(self.make_ready)
+
     def make_ready(self) -> None:
         """Ask for turns, by calling `on_ready` once; after that, not again until `take` has nothing more."""
         if not self.is_ready:

@@ -319,7 +319,9 @@ class SubscriptionManager:
 
     @property
     def _may_say_goodbye(self) -> bool:
-        return self._is_stopping and not self.replies.owed and not self.closing
+        if not self._is_stopping or self.replies.owed or self.closing:
+            return False
+        return not any(reader.waits_for_disk for reader in self.readers.values())
 
     @property
     def is_finished(self) -> bool:

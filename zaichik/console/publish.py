@@ -21,12 +21,12 @@ from zaichik.console.lines import Lines, reading
 from zaichik.escapes import shown
 
 DESCRIPTION = """\
-Send messages to a topic, which is created if it doesn't exist. Without MESSAGE, every line of the file or of
-standard input is a message, without its line end; empty lines count, too. Messages may have a key: the same one for
-all, or one taken from each message. A topic with a compaction window keeps only the first message of each key in a
-window. After a lost connection, zaichik reconnects and retries messages that the broker hasn't confirmed; nothing is
-stored twice. If the broker is restarted, its topics are gone: publishing continues, and the exit code is 1. A topic
-created with --overflow reject makes publishers wait for its readers.
+Send messages to a topic, which is created if it doesn't exist. Without MESSAGE, every line of the file or of standard
+input is a message, without its line end; empty lines count, too. Messages may have a key: the same one for all, or
+one taken from each message. A topic with a compaction window keeps only the first message of each key in a window.
+After a lost connection, zaichik reconnects and retries messages that the broker hasn't confirmed; nothing is stored
+twice. If the broker is restarted, its topics are gone, but for durable ones: publishing continues, and the exit code
+is 1. A topic created with --overflow reject makes publishers wait for its readers.
 
 A topic created by publishing keeps nothing for later readers, unless the broker was started with another default:
 subscribe first, or create the topic with --retention before you publish to it.

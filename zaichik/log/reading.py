@@ -2,6 +2,7 @@
 
 import errno
 from bisect import bisect_right
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 
 from zaichik.broker.ring import Entry
@@ -12,10 +13,50 @@ from zaichik.log.segment import HEAD_SIZE, Segment
 from zaichik_protocol import Batch
 
 CHUNK = 256 * 1024  # bytes of batches that are read at once; one batch at least
+MOST_HELD = 128 * CHUNK
 
 
 class Damaged(Exception):
     """The log cannot be read at an offset. The message says where the damage is."""
+
+
+class Chunks:
+    """What was read for readers of all topics that have not come to its end yet.
+
+    Where there is too much, the oldest goes. Its reader has it read again if it still wants it: most likely it is one
+    that does not read its socket.
+
+    Args:
+        most: bytes of batches that are held.
+    """
+
+    def __init__(self, most: int = MOST_HELD) -> None:
+        self._most = most
+        self._size = 0
+        self._held: OrderedDict[object, tuple[list[Entry] | Damaged, int]] = OrderedDict()
+
+    def __len__(self) -> int:
+        """Returns the number of readers that something is held for."""
+        return len(self._held)
+
+    def get(self, reader: object) -> list[Entry] | Damaged | None:
+        """Returns what is held for a reader."""
+        held = self._held.get(reader)
+        return None if held is None else held[0]
+
+    def put(self, reader: object, found: list[Entry] | Damaged) -> None:
+        """Hold something for a reader, instead of what was held for it before."""
+        self.drop(reader)
+        size = 0 if isinstance(found, Damaged) else sum(len(entry.batch.data) for entry in found)
+        while self._held and self._size + size > self._most:
+            self.drop(next(iter(self._held)))
+        self._held[reader] = found, size
+        self._size += size
+
+    def drop(self, reader: object) -> None:
+        """Hold nothing for a reader any more."""
+        _, size = self._held.pop(reader, (None, 0))
+        self._size -= size
 
 
 def read_chunk(disk: Disk, segments: Sequence[Segment], offset: int) -> list[Entry]:

@@ -36,11 +36,7 @@ def restore(broker: Broker, store: Store) -> None:
 def _restore_positions(broker: Broker, topic: TopicController, state: State) -> None:
     """What lies between a position and the end may have been delivered before, and is marked so (DUR-5)."""
     for name, committed in state.positions.items():
-        try:
-            position = broker.named_positions.open(topic, name, committed, "")
-        except Refused as refusal:
-            logger.warning("the position %r of %r is not kept: %s", name, topic.name, refusal.message)
-            continue
+        position = broker.named_positions.keep(topic, name, committed)
         position.delivered = max(committed, state.end)
     if topic.durable is not None:
         topic.durable.knows(state.positions)

@@ -19,6 +19,7 @@ import anyio
 from anyio import to_thread
 
 from zaichik.log.disk import Disk, DiskFull, PosixDisk, StorageFailed, doubtful, sync_folder
+from zaichik.log.reading import Chunks
 from zaichik.log.recovery import Recovered, look, new_state, recover
 from zaichik.log.segment import NewerFormat, Topic
 from zaichik.log.state import State
@@ -60,6 +61,7 @@ class Store:
         failure: why the disk cannot be trusted any more; None if it can.
         between_turns: what is called on the event loop is called in one of these.
         on_failure: called when there is a failure.
+        chunks: what was read for readers of all topics.
     """
 
     def __init__(self, disk: Disk, lock: int | None = None) -> None:
@@ -69,6 +71,7 @@ class Store:
         self.between_turns: Callable[[], AbstractContextManager[None]] = nullcontext
         self.on_failure: Callable[[], None] = lambda: None
         self.clock_us = 0
+        self.chunks = Chunks()
         self._lock = lock
         self._unreadable: set[str] = set()  # folders of topics whose epochs are not known
         self._logs: dict[TopicLog, None] = {}

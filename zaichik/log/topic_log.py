@@ -19,7 +19,7 @@ from typing import Protocol
 from zaichik.broker.durable import Done, LogOwner, Wake
 from zaichik.broker.ring import Entry
 from zaichik.log.disk import Disk, DiskFull
-from zaichik.log.reading import Damaged, first_since, read_chunk
+from zaichik.log.reading import Chunks, Damaged, first_since, read_chunk
 from zaichik.log.record import Kind, Record
 from zaichik.log.recovery import Recovered
 from zaichik.log.segment import Topic
@@ -32,7 +32,13 @@ Then = Callable[[], None]
 
 
 class Workers(Protocol):
-    """Whoever has the threads."""
+    """Whoever has the threads.
+
+    Attributes:
+        chunks: what was read for readers.
+    """
+
+    chunks: Chunks
 
     def write(self, log: "TopicLog") -> None:
         """Have a thread do `log.gather()`, soon; when it is done, call what it returned."""
@@ -89,7 +95,6 @@ class TopicLog:
         self._is_written = not recovered.unsaved  # all is on the disk, a checkpoint of it included
         self._wants_save = self._wants_delete = self._wants_drop = False
         self._reading: set[Wake] = set()  # the readers that a chunk is read for
-        self._chunks: dict[Wake, list[Entry] | Damaged] = {}
 
     def attach(self, owner: LogOwner) -> None:
         """See `Log`."""
@@ -146,7 +151,6 @@ class TopicLog:
     def delete(self, done: Done) -> None:
         """See `Log`."""
         self._forget_gathered()
-        self._chunks.clear()
         self._reading.clear()
         self._wants_delete = True
         self.after_all(done)
@@ -236,15 +240,16 @@ class TopicLog:
 
     def entry(self, offset: int, wake: Wake) -> Entry | None:
         """See `Log`."""
-        chunk = self._chunks.get(wake)
+        chunks = self._workers.chunks
+        chunk = chunks.get(wake)
         if isinstance(chunk, Damaged):
-            del self._chunks[wake]
+            chunks.drop(wake)
             raise Refused(ErrorCode.DAMAGED, str(chunk))
         if chunk:
             found = chunk[bisect_right(chunk, offset, key=attrgetter("base")) - 1]
             if found.base <= offset < found.base + found.batch.count:
                 return found
-        self._chunks.pop(wake, None)
+        chunks.drop(wake)
         self._reading.add(wake)
         self._workers.read(wake, partial(self._read, offset, wake))
         return None
@@ -262,12 +267,16 @@ class TopicLog:
             return  # released meanwhile
         self._reading.remove(wake)
         if found:
-            self._chunks[wake] = found
+            self._workers.chunks.put(wake, found)
         wake()
+
+    def is_reading(self, wake: Wake) -> bool:
+        """See `Log`."""
+        return wake in self._reading
 
     def release(self, wake: Wake) -> None:
         """See `Log`."""
-        self._chunks.pop(wake, None)
+        self._workers.chunks.drop(wake)
         self._reading.discard(wake)
 
     def first_since(self, time_us: int, found: Callable[[int | None], None]) -> None:

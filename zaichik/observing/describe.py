@@ -214,8 +214,8 @@ def _waiting_for(subscription: Reader) -> str:
     """Returns why the next message has not been delivered yet: the first question about a missing one (CMT-5)."""
     if subscription.ended:
         return "nothing: it has ended"
-    if subscription.has_credit and not subscription.is_ready and subscription.cursor < subscription.topic.ring.head:
-        return f"the disk: offset {subscription.cursor} is being read, unless a commit has to make room for it"
+    if subscription.waits_for_disk:
+        return f"the disk: offset {subscription.cursor} is being read"
     # Not ready although messages are ahead: it has credit left, but not the bytes that the next message needs.
     if not subscription.has_credit or (subscription.ahead and not subscription.is_ready):
         return f"commit: offsets {subscription.committed} to {subscription.cursor - 1} are in flight"
