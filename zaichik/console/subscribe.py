@@ -45,8 +45,9 @@ hasn't read are evicted, and their exact number is reported. With --json --event
 {"lagged": {"topic": "orders", "start": 10, "end": 35, "count": 25}}
 
 After a lost connection, zaichik reconnects and resumes where it stopped. A restarted broker has lost its topics, and
-their offsets with them: that's an error, and ends the command. The broker keeps a named reader's position for a
-minute after the reader has gone. Messages that it was sent but hadn't handled are sent again.
+their offsets with them, unless they are durable: that's an error, and ends the command. The broker keeps a named
+reader's position for a minute after the reader has gone, and in a durable topic for a week. Messages that it was sent
+but hadn't handled are sent again.
 """
 
 # In flight at most, in bytes. While the reader of our output blocks us, we do not read from the broker. What it has
