@@ -1,8 +1,9 @@
 """Programs that package managers rarely have, fetched once into a cache directory and used from there.
 
 Kafka's server is a list of files on Maven Central; each must have the checksum that `peers/kafka_jars.txt` gives.
-`nats bench` is compiled by Go, which checks what it downloads against its own database of checksums. zaichik's own
-compiled wheel is made there, too, one for each state of the source.
+`nats bench` is compiled by Go, which checks what it downloads against its own database of checksums, and so is a NATS
+server that can sync each message, if the installed one is older. zaichik's own compiled wheel is made there, too, one
+for each state of the source.
 """
 
 import functools
@@ -21,6 +22,7 @@ ROOT = Path(__file__).parent.parent
 SOURCES = ("pyproject.toml", "hatch_build.py", "zaichik/**/*.py", "protocol/**/*.py")
 KAFKA_JARS = Path(__file__).parent / "peers" / "kafka_jars.txt"
 NATS_CLI = "github.com/nats-io/natscli/nats@v0.5.1"
+NATS_SERVER = "github.com/nats-io/nats-server/v2@v2.15.2"
 DOWNLOAD_SECONDS = 60.0
 COMPILE_SECONDS = 600.0
 
@@ -70,9 +72,22 @@ def nats_cli() -> Path:
     Raises:
         Unobtainable: Go could not download or compile it.
     """
-    target = CACHE / NATS_CLI.partition("@")[2] / "nats"
+    return _go_program(NATS_CLI, "nats")
+
+
+def nats_server() -> Path:
+    """Returns a recent `nats-server`, after compiling it if the cache has none, which takes about a minute.
+
+    Raises:
+        Unobtainable: Go could not download or compile it.
+    """
+    return _go_program(NATS_SERVER, "nats-server")
+
+
+def _go_program(package: str, name: str) -> Path:
+    target = CACHE / package.partition("@")[2] / name
     if not target.exists():
-        _compile(["go", "install", NATS_CLI], GOBIN=str(target.parent))
+        _compile(["go", "install", package], GOBIN=str(target.parent))
     return target
 
 

@@ -170,7 +170,7 @@ ROLES: dict[str, Callable[[Job], Awaitable[Result]]] = {
     "roundtrip": roundtrip,
 }
 # Roles that are imported only by the processes that need them.
-FILES = ("burst", "codec", "growth", "memory", "nats_bench", "startup", "tail")
+FILES = ("burst", "codec", "growth", "memory", "nats_bench", "restart", "startup", "tail")
 
 
 async def play(job: Job) -> None:

@@ -7,7 +7,8 @@ from benchmarks.alone import burst_rows, growth_rows, memory_rows, startup_rows,
 from benchmarks.outcomes import SUBJECT, SUBJECTS, Table, heading, ratio, shown
 
 KEPT = "kept"  # the column of words, the last one
-WORDS = {KEPT, "batching and linger", "versions"}  # columns on the left
+SURVIVES = "survives a power cut"  # the last one of `benchmarks.durable`
+WORDS = {KEPT, SURVIVES, "batching and linger", "versions"}  # columns on the left
 RELATIVE = {"keepfirst", "replay"}  # whose second column is compared with the first, too
 ROWS = {
     "growth": growth_rows,
@@ -75,11 +76,11 @@ def failures(table: Table) -> list[str]:
     return [f"FAILED: {item.peer}, {item.cell}: {text}" for item in table.outcomes for text in item.failures]
 
 
-def text(table: Table) -> str:
+def text(table: Table, cells: list[list[str]] | None = None) -> str:
     """For the terminal: names on the left, figures on the right of their columns."""
-    cells = rows(table)
+    cells = cells or rows(table)
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    is_text = [index == 0 or name == KEPT for index, name in enumerate(cells[0])]
+    is_text = [index == 0 or name in WORDS for index, name in enumerate(cells[0])]
     lines = [
         "  ".join(
             cell.ljust(width) if words else cell.rjust(width)

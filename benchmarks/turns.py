@@ -98,10 +98,14 @@ def present(peers: dict[str, Peer]) -> dict[str, Peer]:
     """Returns the peers that are installed, or could be obtained; for the others, prints the reason."""
     here = {}
     for name, peer in peers.items():
-        if missing := peer.missing():
-            say(f"{name} is skipped: {missing} is not installed")
-        elif reason := peer.obtain():
+        if reason := why_absent(peer):
             say(f"{name} is skipped: {reason}")
         else:
             here[name] = peer
     return here
+
+
+def why_absent(peer: Peer) -> str:
+    """Returns "", after fetching what can be fetched; or the reason why this peer cannot be measured."""
+    missing = peer.missing()
+    return f"{missing} is not installed" if missing else peer.obtain()

@@ -22,6 +22,8 @@ sys.path.insert(0, str(ROOT))
 from benchmarks import (  # noqa: E402 - they are no installed package
     alone,
     bound,
+    durable,
+    durable_table,
     idle,
     isolation_table,
     memory,
@@ -151,6 +153,50 @@ def test_a_peer_that_is_installed_is_counted_too(name, tmp_path):
     done = benchmarks("--quick", "--peers", name, "--only", only, "--out", str(tmp_path))
     assert done.returncode == 0, done.stdout + done.stderr
     assert all(outcome.figures for outcome in outcomes(tmp_path))
+
+
+def durable_benchmarks(directory, *arguments):
+    """The tables by name."""
+    done = run("benchmarks.durable", "--quick", "--disk", str(directory), "--out", str(directory / "out"), *arguments)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [path.name for path in directory.iterdir()] == ["out"], "folders of brokers are left"
+    return {table.name: table for table in report.load(directory / "out").tables}
+
+
+def test_a_disk_is_read_and_waited_for(tmp_path):
+    found = durable_benchmarks(tmp_path, "--only", "cold", "beside", "restart")
+    assert all(len(table.columns()) >= 2 and not durable_table.failures(table) for table in found.values())
+    if hasattr(os, "posix_fadvise"):
+        assert [name for _, name in found["cold"].columns()] == ["from the ring", "from a cold disk"]
+    assert "## Figures" in durable_table.excerpt(tmp_path / "out")
+
+
+def test_what_survives_a_power_cut_is_counted(tmp_path):
+    peer = peer_of("redis_always")
+    if missing := peer.missing():
+        pytest.skip(f"{missing} is not installed")
+    table = durable_benchmarks(tmp_path, "--only", "publishing", "--peers", "redis_always")["publishing"]
+    assert [outcome.cell for outcome in table.outcomes if outcome.figures["messages/s"]] == ["a stream", "1 task"]
+    assert durable_table.rows(table)[1][-1] == "everything acknowledged"
+
+
+def test_a_durable_topic_is_compared_with_those_that_keep_the_same():
+    figures = {"zaichik_memory": 40.0, "zaichik_durable": 20.0, "redis_always": 10.0, "kafka_unsynced": 80.0}
+    found = [Outcome(peer_of(name).label, "1 task", 0, figures={"messages/s": [it]}) for name, it in figures.items()]
+    table = Table("publishing", "", "messages/s", 0.0, found, {peer_of(it).label: peer_of(it).keeps for it in figures})
+    assert [row[:2] for row in durable_table.rows(table)[5:]] == [
+        ["durable topic : memory topic", "0.50"],
+        ["durable topic : the best that keep the same", "2.00"],
+        ["durable topic : the best that keep less", "0.25"],
+    ]
+
+
+def test_a_peer_on_a_disk_that_is_missing_has_a_row_with_the_reason():
+    (scenario, *_) = durable.scenarios(0, quick=True)
+    peer = peer_of("jetstream_always")
+    table = durable.with_absent(Table("publishing", "", "messages/s", 0.0, []), scenario, {peer: "go is not there"})
+    row = durable_table.rows(table)[1]
+    assert (row[0], row[-1]) == (peer.label, "everything acknowledged; not measured, because go is not there")
 
 
 def test_every_publisher_has_an_equal_share():
@@ -315,6 +361,7 @@ def test_stored_messages_are_as_many_and_as_large_as_they_are_said_to_be():
 
 def test_there_is_nothing_to_show_before_anything_was_measured(tmp_path):
     assert "make bench" in report.excerpt(tmp_path)
+    assert not durable_table.excerpt(tmp_path), "no section is better than an empty one"
     done = benchmarks("--redraw", str(tmp_path))
     assert done.returncode == 1
     assert "results.json" in done.stderr
@@ -327,8 +374,9 @@ def test_a_report_names_the_builds_of_zaichik_and_of_python():
     assert f" ({interpreter()}), zaichik {build()}, " in machine
 
 
-def test_the_readme_shows_the_results_that_are_there():
-    done = run("cogapp", "--check", "--diff", "README.md")
+@pytest.mark.parametrize("page", ["README.md", "docs/durability.md"])
+def test_the_documents_show_the_results_that_are_there(page):
+    done = run("cogapp", "--check", "--diff", page)
     assert done.returncode == 0, f"run `make docs`\n{done.stdout}{done.stderr}"
 
 
@@ -339,6 +387,13 @@ def test_the_results_agree_with_each_other():
     assert results.about["runs"] >= 5
     assert (RESULTS / "results.md").read_text(encoding="utf-8") == report.page(results)
     assert not [outcome.failures for table in results.tables for outcome in table.outcomes if outcome.failures]
+
+
+@pytest.mark.skipif(not durable_table.FOLDER.exists(), reason="there are no results yet")
+def test_the_results_of_durable_topics_agree_with_each_other():
+    results = report.load(durable_table.FOLDER)
+    assert not results.about["quick"]
+    assert (durable_table.FOLDER / "results.md").read_text(encoding="utf-8") == durable_table.page(results)
 
 
 def test_a_changed_result_is_noticed(counted, tmp_path):

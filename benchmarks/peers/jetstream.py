@@ -17,7 +17,13 @@ from benchmarks.peers.peer import Job, Link, Receipt
 
 
 class JetstreamLink(NatsLink):
-    """Each topic is a stream of its own."""
+    """Each topic is a stream of its own.
+
+    Attributes:
+        storage: where it is kept, in the client's words.
+    """
+
+    storage = "memory"
 
     def __init__(self, job: Job, client: Any) -> None:
         super().__init__(job, client)
@@ -25,7 +31,7 @@ class JetstreamLink(NatsLink):
 
     async def create(self) -> None:
         """The stream, if it is not there."""
-        await self._jetstream.add_stream(name=self._topic, subjects=[self._topic], storage="memory")
+        await self._jetstream.add_stream(name=self._topic, subjects=[self._topic], storage=self.storage)
 
     async def subscribe(self, receipt: Receipt) -> None:
         take, api = receipt.take, import_module("nats.js.api")
@@ -56,7 +62,7 @@ class JetstreamPeer(NatsPeer):
     batching = "as NATS; awaited publishes one by one"
     share = 0.1
     scenarios = frozenset({"acknowledged", "replay"})
-    link_class = JetstreamLink
+    link_class: type[NatsLink] = JetstreamLink
 
     @asynccontextmanager
     async def link(self, job: Job) -> AsyncIterator[Link]:

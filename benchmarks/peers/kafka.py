@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager, closing
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from benchmarks.obtain import kafka_jars
 from benchmarks.peers.peer import CHUNK, Job, Link, Peer, Receipt
@@ -46,7 +46,15 @@ file.delete.delay.ms=1000
 
 
 class KafkaLink(Link):
-    """A producer, and a consumer that is made when it is needed, with a thread each."""
+    """A producer, and a consumer that is made when it is needed, with a thread each.
+
+    Attributes:
+        acks: how many replicas must have a message before it is acknowledged.
+        settings: of a topic, where they are not the server's.
+    """
+
+    acks = "1"
+    settings: ClassVar[dict[str, str]] = {}
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -56,7 +64,9 @@ class KafkaLink(Link):
         streams = {"linger.ms": LINGER_MS, "batch.size": BATCH_BYTES}
         singles = {"linger.ms": 0, "max.in.flight": IN_FLIGHT}
         is_stream = job.role in ("publisher", "replay")
-        self._producer: Any = self._client.Producer({**self._server, "acks": 1, **(streams if is_stream else singles)})
+        self._producer: Any = self._client.Producer(
+            {**self._server, "acks": self.acks, **(streams if is_stream else singles)}
+        )
         self._consumer: Any = None
         self._writing, self._reading = ThreadPoolExecutor(1), ThreadPoolExecutor(1)
         self._is_open = True
@@ -66,7 +76,8 @@ class KafkaLink(Link):
         admin = import_module("confluent_kafka.admin")
         client, topic = admin.AdminClient(self._server), self._job.topic
         try:
-            client.create_topics([admin.NewTopic(topic, num_partitions=1, replication_factor=1)])[topic].result()
+            new = admin.NewTopic(topic, num_partitions=1, replication_factor=1, config=self.settings)
+            client.create_topics([new])[topic].result()
         except self._client.KafkaException as error:
             if error.args[0].code() != self._client.KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
@@ -195,6 +206,7 @@ class KafkaPeer(Peer):
     lasting = True
     warms_up = True
     scenarios = frozenset({*Peer.scenarios, "replay"})
+    link_class = KafkaLink
 
     def fetch(self) -> None:
         kafka_jars()
@@ -218,7 +230,7 @@ class KafkaPeer(Peer):
 
     @asynccontextmanager
     async def link(self, job: Job) -> AsyncIterator[Link]:
-        link = KafkaLink(job)
+        link = self.link_class(job)
         with closing(link):
             await asyncio.to_thread(link.create)
             link.begin()

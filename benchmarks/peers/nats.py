@@ -58,10 +58,11 @@ class NatsPeer(Peer):
     modules: tuple[str, ...] = ("nats",)
     scenarios = Peer.scenarios - {"acknowledged"}
     link_class: type[NatsLink] = NatsLink
+    config = CONFIG
 
     def commands(self, directory: Path, port: int) -> list[list[str]]:
         config = directory / "nats.conf"
-        config.write_text(CONFIG.format(port=port, directory=directory), encoding="utf-8")
+        config.write_text(self.config.format(port=port, directory=directory), encoding="utf-8")
         return [[self.program, "--config", str(config)]]
 
     @asynccontextmanager

@@ -94,10 +94,11 @@ class RedisPubsubPeer(Peer):
     modules = ("redis", "hiredis")
     scenarios = Peer.scenarios - {"acknowledged"}  # nothing is kept that could be acknowledged
     link_class: type[RedisLink] = RedisLink
+    config = CONFIG
 
     def commands(self, directory: Path, port: int) -> list[list[str]]:
         config = directory / "redis.conf"
-        config.write_text(CONFIG.format(port=port, directory=directory), encoding="utf-8")
+        config.write_text(self.config.format(port=port, directory=directory), encoding="utf-8")
         return [[self.program, str(config)]]
 
     @asynccontextmanager

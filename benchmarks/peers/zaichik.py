@@ -98,7 +98,7 @@ class ZaichikPeer(Peer):
     batching = "producer: batches of 1000 messages or 256 KiB, 8 in flight, no linger time; credit of 10,000 messages"
     share = 1.0
     scenarios = frozenset({*Peer.scenarios, "keepfirst", "replay", "growth", "tail", "memory", "burst", "startup"})
-    link_class = ZaichikLink
+    link_class: type[ZaichikLink] = ZaichikLink
 
     def server_version(self) -> str:
         return f"zaichik {importlib.metadata.version('zaichik')}"
