@@ -1,5 +1,6 @@
 """Streams with a name: the broker keeps messages for them, and nothing else."""
 
+import shutil
 import threading
 
 import pyarrow.dataset as ds
@@ -182,6 +183,25 @@ def test_a_position_outlives_a_restart_and_the_connection(broker, streams):
     stream.latestOffset(at(epoch, 3), ReadAllAvailable())
     assert positions(broker) == [3]
     stream._client._inner._connection.lost("not replaced in time")
+    stream.latestOffset(at(epoch, 6), ReadAllAvailable())
+    assert positions(broker) == [6]
+
+
+def test_a_position_that_a_crash_has_put_back_is_put_forward_again(broker, streams, tmp_path):
+    """DUR-5: the last second of commits may be lost. A full topic would wait for ever if nobody noticed."""
+    epoch = broker.create("t", durable=True)
+    publish(broker, 10)
+    stream = streams()
+    stream.latestOffset(at(epoch, 3), ReadAllAvailable())
+    broker.stop()
+    shutil.copytree(tmp_path / "data", tmp_path / "a second ago")
+    broker.start()
+    stream.latestOffset(at(epoch, 6), ReadAllAvailable())
+    assert positions(broker) == [6]
+    broker.stop()
+    shutil.rmtree(tmp_path / "data")
+    shutil.move(tmp_path / "a second ago", tmp_path / "data")
+    broker.start()
     stream.latestOffset(at(epoch, 6), ReadAllAvailable())
     assert positions(broker) == [6]
 
