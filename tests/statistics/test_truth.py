@@ -75,6 +75,12 @@ def test_a_window_without_a_journal_hides_what_it_has_dropped():
     assert "A journal would tell: zaichik create" in caveats(one)[0]
 
 
+def test_nobody_is_sent_for_a_journal_that_a_durable_topic_cannot_have():
+    source = Source(300_000, counters=COUNTERS)
+    source.settings[0]["durable"] = 1
+    assert "a durable topic cannot have one yet" in caveats(statistics_of(source, tally()))[0]
+
+
 def test_without_the_brokers_counters_nothing_is_said_of_what_was_published():
     one = statistics_of(Source(300_000), tally())
     assert (one.account["published"], one.account["compacted"], one.account["stored"]) == (None, None, 90)

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Which compaction window should a topic have, what will it save, and what will it lose? From recordings (see zaichik
-record) or from what a broker holds now. A topic that already has a window needs a journal (zaichik create --journal),
-and is read from that: only the journal knows what was dropped.
+record) or from what a broker holds now, of a durable topic all that is on its disk. A topic that already has a window
+needs a journal (zaichik create --journal; a durable topic cannot have one yet), and is read from that: only the journal
+knows what was dropped.
 
 An update is lost if a dropped message's payload differs from that of the message that was kept. The broker keeps the
 first message of a window, so readers see the older value until the key's next message is stored: late, or never.

@@ -49,6 +49,7 @@ class Statistics:
         before: messages that were gone before the first that was read.
         own_us: the topic's own window, the longest if it changed; 0: it has none; None: the source does not say.
         has_journal: whether the topic has a journal.
+        is_durable: whether the topic is durable, so that it cannot have one yet.
         is_journaled: whether the journal was read, which has what was dropped, too.
         source: where the events come from.
         count: how many there are.
@@ -63,6 +64,7 @@ class Statistics:
     before: int = 0
     left_out: int = 0
     has_journal: bool = False
+    is_durable: bool = False
     own_us: int | None = 0
     is_journaled: bool = False
     source: str = ""
@@ -112,6 +114,7 @@ def statistics_of(topic: Topic, tally: Tally) -> Statistics:
         before=before,
         left_out=topic.left_out,
         has_journal=any(settings and settings.get("journal_bytes") for settings in topic.settings.values()),
+        is_durable=any(settings and settings.get("durable") for settings in topic.settings.values()),
         own_us=None if None in windows else max((window for window in windows if window is not None), default=None),
         is_journaled=topic.is_journaled,
         source=str(topic.place),
@@ -190,11 +193,12 @@ def _incomplete(found: Statistics) -> Iterator[str]:
     if found.left_out:
         yield f"{found.left_out:,} messages of other epochs were recorded without a journal, and count nowhere."
     if found.is_hidden:
-        journal = (
-            f"Read its journal: zaichik record {shlex.quote(JOURNAL_PREFIX + found.topic)}"
-            if found.has_journal
-            else "A journal would tell: zaichik create TOPIC --compaction-window … --journal 64MiB"
-        )
+        if found.has_journal:
+            journal = f"Read its journal: zaichik record {shlex.quote(JOURNAL_PREFIX + found.topic)}"
+        elif found.is_durable:
+            journal = "A journal would tell, but a durable topic cannot have one yet"
+        else:
+            journal = "A journal would tell: zaichik create TOPIC --compaction-window … --journal 64MiB"
         yield (
             "it has a window of its own, and what that dropped was not recorded. So it is unknown what other windows "
             f"would do, and what any of them loses. {journal}"
