@@ -44,7 +44,7 @@ def test_a_commit_settles_a_message_and_all_before_it(client):
 
 
 def test_a_program_that_does_not_iterate_is_told_where_it_stands_and_that_it_has_ended(client):
-    with client.subscribe("t", name="n", until=10) as first:
+    with client.subscribe("t", name="n") as first:
         assert (first.committed, first.failure) == (0, None)
         first.commit(next(iter(first)))
         assert (first.committed, first.failure) == (1, None)
