@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import re
+import threading
 from contextlib import asynccontextmanager
 from pathlib import Path
 from zlib import crc32
@@ -255,6 +256,20 @@ async def test_topics_come_back_in_the_order_of_their_epochs_and_the_clock_does_
     again.release()
 
 
+@asynchronous
+async def test_after_a_crash_the_clock_goes_on_from_what_was_accepted_last(tmp_path):
+    """RET-8, DUR-8: also if the topic is much older, and that was no message."""
+    store = Store.opened(tmp_path)
+    (owner,) = await with_topics(store, "a")
+    async with working(store):
+        owner.log.move(owner.log.end, 5_000, {"reader": 1})
+        assert await done(owner.log) is None
+    store.release()
+    again = Store.opened(tmp_path)
+    assert again.clock_us == 5_000
+    again.release()
+
+
 @pytest.mark.parametrize("data", [b"", b"x", b"\xff", b"12x", b"[1]"])
 def test_a_damaged_clock_is_not_needed(tmp_path, data):
     (tmp_path / CLOCK).write_bytes(data)
@@ -446,6 +461,37 @@ async def test_what_is_published_while_a_group_is_written_is_written_next():
         owner.publish()
         await store.drained()
         assert owner.stored == 10
+
+
+class Held(SimDisk):
+    """A disk whose writes wait until it is let go."""
+
+    def __init__(self):
+        super().__init__()
+        self.may_write = threading.Event()
+
+    def write(self, path, at, pieces):
+        assert self.may_write.wait(20)
+        super().write(path, at, pieces)
+
+
+@asynchronous
+async def test_no_thread_begins_a_group_before_the_one_before_is_synced(monkeypatch, patchable):
+    """DUR-7: that is what tells a torn end from damage."""
+    disk = Held()
+    store = Store(disk)
+    owner = Owner(store.create("orders", 7, SETTINGS))
+    gather, begun = owner.log.gather, []
+    monkeypatch.setattr(owner.log, "gather", lambda: (begun.append(owner.next), gather())[1])
+    async with working(store):
+        for _ in range(3):
+            owner.publish()
+            await anyio.wait_all_tasks_blocked()
+        before = list(begun), owner.stored
+        disk.may_write.set()
+        await store.drained()
+    assert before == ([1], 0)
+    assert (begun, owner.stored) == ([1, 3], 3)
 
 
 @pytest.mark.parametrize("error", [eio(), OSError(errno.EMFILE, "Too many open files")], ids=["sync", "files"])
