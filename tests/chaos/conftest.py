@@ -1,9 +1,12 @@
 """What the chaos tests share."""
 
+import sys
 from pathlib import Path
 
 import pytest
 from served import served
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "log"))  # `sim_disk`
 
 
 @pytest.fixture(params=[pytest.param("asyncio", marks=pytest.mark.unmeasured)])

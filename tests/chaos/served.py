@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -92,17 +92,18 @@ class Served:
 
 
 @contextmanager
-def served(*options: str, descriptors: int | None = None) -> Iterator[Served]:
+def served(*options: str, descriptors: int | None = None, through: Sequence[str] = ()) -> Iterator[Served]:
     """A broker on a free port, in a directory of its own, as long as the block lasts.
 
     Args:
         options: of `zaichik serve`.
         descriptors: as many may be open, as `ulimit -n` would have it.
+        through: a command that becomes the one behind it, such as `env`.
 
     Raises:
         AssertionError: its log tells of a bug.
     """
-    command = [sys.executable, "-m", "zaichik", "serve", "--port", "0", "--json", *options]
+    command = [*through, sys.executable, "-m", "zaichik", "serve", "--port", "0", "--json", *options]
     if descriptors is not None:
         command = ["sh", "-c", f'ulimit -n {descriptors}; exec "$@"', "sh", *command]  # exec: the pid stays the same
     with tempfile.TemporaryDirectory(prefix="chaos-") as name:
