@@ -63,4 +63,3 @@ async def test_a_stop_waits_for_the_disk_no_longer_than_for_clients(tmp_path, ha
         hanging.set()
     assert ends == ["the disk has not answered for 0.2 s"]
     assert "the disk of the broker has failed" in failures[0]
-
