@@ -42,7 +42,16 @@ def test_init_leaves_what_is_there(tmp_path):
 def test_a_command_may_be_a_string_and_name_its_port(tmp_path):
     path = tmp_path / "learn.toml"
     path.write_text("[server]\ncommand = \"./run --at 127.0.0.1:{port} 'a b'\"\n", encoding="utf-8")
-    assert config.read(path).command_at(7) == ["./run", "--at", "127.0.0.1:7", "a b"]
+    assert config.read(path).command_at(7, "") == ["./run", "--at", "127.0.0.1:7", "a b"]
+
+
+@pytest.mark.parametrize(("words", "names"), [("--port {port}", False), ("--data={data}/topics", True)])
+def test_a_command_may_name_a_folder(tmp_path, words, names):
+    path = tmp_path / "learn.toml"
+    path.write_text(f'[server]\ncommand = "./run {words}"\n', encoding="utf-8")
+    settings = config.read(path)
+    assert settings.names_a_folder == names
+    assert settings.command_at(7, "/x")[-1] == ("--data=/x/topics" if names else "7")
 
 
 @pytest.mark.parametrize(

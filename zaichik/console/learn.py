@@ -38,6 +38,9 @@ thing more about the check that failed last, or about WHAT, each time. watch run
 list shows all stages, list S5 one of them, list S5.2 a check with the sentences of the protocol that it tests. doctor
 looks whether everything that learn needs is there.
 
+If your broker keeps durable topics, write {data} into its command in learn.toml, beside {port}: it is replaced by a
+folder that learn makes, and removes in the end. Then checks of S16 kill your broker and start it again with its folder.
+
 With the tutorial: goto 02 brings the experiments and exercises of chapter 02 into this folder; with --start or --end
 also the program as it is there. check 2.1 judges an exercise, hint 2.1 helps with it, watch 2.1 judges it again
 whenever a file changes, until it is right.

@@ -9,7 +9,7 @@ from typing import Any
 
 FILE_NAME = "learn.toml"
 START_S, STOP_S = 10.0, 5.0
-PORT = "{port}"  # stands for the port in a command
+PORT, DATA = "{port}", "{data}"  # stand in a command for the port, and for a folder to keep durable topics in
 
 
 class BadConfig(Exception):
@@ -35,9 +35,14 @@ class Config:
     stop_s: float = STOP_S
     name: str = FILE_NAME
 
-    def command_at(self, port: int) -> list[str]:
-        """The command for a port."""
-        return [word.replace(PORT, str(port)) for word in self.command]
+    @property
+    def names_a_folder(self) -> bool:
+        """Whether the command tells the server where to keep durable topics."""
+        return any(DATA in word for word in self.command)
+
+    def command_at(self, port: int, data: str) -> list[str]:
+        """The command for a port and a folder."""
+        return [word.replace(PORT, str(port)).replace(DATA, data) for word in self.command]
 
 
 def read(path: Path) -> Config:

@@ -3,7 +3,7 @@
 from contextlib import AbstractAsyncContextManager
 
 from zaichik.learn.failure import Skipped
-from zaichik.learn.trial import Instance, Target
+from zaichik.learn.trial import Instance, Restartable, Target
 
 
 class Connected:
@@ -23,6 +23,14 @@ class Connected:
     async def aftermath(self) -> tuple[str, str]:
         """Nothing is known of its end, nor of what it writes."""
         return "", ""
+
+    def restartable(self) -> AbstractAsyncContextManager[Restartable]:
+        """There is only this one.
+
+        Raises:
+            Skipped: always.
+        """
+        raise Skipped("this needs a server that learn starts itself, and again, by a learn.toml")
 
     def fresh(self) -> AbstractAsyncContextManager[Instance]:
         """There is only this one.

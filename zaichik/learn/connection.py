@@ -11,7 +11,7 @@ import anyio
 from anyio.abc import SocketAttribute, SocketStream
 
 from zaichik.learn import causes, layouts, shown, wire
-from zaichik.learn.failure import Failed, WrongByte, compare, difference, first_wrong_byte
+from zaichik.learn.failure import Failed, Missing, WrongByte, compare, difference, first_wrong_byte
 from zaichik.learn.ledger import Ledgers
 from zaichik.learn.patterns import Writer
 from zaichik.learn.trace import frame_line, shown_hex, whole
@@ -88,11 +88,11 @@ class Connection:
             await self._stream.send_eof()
         self._trial.trace.happened(self._trial.elapsed, self.number, "our side ended (FIN)")
 
-    async def reset(self) -> None:
+    async def reset(self, note: str = "torn down by us (RST)") -> None:
         """Tear the connection down as a crash would (a RST)."""
         raw = self._stream.extra(SocketAttribute.raw_socket)
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self._trial.trace.happened(self._trial.elapsed, self.number, "torn down by us (RST)")
+        self._trial.trace.happened(self._trial.elapsed, self.number, note)
         await self._stream.aclose()
 
     async def aclose(self) -> None:
@@ -116,17 +116,18 @@ class Connection:
 
     # -- frames in -------------------------------------------------------------------------------------------
 
-    async def read(self, *, awaited: str = "a frame", patience: float | None = None) -> Frame:
+    async def read(self, *, awaited: str = "a frame", patience: float | None = None, flush: bool = True) -> Frame:
         """The next frame, whatever it is; after `patience` seconds, by default the trial's, none has come.
 
         Raises:
-            Failed: none came in time, the stream ended, or the bytes are no frame.
+            Missing: none came in time, or the stream ended.
+            Failed: the bytes are no frame.
         """
-        await self.flush()
+        if flush:
+            await self.flush()
         while True:
             try:
-                size = wire.frame_size(self._buffer)
-                if size is not None and len(self._buffer) >= size:
+                if (size := wire.frame_size(self._buffer)) is not None and len(self._buffer) >= size:
                     return self._take(size)
             except BadFrame as bad:
                 raise self._no_frame(bad) from None
@@ -144,10 +145,10 @@ class Connection:
         except (anyio.BrokenResourceError, OSError):
             raise self._missing("the connection broke", awaited, causes.RESET) from None
 
-    def _missing(self, what: str, awaited: str, cause: str) -> Failed:
+    def _missing(self, what: str, awaited: str, cause: str) -> Missing:
         came = f"{len(self._buffer)} bytes: {shown_hex(bytes(self._buffer))}" if self._buffer else "nothing"
         self._trial.trace.happened(self._trial.elapsed, self.number, what)
-        return Failed(f"{what} where {awaited} was due", asked=self._asked, expected=awaited, came=came, cause=cause)
+        return Missing(f"{what} where {awaited} was due", asked=self._asked, expected=awaited, came=came, cause=cause)
 
     def _take(self, size: int) -> Frame:
         data = bytes(self._buffer[:size])

@@ -65,6 +65,10 @@ class Failed(Exception):
         self.frames = frames
 
 
+class Missing(Failed):
+    """Something was due, and did not come: not in time, or not before the stream ended."""
+
+
 class Inconclusive(Exception):
     """Too much time has passed between two steps to tell right from wrong: nobody's fault, try again slower."""
 

@@ -9,6 +9,8 @@ TOML = """\
 # SIGTERM. Where it is to listen, it is told twice; use what suits you:
 #   - the environment variable below holds the port;
 #   - {{port}} in the command is replaced by it.
+# If it keeps durable topics, {{data}} in the command is replaced by a folder for them, which is empty at first and goes
+# in the end. Then some checks of S16 kill your broker, and start it again with the same port and folder.
 
 [server]
 command = {command}
@@ -25,6 +27,7 @@ stop_seconds = 5        # and until it ends after SIGTERM
 #   command = ["sh", "-c", "go build -o bin/broker . && exec bin/broker"]             # Go: os.Getenv("PORT")
 #   command = ["sh", "-c", "cargo build --quiet && exec target/debug/my-broker"]     # Rust: std::env::var("PORT")
 #   command = ["zaichik", "serve", "--port", "{{port}}"]       # to see how it looks when all is done
+#   command = ["zaichik", "serve", "--port", "{{port}}", "--data", "{{data}}"]       # the same with durable topics
 #
 # `exec` puts your broker in the shell's place: it gets the SIGTERM itself, and its exit code is the one reported.
 """

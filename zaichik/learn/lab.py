@@ -23,7 +23,7 @@ from typing import IO
 
 from zaichik.learn import config, wire
 from zaichik.learn.caller import Caller
-from zaichik.learn.server import HOST, free_port
+from zaichik.learn.server import HOST, free_port, private_folder
 
 START_S, STOP_S, PATIENCE_S = 10.0, 5.0, 5.0
 LOOK_EVERY_S = 0.01
@@ -98,14 +98,15 @@ def running(program: str | Path = "", *, limits: Sequence[str] = ()) -> Iterator
         NoBroker: it does not listen.
     """
     port, variable = free_port(), "PORT"
-    if program:
-        command = [sys.executable, str(program)]
-    else:
-        known = config.read(Path(config.FILE_NAME))
-        command, variable = known.command_at(port), known.port_variable
-    if limits:
-        command = ["bash", "-c", 'ulimit "$1" "$2" && shift 2 && exec "$@"', "limited", *limits, *command]
     with tempfile.TemporaryFile() as output, ExitStack() as stack:
+        if program:
+            command = [sys.executable, str(program)]
+        else:
+            known = config.read(Path(config.FILE_NAME))
+            data = stack.enter_context(private_folder()) if known.names_a_folder else ""
+            command, variable = known.command_at(port, data), known.port_variable
+        if limits:
+            command = ["bash", "-c", 'ulimit "$1" "$2" && shift 2 && exec "$@"', "limited", *limits, *command]
         environment = {**os.environ, variable: str(port), "PYTHONUNBUFFERED": "1"}
         process = subprocess.Popen(  # noqa: S603 (the learner's own program)
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment

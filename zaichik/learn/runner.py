@@ -13,7 +13,7 @@ import anyio
 from zaichik.learn.failure import Failed, Inconclusive, Skipped
 from zaichik.learn.stage import Check
 from zaichik.learn.trace import Trace
-from zaichik.learn.trial import PATTERNS, Instance, Pace, Target, Trial
+from zaichik.learn.trial import PATTERNS, Instance, Pace, Restartable, Target, Trial
 
 SEEDS = len(PATTERNS)  # neighbours, so that each check meets each pattern
 FIRST_CONCURRENT_STAGE = 5  # before that a broker need not serve two clients at once
@@ -50,6 +50,13 @@ class Host(Protocol):
 
         Raises:
             Skipped: there is no way to start one.
+        """
+
+    def restartable(self) -> AbstractAsyncContextManager[Restartable]:
+        """Another server, for one trial alone, with a folder that it is told, to be killed and started again.
+
+        Raises:
+            Skipped: there is no way to start one, or to tell it the folder.
         """
 
 

@@ -14,13 +14,14 @@ import subprocess
 import tempfile
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from typing import IO
 
 import anyio
 from anyio.abc import Process
 
-from zaichik.learn.config import PORT, Config
+from zaichik.learn.config import DATA, PORT, Config
+from zaichik.learn.failure import Failed, Skipped
 from zaichik.learn.runner import ServerTrouble
 from zaichik.learn.trial import Target
 
@@ -41,22 +42,31 @@ class Server:
         target: where.
     """
 
-    def __init__(self, process: Process, config: Config, port: int, output: IO[bytes]) -> None:
+    def __init__(self, process: Process, config: Config, port: int, output: IO[bytes], lent: ExitStack) -> None:
         self.target = Target(HOST, port)
         self._process = process
         self._config = config
         self._output = output
+        self._lent = lent
 
     @classmethod
-    async def start(cls, config: Config) -> "Server":
+    async def start(cls, config: Config, port: int = 0, data: str = "") -> "Server":
         """Start it and wait until it listens.
+
+        Args:
+            config: how.
+            port: where it is to listen; by default a free one.
+            data: where it keeps durable topics, if it is told; by default a folder that goes when it is closed.
 
         Raises:
             ServerTrouble: it does not.
         """
-        port = free_port()
-        command = config.command_at(port)
-        output = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the process)
+        port = port or free_port()
+        lent = ExitStack()  # what lives as long as the process
+        output: IO[bytes] = lent.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 (it is one)
+        if config.names_a_folder and not data:
+            data = lent.enter_context(private_folder())
+        command = config.command_at(port, data)
         began = time.monotonic()
         environment = {**os.environ, config.port_variable: str(port), "PYTHONUNBUFFERED": "1"}
         try:
@@ -65,9 +75,9 @@ class Server:
                 start_new_session=True,
             )  # fmt: skip
         except OSError as error:
-            output.close()
+            lent.close()
             raise ServerTrouble(f"the command in {config.name} cannot be started: {_why_not(command, error)}") from None
-        server = cls(process, config, port, output)
+        server = cls(process, config, port, output, lent)
         try:
             await server._listening(began)
         except BaseException:
@@ -80,11 +90,9 @@ class Server:
     async def _listening(self, began: float) -> None:
         with anyio.move_on_after(self._config.start_s):
             while not self.obituary():
-                try:
-                    async with await anyio.connect_tcp(*_address(self.target)):
-                        return
-                except OSError:
-                    await anyio.sleep(LOOK_EVERY_S)
+                if await _listens(self.target):
+                    return
+                await anyio.sleep(LOOK_EVERY_S)
         if obituary := self.obituary():
             ended = obituary.removeprefix("the server ")
             raise ServerTrouble(
@@ -142,14 +150,75 @@ class Server:
             return f"the server ignored SIGTERM: {self._config.stop_s:g} s later it was still there, and was killed"
         return ""
 
+    async def kill(self) -> None:
+        """End it at once (SIGKILL), and wait until nothing of it listens any more."""
+        self._signal(signal.SIGKILL)
+        await self._process.wait()
+        with anyio.move_on_after(self._config.stop_s):  # what a wrapper has started takes a moment longer
+            while await _listens(self.target):  # noqa: ASYNC110 (nobody tells us when)
+                await anyio.sleep(LOOK_EVERY_S)
+
     def _signal(self, number: signal.Signals) -> None:
         """To all of its session. macOS answers EPERM where only ended ones are left."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, number)
 
     def close(self) -> None:
-        """Let go of its output."""
-        self._output.close()
+        """Let go of its output, and of its folder if that is its own."""
+        self._lent.close()
+
+
+class Restartable:
+    """A server that can be killed and started again, at the same port and with the same folder.
+
+    Args:
+        server: in its first life.
+        config: how it is started.
+        data: where it keeps durable topics.
+
+    Attributes:
+        target: where it listens.
+    """
+
+    def __init__(self, server: Server, config: Config, data: str) -> None:
+        self.target = server.target
+        self._server: Server | None = server
+        self._config = config
+        self._data = data
+
+    async def kill(self) -> None:
+        """See `zaichik.learn.trial.Restartable`."""
+        if self._server is not None:
+            await self._server.kill()
+            self._server.close()
+            self._server = None
+
+    async def start(self) -> None:
+        """See `zaichik.learn.trial.Restartable`."""
+        try:
+            self._server = await Server.start(self._config, self.target.port, self._data)
+        except ServerTrouble as trouble:
+            came, _, wrote = str(trouble).partition(" It wrote:\n")
+            raise Failed(
+                f"it was killed (SIGKILL) and started again, and did not come back within {self._config.start_s:g} s",
+                expected="it listens again, at the same port and with the same folder",
+                came=came,
+                excerpt=tuple(wrote.splitlines()),
+            ) from None
+
+    async def aftermath(self) -> tuple[str, str]:
+        """See `Launcher.aftermath`."""
+        if self._server is None:
+            return "", ""
+        await self._server.ended(FALLING_S)
+        return self._server.obituary(), self._server.output()
+
+    async def stop(self) -> None:
+        """End it, if it runs."""
+        if self._server is not None:
+            await self._server.terminate()
+            self._server.close()
+            self._server = None
 
 
 class Launcher:
@@ -163,11 +232,13 @@ class Launcher:
         self._config = config
         self._server: Server | None = None
         self._lock = anyio.Lock()
+        self._apart: tuple[str, str] | None = None  # the aftermath of another server, if that was the one that failed
         self.complaints: list[str] = []
 
     async def ready(self) -> Target:
         """Where the server listens; it is started if there is none, or if it has ended."""
         async with self._lock:
+            self._apart = None
             if self._server is not None and self._server.obituary():
                 await self.stop()
             if self._server is None:
@@ -176,6 +247,8 @@ class Launcher:
 
     async def aftermath(self) -> tuple[str, str]:
         """How the server ended, if it has, and what it wrote. One that is just falling gets a moment to say why."""
+        if self._apart is not None:
+            return self._apart
         if self._server is None:
             return "", ""
         await self._server.ended(FALLING_S)
@@ -191,6 +264,27 @@ class Launcher:
             with anyio.CancelScope(shield=True):
                 await server.terminate()
             server.close()
+
+    @asynccontextmanager
+    async def restartable(self) -> AsyncIterator[Restartable]:
+        """Another server, with a folder of its own, which can be killed; it ends with the block.
+
+        Raises:
+            Skipped: there is no way to tell it the folder.
+        """
+        if not self._config.names_a_folder:
+            raise Skipped(f"this needs a server that is told its folder: {DATA} in the command of {self._config.name}")
+        with private_folder() as data:
+            server = Restartable(await Server.start(self._config, data=data), self._config, data)
+            try:
+                yield server
+            except BaseException:
+                with anyio.CancelScope(shield=True):
+                    self._apart = await server.aftermath()
+                raise
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await server.stop()
 
     async def stop(self) -> None:
         """End the server, if there is one."""
@@ -236,6 +330,19 @@ def _meaning(code: int | None) -> str:
         127: " A shell answers so if it cannot find what it was told to run.",
     }
     return meanings.get(code, "") if code is not None else ""
+
+
+def private_folder() -> "tempfile.TemporaryDirectory[str]":
+    """A context manager with the path of an empty folder, which is removed whatever is left in it."""
+    return tempfile.TemporaryDirectory(prefix="zaichik-learn-", ignore_cleanup_errors=True)
+
+
+async def _listens(target: Target) -> bool:
+    try:
+        async with await anyio.connect_tcp(*_address(target)):
+            return True
+    except OSError:
+        return False
 
 
 def free_port() -> int:

@@ -3,7 +3,7 @@
 import itertools
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from random import Random
 from string import ascii_lowercase
@@ -40,6 +40,22 @@ class Instance(Protocol):
         """Ask it to end (SIGTERM). Returns "" or what went wrong."""
 
 
+class Restartable(Protocol):
+    """A server of the trial's own, which keeps durable topics in a folder of its own."""
+
+    target: Target
+
+    async def kill(self) -> None:
+        """End it at once (SIGKILL), and wait until it is gone."""
+
+    async def start(self) -> None:
+        """Start it again, at the same port and with the same folder.
+
+        Raises:
+            Failed: it does not come back.
+        """
+
+
 class Host(Protocol):
     """Who can start servers for a check that needs one for itself."""
 
@@ -48,6 +64,13 @@ class Host(Protocol):
 
         Raises:
             Skipped: here nobody can.
+        """
+
+    def restartable(self) -> Any:
+        """An async context manager with a `Restartable`.
+
+        Raises:
+            Skipped: here nobody can, or its folder cannot be told to it.
         """
 
 
@@ -130,11 +153,18 @@ class Trial:
         self.trace.happened(self.elapsed, number, "connected")
         return connection
 
-    async def client(self, **fields: Any) -> Connection:
+    async def client(self, target: Target | None = None, **fields: Any) -> Connection:
         """A connection that has said Hello."""
-        connection = await self.dial()
+        connection = await self.dial(target)
         await connection.hello(**fields)
         return connection
+
+    async def reset_all(self, note: str) -> None:
+        """Tear down what is left of all connections, so that nothing of them is left at their port."""
+        for connection in self._connections:
+            with suppress(OSError, anyio.ClosedResourceError):  # it was broken already
+                await connection.reset(note)
+        self._connections.clear()
 
     def topic(self, label: str = "t") -> str:
         """A topic's name that no other trial uses."""
