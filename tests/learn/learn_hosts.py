@@ -1,10 +1,12 @@
 """Brokers inside this process, for the tester to test: right ones and wrong ones."""
 
 import re
+import subprocess
 import sys
 import time
 import types
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -15,6 +17,7 @@ from zaichik.broker.settings import BrokerSettings
 from zaichik.learn import hose
 from zaichik.learn.connected import Connected
 from zaichik.learn.runner import run_check
+from zaichik.learn.server import free_port
 from zaichik.learn.stages import CHECKS, s13_stuck_reader
 from zaichik.learn.trial import Pace, Target
 from zaichik.running import running_broker
@@ -24,6 +27,7 @@ QUICK = Pace(scale=0.25, patience=0.3)
 # Rather wait than be wrong about a broker that is right.
 SURE = Pace(scale=0.25, patience=20.0)
 IDLE_S = 3.0
+KILLING = [name for name, check in CHECKS.items() if check.function.__module__.endswith(".s16_killed")]
 
 
 def module(source, name="a_broker"):
@@ -60,6 +64,67 @@ async def shipped():
     with TemporaryDirectory() as folder:
         async with running_broker(settings=BrokerSettings(idle_timeout=IDLE_S), data=Path(folder)) as broker:
             yield Connected(Target("127.0.0.1", broker.port))
+
+
+class Killable:
+    """A host of brokers of this project that can be killed, and started again.
+
+    Attributes:
+        connected: another one, which cannot.
+    """
+
+    def __init__(self, forks, mutant=""):
+        self.connected = Connected(Target("127.0.0.1", 1))
+        self.ready, self.aftermath = self.connected.ready, self.connected.aftermath
+        self._forks = forks
+        self._mutant = mutant
+
+    @asynccontextmanager
+    async def restartable(self):
+        with TemporaryDirectory() as folder:
+            broker = Forked(self._forks, self._mutant, folder)
+            await broker.start()
+            try:
+                yield broker
+            finally:
+                await broker.kill()
+
+
+class Forked:
+    """A broker in a process of its own."""
+
+    def __init__(self, forks, mutant, folder):
+        self.target = Target("127.0.0.1", free_port())
+        self._forks = forks
+        self._mutant = mutant
+        self._folder = folder
+        self._pid = ""
+
+    async def kill(self):
+        if self._pid:
+            assert self._ask(f"kill {self._pid}") == "gone"
+            self._pid = ""
+
+    async def start(self):
+        self._pid = self._ask(f"start {self.target.port} {self._folder} {self._mutant}")
+        with anyio.fail_after(20):
+            while True:
+                with suppress(OSError):
+                    await (await anyio.connect_tcp(self.target.host, self.target.port)).aclose()
+                    return
+                await anyio.sleep(0.01)
+
+    def _ask(self, line):
+        print(line, file=self._forks.stdin, flush=True)
+        return self._forks.stdout.readline().strip()
+
+
+@contextmanager
+def killable():
+    """Makes hosts, of right brokers or of a mutant, whose checks may kill the broker; see `forks.py`."""
+    program = [sys.executable, str(Path(__file__).with_name("forks.py"))]
+    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as forks:
+        yield partial(Killable, forks)
 
 
 @asynccontextmanager

@@ -30,6 +30,10 @@ subprocess.call([sys.executable, "-E", "-S", "-c", deaf])
     + "serve()\n",
     "crashes": "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n",
     "never_listens": "import os, time\nopen('pid', 'w').write(str(os.getpid()))\nprint('thinking')\ntime.sleep(60)\n",
+    "listens_once": "import os, sys\ntry:\n    os.mkdir(sys.argv[1] + '/mine')\n"
+    "except FileExistsError:\n    print('was here before')\n    sys.exit(3)\n" + LISTEN + "serve()\n",
+    "hangs_the_second_time": "import os, sys, time\ntry:\n    os.mkdir(sys.argv[1] + '/mine')\n"
+    "except FileExistsError:\n    print('thinking again', flush=True)\n    time.sleep(60)\n" + LISTEN + "serve()\n",
     "exits_after_a_client": LISTEN + "for _ in range(3):\n    listener.accept()\nprint('enough')\n",
 }
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 
 import anyio
 import pytest
-from learn_hosts import SURE, run, shipped, small_buffers, tiny
+from learn_hosts import KILLING, SURE, run, shipped, small_buffers, tiny
 from learn_mutant import LEFT_OUT_BY_TINY, TINY, Mutant
 from mutants_options import EXTENSION, MUTANTS
 
@@ -18,7 +18,7 @@ from zaichik.learn.trial import Pace
 pytestmark = pytest.mark.anyio
 
 SAYS_NO_GOAWAY = "S14.10"
-NEEDS_A_PROCESS = {"S14.5", SAYS_NO_GOAWAY}  # SIGTERM: test_server.py
+NEEDS_A_PROCESS = {"S14.5", SAYS_NO_GOAWAY, *KILLING}  # SIGTERM: test_server.py; SIGKILL: test_killed.py
 OPTIONS = {name for name in CHECKS if name.startswith("S16.")}
 LONG_ROUNDS = 20
 AT_ONCE = 8

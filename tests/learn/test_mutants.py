@@ -8,6 +8,7 @@ from learn_hosts import SURE, find, run, small_buffers, tiny
 from learn_liars import is_at, places, places_in
 from learn_mutant import LEFT_OUT_BY_TINY, TINY
 from learn_mutants import MUTANTS
+from mutants_killed import MUTANTS as KILLED_MUTANTS
 from mutants_shipped import MUTANTS as SHIPPED_MUTANTS
 
 from zaichik.learn import story
@@ -24,10 +25,11 @@ KILLED_ELSEWHERE = (
         "S14.10": "test_server.py: tiny_broker says no GoAway",
     }
     | {mutant.kills: "test_shipped_mutants.py" for mutant in SHIPPED_MUTANTS}
+    | {mutant.kills: "test_killed.py" for mutant in KILLED_MUTANTS}
 )
 
 AT_ONCE = 4
-ELSEWHERE = {"s00_listen", "s14_close", "s14_ends", "s16_managing", "s16_kept", "s16_durable", "backlog"}
+ELSEWHERE = {"s00_listen", "s14_close", "s14_ends", "s16_managing", "s16_kept", "s16_durable", "s16_killed", "backlog"}
 REACHED, RUN = set(), set()  # statements that wrong brokers failed at, and the names of these brokers
 
 

@@ -7,5 +7,5 @@ Reading order: `wire` (frames, told a second time), `causes` (what wrong bytes u
 (what is shown), `connection` (a raw connection that writes everything down), `trial` (one run of one check),
 `stage` and `stages/` (what is checked), `runner` (seeds, retries, results). Then the learner's side: `config`
 (learn.toml), `server` (starting and ending the learner's program), `progress` (how far somebody is), `folder` (what
-`init` writes). `history` judges what `workload` did; both belong to the last stage.
+`init` writes). `history` judges what `workload` did, and `burst` what a broker that was killed still has.
 """

@@ -29,7 +29,7 @@ LOG, PIECE, PIECES = 1024 * 1024, 100_000, 40  # bytes of a log and of a message
 REJECT = 1
 
 
-async def _durable(client: Connection, topic: str, settings: dict[int, int]) -> Frame:
+async def make_durable(client: Connection, topic: str, settings: dict[int, int]) -> Frame:
     """Make a durable topic."""
     frame = await client.ask("CreateTopic", topic=topic, settings=settings | {KEPT: 1})
     skip_if_unsupported(frame, "durable topics", "settings")
@@ -64,7 +64,7 @@ async def settings(trial: Trial) -> None:
     """Not durable, and said so; durable; again; retention 0; a log for a topic that has none."""
     client, topic = await trial.client(), trial.topic()
     await _in_memory(trial, client)
-    frame = await _durable(client, topic, {})
+    frame = await make_durable(client, topic, {})
     found = dict(frame["settings"])
     is_complete = found.keys() >= {KEPT, LOG_BYTES, SEGMENT_BYTES} and list(found) == sorted(found)
     if not is_complete or found[KEPT] != 1 or not found[TTL]:
@@ -90,7 +90,7 @@ async def flagged(trial: Trial) -> None:
     """Two connections, one with the feature; two topics, one durable; and the message comes after its answer."""
     knows, other = await trial.client(features=DURABLE), await trial.client()
     topic, plain = trial.topic(), await _in_memory(trial, knows)
-    await _durable(knows, topic, {})
+    await make_durable(knows, topic, {})
     flag = ON_DISK if knows.limits["features"] & DURABLE else 0
     subscription = await knows.subscribe(topic)
     for offset, (client, flags) in enumerate([(knows, flag), (other, 0), (knows, flag)]):
@@ -116,7 +116,7 @@ async def in_order(trial: Trial) -> None:
     client, reader = await trial.client(), await trial.client()
     topics = [trial.topic("a"), trial.topic("b"), await _in_memory(trial, client)]
     for topic in topics[:2]:
-        await _durable(client, topic, {})
+        await make_durable(client, topic, {})
     subscriptions = [await reader.subscribe(topic) for topic in topics]
     sent: list[list[tuple[bytes, bytes]]] = [[], [], []]
     due: list[list[int]] = [[], [], []]
@@ -155,7 +155,7 @@ async def in_order(trial: Trial) -> None:
 async def deleted(trial: Trial) -> None:
     """Ten batches and a Delete, all at once; each is stored or refused; the next topic of the name is empty."""
     client, topic = await deleting(trial), trial.topic()
-    await _durable(client, topic, {})
+    await make_durable(client, topic, {})
     ids = [await client.send("Publish", topic=topic, batch=[trial.message()]) for _ in range(10)]
     ids.append(await client.send("Delete", topic=topic))
     while ids:
@@ -167,7 +167,7 @@ async def deleted(trial: Trial) -> None:
         else:
             client.must_be(frame, "Deleted" if ids[-1] == frame.id else "Published")
         ids.remove(frame.id)
-    await _durable(client, topic, {})
+    await make_durable(client, topic, {})
     await client.publish(topic, trial.message(), first_offset=0, subscribers=0)
     await _clean_up(client, topic)
 
@@ -183,7 +183,7 @@ async def beyond_the_ring(trial: Trial) -> None:
     messages = [trial.message() for _ in range(10)]
     for label, retention in (("forever", FOREVER), ("hour", HOUR_MS)):
         topic = trial.topic(label)
-        await _durable(client, topic, {CAPACITY: 3, MAX_BYTES: 10_000, TTL: retention})
+        await make_durable(client, topic, {CAPACITY: 3, MAX_BYTES: 10_000, TTL: retention})
         await client.refused("BATCH_TOO_LARGE", "Publish", topic=topic, batch=messages[:4])
         for offset, message in enumerate(messages):
             await client.publish(topic, message, first_offset=offset)
@@ -209,7 +209,7 @@ async def bounded(trial: Trial) -> None:
     frame = await client.ask("CreateTopic", topic=trial.topic("least"), settings={KEPT: 1, LOG_BYTES: LOG})
     if frame.name == "Error" and frame["code"] == ERROR_CODES["INVALID_FIELD"]:
         raise Skipped(f"this broker does not make logs as small as {LOG:,} bytes, and need not")
-    await _durable(client, topic, {LOG_BYTES: LOG})
+    await make_durable(client, topic, {LOG_BYTES: LOG})
     for offset in range(PIECES):
         await client.publish(topic, *piece, first_offset=offset)
     frame = await client.ok("Subscribe", topic=topic, credit=1)
@@ -219,7 +219,7 @@ async def bounded(trial: Trial) -> None:
         )
         raise Failed(problem, expected=f"a head between 0 and {PIECES}", came=frame_line(frame))
     await client.messages(frame.id, frame["start"], piece)
-    await _durable(client, rejects, {LOG_BYTES: LOG, OVERFLOW: REJECT})
+    await make_durable(client, rejects, {LOG_BYTES: LOG, OVERFLOW: REJECT})
     reader = await client.subscribe(rejects, credit=1)
     for offset in range(PIECES):
         frame = await client.ask("Publish", topic=rejects, batch=piece)
@@ -242,7 +242,7 @@ async def numbers(trial: Trial) -> None:
     client, producer = await trial.client(), Producer(trial)
     topics = [trial.topic("a"), trial.topic("b")]
     for topic in topics:
-        await _durable(client, topic, {})
+        await make_durable(client, topic, {})
     frame = await producer.ask(client, 0, topic=topics[0])
     skip_if_unsupported(frame, "numbered batches", "producer")
     client.must_be(frame, "Published", flags=0, first_offset=0, stored=1)
@@ -253,6 +253,6 @@ async def numbers(trial: Trial) -> None:
     await producer.stored(client, 1, 1, DUPLICATE, topic=topics[0])
     await producer.stored(client, 0, 0, DUPLICATE, topic=topics[1])
     if (await client.ask("Delete", topic=topics[0])).name == "Deleted":
-        await _durable(client, topics[0], {})
+        await make_durable(client, topics[0], {})
         await producer.stored(client, 0, 0, topic=topics[0])
     await _clean_up(client, *topics)

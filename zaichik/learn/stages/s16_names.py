@@ -29,7 +29,7 @@ async def _named(client: Connection, topic: str, at: int, flags: int = NAMED, **
     return frame.id
 
 
-async def _delivered(client: Connection, subscription: int, first: int, last: int, flags: int) -> None:
+async def delivered(client: Connection, subscription: int, first: int, last: int, flags: int) -> None:
     """Messages come from one offset to before another, in frames with these flags; deltas may leave none out."""
     while first < last:
         frame = await client.event(subscription, awaited=f"the message with offset {first}")
@@ -58,29 +58,29 @@ async def comes_back(trial: Trial) -> None:
     writer, topic = await _six(trial)
     reader = await trial.client()
     subscription = await _named(reader, topic, 0, credit=3)
-    await _delivered(reader, subscription, 0, 3, 0)
+    await delivered(reader, subscription, 0, 3, 0)
     await reader.commit(subscription, 1)
-    await _delivered(reader, subscription, 3, 4, 0)
+    await delivered(reader, subscription, 3, 4, 0)
     await reader.commit(subscription, 2)
-    await _delivered(reader, subscription, 4, 5, 0)
+    await delivered(reader, subscription, 4, 5, 0)
     await reader.ok("Close")
     for leave in ("crash", "end", "unsubscribe", "early", ""):
         reader = await trial.client()
         if leave == "early":
             subscription = await _named(reader, topic, 2, NAMED | RESUMED, credit=1)
-            await _delivered(reader, subscription, 2, 3, REDELIVERED)
+            await delivered(reader, subscription, 2, 3, REDELIVERED)
             await reader.ok("Close")
             continue
         how = {"start": OFFSET, "value": 2**40} if leave == "crash" else {"start": LATEST}
         subscription = await _named(reader, topic, 2, NAMED | RESUMED, **how, credit=3 if leave else 100)
-        await _delivered(reader, subscription, 2, 5, REDELIVERED)
+        await delivered(reader, subscription, 2, 5, REDELIVERED)
         if leave == "crash":
             await reader.reset()
         elif leave == "end":
             await reader.end()
         elif leave:
             await reader.ok("Unsubscribe", subscription=subscription)
-    await _delivered(reader, subscription, 5, 6, 0)
+    await delivered(reader, subscription, 5, 6, 0)
     await writer.publish(topic, trial.message(), first_offset=6, subscribers=1)
 
 
@@ -124,13 +124,13 @@ async def taken_over(trial: Trial) -> None:
     writer, topic = await _six(trial)
     first, second = await trial.client(), await trial.client()
     old = await _named(first, topic, 0, credit=3)
-    await _delivered(first, old, 0, 3, 0)
+    await delivered(first, old, 0, 3, 0)
     await first.commit(old, 1)
-    await _delivered(first, old, 3, 4, 0)
+    await delivered(first, old, 3, 4, 0)
     new = await _named(second, topic, 1, NAMED | RESUMED, credit=2)
     ended = await first.event(old, awaited="SubscriptionEnded")
     first.must_be(ended, "SubscriptionEnded", code=TAKEN_OVER, next=4)
-    await _delivered(second, new, 1, 3, REDELIVERED)
+    await delivered(second, new, 1, 3, REDELIVERED)
     first.must_be(await first.ask("Commit", subscription=old, next=4), "Committed")
     await first.ok("Unsubscribe", subscription=old, flags=FORGET)
     await first.nothing("its subscription had ended")
@@ -138,7 +138,7 @@ async def taken_over(trial: Trial) -> None:
     newest = await _named(second, topic, 1, NAMED | RESUMED, credit=1)
     ended = await second.event(new, awaited="SubscriptionEnded")
     second.must_be(ended, "SubscriptionEnded", code=TAKEN_OVER)
-    await _delivered(second, newest, 1, 2, REDELIVERED)
+    await delivered(second, newest, 1, 2, REDELIVERED)
 
 
 @STAGE.check(
@@ -154,7 +154,7 @@ async def shapes(trial: Trial) -> None:
     for name in ("x" * 201, "é" * 101, "\t", "a\x7f", "a\x85"):
         await client.refused("INVALID_FIELD", "Subscribe", topic=topic, name=name, at="name")
     subscription = await _named(client, topic, 0, until=2)
-    await _delivered(client, subscription, 0, 2, 0)
+    await delivered(client, subscription, 0, 2, 0)
     client.must_be(await client.event(subscription), "SubscriptionEnded", code=1, next=2)
     await client.commit(subscription, 2)
     await _named(client, topic, 2, NAMED | RESUMED, until=2)

@@ -26,7 +26,7 @@ STAGE = Stage(
     tested=(
         "Deleting a topic that is read, one that is not empty, one that is not there, and the same name again and "
         "again; an owner that comes back after it was replaced, and a request of its that comes late; durable topics, "
-        "as far as they can be told from others while the broker runs."
+        "while the broker runs, and after it was killed."
     ),
     real=(
         "Kafka deletes topics some time after it has said so, and a topic made anew under the name is told from "
