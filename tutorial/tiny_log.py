@@ -6,7 +6,7 @@ The idea. A log is a file that only grows at its end. What was *acknowledged*
 is on the disk: a write comes back only after a sync. Records that are synced
 together are a *group*, and a group is begun only after the sync of the one
 before. So after a crash the end of the file may hold a part of one group, and
-nothing else may be wrong.
+everything before that is good.
 
 A record is a header and a body. Numbers are little-endian, u32:
 
@@ -18,12 +18,12 @@ There are two checksums, so that a length is checked before it's used, and a
 header can be trusted when its body is lost. The group's place decides what bad
 bytes are. If a header of a later group follows, they were synced once, and
 the log is *damaged*: it can be read up to there, and takes no more. If none
-does, they are a *torn* end: nobody was told of them, and they are cut off.
+does, they are a *torn* end: they were never acknowledged, and are cut off.
 
 `append` is for many threads. What gathers while one group is written and
-synced is the next group; there is no timer. A sync that fails is never tried
-again, because Linux then counts as written what isn't: the log has *failed*,
-and only a new start can find out what is on the disk.
+synced is the next group; there is no timer. This is group commit. A sync that
+fails is never tried again, because Linux then counts as written what isn't:
+the log has *failed*, and only a new start can find out what is on the disk.
 
 Limits. To stay short, it leaves out what zaichik/log does:
 
@@ -32,10 +32,9 @@ Limits. To stay short, it leaves out what zaichik/log does:
 * A body that contains records of a log may make a torn end look damaged
   (exercise 17.2). zaichik's checksums begin with a salt of each file.
 * A bad bit in the last group looks torn. zaichik's checkpoints prove what was
-  synced, as soon as a topic has been quiet for a second.
-* What was synced is in the system's memory as well. After a failed sync, that
-  memory may hold what the disk doesn't; zaichik has it dropped before a start
-  reads.
+  synced, as soon as a topic has been quiet for a second or so.
+* What a start reads may come from the system's memory, which may hold what the
+  disk doesn't, after a failed sync. zaichik has it dropped first.
 """
 
 import os

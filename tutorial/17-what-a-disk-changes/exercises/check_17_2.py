@@ -65,7 +65,7 @@ print(Log(disk).bodies, Log(disk).verdict)
 
 @EXERCISE.asks(
     "a torn message that is another log is torn, not damage",
-    hint="The bytes of the message have headers in them, with groups far behind. Who says that they are of this file?",
+    hint="There are headers in the message, with groups far along. Who says that they are of this file?",
 )
 def torn(program):
     question = """

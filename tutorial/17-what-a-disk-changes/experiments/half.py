@@ -1,4 +1,4 @@
-"""The plug is pulled while an order is written: it never was acknowledged."""
+"""The plug is pulled while an order is written: nobody acknowledged it."""
 
 from experiments.plug import SECTOR, Disk
 from tiny_log import Log

@@ -1,4 +1,4 @@
-"""A sync fails, as Linux tells it, and the program syncs again."""
+"""A sync fails the way Linux reports it, and the program syncs again."""
 
 import errno
 
