@@ -1,6 +1,6 @@
-"""The step of `zaichik demo` that restarts a broker, and finds all that it had acknowledged.
+"""The step of `zaichik demo` that restarts a broker, and finds everything that it had acknowledged.
 
-It has brokers of its own: a restart would take away what the other steps have published.
+It has brokers of its own: a restart of the demo's broker would lose what the other steps have published.
 """
 
 import tempfile
@@ -17,12 +17,12 @@ Orders = dict[int | None, bytes]  # by their offsets; a message that was compact
 
 
 async def show_restart(show: "Show") -> bool:
-    """Shows a broker that is stopped, and another one that goes on; returns whether nothing was lost."""
+    """Show a broker that is stopped, and another one that goes on. Returns whether nothing was lost."""
     show.step(
         "Restart",
-        "So far everything was in memory. A [bold]durable[/] topic is on the disk: publishers get their answers when "
-        "messages are synced, not before. Here is a second broker, with a folder. It is stopped when it has half of "
-        "the orders, and a third one starts with the same folder. `epoch` insists on the same topic.",
+        "So far everything was in memory. A [bold]durable[/] topic is on the disk: a publish is answered when its "
+        "messages are synced, not before. Here is a second broker, which has a folder. It is stopped after half of "
+        "the orders, and a third one starts with the same folder. `epoch` makes sure that the topic is the same.",
         restart,
     )
     with tempfile.TemporaryDirectory(prefix="zaichik-demo-") as folder:

@@ -1,4 +1,4 @@
-"""`zaichik serve`: runs a broker until it is told to stop; nothing else stops it.
+"""`zaichik serve`: runs a broker until it is told to stop; apart from a failed disk, nothing else stops it.
 
 All its output is written by threads other than the one that serves. A write to a pipe or a terminal waits while it is
 not read, and fails once its reader is gone; the broker continues in both cases.
@@ -33,11 +33,12 @@ from zaichik_protocol import DEFAULT_PORT, Setting
 logger = logging.getLogger(__name__)
 
 DESCRIPTION = """\
-Run a broker until it is told to stop. Topics are kept in memory, and gone when the broker ends, except for durable
+Run a broker until it is told to stop. Topics are kept in memory, and are gone when the broker ends, except for durable
 ones, which are kept in the folder that --data names. There is no authentication: anyone who can reach the address can
 read and write everything, so by default only this machine can. SIGTERM stops the broker gracefully, with exit code 0:
 requests it has read are answered, and clients are told. Ctrl-C does the same with exit code 130. A second signal stops
-it at once. SIGHUP is ignored: a broker outlives the terminal it was started in.
+it at once. SIGHUP is ignored: a broker outlives the terminal it was started in. If the disk of durable topics fails, the
+broker ends with exit code 74.
 
 If uvloop is installed (pip install "zaichik[speed]"), the broker runs on it, and takes less processor time.
 """
@@ -83,7 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--data",
         metavar="DIR",
         type=Path,
-        help="the folder of durable topics, made if it is missing; without it, all are in memory only",
+        help="a folder for durable topics, made if it is missing; without it, all topics are in memory",
     )
     limits.add_option(parser)
     topic_settings.add_options(parser)
