@@ -33,8 +33,8 @@ Limits. To stay short, it leaves out what zaichik/log does:
   (exercise 17.2). zaichik's checksums begin with a salt of each file.
 * A bad bit in the last group looks torn. zaichik's checkpoints prove what was
   synced, as soon as a topic has been quiet for a second or so.
-* What a start reads may come from the system's memory, which may hold what the
-  disk doesn't, after a failed sync. zaichik has it dropped first.
+* After a failed sync, the system's memory may hold what the disk doesn't, and
+  a start reads from there. zaichik has that memory dropped first.
 """
 
 import os
