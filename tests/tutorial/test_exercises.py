@@ -1,8 +1,14 @@
-"""Exercises: the stub fails, the solution is right, a plausible wrong answer fails with the hint meant for it (I7)."""
+"""Exercises: the stub fails, the solution is right, a plausible wrong answer fails with the hint meant for it (I7).
+
+Of the wrong answers to a question, the ordinary run judges one; `make tutorial-full` judges all.
+"""
 
 import contextlib
+import functools
 import re
 import shutil
+import tempfile
+from pathlib import Path
 
 import pytest
 from chapter import TUTORIAL, all_chapters
@@ -37,14 +43,28 @@ def answer(number, folder, given=None):
     return path
 
 
+def wrong_answers():
+    seen = set()
+    for given in WRONG:
+        number = ".".join(given.stem.split("_")[1:3])
+        yield pytest.param(given, id=given.stem, marks=[pytest.mark.full] if number in seen else [])
+        seen.add(number)
+
+
+@functools.cache
+def verdict_of_the_stub(number):
+    with tempfile.TemporaryDirectory() as folder:
+        return verdict(number, Path(folder))
+
+
 def verdict(number, folder, given=None):
     with contextlib.chdir(folder):
         return exercise.judge(exercise.checks(number), answer(number, folder, given))
 
 
 @pytest.mark.parametrize("number", NUMBERS)
-def test_the_stub_fails_and_every_question_has_three_hints(number, tmp_path):
-    came = verdict(number, tmp_path)
+def test_the_stub_fails_and_every_question_has_three_hints(number):
+    came = verdict_of_the_stub(number)
     assert came.failed
     assert len(came.hints) == 3
     assert all(len(hint) > 20 for hint in came.hints)
@@ -60,7 +80,7 @@ def test_the_solution_is_right(number, tmp_path):
 
 
 @HAVE_SOLUTIONS
-@pytest.mark.parametrize("given", WRONG, ids=lambda path: path.stem)
+@pytest.mark.parametrize("given", [*wrong_answers()])
 def test_a_plausible_wrong_answer_fails_where_it_should(given, tmp_path):
     number = ".".join(given.stem.split("_")[1:3])
     texts = [path.read_text(encoding="utf-8") for path in ([given] if given.is_file() else given.glob("*.py"))]
@@ -70,12 +90,12 @@ def test_a_plausible_wrong_answer_fails_where_it_should(given, tmp_path):
 
 @HAVE_SOLUTIONS
 @pytest.mark.parametrize("number", NUMBERS)
-def test_the_last_hint_is_not_the_solution(number, tmp_path):
+def test_the_last_hint_is_not_the_solution(number):
     """Whoever has read all hints still has something to write."""
     given = next(path for path in SOLUTIONS.glob(f"{stem(number)}*") if path.stem == stem(number))
     texts = [path.read_text(encoding="utf-8") for path in ([given] if given.is_file() else given.glob("*.py"))]
     lines = {line.strip() for line in "\n".join(texts).splitlines() if len(line.strip()) > 25}
-    for hint in verdict(number, tmp_path).hints:
+    for hint in verdict_of_the_stub(number).hints:
         assert not [line for line in lines if line in hint]
 
 
