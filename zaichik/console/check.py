@@ -17,8 +17,8 @@ from zaichik.log.segment import NewerFormat
 from zaichik.log.store import TOPICS, CannotOpen, locked
 
 DESCRIPTION = """\
-Read every byte of the durable topics in a folder, and compare the checksums. Nothing is changed. No broker may be using
-the folder: stop it first. The exit code is 1 if anything is wrong.
+Read every byte of the durable topics in a folder, and compare the checksums. Nothing is changed. No broker may be
+using the folder: stop it first. The exit code is 1 if anything is wrong.
 """
 
 EPILOG = """\

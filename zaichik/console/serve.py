@@ -33,12 +33,12 @@ from zaichik_protocol import DEFAULT_PORT, Setting
 logger = logging.getLogger(__name__)
 
 DESCRIPTION = """\
-Run a broker until it is told to stop. Topics are kept in memory, and are gone when the broker ends, except for durable
-ones, which are kept in the folder that --data names. There is no authentication: anyone who can reach the address can
-read and write everything, so by default only this machine can. SIGTERM stops the broker gracefully, with exit code 0:
-requests it has read are answered, and clients are told. Ctrl-C does the same with exit code 130. A second signal stops
-it at once. SIGHUP is ignored: a broker outlives the terminal it was started in. If the disk of durable topics fails, the
-broker ends with exit code 74.
+Run a broker until it is told to stop. Topics are kept in memory, and are gone when the broker ends, except for
+durable ones, which are kept in the folder that --data names. There is no authentication: anyone who can reach the
+address can read and write everything, so by default only this machine can. SIGTERM stops the broker gracefully,
+with exit code 0: requests it has read are answered, and clients are told. Ctrl-C does the same with exit code 130.
+A second signal stops it at once. SIGHUP is ignored: a broker outlives the terminal it was started in. If the disk
+of durable topics fails, the broker ends with exit code 74.
 
 If uvloop is installed (pip install "zaichik[speed]"), the broker runs on it, and takes less processor time.
 """
