@@ -23,6 +23,7 @@ from zaichik_protocol import (
     Start,
     Subscribe,
     Subscribed,
+    SubscriptionEnded,
     Unsubscribe,
     Unsubscribed,
 )
@@ -321,3 +322,22 @@ def test_a_stop_waits_for_what_is_being_read(client):
     frames = read_all(client)
     assert payloads(frames) == SOME
     assert (frames[-1].code, client.manager.is_finished) == (GoAwayCode.STOPPING, True)
+
+
+def test_a_reader_that_reaches_the_end_of_a_damaged_log_is_told(client):
+    """DUR-7: what comes next is not known, and nothing is published any more."""
+    client.ask(Subscribe(3, "t", start=Start.OFFSET, value=8, credit=100))
+    client.log.damage = "damaged at position 5000"
+    (ended,) = [
+        frame for frame in client.ask(Subscribe(4, "t", start=Start.LATEST)) if isinstance(frame, SubscriptionEnded)
+    ]
+    assert (ended.code, ended.next, ended.text) == (EndCode.DAMAGED, 10, "damaged at position 5000")
+
+
+def test_a_start_that_was_looked_up_is_not_beyond_what_is_readable(client):
+    """A thread may have seen what was synced before the topic is told of it."""
+    client.tell(Subscribe(3, "t", start=Start.TIME, value=0, credit=1))
+    (_, found), client.log.looks[:] = client.log.looks[0], []
+    found(99)
+    (subscribed,) = [frame for frame in client.heard() if isinstance(frame, Subscribed)]
+    assert subscribed.start == 10

@@ -8,7 +8,7 @@ from sim_disk import SimDisk
 
 from zaichik.broker.ring import Entry
 from zaichik.log.reading import CHUNK, Chunks, Damaged, first_since, read_chunk
-from zaichik.log.record import HEADER, Kind, Record
+from zaichik.log.record import HEADER, Record
 from zaichik.log.recovery import READ_SIZE, recover
 from zaichik.log.segment import HEAD_SIZE
 from zaichik_protocol import Batch
@@ -160,11 +160,6 @@ def test_a_chunk_ends_before_damage_and_the_reader_is_told_where_it_is():
         read_chunk(disk, segments, 60)
 
 
-def test_offsets_that_a_repair_has_given_up_are_damaged():
-    disk, log = written([[message(0)], [Record(1, 1, 5, kind=Kind.GAP)], [message(6)]])
-    assert readable(disk, log.segments, 7) == {0, 6}
-
-
 def test_a_file_that_has_become_short_is_damage():
     disk, segments = big(segment_bytes=2**31)
     for size in (0, 10, HEAD_SIZE + 10):
@@ -251,10 +246,12 @@ def test_the_first_offset_since_a_time_may_lie_behind_a_segment_without_messages
     assert first_since(disk, log.segments, 10) is None
 
 
-def test_a_file_that_is_missing_hides_only_its_own_time():
+def test_a_file_that_is_missing_is_where_a_reader_of_its_time_begins():
+    """DUR-7: it is not skipped in silence."""
     disk, segments = big()
     del disk.content[segments[1].path]
-    assert first_since(disk, segments, segments[1].base // 10) == segments[2].base
+    assert first_since(disk, segments, segments[1].base // 10) == segments[1].base
+    assert first_since(disk, segments, segments[2].base // 10 + 1) >= segments[2].base
 
 
 def test_a_batch_that_was_compacted_completely_tells_where_the_next_one_is():
@@ -269,8 +266,10 @@ def test_an_empty_log_and_an_empty_segment_have_no_time():
     assert first_since(disk, recover(disk, FOLDER).segments, 0) is None
 
 
-def test_damage_hides_only_its_own_time():
+def test_damage_is_where_a_reader_of_its_time_begins():
+    """DUR-7: it is not skipped in silence."""
     disk, segments = big(300, 120, segment_bytes=2**31)
     disk.content[path_of(0)] = changed(disk.content[path_of(0)], HEAD_SIZE + 30 * message(0, 300, 2).size + 100)
-    assert first_since(disk, segments, 6) == 62
+    assert first_since(disk, segments, 5) == 50
+    assert first_since(disk, segments, 6) == 60
     assert first_since(disk, segments, 7) == 70

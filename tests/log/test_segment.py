@@ -108,12 +108,12 @@ def test_looking_begins_at_most_64_kib_and_a_record_before():
         assert 0 <= true - segment.position(offset) < INDEX_EVERY + 3 * KIB
     for time in range(1, 30):
         first = HEAD_SIZE + 10 * time * message(0, 2000).size
-        assert 0 <= first - segment.position_of_time(time) < INDEX_EVERY + 24 * KIB
+        assert 0 <= first - segment.place_of_time(time)[1] < INDEX_EVERY + 24 * KIB
 
 
 def test_a_segment_without_an_index_is_read_from_its_first_record():
     segment = Segment(FOLDER, 70, 99, 1234)
-    assert segment.position(70) == segment.position_of_time(5) == HEAD_SIZE
+    assert segment.position(70) == segment.place_of_time(5)[1] == HEAD_SIZE
 
 
 def test_headers_end_where_one_is_not_whole():

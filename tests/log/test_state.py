@@ -135,10 +135,6 @@ def test_a_silent_producer_is_forgotten_and_its_last_64_answers_are_kept():
     assert list(state.producers) == [8]
 
 
-def test_a_gap_counts_its_offsets():
-    assert folded([Record(0, 1, 5, kind=Kind.GAP)]).end == 5
-
-
 def test_a_damaged_checkpoint_is_none():
     data = folded([Record(0, 10, 1, Batch.of([(b"k", b"v")]).data, producer=5)]).checkpoint(7, 0, 4096, 1)
     assert not [at for at in range(len(data)) if read_checkpoint(changed(data, at))]

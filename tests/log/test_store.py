@@ -520,6 +520,32 @@ async def test_a_failure_is_kept_told_once_and_ends_all_writing(error, caplog):
 
 
 @asynchronous
+async def test_after_one_failed_sync_nothing_is_written_although_the_disk_would_take_it():
+    """DUR-6: it would take the place of what was lost, and be told to those who wait for that."""
+    disk = Held()
+    disk.may_write.set()
+    store = Store(disk)
+    (owner,) = await with_topics(store, "orders")
+    stored, writes = owner.stored, []
+
+    def once(call):
+        writes.append(call)
+        return eio() if len(writes) == 1 else None
+
+    disk.may_write.clear()
+    async with working(store):
+        owner.publish()
+        await anyio.wait_all_tasks_blocked()
+        owner.publish()  # the next group gathers
+        disk.fault = once
+        disk.may_write.set()
+        await store.drained()
+        for _ in range(20):
+            await anyio.wait_all_tasks_blocked()
+    assert (owner.stored, len(writes)) == (stored, 1)
+
+
+@asynchronous
 async def test_a_full_disk_is_an_answer_and_no_failure():
     disk = SimDisk()
     store = Store(disk)

@@ -162,7 +162,7 @@ def test_without_room_everything_that_was_gathered_is_refused_together():
     end = bench.hands.take(bench.log)
     bench.publish()
     end()
-    assert bench.hands.told_since() == [("refused", ErrorCode.STORAGE_FULL)]
+    assert bench.hands.told_since() == [("refused", ErrorCode.STORAGE_FULL), ("head", 0)]
     assert (bench.log.end, bench.hands.writing, bench.bases()) == (2, False, [0, 1])
     bench.disk.fault, bench.end = lambda _: None, 2
     bench.publish()
@@ -174,7 +174,7 @@ def test_a_topic_is_not_created_without_room_and_is_later():
     bench = Bench()
     bench.disk.fault = lambda _: full()
     bench.log.after_all(bench.note("created"))
-    assert bench.run() == [("refused", ErrorCode.STORAGE_FULL), ("created", ErrorCode.STORAGE_FULL)]
+    assert bench.run() == [("refused", ErrorCode.STORAGE_FULL), ("head", 0), ("created", ErrorCode.STORAGE_FULL)]
     bench.disk.fault = lambda _: None
     bench.log.after_all(bench.note("created"))
     assert bench.run() == [("head", 0), ("created", None)]
@@ -210,7 +210,11 @@ def test_who_waits_for_what_was_refused_is_told_so():
     bench.publish()
     bench.log.after_all(bench.note("waits"))
     end()
-    assert bench.hands.told_since() == [("refused", ErrorCode.STORAGE_FULL), ("waits", ErrorCode.STORAGE_FULL)]
+    assert bench.hands.told_since() == [
+        ("refused", ErrorCode.STORAGE_FULL),
+        ("head", 0),
+        ("waits", ErrorCode.STORAGE_FULL),
+    ]
     assert bench.run() == []
 
 

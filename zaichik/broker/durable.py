@@ -309,7 +309,8 @@ class Durable:
         answer, ring = Pending(), self._topic.ring
 
         def tell(found: int | None) -> None:
-            answer.settle(max(ring.head if found is None else found, self.head))
+            offset = max(ring.head if found is None else found, self.head)
+            answer.settle(min(offset, ring.next_offset))  # what was just synced may not be told of yet
 
         self.log.first_since(max(time_us, self._limit_us + 1), tell)
         return answer

@@ -153,6 +153,8 @@ class Reader:
             return self._skip(min(topic.head, self.until))
         if self.cursor < topic.end:
             return self._deliver()
+        if topic.durable is not None and topic.durable.log.damage:  # what comes next is not known (DUR-7)
+            return self._end(EndCode.DAMAGED, topic.durable.log.damage)
         return None
 
     def _end(self, code: EndCode, text: str) -> SubscriptionEnded:

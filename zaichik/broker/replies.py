@@ -68,6 +68,8 @@ class Replies:
         self._owed_in_place += count * in_place
 
     def _pay(self, request: Frame, size: int, answer: Frame | Refused) -> None:
+        if not self.owed:
+            return  # it was written off
         self._owe(-1, -size, in_place=not isinstance(request, Publish))
         match answer:
             case Refused():

@@ -148,7 +148,7 @@ class SubscriptionManager:
             case CreateTopic():
                 topic, created = self._broker.registry.create(request.topic, request.settings, now_us, self.share)
                 reply = TopicCreated(request.id, int(created), topic.epoch, topic.settings.pairs())
-                return reply if topic.durable is None else topic.durable.after_all(reply)
+                return topic.durable.after_all(reply) if topic.durable is not None and created else reply
             case Publish(producer=0):
                 return self._store(request, now_us)
             case Publish():

@@ -281,8 +281,8 @@ class TopicController:
 
     def _account(self) -> None:
         """Recompute the memory held, and charge the budget with the part that is not reserved."""
-        stored = self.ring.bytes
-        memory = prices.TOPIC + stored + prices.ENTRY * self.ring.batches
+        stored, durable = self.ring.bytes, self.durable
+        memory = prices.TOPIC + stored + prices.ENTRY * self.ring.batches + (durable.waiting_bytes if durable else 0)
         if self.window is not None:
             keys = prices.KEY * len(self.window) + self.window.key_bytes
             memory += keys if self.observer is None else 2 * keys  # a journal knows the winner of each

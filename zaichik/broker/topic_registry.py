@@ -192,13 +192,12 @@ class TopicRegistry:
         self._quota.take(topic.client)
 
     def _check_logs(self, name: str, settings: TopicSettings) -> None:
-        """Refuse a durable topic for which there can be no log."""
-        if not settings.durable or self.durable(name) is not None:
-            return
-        if self._logs is None:
+        """Refuse a durable topic for which there can be no log, and any of the name of one that cannot be read."""
+        if self._logs is not None and self.durable(name) is None:
+            self._logs.check(name)
+        elif self._logs is None and settings.durable:
             problem = "this broker has no folder for durable topics; give it one: zaichik serve --data DIR"
             raise Refused(ErrorCode.UNSUPPORTED, problem, "settings")
-        self._logs.check(name)
 
     def _give_log(self, topic: TopicController) -> None:
         if topic.settings.durable and topic.durable is None and self._logs is not None:

@@ -4,6 +4,7 @@ import errno
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 
 from zaichik.broker.ring import Entry
 from zaichik.log.disk import Disk
@@ -75,7 +76,7 @@ def read_chunk(disk: Disk, segments: Sequence[Segment], offset: int) -> list[Ent
         for record in _records(disk, segment, segment.position(offset)):
             if record.base + record.count <= offset or not record.count:
                 continue
-            if record.base > wanted or record.kind == Kind.GAP:
+            if record.base > wanted:
                 break
             wanted = record.base + record.count
             entries.append(_entry(record))
@@ -91,17 +92,29 @@ def read_chunk(disk: Disk, segments: Sequence[Segment], offset: int) -> list[Ent
 
 
 def first_since(disk: Disk, segments: Sequence[Segment], time_us: int) -> int | None:
-    """Returns the first offset on the disk accepted at that time or later; None if it is not there."""
+    """Returns the first offset on the disk accepted at that time or later; None if it is not there.
+
+    If what comes before it cannot be read, and may be of that time, the reader begins there and finds out (DUR-7).
+    """
     snapshot = list(segments)
     index = max(bisect_right([segment.accepted_us for segment in snapshot], time_us - 1) - 1, 0)
-    for segment in snapshot[index:]:
+    for segment, after in zip_longest(snapshot[index:], snapshot[index + 1 :]):
+        wanted = segment.base
         try:
             _index(disk, segment)
-            for record in _records(disk, segment, segment.position_of_time(time_us)):
+            wanted, position = segment.place_of_time(time_us)
+            for record in _records(disk, segment, position):
                 if record.accepted_us >= time_us and record.kind == Kind.MESSAGES:
-                    return record.base
-        except FileNotFoundError:
-            continue
+                    return wanted  # less than its base, if something before it is damaged
+                wanted = record.base + record.count
+        except OSError as error:
+            if not isinstance(error, FileNotFoundError) and error.errno != errno.EIO:
+                raise
+            if segment not in segments:
+                continue  # it was removed meanwhile
+            return wanted
+        if after is not None and after.base > wanted and after.accepted_us >= time_us:
+            return wanted
     return None
 
 

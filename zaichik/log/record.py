@@ -26,7 +26,6 @@ class Kind(IntEnum):
 
     MESSAGES = 0  # the body is a batch; of 0 messages if compaction dropped all of them
     POSITIONS = 1  # the body is JSON: the committed offset of each named subscription that has moved; null: forgotten
-    GAP = 2  # `count` offsets whose messages were lost; only a repair writes it
     REFUSED = 3  # a numbered batch was refused for good; the body is JSON: code, message, field
 
 

@@ -128,19 +128,19 @@ class Segment:
     def note(self, offset: int, accepted_us: int, position: int) -> None:
         """Remember where a record is, if the last one remembered is far enough away."""
         if not self.positions or position - self.positions[-1] >= INDEX_EVERY:
+            self.positions.append(position)  # first: other threads look for an offset or a time, and then for this
+            self.offsets.append(offset)
             self.times.append(accepted_us)
-            self.positions.append(position)
-            self.offsets.append(offset)  # last: another thread looks for it first
 
     def position(self, offset: int) -> int:
         """Returns where to begin to look for an offset: at most 64 KiB and a record before it."""
         index = bisect_right(self.offsets, offset) - 1
         return self.positions[index] if index >= 0 else HEAD_SIZE
 
-    def position_of_time(self, time_us: int) -> int:
-        """Returns where to begin to look for the first record accepted at that time or later."""
+    def place_of_time(self, time_us: int) -> tuple[int, int]:
+        """Returns the offset and the position at which to begin to look for what was accepted then or later."""
         index = bisect_right(self.times, time_us - 1) - 1
-        return self.positions[index] if index >= 0 else HEAD_SIZE
+        return (self.offsets[index], self.positions[index]) if index >= 0 else (self.base, HEAD_SIZE)
 
     def index(self) -> bytes:
         """Returns the index as the content of its file."""
@@ -166,7 +166,7 @@ class Segment:
         offsets.frombytes(data[: 8 * count])
         times.frombytes(data[8 * count : 16 * count])
         positions.frombytes(data[16 * count :])
-        self.times, self.positions, self.offsets = times, positions, offsets
+        self.positions, self.offsets, self.times = positions, offsets, times
 
 
 def headers(disk: Disk, segment: Segment, position: int) -> Iterator[tuple[int, Header]]:

@@ -9,6 +9,7 @@ from anyio import to_thread
 from zaichik.broker.broker import Broker
 from zaichik.broker.clock import Clock, SystemClock
 from zaichik.broker.settings import BrokerSettings
+from zaichik.log.disk import StorageFailed
 from zaichik.log.restoring import restore
 from zaichik.log.store import Store
 
@@ -63,7 +64,10 @@ class Storage:
     async def close(self) -> None:
         """Write what saves the next start from reading, and let go of the folder."""
         if self.store is not None:
-            await to_thread.run_sync(self.store.close, self.broker.clock.now_us())
+            try:
+                await to_thread.run_sync(self.store.close, self.broker.clock.now_us())
+            except (StorageFailed, OSError) as error:
+                self.store.failure = error if isinstance(error, StorageFailed) else StorageFailed(str(error))
 
     def check(self) -> None:
         """Raise what has ended the storage.

@@ -21,7 +21,7 @@ from anyio import to_thread
 from zaichik.log.disk import Disk, DiskFull, PosixDisk, StorageFailed, doubtful, sync_folder
 from zaichik.log.reading import Chunks
 from zaichik.log.recovery import Recovered, look, new_state, recover
-from zaichik.log.segment import NewerFormat, Topic
+from zaichik.log.segment import NewerFormat, Topic, seal, unseal
 from zaichik.log.state import State
 from zaichik.log.topic_log import Then, TopicLog
 from zaichik.log.writer import DELETED, delete_folder, remove_folder
@@ -31,6 +31,7 @@ from zaichik_protocol import ErrorCode, Refused
 logger = logging.getLogger(__name__)
 
 TOPICS, CLOCK = "topics", "clock"
+_CLOCK_MARK = b"zaichik clock 1\n"
 FOLDER = re.compile(rf"[A-Za-z0-9_-]{{0,40}}\.[0-9a-f]{{16}}\.[0-9a-f]+({DELETED})?")  # anything else is not ours
 WRITERS, READERS = 4, 2  # threads: a slow read never holds up a sync
 
@@ -77,6 +78,7 @@ class Store:
         self._logs: dict[TopicLog, None] = {}
         self._writes: OrderedDict[TopicLog, None] = OrderedDict()
         self._busy: set[TopicLog] = set()
+        self._at_work: set[object] = set()  # what threads are doing
         self._reads: OrderedDict[object, Callable[[], Then]] = OrderedDict()
         self._may_write, self._may_read, self._idle = Wakeup(), Wakeup(), Wakeup()
         self._load()
@@ -132,7 +134,9 @@ class Store:
             old = found.get(topic.name)
             if old is None or old[1].epoch < topic.epoch:
                 found[topic.name] = folder, topic, recovered
-            if old is not None:  # it was being deleted, or there would be no new one
+            if old is not None and old[1].epoch == topic.epoch:
+                logger.error("%s is a copy of %s, and is left alone", folder, old[0])
+            elif old is not None:  # it was being deleted, or there would be no new one
                 delete_folder(self._disk, folder if old[1].epoch > topic.epoch else old[0])
         for folder, topic, recovered in sorted(found.values(), key=lambda it: it[1].epoch):
             log = TopicLog(self._disk, folder, topic, recovered, self)
@@ -160,12 +164,15 @@ class Store:
 
     def _load_clock(self) -> None:
         try:
-            told = self._disk.read(CLOCK, 0, 64)
-            self.clock_us = max(self.clock_us, int(told))
+            told = unseal(_CLOCK_MARK, self._disk.read(CLOCK, 0, 64))
         except FileNotFoundError:
             return
-        except (ValueError, OSError):
+        except OSError:
+            told = None
+        if told is None:
             logger.warning("%s is damaged, and not needed", CLOCK)
+        else:
+            self.clock_us = max(self.clock_us, int(told))
 
     def check(self, name: str) -> None:
         """See `zaichik.broker.durable.Logs`."""
@@ -195,6 +202,9 @@ class Store:
         self._reads.setdefault(waiter, read)
         self._may_read.set()
 
+    def _has_failed(self) -> bool:
+        return self.failure is not None
+
     async def run(self) -> None:
         """Work until cancelled, or until the disk has failed."""
         async with anyio.create_task_group() as tasks:
@@ -204,10 +214,12 @@ class Store:
                 tasks.start_soon(self._read_for_ever, anyio.CapacityLimiter(1))
 
     async def _write_for_ever(self, thread: anyio.CapacityLimiter) -> None:
-        while self.failure is None:
+        while not self._has_failed():
             while not self._writes:
                 self._may_write = Wakeup() if self._may_write.is_set() else self._may_write
                 await self._may_write.wait()
+            if self._has_failed():
+                return  # nothing is written after a failure: it would take the place of what was lost (DUR-6)
             log, _ = self._writes.popitem(last=False)
             self._busy.add(log)
             try:
@@ -222,7 +234,7 @@ class Store:
                 self._idle.set()
 
     async def _read_for_ever(self, thread: anyio.CapacityLimiter) -> None:
-        while self.failure is None:
+        while not self._has_failed():
             while not self._reads:
                 self._may_read = Wakeup() if self._may_read.is_set() else self._may_read
                 await self._may_read.wait()
@@ -232,12 +244,21 @@ class Store:
     async def _do(self, work: Callable[[], Then], thread: anyio.CapacityLimiter) -> None:
         """Do something in a thread, and what follows from it here, between the turns of connections."""
         try:
-            then = await to_thread.run_sync(work, limiter=thread, abandon_on_cancel=True)
+            then = await to_thread.run_sync(self._tracked, work, limiter=thread, abandon_on_cancel=True)
         except (StorageFailed, OSError) as error:
             self._fail(error if isinstance(error, StorageFailed) else StorageFailed(str(error)))
             return
-        with self.between_turns():
-            then()
+        if self.failure is None:
+            with self.between_turns():
+                then()
+
+    def _tracked(self, work: Callable[[], Then]) -> Then:
+        """Do something, in a thread that is known to be at work."""
+        self._at_work.add(work)
+        try:
+            return work()
+        finally:
+            self._at_work.discard(work)
 
     def _fail(self, failure: StorageFailed) -> None:
         if self.failure is None:
@@ -247,8 +268,7 @@ class Store:
             self._idle.set()
 
     def give_up(self, seconds: float) -> None:
-        """Wait no more for a disk that has not answered for so long. The lock stays: a thread may still write."""
-        self._lock = None
+        """Wait no more for a disk that has not answered for so long."""
         self._fail(StorageFailed(f"the disk has not answered for {seconds:g} s"))
 
     async def drained(self) -> None:
@@ -265,15 +285,15 @@ class Store:
             if self.failure is None:
                 for log in self._logs:
                     log.close()
-                self._disk.replace(CLOCK, str(now_us).encode())
+                self._disk.replace(CLOCK, seal(_CLOCK_MARK, str(now_us).encode()))
         except DiskFull:
             logger.info("no room for %s: if the clock is set back, messages live longer", CLOCK)
         finally:
             self.release()
 
     def release(self) -> None:
-        """Let go of the folder."""
-        if self._lock is not None:
+        """Let go of the folder; but while a thread may still write, it stays locked until the process ends."""
+        if self._lock is not None and not self._at_work:
             os.close(self._lock)
             self._lock = None
 

@@ -26,6 +26,7 @@ from zaichik.log.segment import Topic
 from zaichik.log.writer import Writer
 from zaichik_protocol import Batch, ErrorCode, Refused
 
+MOST_RECORDS = 512  # in a group: what follows its sync is done in one go, while connections wait
 GROUP = 4 * 1024 * 1024  # bytes that are written and synced as one, and one record more
 
 Then = Callable[[], None]
@@ -172,7 +173,7 @@ class TopicLog:
             StorageFailed: by what it returns.
         """
         group, size = list[Record](), 0
-        while self._gathered and size < GROUP:
+        while self._gathered and size < GROUP and len(group) < MOST_RECORDS:
             group.append(self._gathered.popleft())
             size += group[-1].size
         self._taken += len(group)
@@ -222,11 +223,12 @@ class TopicLog:
             self._forget_gathered()
             after = [*after, *self._take_after()]  # they waited for those, too
             self._owner.refused(refusal)
+            self._owner.head_moved(self.head)
         else:
             if job.group:
                 self.end = job.group[-1].base + job.group[-1].count
                 self._owner.synced(sum(record.kind != Kind.POSITIONS for record in job.group))
-            self._is_written = self._is_written or (job.save and not self._gathered)
+            self._is_written = self._is_written or (job.save and not self._gathered and self._writer.is_saved)
             self._owner.head_moved(self.head)
         for done in after:
             done(refusal)

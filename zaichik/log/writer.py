@@ -132,6 +132,11 @@ class Writer:
         except DiskFull:
             logger.info("no room for %s: it will be made again when it is needed", segment.index_path)
 
+    @property
+    def is_saved(self) -> bool:
+        """Whether a checkpoint has everything."""
+        return not self._unsaved
+
     def save(self) -> None:
         """Write a checkpoint; without room, the last one has to do."""
         if not self._unsaved:

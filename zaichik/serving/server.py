@@ -137,10 +137,12 @@ class Server:
     async def _serve_connections(self) -> None:
         """Accept until stopping, then drain."""
         with anyio.CancelScope(shield=True):
-            async with BackgroundTasks() as scheduling, anyio.create_task_group() as connections:
+            async with BackgroundTasks() as scheduling:
                 scheduling.group.start_soon(self._turns.run)
                 scheduling.group.start_soon(self._storage.run, self._give_up)
-                await self._accept_and_drain(connections)
+                async with anyio.create_task_group() as connections:
+                    await self._accept_and_drain(connections)
+                await self._storage.drain()  # what was committed meanwhile
             await self._storage.close()
 
     def _give_up(self) -> None:
