@@ -47,20 +47,25 @@ examples:
 scenarios: """ + ", ".join(SCENARIOS)
 
 
-def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """Returns the options."""
+def parser_of(
+    prog: str, description: str | None, examples: str, scenarios: list[str], peers: list[str]
+) -> argparse.ArgumentParser:
+    """Returns a parser of the options that all comparisons have."""
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks",
-        description=__doc__,
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        prog=prog, description=description, epilog=examples, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
         "--quick", action="store_true", help="few messages and one run: shows that it works, not how fast"
     )
-    parser.add_argument("--only", nargs="+", metavar="SCENARIO", choices=SCENARIOS, default=SCENARIOS)
-    parser.add_argument("--peers", nargs="+", metavar="PEER", choices=PEERS, default=PEERS, help=", ".join(PEERS))
+    parser.add_argument("--only", nargs="+", metavar="SCENARIO", choices=scenarios, default=scenarios)
+    parser.add_argument("--peers", nargs="+", metavar="PEER", choices=peers, default=peers, help=", ".join(peers))
     parser.add_argument("--runs", type=int, help="runs of each peer in each cell (default 5; with --quick 1)")
+    return parser
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Returns the options."""
+    parser = parser_of("python -m benchmarks", __doc__, EXAMPLES, SCENARIOS, PEERS)
     parser.add_argument("--out", type=Path, metavar="DIR", help="where to write results.json, results.md and the plots")
     parser.add_argument(
         "--redraw", type=Path, metavar="DIR", help="measure nothing; make results.md and the plots from results.json"

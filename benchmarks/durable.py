@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks import durable_table, report
-from benchmarks.__main__ import allow_open_files, stop, takes_part
+from benchmarks.__main__ import allow_open_files, parser_of, stop, takes_part
 from benchmarks.durable_scenarios import scenarios
 from benchmarks.obtain import CACHE
 from benchmarks.outcomes import Outcome, Table
@@ -42,7 +42,7 @@ SYNCS = 50
 IN_MEMORY_US = 20  # a sync that takes less has reached no disk
 EXAMPLES = """
 examples:
-  python -m benchmarks.durable                           # everything; about half an hour
+  python -m benchmarks.durable                           # everything; a quarter of an hour
   python -m benchmarks.durable --quick                   # everything, small: does it work?
   python -m benchmarks.durable --only publishing --peers zaichik_durable redis_always
   python -m benchmarks.durable --only restart --gigabytes 10
@@ -53,18 +53,7 @@ scenarios: """ + ", ".join(SCENARIOS)
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Returns the options."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.durable",
-        description=__doc__,
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument(
-        "--quick", action="store_true", help="few messages and one run: shows that it works, not how fast"
-    )
-    parser.add_argument("--only", nargs="+", metavar="SCENARIO", choices=SCENARIOS, default=SCENARIOS)
-    parser.add_argument("--peers", nargs="+", metavar="PEER", choices=PEERS, default=PEERS, help=", ".join(PEERS))
-    parser.add_argument("--runs", type=int, help="runs of each peer in each cell (default 5; with --quick 1)")
+    parser = parser_of("python -m benchmarks.durable", __doc__, EXAMPLES, SCENARIOS, PEERS)
     parser.add_argument("--gigabytes", type=float, help="the log of `restart` (default 0.5; with --quick 0.01)")
     parser.add_argument("--disk", type=Path, default=CACHE, metavar="DIR", help=f"where it writes (default: {CACHE})")
     parser.add_argument("--out", type=Path, metavar="DIR", help="where to write results.json and results.md")

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 
 import anyio
 from anyio import to_thread
+from framed import Client
 from peer import GUARD
 
 from zaichik.broker.broker import Broker
@@ -14,7 +15,7 @@ from zaichik.log.restoring import restore
 from zaichik.log.store import TOPICS, Store
 from zaichik.net.listener import Listener
 from zaichik.serving.server import Server
-from zaichik_protocol import DURABLE, FrameDecoder, Hello, NeedData, encode
+from zaichik_protocol import DURABLE, Hello
 
 START_US = 1_700_000_000_000_000
 
@@ -74,38 +75,6 @@ async def server_on(disk, *, port=0, settings=None, clock=None):
             finally:
                 disk.let_go()
                 server.stop()
-
-
-class Client:
-    """Sends frames, and receives them."""
-
-    def __init__(self, stream):
-        self.stream = stream
-        self._decoder = FrameDecoder.for_client()
-
-    async def send(self, *frames):
-        await self.stream.send(b"".join(map(encode, frames)))
-
-    async def receive(self):
-        """The next frame; None at the end of the stream."""
-        with anyio.fail_after(GUARD):
-            while isinstance(frame := self._decoder.next_frame(), NeedData):
-                try:
-                    self._decoder.receive_data(await self.stream.receive())
-                except anyio.EndOfStream:
-                    return None
-            return frame
-
-    async def ask(self, *requests):
-        """As many frames as there are requests."""
-        await self.send(*requests)
-        return [await self.receive() for _ in requests]
-
-    async def rest(self):
-        frames = []
-        while (frame := await self.receive()) is not None:
-            frames.append(frame)
-        return frames
 
 
 @asynccontextmanager

@@ -11,7 +11,7 @@ from random import Random
 import anyio
 import pytest
 from conversation import Conversation, batch
-from durable_server import Client
+from framed import Client
 from served import GUARD, eventually, served
 from system_calls import OTHER_CHANGES, SYNCS, TRACED, WRITES, Replay, recorded, strace, why_no_strace
 

@@ -6,6 +6,7 @@ import struct
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 
 import anyio
+import framed
 import pytest
 from anyio.abc import SocketAttribute
 from conversation import batch
@@ -27,10 +28,8 @@ from zaichik_protocol import (
     Describe,
     Described,
     ErrorCode,
-    FrameDecoder,
     GoAway,
     Hello,
-    NeedData,
     Ping,
     Pong,
     Publish,
@@ -45,27 +44,10 @@ from zaichik_protocol import (
 pytestmark = pytest.mark.anyio
 
 
-class Client:
-    def __init__(self, stream):
-        self.stream = stream
-        self._decoder = FrameDecoder.for_client()
-
-    async def send(self, *frames):
-        await self.stream.send(b"".join(map(encode, frames)))
-
-    async def receive(self):
-        """The next frame; None at the end of the stream."""
-        with anyio.fail_after(GUARD):
-            while isinstance(frame := self._decoder.next_frame(), NeedData):
-                try:
-                    self._decoder.receive_data(await self.stream.receive())
-                except anyio.EndOfStream:
-                    return None
-            return frame
-
+class Client(framed.Client):
     async def ask(self, request):
-        await self.send(request)
-        return await self.receive()
+        (reply,) = await super().ask(request)
+        return reply
 
 
 @asynccontextmanager

@@ -20,7 +20,7 @@ def operate(broker: State, number: int, request: Operation, now_us: int) -> Fram
         case Delete():
             gone = broker.registry.delete(request.topic, request.epoch, now_us, if_empty=request.if_empty)
             reply = Deleted(request.id)
-            return reply if gone is None else gone.followed_by(reply)
+            return reply if gone is None else gone.followed_by(lambda _: reply)
         case Disconnect():
             _disconnect(broker, number, request.connection)
             return Disconnected(request.id)

@@ -27,14 +27,10 @@ class Pending:
         else:
             call(self._answer)
 
-    def followed_by(self, reply: Any) -> "Pending":
-        """Returns the answer to come after this one: that reply, or what it makes of the answer. A refusal stays."""
+    def followed_by(self, make: Callable[[Any], Any]) -> "Pending":
+        """Returns the answer to come after this one: what is made of it; a refusal stays one."""
         after = Pending()
-        self.then(
-            lambda answer: after.settle(
-                answer if isinstance(answer, Refused) else reply(answer) if callable(reply) else reply
-            )
-        )
+        self.then(lambda answer: after.settle(answer if isinstance(answer, Refused) else make(answer)))
         return after
 
     def settle(self, answer: Any) -> None:

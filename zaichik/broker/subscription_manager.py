@@ -290,9 +290,9 @@ class SubscriptionManager:
     def next_output(self, now_us: int) -> list[bytes]:
         """Returns the frames to send next, in order and in pieces; an empty list if there are none.
 
-        Replies go first. Then the ready subscriptions take turns, one frame each, up
-        to `soft_output` or `MESSAGES_A_TURN`: a busy topic cannot starve a quiet one (LAG-4), the messages for a peer
-        that reads slowly stay in the ring (LAG-3), and other connections get their turn (LAG-5).
+        Replies go first. Then the ready subscriptions take turns, one frame each, up to `soft_output` or
+        `MESSAGES_A_TURN`: a busy topic cannot starve a quiet one (LAG-4), the messages for a peer that reads slowly
+        stay in the ring (LAG-3), and other connections get their turn (LAG-5).
         """
         pieces = self.replies.take()
         size = sum(map(len, pieces))

@@ -125,9 +125,10 @@ class TopicRegistry:
         if topic is None:
             check_name(name, "topic")
             return self._add(name, pairs, now_us, client, explicit=True), True
-        if name not in self._journals and topic.settings.merged(pairs).journal_bytes:
+        wanted = topic.settings.merged(pairs)
+        if name not in self._journals and wanted.journal_bytes:
             self._check_room(topic.client, 1)  # a journal is charged to the client of its topic
-        self._check_logs(name, topic.settings.merged(pairs))
+        self._check_logs(name, wanted)
         topic.create_again(pairs)
         self._give_log(topic)
         self._give_journal(topic)

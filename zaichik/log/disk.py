@@ -28,6 +28,11 @@ class StorageFailed(Exception):
     """The disk may have lost what was written. Nobody can know, so the broker ends."""
 
 
+def failure_of(error: StorageFailed | OSError) -> StorageFailed:
+    """Returns an error of the disk as what ends a broker."""
+    return error if isinstance(error, StorageFailed) else StorageFailed(str(error))
+
+
 class DiskFull(Exception):
     """There is no room. Nothing was written."""
 

@@ -222,7 +222,7 @@ def _tidy(disk: Disk, folder: str, files: dict[str, int]) -> None:
 def _place(told: dict[str, Any], segments: list[Segment]) -> int | None:
     """Returns the index of the segment that a checkpoint stands in; None if it is gone, or shorter."""
     for index, segment in enumerate(segments):
-        if segment.base == told["segment"] and segment.salt == told["salt"] and told["position"] <= segment.size:
+        if segment.base == told["segment"] and told["position"] <= segment.size:
             return index
     return None
 

@@ -19,9 +19,8 @@ from zaichik_protocol import Batch
 _MARK = b"zaichik state 1\n"
 PRODUCER_SILENCE_US = 600_000_000  # after which a producer is forgotten, as `producer_ttl` says
 
-Reply = tuple[
-    Any, ...
-]  # of a stored batch: see `Stored` of the broker's producers; of a refused one: code, text, field
+# Of a stored batch, see `Stored` of the broker's producers; of a refused one: code, text, field.
+Reply = tuple[Any, ...]
 
 
 class Known:
@@ -49,17 +48,22 @@ class State:
     Attributes:
         end: the offset after the last message.
         accepted_us: of the last record.
-        published, compacted: messages.
+        compacted: messages that compaction dropped.
         window: the open windows; None without compaction.
         producers: by their ids.
         positions: the committed offsets of named subscriptions.
     """
 
     def __init__(self, window_us: int, max_keys: int) -> None:
-        self.end = self.accepted_us = self.published = self.compacted = 0
+        self.end = self.accepted_us = self.compacted = 0
         self.window = CompactionWindow(window_us, max_keys) if window_us else None
         self.producers: OrderedDict[int, Known] = OrderedDict()
         self.positions: dict[str, int] = {}
+
+    @property
+    def published(self) -> int:
+        """Messages that arrived: stored or compacted."""
+        return self.end + self.compacted
 
     def add(self, record: Record) -> None:
         """Take in the next record."""
@@ -78,7 +82,6 @@ class State:
 
     def _add_messages(self, record: Record) -> None:
         compacted = sum(byte.bit_count() for byte in record.dropped)
-        self.published += record.count + compacted
         self.compacted += compacted
         if self.window is not None and record.count:
             keys = Batch(record.body, record.count).keys()
@@ -110,7 +113,6 @@ class State:
             "salt": salt,
             "end": self.end,
             "accepted_us": self.accepted_us,
-            "published": self.published,
             "compacted": self.compacted,
             "producers": producers,
             "positions": self.positions,
@@ -125,7 +127,7 @@ class State:
 
     def restore(self, told: dict[str, Any], keys: bytes) -> None:
         """Become what a checkpoint says."""
-        for name in ("end", "accepted_us", "published", "compacted", "positions"):
+        for name in ("end", "accepted_us", "compacted", "positions"):
             setattr(self, name, told[name])
         for producer, number, used_us, answers in told["producers"]:
             known = self.producers[producer] = Known(number, used_us)

@@ -9,7 +9,7 @@ from anyio import to_thread
 from zaichik.broker.broker import Broker
 from zaichik.broker.clock import Clock, SystemClock
 from zaichik.broker.settings import BrokerSettings
-from zaichik.log.disk import StorageFailed
+from zaichik.log.disk import StorageFailed, failure_of
 from zaichik.log.restoring import restore
 from zaichik.log.store import Store
 
@@ -67,7 +67,7 @@ class Storage:
             try:
                 await to_thread.run_sync(self.store.close, self.broker.clock.now_us())
             except (StorageFailed, OSError) as error:
-                self.store.failure = error if isinstance(error, StorageFailed) else StorageFailed(str(error))
+                self.store.failure = failure_of(error)
 
     def check(self) -> None:
         """Raise what has ended the storage.

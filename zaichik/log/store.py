@@ -18,7 +18,7 @@ from pathlib import Path
 import anyio
 from anyio import to_thread
 
-from zaichik.log.disk import Disk, DiskFull, PosixDisk, StorageFailed, doubtful, sync_folder
+from zaichik.log.disk import Disk, DiskFull, PosixDisk, StorageFailed, doubtful, failure_of, sync_folder
 from zaichik.log.reading import Chunks
 from zaichik.log.recovery import Recovered, look, new_state, recover
 from zaichik.log.segment import NewerFormat, Topic, seal, unseal
@@ -246,7 +246,7 @@ class Store:
         try:
             then = await to_thread.run_sync(self._tracked, work, limiter=thread, abandon_on_cancel=True)
         except (StorageFailed, OSError) as error:
-            self._fail(error if isinstance(error, StorageFailed) else StorageFailed(str(error)))
+            self._fail(failure_of(error))
             return
         if self.failure is None:
             with self.between_turns():
