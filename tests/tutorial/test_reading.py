@@ -117,3 +117,11 @@ def test_an_ellipsis_stands_for_a_piece_of_a_line_or_for_any_lines():
     assert is_as_shown("one\n...\n", "one\n")
     assert not is_as_shown("one ... three\n", "one two four\n")
     assert not is_as_shown("one\n", "one\ntwo\n")
+
+
+@pytest.mark.parametrize("took", ["  0.6 s", "\n           0.6 s", "  0.6\n           s"])
+def test_how_long_a_check_took_is_not_compared_wherever_the_line_breaks(took):
+    shown = "  ok S9.1  with credit 1 the second waits{}\n\n1 passed\n"
+    assert is_as_shown(shown.format(""), shown.format(took))
+    assert is_as_shown(shown.format(took), shown.format(""))
+    assert not is_as_shown(shown.format(""), shown.format(f" in vain{took}"))
