@@ -1,0 +1,93 @@
+"""Who may do what. Every request is asked about here, and nowhere else, before anything is looked up (ACC-2).
+
+Who a user is, and where rights are written down, is not the core's business: see `zaichik.access`.
+"""
+
+from typing import Literal, Protocol
+
+from zaichik_protocol import (
+    Close,
+    Commit,
+    CreateTopic,
+    Delete,
+    Describe,
+    Disconnect,
+    ErrorCode,
+    Frame,
+    Hello,
+    Ping,
+    Publish,
+    Refused,
+    Subscribe,
+    Unsubscribe,
+)
+
+Action = Literal["publish", "subscribe", "create", "delete", "describe"]
+
+BROKER = "$broker"  # who may describe it sees everything; who may delete it may disconnect clients
+JOURNAL = "$journal/"  # whoever may read a topic may read its journal
+# A request that is not in this table is denied. Those without an action concern what the connection already has, or,
+# with Describe, are answered with what the user may see.
+NEEDS: dict[type[Frame], Action | None] = {
+    Hello: None,
+    Ping: None,
+    Close: None,
+    Commit: None,
+    Unsubscribe: None,
+    Describe: None,
+    Publish: "publish",
+    Subscribe: "subscribe",
+    CreateTopic: "create",
+    Delete: "delete",
+    Disconnect: "delete",
+}
+
+
+class User(Protocol):
+    """Whoever has logged in on a connection.
+
+    Attributes:
+        name: unique; "" if the broker asks nobody who they are.
+        how: how it was proven, for the log: the kind and the id of the credential, never a secret.
+    """
+
+    name: str
+    how: str
+
+    def may(self, action: Action, topic: str) -> bool:
+        """Returns whether the user has the right to do that with a topic of that name, by the rules of now."""
+
+    def is_ended(self, now_us: int) -> bool:
+        """Returns whether the login has expired, or its credential was removed (ACC-4)."""
+
+
+class _Anybody:
+    name = how = ""
+
+    def may(self, action: Action, topic: str) -> bool:  # noqa: ARG002
+        return True
+
+    def is_ended(self, now_us: int) -> bool:  # noqa: ARG002
+        return False
+
+
+ANYBODY: User = _Anybody()  # everybody, where the broker asks nobody who they are
+
+
+def topic_of(name: str) -> str:
+    """Returns the name of the topic whose rights count: for a journal, that of the topic it is about."""
+    return name.removeprefix(JOURNAL)
+
+
+def check(user: User, request: Frame) -> None:
+    """Refuse what the user has no right to. The refusal never tells whether a topic exists.
+
+    Raises:
+        Refused: `FORBIDDEN`.
+    """
+    action = NEEDS.get(type(request), "delete")
+    if action is None or user is ANYBODY:
+        return
+    topic = topic_of(getattr(request, "topic", BROKER))
+    if not user.may(action, topic):
+        raise Refused(ErrorCode.FORBIDDEN, f"user {user.name} has no right to {action} {topic!r}", "topic")
