@@ -48,6 +48,7 @@ class ErrorCode(_Explained):
     TOO_MANY_CONNECTIONS = 9, "the broker holds as many connections as it may", RETRYABLE
     SLOW_CONSUMER = 10, "the peer did not read what was waiting for it", RETRYABLE
     INTERNAL = 11, "the broker has a bug; its log has the traceback"
+    TLS_REQUIRED = 12, "this port speaks TLS, and the peer does not"
     INVALID_FIELD = 64, "a field has a value outside its range; `field` names it"
     UNSUPPORTED = 65, "the broker does not know this request, option or flag"
     NO_SUCH_TOPIC = 66, "the topic does not exist, and this broker, or this request, creates none"
@@ -87,6 +88,7 @@ class GoAwayCode(_Explained):
     STOPPING = 1, "the broker is stopping; come back later", RETRYABLE
     DISCONNECTED = 2, "an operator ended this connection"
     STORAGE = 3, "the disk of the broker has failed", RETRYABLE
+    CREDENTIALS_ENDED = 4, "the login has expired, or was removed"
 
 
 class Refused(Exception):
@@ -97,6 +99,8 @@ class Refused(Exception):
         message: one sentence for a person: the cause and the next step.
         field: the name of the field at fault, "" where no single field is.
     """
+
+    request_id = request_type = 0  # of the request at fault, as far as it was read: see `ProtocolError`
 
     def __init__(self, code: ErrorCode, message: str, field: str = "") -> None:
         super().__init__(message)

@@ -150,7 +150,7 @@ class Hello(Frame):
     client: str = wire(TEXT, "its name, for the broker's log", default="")
     auth: int = wire(U8, "0 none, 1 token, 2 password", default=0)
     user: str = wire(TEXT, "who it is; empty with auth 0 and 1", default="")
-    secret: str = wire(TEXT, "token or password; empty with auth 0", default="")
+    secret: str = wire(TEXT, "token or password; empty with auth 0", default="", repr=False)
 
 
 @frame(2)

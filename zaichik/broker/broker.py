@@ -10,6 +10,7 @@ from zaichik.broker.durable import Logs
 from zaichik.broker.position import NamedPositions
 from zaichik.broker.producers import Producers
 from zaichik.broker.reader import Reader
+from zaichik.broker.rights import ANYBODY, User
 from zaichik.broker.settings import BrokerSettings
 from zaichik.broker.subscription_manager import SubscriptionManager
 from zaichik.broker.topic_controller import TopicController
@@ -18,7 +19,7 @@ from zaichik.observing.describe import describe
 from zaichik.observing.directory import Directory
 from zaichik.sharing import prices
 from zaichik.sharing.quota import Quota
-from zaichik.sharing.scheduler import Scheduler
+from zaichik.sharing.scheduler import Scheduler, Turns
 from zaichik_protocol import Describe, GoAwayCode
 
 
@@ -87,6 +88,31 @@ class Broker:
         self.memory.take(share, prices.CONNECTION)
         return manager
 
+    def log_in(self, manager: SubscriptionManager, user: User, turns: Turns) -> Turns:
+        """Have a connection belong to that user, and charged to it, from whatever address it comes (LAG-5, LAG-6).
+
+        Args:
+            manager: the connection's, which has no subscriptions yet.
+            user: whose it is.
+            turns: the connection's, so far.
+
+        Returns its turns from now on.
+        """
+        if user is ANYBODY:
+            return turns
+        manager.user, take = user, turns.take
+        self.memory.take(manager.share, -prices.CONNECTION)
+        manager.share = f"user:{user.name}"  # no address begins so
+        self.memory.take(manager.share, prices.CONNECTION)
+        self.scheduler.leave(turns)
+        return self.scheduler.join(manager.share, take)
+
+    def recheck(self, *, rights: bool) -> None:
+        """End connections whose logins have ended, and if rights may have changed, what they no longer allow."""
+        now_us = self.clock.now_us()
+        for manager in list(self.managers.values()):
+            manager.recheck(now_us, rights=rights)
+
     def disconnect(self, manager: SubscriptionManager, reason: str) -> None:
         """Remove a connection (CLO-3), and count the reason why it ended: the part before the first colon."""
         self.ends[reason.partition(":")[0]] += 1
@@ -102,13 +128,13 @@ class Broker:
             manager.go_away(GoAwayCode.DISCONNECTED, "DISCONNECTED")
         return manager is not None
 
-    def describe(self, request: Describe, now_us: int) -> tuple[bool, bytes]:
-        """Returns whether another page follows, and a page of the state as JSON.
+    def describe(self, request: Describe, user: User, now_us: int) -> tuple[bool, bytes]:
+        """Returns whether another page follows, and a page of what the user may see of the state as JSON.
 
         Raises:
             Refused: see `describe.describe`.
         """
-        return describe(self, request, now_us)
+        return describe(self, request, user, now_us)
 
     def sweep(self) -> None:
         """Expire whatever is due. A server calls this once a second."""

@@ -1,21 +1,22 @@
 """An operator's requests: about the broker, not about messages. They are carried out on any connection."""
 
 from zaichik.broker.pending import Pending
+from zaichik.broker.rights import User
 from zaichik.broker.state import State
 from zaichik_protocol import Delete, Deleted, Describe, Described, Disconnect, Disconnected, ErrorCode, Frame, Refused
 
 Operation = Describe | Delete | Disconnect
 
 
-def operate(broker: State, number: int, request: Operation, now_us: int) -> Frame | Pending:
-    """Carry out a request of the connection with that number, and return its reply.
+def operate(broker: State, number: int, user: User, request: Operation, now_us: int) -> Frame | Pending:
+    """Carry out a request of that user on the connection with that number, and return its reply.
 
     Raises:
         Refused: see `describe.describe`, `TopicRegistry.delete`; `INVALID_FIELD` for no other connection.
     """
     match request:
         case Describe():
-            more, page = broker.describe(request, now_us)
+            more, page = broker.describe(request, user, now_us)
             return Described(request.id, int(more), page)
         case Delete():
             gone = broker.registry.delete(request.topic, request.epoch, now_us, if_empty=request.if_empty)

@@ -16,6 +16,8 @@ client that reconnects must not have to wait until the broker finds out that its
 But then a reader that hung, was replaced, and wakes up would take over in turn, and end the reader that replaced it.
 So a client may send an owner id and an attempt number with its request: an owner that was replaced does not get the
 name again (this is called fencing).
+
+Names belong to users: two users who choose the same name have two positions (ACC-3).
 """
 
 from collections import deque
@@ -28,6 +30,12 @@ from zaichik.sharing.quota import Quota
 from zaichik_protocol import EndCode, ErrorCode, Refused
 
 REMEMBERED_OWNERS = 64  # replaced owners per position
+_OF_USER = "\n"  # stands in no name
+
+
+def key_of(user: str, name: str) -> str:
+    """Returns under which key a topic, and its log, has the position of that user's name."""
+    return f"{user}{_OF_USER}{name}" if user else name
 
 
 class LiveReader(Protocol):
@@ -55,19 +63,21 @@ class Position:
 
     Args:
         offset: where it begins.
-        name: its name, unique in the topic; "" if it ends with its reader.
+        key: see `key_of`; "" if it ends with its reader.
         client: the client that it is charged to, for quotas.
 
     Attributes:
-        name, client: see above.
+        key, client: see above.
+        user, name: whose name it is.
         committed: every offset below is settled.
         delivered: every offset below was delivered at least once.
         reader: the live subscription; None if there is none.
         left_us: when a sweep first found it without a reader; None before that.
     """
 
-    def __init__(self, offset: int, name: str = "", client: str = "") -> None:
-        self.name = name
+    def __init__(self, offset: int, key: str = "", client: str = "") -> None:
+        self.key = key
+        self.user, _, self.name = key.rpartition(_OF_USER)
         self.client = client
         self.committed = self.delivered = offset
         self.reader: LiveReader | None = None
@@ -99,10 +109,10 @@ class Position:
     @property
     def description(self) -> str:
         """The position in words, for the middle of a sentence: its reader, or its name and its reader."""
+        which = "a named subscription" if self.user else f"the named subscription {self.name!r}"
         if self.reader is None:
-            return f"the named subscription {self.name!r}, whose reader is away,"
-        reader = self.reader.description
-        return f"the named subscription {self.name!r}, read by {reader}," if self.name else reader
+            return f"{which}, whose reader is away,"
+        return f"{which}, read by {self.reader.description}," if self.name else self.reader.description
 
 
 class TopicWithNames(Protocol):
@@ -111,7 +121,7 @@ class TopicWithNames(Protocol):
     Attributes:
         name: the topic's name.
         end: the offset that its next message will get.
-        names: its named positions.
+        names: its named positions, by their keys.
         durable: not None if it is on a disk.
     """
 
@@ -145,7 +155,7 @@ class NamedPositions:
         """Returns the number of named positions."""
         return self._quota.used
 
-    def open(self, topic: TopicWithNames, name: str, offset: int, client: str) -> Position:
+    def open(self, topic: TopicWithNames, key: str, offset: int, client: str) -> Position:
         """Returns a new named position, which begins at that offset.
 
         Raises:
@@ -158,21 +168,21 @@ class NamedPositions:
                 "Reuse a name, or unsubscribe from one with FORGET."
             )
             raise Refused(ErrorCode.TOO_MANY_SUBSCRIPTIONS, problem, "name")
-        return self.keep(topic, name, offset, client)
+        return self.keep(topic, key, offset, client)
 
-    def keep(self, topic: TopicWithNames, name: str, offset: int, client: str = "") -> Position:
+    def keep(self, topic: TopicWithNames, key: str, offset: int, client: str = "") -> Position:
         """Returns a new named position, however many there are: the disk has it."""
         self._quota.take(client)
         self._memory.take(client, prices.NAME)
-        position = topic.names[name] = Position(offset, name, client)
-        self.directory.add(_name_of(topic, name), (topic, position))
+        position = topic.names[key] = Position(offset, key, client)
+        self.directory.add(_name_of(topic, position), (topic, position))
         return position
 
     def forget(self, topic: TopicWithNames, position: Position) -> None:
         """Delete a named position: its topic stops retaining messages for it."""
-        if topic.names.get(position.name) is position:
-            del topic.names[position.name]
-            self.directory.remove(_name_of(topic, position.name))
+        if topic.names.get(position.key) is position:
+            del topic.names[position.key]
+            self.directory.remove(_name_of(topic, position))
             self._quota.take(position.client, -1)
             self._memory.take(position.client, -prices.NAME)
 
@@ -196,6 +206,7 @@ class NamedPositions:
                 self.forget(topic, position)
 
 
-def _name_of(topic: TopicWithNames, name: str) -> str:
+def _name_of(topic: TopicWithNames, position: Position) -> str:
     # Sorts after the topic's subscriptions. Both names may hold a # and a dot, so the length of the first is added.
-    return f"{topic.name}#away.{name}.{len(topic.name)}"
+    user = f".{position.user}" if position.user else ""
+    return f"{topic.name}#away.{position.name}.{len(topic.name)}{user}"

@@ -19,7 +19,9 @@ disk has no room, they are taken back with it (DUR-3).
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
+from hashlib import blake2b
 from sys import getsizeof
 
 from zaichik.broker.pending import Pending
@@ -35,6 +37,14 @@ REMEMBERED = 64  # replies per producer, which is how many of its batches may be
 # there may be 64 for each of ten thousand producers.
 Stored = tuple[int, int, int, int, bytes]
 Answer = Stored | Refused | Pending
+
+
+def owned(user: str, request: Publish) -> Publish:
+    """Returns a numbered batch as one of a producer that is this user's alone, whatever ids others choose (ACC-3)."""
+    if not user:
+        return request
+    digest = blake2b(f"{user} {request.producer}".encode(), digest_size=8).digest()
+    return replace(request, producer=int.from_bytes(digest) or 1)
 
 
 class _Producer:
@@ -170,8 +180,8 @@ class Producers:
         if sequence:
             raise Refused(
                 ErrorCode.PRODUCER_UNKNOWN,
-                f"this broker does not know producer {key[1]:016x}, so it cannot tell whether batch {sequence} was "
-                "stored before. Check the topic, or publish the batch with a new producer if storing it twice would "
+                f"this broker does not know this producer, so it cannot tell whether batch {sequence} was stored "
+                "before. Check the topic, or publish the batch with a new producer if storing it twice would "
                 "do no harm.",
                 "producer",
             )

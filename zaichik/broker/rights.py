@@ -5,22 +5,7 @@ Who a user is, and where rights are written down, is not the core's business: se
 
 from typing import Literal, Protocol
 
-from zaichik_protocol import (
-    Close,
-    Commit,
-    CreateTopic,
-    Delete,
-    Describe,
-    Disconnect,
-    ErrorCode,
-    Frame,
-    Hello,
-    Ping,
-    Publish,
-    Refused,
-    Subscribe,
-    Unsubscribe,
-)
+from zaichik_protocol import ErrorCode, Refused, frames
 
 Action = Literal["publish", "subscribe", "create", "delete", "describe"]
 
@@ -28,18 +13,18 @@ BROKER = "$broker"  # who may describe it sees everything; who may delete it may
 JOURNAL = "$journal/"  # whoever may read a topic may read its journal
 # A request that is not in this table is denied. Those without an action concern what the connection already has, or,
 # with Describe, are answered with what the user may see.
-NEEDS: dict[type[Frame], Action | None] = {
-    Hello: None,
-    Ping: None,
-    Close: None,
-    Commit: None,
-    Unsubscribe: None,
-    Describe: None,
-    Publish: "publish",
-    Subscribe: "subscribe",
-    CreateTopic: "create",
-    Delete: "delete",
-    Disconnect: "delete",
+NEEDS: dict[type[frames.Frame], Action | None] = {
+    frames.Hello: None,
+    frames.Ping: None,
+    frames.Close: None,
+    frames.Commit: None,
+    frames.Unsubscribe: None,
+    frames.Describe: None,
+    frames.Publish: "publish",
+    frames.Subscribe: "subscribe",
+    frames.CreateTopic: "create",
+    frames.Delete: "delete",
+    frames.Disconnect: "delete",
 }
 
 
@@ -64,10 +49,10 @@ class User(Protocol):
 class _Anybody:
     name = how = ""
 
-    def may(self, action: Action, topic: str) -> bool:  # noqa: ARG002
+    def may(self, action: Action, topic: str) -> bool:
         return True
 
-    def is_ended(self, now_us: int) -> bool:  # noqa: ARG002
+    def is_ended(self, now_us: int) -> bool:
         return False
 
 
@@ -79,7 +64,7 @@ def topic_of(name: str) -> str:
     return name.removeprefix(JOURNAL)
 
 
-def check(user: User, request: Frame) -> None:
+def check(user: User, request: frames.Frame) -> None:
     """Refuse what the user has no right to. The refusal never tells whether a topic exists.
 
     Raises:

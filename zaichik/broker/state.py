@@ -5,6 +5,7 @@ from typing import Any, Protocol
 from zaichik.broker.position import NamedPositions
 from zaichik.broker.producers import Producers
 from zaichik.broker.reader import Reader
+from zaichik.broker.rights import User
 from zaichik.broker.settings import BrokerSettings
 from zaichik.broker.topic_registry import TopicRegistry
 from zaichik.observing.directory import Directory
@@ -24,8 +25,8 @@ class State(Protocol):
     memory: Quota
     readers: Directory[tuple[Any, Reader]]
 
-    def describe(self, request: Describe, now_us: int) -> tuple[bool, bytes]:
-        """Returns whether another page follows, and this page as JSON."""
+    def describe(self, request: Describe, user: User, now_us: int) -> tuple[bool, bytes]:
+        """Returns whether another page follows, and this page of what the user may see as JSON."""
 
     def send_away(self, number: int) -> bool:
         """Returns whether there is a connection of that number; if so, it is sent a GoAway and closed."""

@@ -17,18 +17,18 @@ from functools import partial
 from zaichik.broker.checks import check_memory, check_publish, check_subscribe
 from zaichik.broker.operating import operate
 from zaichik.broker.pending import Pending
-from zaichik.broker.position import Position
+from zaichik.broker.position import Position, key_of
+from zaichik.broker.producers import owned
 from zaichik.broker.reader import Reader
 from zaichik.broker.replies import Replies, error
-from zaichik.broker.settings import out_of_range
+from zaichik.broker.rights import ANYBODY, User, check, topic_of
 from zaichik.broker.state import State
 from zaichik.broker.topic_controller import TopicController
+from zaichik.broker.welcome import welcome
 from zaichik.sharing import prices
 from zaichik_protocol import (
     DURABLE,
     HEARTBEAT,
-    OWNER,
-    PROTOCOL_VERSION,
     Close,
     Closed,
     Commit,
@@ -37,6 +37,7 @@ from zaichik_protocol import (
     Delete,
     Describe,
     Disconnect,
+    EndCode,
     ErrorCode,
     Frame,
     GoAway,
@@ -72,6 +73,7 @@ class SubscriptionManager:
         share: the client that the connection is charged to, for quotas and turns: an address without the port.
 
     Attributes:
+        user: who has logged in.
         client: the name the client gave in its Hello, "" before.
         greeted: whether the Hello was accepted.
         heartbeat: whether the client promised one (TIM-3).
@@ -90,6 +92,7 @@ class SubscriptionManager:
         self.number = number
         self.share = share
         self.peer = peer
+        self.user: User = ANYBODY
         self.client = ""
         self.greeted = False
         self.heartbeat = False
@@ -136,12 +139,18 @@ class SubscriptionManager:
         else:
             self.replies.add(answer)
 
-    def _carry_out(self, request: Frame, now_us: int) -> Frame | Pending:
+    def _check(self, request: Frame) -> None:
+        """Refuse what this connection, or its user, may not do; nothing has been looked up yet (ACC-2)."""
         if self.is_restricted and not isinstance(request, OPERATORS_REQUESTS):
             problem = (
                 "the broker is full: this connection is for Describe, Disconnect, Delete and Close only. Try later."
             )
             raise Refused(ErrorCode.TOO_MANY_CONNECTIONS, problem)
+        if not isinstance(request, Publish):  # which `_store` asks about: a refusal uses its number up (PUB-4)
+            check(self.user, request)
+
+    def _carry_out(self, request: Frame, now_us: int) -> Frame | Pending:
+        self._check(request)
         match request:
             case Hello():
                 return self._hello(request)
@@ -152,6 +161,7 @@ class SubscriptionManager:
             case Publish(producer=0):
                 return self._store(request, now_us)
             case Publish():
+                request = owned(self.user.name, request)
                 scope = self._broker.registry.scope(request.topic)
                 answer = self._broker.producers.once(request, now_us, self._store, self.share, scope)
                 return Pending.of(answer) if scope and isinstance(answer, Published) else answer
@@ -169,45 +179,26 @@ class SubscriptionManager:
                 self.close()
                 return Closed(request.id)
             case Describe() | Delete() | Disconnect():
-                return operate(self._broker, self.number, request, now_us)
+                return operate(self._broker, self.number, self.user, request, now_us)
             case _:
                 raise Refused(ErrorCode.UNSUPPORTED, f"this broker does not support {type(request).__name__}", "type")
 
     def _hello(self, request: Hello) -> Welcome:
         if self.greeted:
             raise Refused(ErrorCode.UNSUPPORTED, "this connection has sent a Hello already")
-        if not request.version_min <= PROTOCOL_VERSION <= request.version_max:
-            raise Refused(
-                ErrorCode.UNSUPPORTED_VERSION,
-                f"this broker speaks version {PROTOCOL_VERSION} only; "
-                f"the client speaks {request.version_min} to {request.version_max}",
-                "version_max",
-            )
-        if request.auth > 2:
-            raise out_of_range("auth", request.auth, "0 to 2")
+        reply = welcome(self._broker, request)
         self.greeted = True
-        self.heartbeat = bool(request.features & HEARTBEAT)
-        self.replies.tells_durable = bool(request.features & DURABLE)
+        self.heartbeat = bool(reply.features & HEARTBEAT)
+        self.replies.tells_durable = bool(reply.features & DURABLE)
         self.client = request.client[:MAX_CLIENT_NAME]
-        limits = self._broker.settings
-        return Welcome(
-            request.id,
-            version=PROTOCOL_VERSION,
-            features=request.features & (HEARTBEAT | OWNER | DURABLE),
-            boot=self._broker.boot,
-            max_frame=limits.max_frame,
-            max_batch=limits.max_batch,
-            max_message=limits.max_message,
-            max_credit=limits.max_credit,
-            idle_ms=round(limits.idle_timeout * 1000) if self.heartbeat else 0,
-            broker=self._broker.name,
-        )
+        return reply
 
     def _store(self, request: Publish, now_us: int) -> Published | Pending:
         producer, sequence, registry = request.producer, request.sequence, self._broker.registry
+        check(self.user, request)
         try:
             check_publish(request.topic, request.batch, self._broker.settings)
-            topic = registry.get_or_create(request.topic, now_us, self.share)
+            topic = registry.get_or_create(request.topic, now_us, self.share, self.user)
             return topic.publish(request.batch, now_us, request.id, producer, sequence)
         except Refused as refusal:
             known = registry.durable(request.topic)
@@ -222,8 +213,8 @@ class SubscriptionManager:
         check_subscribe(request, self._last_subscription, len(self.readers), broker.settings)
         check_memory(request, broker.memory, self.share)
         name, epoch, registry = request.topic, request.epoch, broker.registry
-        topic = registry.get(name, epoch) if epoch else registry.get_or_create(name, now_us, self.share)
-        if request.name in topic.names:
+        topic = registry.get(name, epoch) if epoch else registry.get_or_create(name, now_us, self.share, self.user)
+        if key_of(self.user.name, request.name) in topic.names:
             return self._begin(request, topic, 0)
         start = topic.position(request.start, request.value, now_us)
         if isinstance(start, Pending):
@@ -241,14 +232,16 @@ class SubscriptionManager:
 
     def _begin(self, request: Subscribe, topic: TopicController, start: int) -> Subscribed:
         """Begin a subscription at that offset, or at the position of its name."""
-        broker, name = self._broker, request.name
-        position = topic.names.get(name)
+        broker, name, key = self._broker, request.name, key_of(self.user.name, request.name)
+        position = topic.names.get(key) if name else None
         is_resumed = position is not None
         if position is None:
-            position = broker.named_positions.open(topic, name, start, self.share) if name else Position(start)
+            position = broker.named_positions.open(topic, key, start, self.share) if name else Position(start)
         if name:
             position.claim(request.owner, request.attempt)
         description = f"subscription {request.id} of connection {self.number} (client {self.client!r})"
+        if self.user is not ANYBODY:
+            description = "a subscription"  # whose, is not for other users to know
         reader = Reader(request, topic, position, self._queue, description)
         broker.memory.take(self.share, prices.SUBSCRIPTION)
         self._last_subscription = request.id
@@ -277,6 +270,20 @@ class SubscriptionManager:
         self._drop(reader)
         if request.forget:
             self._broker.named_positions.forget(reader.topic, reader.position)
+
+    def recheck(self, now_us: int, *, rights: bool) -> None:
+        """End what the user may do no longer (ACC-4).
+
+        Args:
+            now_us: the clock's reading.
+            rights: whether these may have changed, too, and not only the login.
+        """
+        if self.user.is_ended(now_us):
+            self.go_away(GoAwayCode.CREDENTIALS_ENDED, GoAwayCode.CREDENTIALS_ENDED.name)
+        elif rights:
+            for reader in self.readers.values():
+                if not reader.ended and not self.user.may("subscribe", topic_of(reader.topic.name)):
+                    reader.cut_off(EndCode.FORBIDDEN)
 
     def _drop(self, reader: Reader) -> None:
         """Remove every trace of a subscription, here and at the topic (CLO-3)."""

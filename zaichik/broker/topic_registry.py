@@ -12,6 +12,7 @@ from zaichik.broker.clock import MICROSECONDS
 from zaichik.broker.durable import Log, Logs
 from zaichik.broker.journal import Journal
 from zaichik.broker.pending import Pending
+from zaichik.broker.rights import ANYBODY, User
 from zaichik.broker.settings import BrokerSettings, TopicSettings
 from zaichik.broker.topic_controller import TopicController
 from zaichik.observing.directory import Directory
@@ -89,24 +90,25 @@ class TopicRegistry:
             )
         return topic
 
-    def get_or_create(self, name: str, now_us: int, client: str = "") -> TopicController:
+    def get_or_create(self, name: str, now_us: int, client: str = "", creator: User = ANYBODY) -> TopicController:
         """Returns the topic of that name; if there is none, creates it with default settings (TOP-3).
 
         Args:
             name: the topic's name.
             now_us: the clock's reading.
             client: the client that a new topic is charged to.
+            creator: has to have the right to create it.
 
         Raises:
-            Refused: `NO_SUCH_TOPIC` if `auto_create` is off, `INVALID_FIELD`, `TOO_MANY_TOPICS`.
+            Refused: `NO_SUCH_TOPIC` if it may not be created, `INVALID_FIELD`, `TOO_MANY_TOPICS`.
         """
         topic = self._topics.get(name)
         if topic is None:
             check_name(name, "topic")
-            if not self._settings.auto_create:
+            if not (self._settings.auto_create and creator.may("create", name)):
                 raise Refused(
                     ErrorCode.NO_SUCH_TOPIC,
-                    f"there is no topic {name!r}, and this broker creates none on first use. Create it first.",
+                    f"there is no topic {name!r}, and it is not created on first use here. Create it first.",
                     "topic",
                 )
             topic = self._add(name, (), now_us, client, explicit=False)

@@ -18,6 +18,7 @@ from typing import Any, Protocol, TypeVar
 from zaichik.broker.clock import MICROSECONDS
 from zaichik.broker.position import Position, TopicWithNames
 from zaichik.broker.reader import Reader
+from zaichik.broker.rights import BROKER, User, topic_of
 from zaichik.broker.settings import out_of_range
 from zaichik.broker.state import State
 from zaichik.broker.subscription_manager import SubscriptionManager
@@ -40,25 +41,30 @@ class Described(State, Protocol):
     ends: Counter[str]
 
 
-def describe(broker: Described, request: Describe, now_us: int) -> tuple[bool, bytes]:
-    """Returns whether another page follows, and this page as JSON: the state at `now_us`.
+def describe(broker: Described, request: Describe, user: User, now_us: int) -> tuple[bool, bytes]:
+    """Returns whether another page follows, and this page as JSON: what the user may see of the state at `now_us`.
+
+    What is left out is left out before pages are cut, so that it does not show (ACC-5).
 
     Raises:
         Refused: `INVALID_FIELD`, for an unknown kind or a limit of 0.
     """
     if request.limit == 0:
         raise out_of_range("limit", 0, "at least 1")
+    sees_all = user.may("describe", BROKER)
     match request.kind:
         case Kind.BROKER:
-            more, state = False, _broker(broker, now_us)
+            more, state = False, _limits(broker, user, now_us) | (_broker(broker) if sees_all else {})
         case Kind.TOPICS:
-            more, topics = _page(broker.registry.directory.after(request.after, request.prefix), request)
+            known = broker.registry.directory.after(request.after, request.prefix)
+            more, topics = _page((it for it in known if user.may("describe", topic_of(it[0]))), request)
             state = {"topics": [_topic(topic, now_us) for _, topic in topics]}
         case Kind.SUBSCRIPTIONS:
-            more, found = _page(_readers(broker, request, now_us), request)
+            more, found = _page(_readers(broker, request, None if sees_all else user.name, now_us), request)
             state = {"subscriptions": [tell() for _, tell in found]}
         case Kind.CONNECTIONS:
-            more, managers = _page(broker.conversations.after(request.after, request.prefix), request)
+            here = broker.conversations.after(request.after, request.prefix)
+            more, managers = _page((it for it in here if sees_all or it[1].user.name == user.name), request)
             state = {"connections": [_connection(name, manager) for name, manager in managers]}
         case _:
             raise out_of_range("kind", request.kind, "0 to 3")
@@ -72,12 +78,21 @@ def _page(found: Iterator[Named], request: Describe) -> tuple[bool, list[Named]]
     return len(page) > limit, page[:limit]
 
 
-def _broker(broker: Described, now_us: int) -> JSON:
-    budget = broker.registry.budget
+def _limits(broker: Described, user: User, now_us: int) -> JSON:
+    """Returns what everybody may know."""
     return {
         "name": broker.name,
         "boot": broker.boot,
         "now_us": now_us,
+        "user": user.name,
+        "limits": broker.settings.limits(),
+        "topic_defaults": broker.settings.topic.by_name(),
+    }
+
+
+def _broker(broker: Described) -> JSON:
+    budget = broker.registry.budget
+    return {
         "connections": len(broker.managers),
         "disconnects": dict(sorted(broker.ends.items())),
         "subscriptions": len(broker.readers),
@@ -87,8 +102,6 @@ def _broker(broker: Described, now_us: int) -> JSON:
         "resident": _resident(),
         "producers": len(broker.producers),
         "sessions": len(broker.named_positions),
-        "limits": broker.settings.limits(),
-        "topic_defaults": broker.settings.topic.by_name(),
     }
 
 
@@ -105,6 +118,7 @@ def _connection(name: str, manager: SubscriptionManager) -> JSON:
         "name": name,
         "connection": manager.number,
         "peer": manager.peer,
+        "user": manager.user.name,
         "client": manager.client,
         "subscriptions": len(manager.readers),
         "in_flight": sum(subscription.in_flight for subscription in manager.readers.values()),
@@ -151,14 +165,20 @@ def _disk(topic: TopicController) -> JSON:
     return {"log_bytes": durable.log.size, "waiting_bytes": durable.waiting_bytes, "damage": durable.log.damage}
 
 
-def _readers(broker: Described, request: Describe, now_us: int) -> Iterator[tuple[str, Callable[[], JSON]]]:
-    """Returns subscriptions, and named positions without a reader, in the order of their names."""
+def _readers(
+    broker: Described, request: Describe, user: str | None, now_us: int
+) -> Iterator[tuple[str, Callable[[], JSON]]]:
+    """Returns subscriptions, and named positions without a reader, in the order of their names: one user's, or all."""
     after, prefix, names = request.after, request.prefix, broker.named_positions
-    live = ((name, partial(_reader, name, *reader)) for name, reader in broker.readers.after(after, prefix))
+    live = (
+        (name, partial(_reader, name, *reader))
+        for name, reader in broker.readers.after(after, prefix)
+        if user in (None, reader[0].user.name)
+    )
     away = (
         (name, partial(_away, name, topic, position, names.ttl(topic), now_us))
         for name, (topic, position) in names.directory.after(after, prefix)
-        if position.reader is None
+        if position.reader is None and user in (None, position.user)
     )
     return merge(live, away, key=itemgetter(0))
 

@@ -25,7 +25,8 @@ from zaichik.net.socket_stream import RECEIVE_BYTES, Buffer, SocketStream
 from zaichik.net.wakeup import Wakeup
 from zaichik.serving.deadlines import Deadlines
 from zaichik.serving.foreign import HTTP_ANSWER
-from zaichik.serving.greeting import ForeignProtocol, greet
+from zaichik.serving.gate import OPEN, Gate
+from zaichik.serving.greeting import ForeignProtocol, greet, secure
 from zaichik.sharing.quota import Holding
 from zaichik_protocol import ErrorCode, Frame, FrameDecoder, NeedData, ProtocolError, Refused
 
@@ -45,11 +46,12 @@ class Connection:
         stream: the socket; closed when `run` returns.
         broker: the state that all connections share.
         peer: the peer's address, for the log.
-        client: the client that it is charged to: an address without the port.
+        client: the client that it is charged to until somebody has logged in: an address without the port.
+        gate: encrypts, and asks who the peer is.
     """
 
-    def __init__(self, stream: SocketStream, broker: Broker, peer: str, client: str = "") -> None:
-        self._stream = stream
+    def __init__(self, stream: SocketStream, broker: Broker, peer: str, client: str = "", gate: Gate = OPEN) -> None:
+        self._stream, self._gate = stream, gate
         self._broker = broker
         self._peer = peer
         self._decoder = FrameDecoder.for_broker()
@@ -68,8 +70,7 @@ class Connection:
         self._is_gone = False  # nothing more reaches the peer
         self._failure: Exception | None = None  # a bug that a turn ran into
         self._cut_off = ""  # the reason, if the broker closed it or it was lost
-        self._may_begin, self._read_all = Wakeup(), Wakeup()
-        self._watch_again, self._attention = Wakeup(), Wakeup()
+        self._may_begin, self._read_all, self._watch_again, self._attention = Wakeup(), Wakeup(), Wakeup(), Wakeup()
         self._greeting, self._scope = anyio.CancelScope(), anyio.CancelScope()
 
     # -- from accept to close ----------------------------------------------------------------------------------
@@ -106,10 +107,12 @@ class Connection:
             return
         try:
             with self._greeting:
-                hello = await greet(self._stream, self._decoder, self._broker.settings.handshake_timeout)
+                self._stream = await secure(self._gate, self._stream, self._peer, self._deadlines.greeting)
+                hello = await greet(self._stream, self._decoder, self._deadlines.greeting)
+                user = await self._gate.login(hello, self._stream, self._peer)
+                self._turns = self._broker.log_in(self._manager, user, self._turns)
+                self._holding.client = self._manager.share
                 self._apply(hello, self._broker.clock.now_us())
-        except ProtocolError as wrong:
-            self._manager.refuse(wrong, wrong.request_id, wrong.request_type)
         except Refused as refusal:
             self.refuse(refusal)
         except ForeignProtocol as foreign:
@@ -183,8 +186,8 @@ class Connection:
         self._manager.is_restricted = True
 
     def refuse(self, refusal: Refused) -> None:
-        """End the connection with an Error that answers no request."""
-        self._manager.refuse(refusal, 0, 0)
+        """End the connection with an Error; one that answers no request, unless it is about the bytes of one."""
+        self._manager.refuse(refusal, refusal.request_id, refusal.request_type)
 
     def check_deadlines(self, now_us: int) -> None:
         """Disconnect a peer past a deadline; a server calls this once a second (TIM-2, TIM-3, LAG-3)."""
@@ -195,9 +198,7 @@ class Connection:
             # A frame may be partly sent, so an Error now could not be decoded. A reset also drops what the system
             # holds for the peer.
             self._stream.reset()
-            self._cut_off = (
-                f"{ErrorCode.SLOW_CONSUMER.name}: it read nothing for {self._broker.settings.write_timeout:g} s"
-            )
+            self._cut_off = f"{ErrorCode.SLOW_CONSUMER.name}: it read nothing for {deadlines.patience:g} s"
             self._scope.cancel()
         # Input waits because of LAG-3, or because the broker is busy with other clients. But if it waits because the
         # client is over its share, deadlines apply: an incomplete frame would be held forever.
@@ -304,7 +305,7 @@ class Connection:
             frame = self._decoder.next_frame()
         except ProtocolError as error:
             self._frames += 1
-            self._manager.refuse(error, error.request_id, error.request_type)
+            self.refuse(error)
             return True
         if isinstance(frame, NeedData):
             return False

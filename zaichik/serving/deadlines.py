@@ -22,10 +22,15 @@ class Deadlines:
     Args:
         settings: the limits.
         now_us: when it was accepted.
+
+    Attributes:
+        greeting: seconds for TLS, and again for the Hello (TIM-1).
+        patience: seconds after which a peer that reads nothing is stuck.
     """
 
     def __init__(self, settings: BrokerSettings, now_us: int) -> None:
         self._settings = settings
+        self.greeting, self.patience = settings.handshake_timeout, settings.write_timeout
         self._checked_us = now_us
         self._time_us = 0  # the connection's own time since it was accepted
         self._step_us = 0  # by which the last check advanced it
@@ -51,7 +56,7 @@ class Deadlines:
         if sends != self._sends or not (is_full and self._was_full):
             self._moved_us = self._time_us
         self._sends, self._was_full = sends, is_full
-        return self._time_us - self._moved_us >= self._settings.write_timeout * _SECOND
+        return self._time_us - self._moved_us >= self.patience * _SECOND
 
     def excuse(self) -> None:
         """Discount the time since the last check; called instead of `check` while input is left unread."""

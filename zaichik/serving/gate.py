@@ -39,13 +39,13 @@ class Gate(Protocol):
 
 
 class _Open:
-    async def secure(self, stream: SocketStream, peer: str) -> SocketStream:  # noqa: ARG002
+    async def secure(self, stream: SocketStream, peer: str) -> SocketStream:
         return stream
 
-    async def login(self, hello: Hello, stream: SocketStream, peer: str) -> User:  # noqa: ARG002
+    async def login(self, hello: Hello, stream: SocketStream, peer: str) -> User:
         return ANYBODY
 
-    def recheck(self, now_us: int) -> bool:  # noqa: ARG002
+    def recheck(self, now_us: int) -> bool:
         return False
 
 

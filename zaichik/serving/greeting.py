@@ -1,4 +1,4 @@
-"""The greeting: from accept to a complete Hello.
+"""The greeting: from accept to a complete Hello, and to knowing whose it is.
 
 It is a phase of its own, because a peer without a Hello may be a browser, a port scan, or a client that never sends
 anything. It costs one small buffer and has one deadline; no other part of a conversation is started for it.
@@ -8,7 +8,8 @@ import anyio
 
 from zaichik.net.socket_stream import SocketStream
 from zaichik.serving.foreign import FIRST_BYTES, recognised
-from zaichik_protocol import NEED_DATA, ErrorCode, Frame, FrameDecoder, ProtocolError, Refused
+from zaichik.serving.gate import Gate
+from zaichik_protocol import NEED_DATA, ErrorCode, FrameDecoder, Hello, ProtocolError, Refused
 
 STEPS = 10  # of the deadline: if the broker itself stands still, that uses up one of them, however long it was
 
@@ -25,7 +26,19 @@ class ForeignProtocol(Exception):
         self.name = name
 
 
-async def greet(stream: SocketStream, decoder: FrameDecoder, seconds: float) -> Frame:
+async def secure(gate: Gate, stream: SocketStream, peer: str, seconds: float) -> SocketStream:
+    """Returns the stream to speak on: see `Gate.secure`.
+
+    Raises:
+        Refused: `HANDSHAKE_TIMEOUT`: it has taken this many seconds (TIM-1); or see `Gate.secure`.
+        EndOfStream, BrokenResourceError: the peer has gone, or its TLS was refused.
+    """
+    with anyio.move_on_after(seconds):
+        return await gate.secure(stream, peer)
+    raise anyio.BrokenResourceError(f"no TLS within {seconds:g} s")
+
+
+async def greet(stream: SocketStream, decoder: FrameDecoder, seconds: float) -> Hello:
     """Returns the peer's first frame, which is a Hello.
 
     Raises:
@@ -53,6 +66,6 @@ async def greet(stream: SocketStream, decoder: FrameDecoder, seconds: float) -> 
         if error.code is ErrorCode.FRAME_TOO_LARGE and (name := recognised(first)):
             raise ForeignProtocol(name) from error
         raise
-    if not isinstance(frame, Frame):
+    if not isinstance(frame, Hello):
         raise Refused(ErrorCode.HANDSHAKE_TIMEOUT, f"no complete Hello within {seconds:g} s")
     return frame

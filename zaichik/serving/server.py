@@ -24,6 +24,7 @@ from zaichik.net.peers import client_of, is_loopback
 from zaichik.net.repeating import Repeating
 from zaichik.net.socket_stream import SocketStream
 from zaichik.serving.connection import Connection
+from zaichik.serving.gate import OPEN, Gate
 from zaichik.sharing.quota import Quota
 from zaichik.sharing.scheduler import CONNECTION_US
 from zaichik_protocol import ErrorCode, Refused
@@ -42,6 +43,7 @@ class Server:
         broker: the state that all connections share.
         listener: accepts connections; closed when `run` returns.
         store: has the durable topics of the broker; closed when `run` returns. None if there can be none.
+        gate: encrypts connections, and asks whose they are.
 
     Attributes:
         broker: see above.
@@ -49,12 +51,13 @@ class Server:
         bugs: exceptions that sweeps have run into.
     """
 
-    def __init__(self, broker: Broker, listener: Listener, store: Store | None = None) -> None:
+    def __init__(self, broker: Broker, listener: Listener, store: Store | None = None, gate: Gate = OPEN) -> None:
         self.broker = broker
         self._storage = Storage(broker, store)
         self.host, self.port = listener.host, listener.port
         self.bugs = Bugs(logger, broker.clock.now_us)
         self._listener = listener
+        self._gate = gate
         self._stopping = anyio.Event()
         scheduler = broker.scheduler
         self._turns = Repeating(scheduler.run, lambda: scheduler.is_waited_for, scheduler.rest)
@@ -74,6 +77,7 @@ class Server:
         settings: BrokerSettings | None = None,
         clock: Clock | None = None,
         data: Path | None = None,
+        gate: Gate = OPEN,
     ) -> "Server":
         """Returns a server that listens on that address; port 0 takes a free one.
 
@@ -83,6 +87,7 @@ class Server:
             settings: the broker's limits and defaults.
             clock: its source of time.
             data: the folder of durable topics; by default there can be none.
+            gate: see `Server`.
 
         Raises:
             OSError: the address is not available.
@@ -94,7 +99,7 @@ class Server:
         except BaseException:
             await listener.aclose()
             raise
-        return cls(storage.broker, listener, storage.store)
+        return cls(storage.broker, listener, storage.store, gate)
 
     @property
     def clock(self) -> Clock:
@@ -110,6 +115,8 @@ class Server:
             with self.bugs.contained("a sweep of the topics"):
                 self.broker.sweep()
             now_us = self.clock.now_us()
+            with self.bugs.contained("looking after logins and rights"):
+                self.broker.recheck(rights=self._gate.recheck(now_us))
             for connection in self._connections:
                 with self.bugs.contained("the deadlines of a connection"):
                     connection.check_deadlines(now_us)
@@ -192,7 +199,7 @@ class Server:
             self.broker.ends[reason := "RESET" if stream.is_reset else "TURNED_AWAY"] += 1
             logger.info("%s disconnected: %s before it was served", peer, reason)
             return await stream.aclose()
-        connection = Connection(stream, self.broker, peer, client)
+        connection = Connection(stream, self.broker, peer, client, self._gate)
         if has_room:
             self._quota.take(client)
             self._connections[connection] = client

@@ -56,26 +56,27 @@ class Holding:
 
     Args:
         quota: the resource.
-        client: the client that is charged.
+        client: the client that is charged. It may be another one while nothing is held.
 
     Attributes:
+        client: see above.
         amount: bytes that the connection holds.
         is_over: whether the client was over its share at the last `update` or `check`.
     """
 
     def __init__(self, quota: Quota, client: str) -> None:
         self._quota = quota
-        self._client = client
+        self.client = client
         self.amount = 0
         self.is_over = False
 
     def update(self, amount: int) -> None:
         """Charge the bytes held now instead of those held before."""
         if amount or self.amount:
-            self._quota.take(self._client, amount - self.amount)
+            self._quota.take(self.client, amount - self.amount)
             self.amount = amount
             self.check()
 
     def check(self) -> None:
         """Work out `is_over` again: another connection of the client may have released something."""
-        self.is_over = self._quota.is_over(self._client)
+        self.is_over = self._quota.is_over(self.client)

@@ -1,0 +1,323 @@
+"""Rights in the core: every request is asked about, and what is no longer allowed ends (ACC-2 to ACC-5)."""
+
+import json
+from typing import get_args
+
+import pytest
+from conversation import Conversation, batch, broker_with
+
+from zaichik.broker.rights import ANYBODY, BROKER, NEEDS, Action
+from zaichik.sharing.scheduler import Turns
+from zaichik_protocol import (
+    Commit,
+    CreateTopic,
+    Delete,
+    Deleted,
+    Describe,
+    Disconnect,
+    EndCode,
+    Error,
+    ErrorCode,
+    Frame,
+    GoAway,
+    GoAwayCode,
+    Kind,
+    Lagged,
+    Messages,
+    Overflow,
+    Ping,
+    Pong,
+    Publish,
+    Published,
+    Setting,
+    Start,
+    Subscribe,
+    Subscribed,
+    SubscriptionEnded,
+    TopicCreated,
+    Unsubscribe,
+    frames,
+)
+
+ACTIONS = get_args(Action)
+NAMES = ["orders", "orders/", "*", "#", "%u", "é", "e\u0301", "a b", "$", "$x", "$broker", "$journal/orders", "x" * 200]
+
+
+class Somebody:
+    """A user with the rights in a set, which tests change."""
+
+    def __init__(self, name="ana", *rights):
+        self.name, self.how = name, "token:1"
+        self.rights, self.asked, self.has_left = set(rights), [], False
+
+    def may(self, action, topic):
+        self.asked.append((action, topic))
+        return (action, topic) in self.rights or (action, "*") in self.rights
+
+    def is_ended(self, now_us):
+        return self.has_left
+
+
+class Talk(Conversation):
+    """A conversation of a user."""
+
+    def __init__(self, broker, user=ANYBODY):
+        super().__init__(broker, greeted=False)
+        self.user = user
+        self.turns = broker.log_in(self.manager, user, broker.scheduler.join("", lambda: False))
+        self.ask(frames.Hello(1, client="somebody"))
+
+
+def everything(name="root"):
+    return Somebody(name, *((action, "*") for action in ACTIONS))
+
+
+def code(reply):
+    return reply.code if isinstance(reply, Error) else None
+
+
+REQUESTS = {
+    "publish": lambda name: Publish(7, name, batch(b"x")),
+    "subscribe": lambda name: Subscribe(7, name),
+    "create": lambda name: CreateTopic(7, name),
+    "delete": lambda name: Delete(7, name),
+}
+
+
+def test_every_request_is_in_the_table():
+    """A frame that a later version adds is denied until somebody has thought about it."""
+    requests = {cls for cls in Frame.__subclasses__() if cls.TYPE < 0x40}
+    assert set(NEEDS) == requests
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("kind", REQUESTS)
+def test_a_request_needs_its_own_right_and_no_other(kind, name):
+    """Every request, every right, and names that a pattern, a shell or a file might take for something else."""
+    topic = name.removeprefix("$journal/")
+    for held in ACTIONS:
+        broker = broker_with()
+        user = Somebody("ana", (held, topic), ("create", topic))
+        (reply, *_) = Talk(broker, user).ask(REQUESTS[kind](name))
+        is_allowed = held == kind or kind == "create"
+        assert (code(reply) == ErrorCode.FORBIDDEN) is not is_allowed, (held, reply)
+        assert ("$journal" not in name) or all(asked[1] != name for asked in user.asked)
+
+
+@pytest.mark.parametrize("kind", REQUESTS)
+def test_a_refusal_does_not_tell_whether_the_topic_exists(kind):
+    broker = broker_with()
+    Talk(broker).ask(CreateTopic(2, "there", ((Setting.CAPACITY, 7),)))
+    stranger = Talk(broker, Somebody("eve"))
+    told = [stranger.ask(REQUESTS[kind](name))[0] for name in ("there", "gone!")]
+    assert [reply.message.replace("there", "gone!") for reply in told] == [told[1].message] * 2
+    assert [code(reply) for reply in told] == [ErrorCode.FORBIDDEN] * 2
+    assert len(broker.registry) == 1
+
+
+@pytest.mark.parametrize(("right", "done"), [("delete", True), ("describe", False), ("publish", False)])
+def test_an_operator_has_the_right_to_delete_the_broker(right, done):
+    broker = broker_with()
+    victim, operator = Talk(broker), Talk(broker, Somebody("ana", (right, BROKER)))
+    (reply,) = operator.ask(Disconnect(7, victim.manager.number))
+    assert (code(reply) is None) is done
+    assert victim.manager.closing is done
+
+
+def test_what_a_connection_has_needs_no_right():
+    broker = broker_with()
+    user = Somebody("ana", ("subscribe", "t"), ("publish", "t"), ("create", "t"))
+    talk = Talk(broker, user)
+    talk.ask(Publish(2, "t", batch(b"x")), Subscribe(3, "t"))
+    user.asked.clear()
+    assert [type(it) for it in talk.ask(Commit(4, 3, 1), Unsubscribe(5, 3), Ping(6))][-1] is Pong
+    assert user.asked == []
+
+
+def test_a_topic_is_made_on_first_use_only_by_who_may_create_it():
+    """As with a broker that creates none: that there is none is no secret to who may use it."""
+    broker = broker_with()
+    talk = Talk(broker, Somebody("ana", ("publish", "t"), ("subscribe", "t")))
+    for request in (REQUESTS["publish"]("t"), REQUESTS["subscribe"]("t")):
+        assert code(talk.ask(request)[0]) == ErrorCode.NO_SUCH_TOPIC
+    assert len(broker.registry) == 0
+    talk.user.rights.add(("create", "t"))
+    assert isinstance(talk.ask(REQUESTS["publish"]("t"))[0], Published)
+
+
+def test_forbidden_uses_the_number_of_a_batch_up():
+    """PUB-4: or else the next one would be a gap. What was answered before is repeated, also without the right."""
+    broker = broker_with()
+    user = Somebody("ana", ("publish", "t"), ("create", "t"))
+    talk = Talk(broker, user)
+
+    def numbered(sequence):
+        return talk.ask(Publish(7, "t", batch(b"x"), producer=9, sequence=sequence))[0]
+
+    first = numbered(0)
+    user.rights.remove(("publish", "t"))
+    assert code(numbered(1)) == ErrorCode.FORBIDDEN
+    user.rights.add(("publish", "t"))
+    assert numbered(2).first_offset == 1
+    assert code(numbered(1)) == ErrorCode.FORBIDDEN
+    user.rights.clear()
+    again = numbered(0)
+    assert again.duplicate
+    assert again.first_offset == first.first_offset
+
+
+def test_a_producer_is_its_users_alone():
+    """ACC-3."""
+    broker = broker_with()
+    ana, eve = Talk(broker, everything("ana")), Talk(broker, everything("eve"))
+    ana.ask(Publish(2, "t", batch(b"secret"), producer=9, sequence=0))
+    assert code(eve.ask(Publish(2, "t", batch(b"x"), producer=9, sequence=1))[0]) == ErrorCode.PRODUCER_UNKNOWN
+    (reply,) = eve.ask(Publish(2, "t", batch(b"x"), producer=9, sequence=0))
+    assert not reply.duplicate
+    assert ana.ask(Publish(3, "t", batch(b"more"), producer=9, sequence=1))[0].first_offset == 2
+
+
+def test_a_name_is_its_users_alone():
+    """ACC-3: no other user resumes it, takes it over, or has it forgotten."""
+    broker = broker_with()
+    ana, eve = Talk(broker, everything("ana")), Talk(broker, everything("eve"))
+    broker.registry.create("t", ((Setting.RETENTION_TTL_MS, 1000),), 1)
+    ana.ask(*(Publish(0, "t", batch(b"x")) for _ in range(4)), Subscribe(2, "t", name="mine"))
+    ana.ask(Commit(3, 2, 1), Unsubscribe(4, 2))
+    begun = eve.ask(Subscribe(2, "t", name="mine"))[0]
+    assert (begun.resumed, begun.start) == (False, 0)
+    eve.ask(Unsubscribe(3, 2, forget=True))
+    again = ana.ask(Subscribe(5, "t", name="mine"))[0]
+    assert (again.resumed, again.start) == (True, 1)
+    assert not any(isinstance(it, SubscriptionEnded) for it in ana.ask(Ping(6)))
+
+
+def test_a_withdrawn_right_ends_a_subscription_and_frees_what_it_kept():
+    """ACC-4: also if its reader reads nothing."""
+    broker = broker_with()
+    broker.registry.create("t", ((Setting.CAPACITY, 2), (Setting.OVERFLOW, Overflow.REJECT)), 1)
+    root, user = Talk(broker, everything()), Somebody("ana", ("subscribe", "t"))
+    talk = Talk(broker, user)
+    talk.tell(Subscribe(2, "t", credit=1))
+    root.ask(Publish(0, "t", batch(b"x")), Publish(0, "t", batch(b"x")))
+    assert code(root.ask(Publish(3, "t", batch(b"x")))[0]) == ErrorCode.TOPIC_FULL
+    user.rights.clear()
+    broker.recheck(rights=False)
+    assert code(root.ask(Publish(4, "t", batch(b"x")))[0]) == ErrorCode.TOPIC_FULL
+    broker.recheck(rights=True)
+    assert isinstance(root.ask(Publish(5, "t", batch(b"x")))[0], Published)
+    told = talk.heard()
+    assert [type(it) for it in told] == [Subscribed, SubscriptionEnded]
+    assert told[-1].code == EndCode.FORBIDDEN
+    broker.recheck(rights=True)
+    assert talk.ask(Ping(9)) == [Pong(9, 0)]
+
+
+def test_nothing_that_came_while_the_right_was_gone_is_sent():
+    broker = broker_with()
+    user, root = Somebody("ana", ("subscribe", "t"), ("create", "t")), Talk(broker, everything())
+    talk = Talk(broker, user)
+    talk.ask(Subscribe(2, "t", name="n", credit=9))
+    user.rights.clear()
+    broker.recheck(rights=True)
+    root.ask(Publish(0, "t", batch(b"secret")))
+    assert not [it for it in talk.heard() if isinstance(it, Messages | Lagged)]
+    assert code(talk.ask(Subscribe(3, "t", name="n"))[0]) == ErrorCode.FORBIDDEN
+    user.rights.add(("subscribe", "t"))
+    begun, *_ = talk.ask(Subscribe(4, "t", name="n"))
+    assert (begun.resumed, begun.start) == (True, 0)
+
+
+def test_the_journal_of_a_topic_is_as_open_as_the_topic():
+    broker = broker_with()
+    broker.registry.create("t", ((Setting.JOURNAL_BYTES, 1000), (Setting.RETENTION_TTL_MS, 1000)), 1)
+    user = Somebody("ana", ("subscribe", "t"))
+    talk = Talk(broker, user)
+    assert isinstance(talk.ask(Subscribe(2, "$journal/t"))[0], Subscribed)
+    user.rights = {("subscribe", "$journal/t")}
+    assert code(talk.ask(Subscribe(3, "$journal/t"))[0]) == ErrorCode.FORBIDDEN
+    broker.recheck(rights=True)
+    assert talk.heard()[-1].code == EndCode.FORBIDDEN
+
+
+def test_a_login_that_has_ended_ends_its_connections():
+    broker = broker_with()
+    user = everything("ana")
+    talks = [Talk(broker, user), Talk(broker, everything("bob"))]
+    user.has_left = True
+    broker.recheck(rights=False)
+    (goodbye,) = talks[0].ask(Publish(2, "t", batch(b"x")))
+    assert (type(goodbye), goodbye.code) == (GoAway, GoAwayCode.CREDENTIALS_ENDED)
+    assert talks[0].manager.is_finished
+    assert talks[1].ask(Ping(9)) == [Pong(9, 0)]
+    assert len(broker.registry) == 0
+
+
+def described(talk, kind, **fields):
+    (reply,) = talk.ask(Describe(9, kind, limit=fields.pop("limit", 100), **fields))
+    return bool(reply.more), json.loads(reply.json)
+
+
+def test_describe_leaves_out_topics_that_the_user_may_not_see_before_pages_are_cut():
+    """ACC-5: or else `more` would tell that something is hidden."""
+    broker = broker_with()
+    root = Talk(broker, everything())
+    root.ask(*(CreateTopic(0, f"t{n}") for n in range(20)))
+    talk = Talk(broker, Somebody("ana", ("describe", "t3"), ("describe", "t7")))
+    more, found = described(talk, Kind.TOPICS, limit=2)
+    assert ([topic["name"] for topic in found["topics"]], more) == (["t3", "t7"], False)
+    more, found = described(talk, Kind.TOPICS, limit=1)
+    assert ([topic["name"] for topic in found["topics"]], more) == (["t3"], True)
+
+
+@pytest.mark.parametrize("kind", ["SUBSCRIPTIONS", "CONNECTIONS"])
+def test_describe_leaves_out_what_others_do(kind):
+    broker = broker_with()
+    ana, bob = Talk(broker, everything("ana")), Talk(broker, everything("bob"))
+    ana.user.rights.remove(("describe", "*"))
+    for talk in (ana, bob):
+        talk.ask(Subscribe(2, "t", name="n"), Subscribe(3, "t", name="away"), Unsubscribe(4, 3))
+    _, of_ana = described(ana, Kind[kind])
+    _, of_all = described(bob, Kind[kind])
+    assert len(of_all[kind.lower()]) == 2 * len(of_ana[kind.lower()]) > 0
+    assert not any("bob" in str(row) for row in of_ana[kind.lower()])
+
+
+def test_describe_tells_the_limits_to_everybody_and_the_load_to_operators():
+    broker = broker_with()
+    _, for_ana = described(Talk(broker, Somebody("ana")), Kind.BROKER)
+    _, for_root = described(Talk(broker, everything("root")), Kind.BROKER)
+    assert set(for_ana) == {"name", "boot", "now_us", "user", "limits", "topic_defaults"}
+    assert (for_ana["user"], for_root["user"]) == ("ana", "root")
+    assert for_root["connections"] == 2
+
+
+def test_turns_and_memory_are_charged_to_the_user_from_whatever_address():
+    """LAG-5, LAG-6."""
+    broker = broker_with()
+    talks = [Talk(broker, everything("ana")) for _ in range(2)]
+    assert {talk.manager.share for talk in talks} == {"user:ana"}
+    assert talks[0].turns.client is talks[1].turns.client
+    assert isinstance(talks[0].turns, Turns)
+    held = broker.memory.used
+    for talk in talks:
+        broker.disconnect(talk.manager, "CLOSED")
+    assert broker.memory.used == 0 < held
+
+
+@pytest.mark.parametrize("kind", REQUESTS)
+def test_without_access_control_nobody_is_asked(kind):
+    (reply, *_) = Talk(broker_with()).ask(CreateTopic(0, "t"), REQUESTS[kind]("t"))
+    assert isinstance(reply, Published | Subscribed | TopicCreated | Deleted)
+
+
+def test_what_a_reader_is_told_of_others_names_none_of_them():
+    """Which subscription keeps a lossless topic full is not for other users to know."""
+    broker = broker_with()
+    broker.registry.create("t", ((Setting.CAPACITY, 1), (Setting.OVERFLOW, Overflow.REJECT)), 1)
+    Talk(broker, everything("bob")).ask(Subscribe(2, "t", name="plan", start=Start.EARLIEST))
+    root = Talk(broker, everything("ana"))
+    (_, refusal) = root.ask(Publish(3, "t", batch(b"x")), Publish(4, "t", batch(b"x")))
+    assert code(refusal) == ErrorCode.TOPIC_FULL
+    assert "plan" not in refusal.message
+    assert "somebody" not in refusal.message
