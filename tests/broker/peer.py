@@ -10,6 +10,7 @@ from zaichik.net.background import BackgroundTasks
 from zaichik.net.repeating import Repeating
 from zaichik.net.socket_stream import without_first
 from zaichik.serving.connection import Connection
+from zaichik.serving.gate import OPEN
 from zaichik_protocol import FrameDecoder, Hello, NeedData, encode
 
 GUARD = 10  # seconds after which a test that waits in vain fails; nothing ever waits for it to pass
@@ -113,12 +114,12 @@ class MemoryStream(ByteStream):
 
 
 @asynccontextmanager
-async def connected_to(broker, *peers):
+async def connected_to(broker, *peers, gate=OPEN):
     """The broker serves these peers, each of a client of its own, as a server would; what comes out is the connections.
 
     Those that still run at the end of the block are cancelled.
     """
-    connections = [Connection(peer.stream, broker, f"peer {at}", f"client {at}") for at, peer in enumerate(peers)]
+    connections = [Connection(peer.stream, broker, f"peer {at}", f"client {at}", gate) for at, peer in enumerate(peers)]
     scheduler = broker.scheduler
     turns = Repeating(scheduler.run, lambda: scheduler.is_waited_for, scheduler.rest)
     scheduler.on_waiting = turns.wake

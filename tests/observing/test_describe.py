@@ -6,6 +6,7 @@ import pytest
 from conversation import Conversation, batch, broker_with
 
 from zaichik.broker.reader import Reader
+from zaichik.broker.rights import ANYBODY
 from zaichik.broker.subscription_manager import SubscriptionManager
 from zaichik.observing.describe import describe
 from zaichik.observing.directory import Directory
@@ -106,7 +107,7 @@ def test_the_reason_why_the_next_message_is_not_delivered_yet():
     client.ask(Subscribe(2, "ended", until=0), Subscribe(3, "commit"), Subscribe(4, "connection"), Subscribe(5, "up"))
     client.ask(Publish(0, "commit", batch(b"")))
     client.tell(Publish(0, "connection", batch(b"")))
-    state = json.loads(describe(client.broker, Describe(1, Kind.SUBSCRIPTIONS), client.broker.clock.now_us())[1])
+    state = json.loads(describe(client.broker, Describe(1, Kind.SUBSCRIPTIONS), ANYBODY, client.broker.clock.now_us())[1])
     told = {subscription["topic"]: subscription["waiting_for"] for subscription in state["subscriptions"]}
     assert {topic: text.split(":")[0] for topic, text in told.items()} == {
         "ended": "nothing", "commit": "commit", "connection": "the connection", "up": "messages",
@@ -223,12 +224,12 @@ def test_a_connection_reports_its_client_and_its_load():
     assert state == {
         "connections": [
             {
-                "name": "00000001", "connection": 1, "peer": "192.0.2.1:4000", "client": "somebody else",
+                "name": "00000001", "connection": 1, "peer": "192.0.2.1:4000", "user": "", "client": "somebody else",
                 "subscriptions": 0, "in_flight": 0, "requests": 1,
                 "reply_bytes": sum(map(len, first.manager.replies.waiting)),
             },
             {
-                "name": "00000002", "connection": 2, "peer": "", "client": "somebody",
+                "name": "00000002", "connection": 2, "peer": "", "user": "", "client": "somebody",
                 "subscriptions": 1, "in_flight": 2, "reply_bytes": 0, "requests": 6,
             },
         ]

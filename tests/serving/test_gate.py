@@ -1,0 +1,210 @@
+"""What a connection and a server do with a gate: nothing is carried out before it has let somebody in."""
+
+from contextlib import asynccontextmanager
+
+import anyio
+import pytest
+from conversation import batch, broker_with
+from limit_probes import MemoryListener
+from peer import GUARD, MemoryStream, Peer, connected_to, settled
+
+from zaichik.broker.rights import ANYBODY
+from zaichik.serving.gate import OPEN
+from zaichik.serving.server import Server
+from zaichik_protocol import (
+    Error,
+    ErrorCode,
+    GoAway,
+    GoAwayCode,
+    Hello,
+    Ping,
+    Pong,
+    Publish,
+    Refused,
+    Subscribe,
+    Subscribed,
+    Welcome,
+)
+
+pytestmark = pytest.mark.anyio
+
+TOKEN = "zk_token"
+
+
+class Ana:
+    name, how = "ana", "token:1"
+    has_left = False
+
+    def may(self, action, topic):
+        return topic != "secret"
+
+    def is_ended(self, now_us):
+        return self.has_left
+
+
+class OneToken:
+    """A gate that knows one user, and waits before it answers until it is told to."""
+
+    def __init__(self):
+        self.user, self.asked = Ana(), []
+        self.may_answer = anyio.Event()
+        self.secured = None
+
+    async def secure(self, stream, peer):
+        self.secured = stream
+        return stream
+
+    async def login(self, hello, stream, peer):
+        assert stream is self.secured
+        self.asked.append((hello.secret, peer))
+        await self.may_answer.wait()
+        if hello.secret != TOKEN:
+            raise Refused(ErrorCode.AUTH_FAILED, "the broker does not accept these credentials")
+        return self.user
+
+    def recheck(self, now_us):
+        return False
+
+
+@asynccontextmanager
+async def running(server):
+    """The server, stopped at the end of the block."""
+    with anyio.fail_after(GUARD):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(server.run)
+            yield
+            server.stop()
+
+
+async def gone(peer):
+    """Wait until the broker has done with a peer, which has left."""
+    peer.end()
+    await peer.stream.until(lambda: peer.stream.is_closed)
+    await settled()
+
+
+async def test_a_connection_is_its_users_once_it_has_logged_in():
+    gate, peer = OneToken(), Peer(greeting=False)
+    gate.may_answer.set()
+    broker = broker_with()
+    async with connected_to(broker, peer, gate=gate):
+        peer.send(Hello(1, auth=1, secret=TOKEN), Subscribe(2, "secret"), Subscribe(3, "open"))
+        told = [await peer.receive() for _ in range(3)]
+        assert [type(it) for it in told] == [Welcome, Error, Subscribed]
+        assert told[1].code == ErrorCode.FORBIDDEN
+        (manager,) = broker.managers.values()
+        assert (manager.user.name, manager.share) == ("ana", "user:ana")
+        assert gate.asked == [(TOKEN, "peer 0")]
+    assert broker.memory.used == 0
+
+
+async def test_nothing_that_comes_with_a_hello_is_carried_out_before_the_answer():
+    """hello.5: and if the login is refused, nothing at all."""
+    gate, peer = OneToken(), Peer(greeting=False)
+    broker = broker_with()
+    async with connected_to(broker, peer, gate=gate):
+        peer.send(Hello(1, auth=1, secret="wrong"), Publish(2, "t", batch(b"x")))
+        await settled()
+        assert not peer.stream.sent
+        gate.may_answer.set()
+        (refusal,) = await peer.rest()
+        assert (refusal.code, refusal.fatal) == (ErrorCode.AUTH_FAILED, True)
+        await gone(peer)
+        assert len(broker.registry) == 0
+    assert broker.ends["AUTH_FAILED"] == 1
+
+
+async def test_a_peer_that_leaves_while_it_is_asked_is_gone():
+    gate, peer = OneToken(), Peer(greeting=False)
+    broker = broker_with()
+    async with connected_to(broker, peer, gate=gate):
+        peer.send(Hello(1, auth=1, secret=TOKEN))
+        peer.end()
+        await settled()
+        gate.may_answer.set()
+        await gone(peer)
+        assert not broker.managers
+
+
+async def test_what_is_said_goes_over_the_stream_that_the_gate_returns():
+    class Wrapping(OneToken):
+        async def secure(self, stream, peer):
+            assert stream is outer.stream
+            self.secured = inner.stream
+            return inner.stream
+
+    inner, outer = Peer(greeting=False), Peer(greeting=False)
+    gate = Wrapping()
+    gate.may_answer.set()
+    async with connected_to(broker_with(), outer, gate=gate):
+        inner.send(Hello(1, auth=1, secret=TOKEN), Ping(2, 7))
+        assert [type(await inner.receive()) for _ in range(2)] == [Welcome, Pong]
+        assert not outer.stream.sent
+
+
+async def test_a_peer_that_does_not_speak_tls_is_told_so_in_plain():
+    """tls.2."""
+
+    class Strict(OneToken):
+        async def secure(self, stream, peer):
+            raise Refused(ErrorCode.TLS_REQUIRED, "this port speaks TLS")
+
+    peer = Peer()
+    broker = broker_with()
+    async with connected_to(broker, peer, gate=Strict()):
+        (refusal,) = await peer.rest()
+        assert (refusal.code, refusal.fatal) == (ErrorCode.TLS_REQUIRED, True)
+        await gone(peer)
+    assert broker.ends["TLS_REQUIRED"] == 1
+
+
+async def test_tls_that_takes_too_long_ends_the_connection():
+    """TIM-1."""
+
+    class Stalled(OneToken):
+        async def secure(self, stream, peer):
+            await anyio.sleep_forever()
+
+    peer = Peer()
+    broker = broker_with(handshake_timeout=0.01)
+    async with connected_to(broker, peer, gate=Stalled()):
+        assert await peer.rest() == []
+        await peer.stream.until(lambda: peer.stream.is_closed)
+        await settled()
+    assert broker.ends["GONE"] == 1
+
+
+async def test_a_sweep_ends_the_connections_of_a_login_that_has_ended():
+    """ACC-4."""
+    gate, peers = OneToken(), [Peer(greeting=False), Peer(greeting=False)]
+    gate.may_answer.set()
+    server = Server(broker_with(), MemoryListener(peers), gate=gate)
+    async with running(server):
+        for peer in peers:
+            peer.send(Hello(1, auth=1, secret=TOKEN))
+            assert isinstance(await peer.receive(), Welcome)
+        server.sweep()
+        gate.user.has_left = True
+        server.sweep()
+        for peer in peers:
+            (goodbye,) = await peer.rest()
+            assert (type(goodbye), goodbye.code) == (GoAway, GoAwayCode.CREDENTIALS_ENDED)
+            peer.end()
+
+
+async def test_a_gate_that_fails_to_look_after_its_files_ends_nothing(caplog):
+    class Broken(OneToken):
+        def recheck(self, now_us):
+            raise OSError("no such file")
+
+    server = Server(broker_with(), MemoryListener([]), gate=Broken())
+    async with running(server):
+        server.sweep()
+        assert "logins and rights" in caplog.text
+
+
+async def test_an_open_gate_lets_everybody_in():
+    stream = MemoryStream()
+    assert await OPEN.secure(stream, "somebody") is stream
+    assert await OPEN.login(Hello(1), stream, "somebody") is ANYBODY
+    assert OPEN.recheck(0) is False
