@@ -108,7 +108,9 @@ class OneLineParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Report wrong usage, and exit."""
-        self.exit(2, f"zaichik: {harmless(message)} (see: {self.prog} --help)\n")
+        from zaichik.client.endpoint import masked  # an address that was pasted in the wrong place may hold a token
+
+        self.exit(2, f"zaichik: {harmless(masked(message))} (see: {self.prog} --help)\n")
 
 
 def main(argv: list[str] | None = None) -> int:
