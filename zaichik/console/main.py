@@ -33,6 +33,9 @@ COMMANDS = {
     "disconnect": "end a client's connection",
     "record": "save topics as Parquet files",
     "stats": "show what compaction does to a topic, and what other windows would do",
+    "login": "keep a broker's address with a token for all later commands",
+    "user": "say who may log in to a broker that asks",
+    "access": "check the users and rules of a broker that asks",
     "check": "read the durable topics in a folder, and say what is damaged",
     "dissect": "explain the bytes of the wire protocol, field by field",
     "demo": "watch a broker at work",
@@ -60,6 +63,7 @@ examples:
 
 environment:
   ZAICHIK_CONNECT   the broker's HOST:PORT where --connect is not given
+  ZAICHIK_ACCESS    the folder with users and rules, where --access is not given to user
   NO_COLOR          if set, nothing is coloured
 
 exit codes:
