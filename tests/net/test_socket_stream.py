@@ -335,7 +335,7 @@ async def test_a_receive_cancelled_from_the_start_takes_nothing(drained):
     async with connected() as (stream, peer):
         peer.sendall(b"abcdef")
         assert await stream.receive(9 if drained else 2)
-        assert stream._drained is drained
+        assert stream.is_drained is drained
         if drained:
             peer.sendall(b"cdef")
         with anyio.CancelScope() as scope:
