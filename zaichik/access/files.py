@@ -66,10 +66,13 @@ def read(path: Path, *, is_secret: bool) -> bytes:
         OSError: it cannot be opened or read.
     """
     # Without O_NONBLOCK, opening a FIFO would wait for somebody to write there.
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
-        judge(path, before := os.fstat(file.fileno()), is_secret=is_secret)
-        data = file.read(MOST_BYTES + 1)
-        after = os.fstat(file.fileno())
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        judge(path, before := os.fstat(descriptor), is_secret=is_secret)
+        data = os.read(descriptor, MOST_BYTES + 1)
+        after = os.fstat(descriptor)
+    finally:
+        os.close(descriptor)
     if len(data) > MOST_BYTES:
         raise Unusable(f"{path} is longer than 1 MiB")
     if (after.st_mtime_ns, after.st_size) != (before.st_mtime_ns, len(data)):
