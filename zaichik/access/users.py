@@ -45,7 +45,7 @@ class Entry:
             is_list = get_origin(item.type) is tuple
             values = value if is_list and isinstance(value, tuple) else (value,)
             if is_list != isinstance(value, tuple) or any(type(one) not in types for one in values):  # a bool is no int
-                names = " or ".join(one.__name__ for one in types if one is not ...)
+                names = " or ".join(one.__name__ for one in types if one is not ...).replace("NoneType", "null")
                 raise ValueError(f"{item.name} must be {'a list of ' * is_list}{names}")
             if isinstance(value, str) and not re.fullmatch(PATTERNS[item.name], value):
                 raise ValueError(f"{item.name} must match {PATTERNS[item.name]}")
