@@ -153,7 +153,7 @@ def address(text: str) -> tuple[str, int]:
     try:
         found = endpoint(text)
     except NotAnAddress as error:
-        raise BadOption(str(error)) from None
+        raise BadOption(f"broker is not HOST:PORT: {error}") from None
     if found.is_encrypted or found.credentials:
         raise BadOption(f"{found} is an address for TLS or a login; here it must be HOST:PORT")
     return found.host, found.port
