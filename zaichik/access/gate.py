@@ -14,6 +14,7 @@ import os
 import secrets
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -21,7 +22,7 @@ from pathlib import Path
 import anyio
 
 from zaichik.access.backoff import Failures, OneByOne, Sleep
-from zaichik.access.contexts import ServerTls
+from zaichik.access.contexts import ServerTls, UnusableCertificate, certificate_login
 from zaichik.access.files import judge_folder, parsed
 from zaichik.access.rules import Rules
 from zaichik.access.users import Password, Token, Users, hash_of, knows
@@ -30,6 +31,7 @@ from zaichik.broker.rights import Action
 from zaichik.escapes import harmless
 from zaichik.net.peers import client_of
 from zaichik.net.stream import Stream
+from zaichik.net.tls import TlsStream
 from zaichik.net.tls_engine import TlsFailed
 from zaichik.net.tls_handshake import handshake
 from zaichik_protocol import ErrorCode, Hello, Refused
@@ -39,7 +41,7 @@ logger = logging.getLogger(__name__)
 USERS, RULES = "users.json", "rules"
 NOWHERE = Path(os.devnull)  # a folder for what has no files
 TLS_REQUIRED = ErrorCode.UNSUPPORTED_VERSION  # until the protocol has a code of its own for this
-TOKEN, PASSWORD = 1, 2  # what a Hello's `auth` says that its secret is
+NONE, TOKEN, PASSWORD = 0, 1, 2  # what a Hello's `auth` says that its secret is
 FIRST_BYTES = 16  # of a Hello that is not encrypted, its magic is the last of them
 MOST_REMEMBERED = 1024  # passwords that were right
 
@@ -64,6 +66,13 @@ class Access:
         return cls(parsed(folder / USERS, Users.parse, is_secret=True), rules, tls and tls(folder))
 
 
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """What proves that a user has the key of a certificate; the CA is trusted with the names."""
+
+    expires: int
+
+
 class LoggedIn:
     """A `User` who has logged in.
 
@@ -73,9 +82,9 @@ class LoggedIn:
         proof: what has proven it.
     """
 
-    def __init__(self, gate: "AccessGate", name: str, proof: Token | Password) -> None:
+    def __init__(self, gate: "AccessGate", name: str, proof: Token | Password | Certificate) -> None:
         self.name = name
-        self.how = f"token:{proof.id}" if isinstance(proof, Token) else "password"
+        self.how = f"token:{proof.id}" if isinstance(proof, Token) else type(proof).__name__.lower()
         self._gate = gate
         self._proof = proof
 
@@ -85,10 +94,10 @@ class LoggedIn:
 
     def is_ended(self, now_us: int) -> bool:
         """Returns whether the login has expired, or what has proven it is not in the file any more."""
-        record = self._gate.access.users.by_name.get(self.name)
-        if record is None or self._proof not in (*record.tokens, record.password):
+        record, proof = self._gate.access.users.by_name.get(self.name), self._proof
+        if record is None or (proof not in (*record.tokens, record.password) and not isinstance(proof, Certificate)):
             return True
-        return self._proof.expires is not None and self._proof.expires * MICROSECONDS <= now_us
+        return proof.expires is not None and proof.expires * MICROSECONDS <= now_us
 
 
 class AccessGate:
@@ -147,7 +156,7 @@ class AccessGate:
     async def login(self, hello: Hello, stream: Stream, peer: str) -> LoggedIn:
         """See `Gate`."""
         try:
-            user = self._checked(await self._proven(hello, client_of(peer)), hello, peer)
+            user = self._checked(await self._proven(hello, stream, client_of(peer)), hello, peer)
         except BaseException:
             self.left(peer)
             raise
@@ -160,13 +169,17 @@ class AccessGate:
         if user is not None and not user.is_ended(self._clock.now_us()):
             return user
         # A name that is no user's is not told: people type passwords there.
-        name = user.name if user else hello.user if hello.user in self.access.users.by_name else "?"
-        self._count("login_failed", f"reason={'expired' if user else 'wrong'} user={name} from={peer}")
+        name = name if (name := user.name if user else hello.user) in self.access.users.by_name else "?"
+        self._count("login_failed", f"reason={'ended' if user else 'wrong'} user={name} from={peer}")
         raise Refused(ErrorCode.AUTH_FAILED, ErrorCode.AUTH_FAILED.meaning)
 
-    async def _proven(self, hello: Hello, client: str) -> LoggedIn | None:
+    async def _proven(self, hello: Hello, stream: Stream, client: str) -> LoggedIn | None:
         """Returns whose credentials these are, expired or not."""
         users = self.access.users
+        if hello.auth == NONE and isinstance(stream, TlsStream):
+            with suppress(UnusableCertificate):
+                name, not_after_s = certificate_login(stream) or ("", 0)
+                return LoggedIn(self, name, Certificate(not_after_s)) if hello.user in {"", name} else None
         if hello.auth == TOKEN and not hello.user and (found := users.by_token.get(hash_of(hello.secret))):
             return LoggedIn(self, found[0].name, found[1])
         if hello.auth == PASSWORD:
