@@ -6,9 +6,12 @@ import random
 import shutil
 import socket
 import ssl
+import struct
 import subprocess
 import threading
 from contextlib import asynccontextmanager
+from itertools import islice
+from types import SimpleNamespace
 
 import anyio
 import pytest
@@ -17,13 +20,16 @@ import trio.testing
 import trustme
 from anyio.lowlevel import checkpoint
 from anyio.streams.tls import TLSStream
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA384
+from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulation.network import Pipe, SimulatedSocket, Weather
 
 from zaichik.net.socket_stream import SocketStream, first_bytes, without_first
 from zaichik.net.stream import Stream
-from zaichik.net.tls import FEED_BYTES, FEEDS_A_TURN, HELD_BYTES, SEAL_BYTES, STEPS_A_TURN, TlsStream
+from zaichik.net.tls import HELD_BYTES, SEAL_BYTES, TlsStream
 from zaichik.net.tls_engine import TlsEngine, TlsFailed, pin_of
 from zaichik.net.tls_handshake import handshake
 
@@ -215,11 +221,14 @@ def everything(stream):
     return bytes(data)
 
 
-def ends_with(expected, stream, times=2):
-    for _ in range(times):  # an end stays
+def ends_with(expected, stream):
+    errors = []
+    for _ in range(2):  # an end stays
         with pytest.raises(expected) as caught:
             stream.receive_nowait()
-    return caught.value
+        errors.append(caught.value)
+    assert errors[0] is not errors[1], "its traceback would keep alive what the connection held"
+    return errors[0]
 
 
 # -- the handshake -----------------------------------------------------------------------------------------------
@@ -526,12 +535,15 @@ def test_bytes_come_whole_however_the_ciphertext_is_cut(pieces, cuts, asked, ver
     assert not server.is_truncated
 
 
-def test_little_is_decrypted_at_once():
-    """OpenSSL's queues keep as much memory as they ever held."""
-    client, server, _, wire = in_memory()
+def test_openssl_gets_one_record_at_a_time():
+    """Its queues keep as much memory as they ever held, and it goes through all that is in them."""
+    client, server, *_ = in_memory()
     client.send_pieces_nowait([bytes(MIB)])
+    given = []
+    write = server.engine._incoming.write
+    server.engine._incoming = SimpleNamespace(write=lambda data: given.append(len(data)) or write(data))
     assert len(everything(server)) == MIB
-    assert max(wire.asked) == FEED_BYTES
+    assert max(given) < 16 * 1024 + 256
 
 
 def test_a_turn_is_bounded_in_bytes():
@@ -539,9 +551,9 @@ def test_a_turn_is_bounded_in_bytes():
     client.send_pieces_nowait([bytes(MIB)])
     received = 0
     while received < MIB:
-        wire.asked.clear()
+        before = len(wire.arrived)
         received += len(server.receive_nowait())
-        assert len(wire.asked) <= FEEDS_A_TURN
+        assert before - len(wire.arrived) <= 128 * 1024
         assert not server.is_drained or received == MIB
 
 
@@ -553,7 +565,7 @@ def test_a_turn_is_bounded_in_records():
     received = bytearray()
     while not server.is_drained or not received:
         received += (data := server.receive_nowait())
-        assert len(data) <= STEPS_A_TURN
+        assert len(data) <= 64
     assert received == bytes(number % 256 for number in range(5000))
 
 
@@ -572,7 +584,7 @@ def test_threads_do_not_mix_what_they_decrypt():
     def converse(letter):
         client, server, *_ = in_memory()
         for _ in range(300):
-            client.send_pieces_nowait([letter * FEED_BYTES * 3])
+            client.send_pieces_nowait([letter * 50_000])
             wrong.extend({*everything(server)} - {*letter})
 
     threads = [threading.Thread(target=converse, args=(letter,)) for letter in (b"a", b"b", b"c")]
@@ -661,6 +673,15 @@ def test_a_byte_that_was_changed_on_the_way_ends_the_connection(version):
         server.send_pieces_nowait([b"x"])
 
 
+@pytest.mark.parametrize("garbage", [b"GET / HTTP/1.1", b"\x17\x03\x03\xff\xff", b"\x17\x03\x03\x00\x03abc"])
+def test_so_does_what_is_no_record(garbage):
+    client, server, wire, _ = in_memory()
+    client.send_pieces_nowait([b"whole"])
+    wire.send_pieces_nowait([garbage])
+    assert server.receive_nowait() == b"whole"
+    ends_with(TlsFailed, server)
+
+
 @pytest.mark.anyio
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_after_send_eof_receiving_goes_on(version):
@@ -713,11 +734,12 @@ async def test_closing_says_goodbye_if_that_needs_no_wait():
 async def test_a_closed_stream_says_so():
     client, server, *_ = in_memory()
     server.send_pieces_nowait([b"unread"])
+    assert client.receive_nowait(2) == b"un"
     await client.aclose()
     await client.aclose()
-    ends_with(anyio.ClosedResourceError, client)
     with pytest.raises(anyio.ClosedResourceError):
         client.send_pieces_nowait([b"x"])
+    ends_with(anyio.ClosedResourceError, client)
 
 
 @pytest.mark.anyio
@@ -767,6 +789,43 @@ def test_a_peer_cannot_make_replies_pile_up():
         server.send_pieces_nowait([b"x"])
         assert client.receive_nowait() == b"x"
     assert "does not read the replies" in str(ends_with(TlsFailed, client))
+
+
+def expanded(secret, label, size):
+    """HKDF-Expand-Label of RFC 8446, 7.1."""
+    info = struct.pack(">HB", size, 6 + len(label)) + b"tls13 " + label + b"\0"
+    return HKDFExpand(SHA384(), size, info).derive(secret)
+
+
+def key_updates(secret):
+    """Endless records of 27 bytes, each of which asks for new keys in both directions."""
+    message = b"\x18\x00\x00\x01\x01" + b"\x16"
+    header = struct.pack(">BHH", 23, 0x303, len(message) + 16)
+    while True:
+        key, nonce = expanded(secret, b"key", 32), expanded(secret, b"iv", 12)  # for record 0 of these keys
+        yield header + AESGCM(key).encrypt(nonce, message, header)
+        secret = expanded(secret, b"traffic upd", 48)
+
+
+def test_a_peer_cannot_keep_tls_busy_with_itself(tmp_path):
+    """Each KeyUpdate takes as long as a hundred records, and OpenSSL would go through all that it is given."""
+    log = tmp_path / "keys"
+    context = client_context("1.3")
+    context.keylog_filename = str(log)
+    wire, other = wires()
+    client, server = agreed(context, server_context("1.3"), (wire, other))
+    assert client.engine.state.cipher()[0] == "TLS_AES_256_GCM_SHA384"
+    (line,) = (line for line in log.read_text().splitlines() if line.startswith("CLIENT_TRAFFIC_SECRET_0"))
+    wire.send_pieces_nowait([*islice(key_updates(bytes.fromhex(line.split()[2])), 1000)])
+    turns = 0
+    while not server._end:
+        before = len(other.sent)
+        with contextlib.suppress(TlsFailed):
+            assert server.receive_nowait() == b""
+        assert len(other.sent) - before <= 5 * 27, "replies in one turn"
+        turns += 1
+    assert turns > 1, "some are allowed"
+    assert "keeps TLS busy" in str(ends_with(TlsFailed, server))
 
 
 # -- other implementations ---------------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ has a test:
 * Bytes count as sent when their ciphertext has left, not when it was made: nothing that a caller believes sent lies
   here, waiting for a call that may never come. Until then the caller offers the same bytes again, and they are not
   encrypted again.
-* OpenSSL is fed little at once, because its queues keep the memory of the most they ever held.
 * A turn is bounded in records as well as in bytes: a record of one byte costs as much to decrypt as one of a thousand.
 * There may be bytes here that no socket will announce: they came with the last message of the handshake, or were more
   than a turn's worth. `is_drained` says so, and the calls that wait do not wait then.
@@ -30,8 +29,9 @@ from zaichik.net.socket_stream import first_bytes, without_first
 from zaichik.net.stream import RECEIVE_BYTES, Buffer, Stream
 from zaichik.net.tls_engine import TlsEngine, TlsFailed
 
-FEED_BYTES = 16 * 1024  # of ciphertext to decrypt at once
-STEPS_A_TURN, FEEDS_A_TURN = 64, 4  # of a `receive_nowait`; each step feeds, or decrypts one record
+TURN_BYTES = 64 * 1024  # returned by one `receive_nowait`, at most; about as much ciphertext may be left over
+TURN_STEPS = 64  # in it: a step decrypts one record, which has 16 KiB at most ...
+MESSAGE_STEPS = 16  # ... but a message of TLS's own takes as long as many
 SEAL_BYTES = 64 * 1024  # encrypted at once; as much waits here if the peer does not read
 HELD_BYTES = 2 * SEAL_BYTES  # of ciphertext that waits, with the replies that a peer makes TLS itself give
 GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError)
@@ -41,7 +41,7 @@ class _Shared(threading.local):
     """Where a thread decrypts to. Nothing comes between filling it and copying from it, so one is enough for all."""
 
     def __init__(self) -> None:
-        self.view = memoryview(bytearray(SEAL_BYTES))
+        self.view = memoryview(bytearray(TURN_BYTES))
 
 
 _shared = _Shared()
@@ -82,22 +82,21 @@ class TlsStream(Stream):
 
     def _fill(self, view: memoryview) -> int:
         """Decrypts into the view; returns how many bytes. An end, which may come after some, is noted."""
-        size, feeds, is_last = 0, FEEDS_A_TURN, False
+        size, steps, is_last = 0, TURN_STEPS, False
         self.is_drained = False
         try:
-            for _ in range(STEPS_A_TURN):
-                if self.engine.is_fed:
-                    size += self.engine.decrypt(view[size:])
-                    if size == len(view):
-                        break
-                elif is_last or not feeds:
-                    self.is_drained = is_last
+            while steps > 0 and size < len(view):
+                steps -= 1
+                if (decrypted := self.engine.decrypt(view[size:])) is not None:
+                    size += decrypted
+                    steps -= 0 if decrypted else MESSAGE_STEPS
+                elif is_last:
+                    self.is_drained = True
                     break
                 else:
-                    feeds -= 1
-                    data = self._stream.receive_nowait(FEED_BYTES)
+                    data = self._stream.receive_nowait(TURN_BYTES)
                     self.engine.feed(data)
-                    is_last = len(data) < FEED_BYTES
+                    is_last = len(data) < TURN_BYTES
             self._reply()
         except (anyio.EndOfStream, *GONE) as error:
             self._end = copy(error)

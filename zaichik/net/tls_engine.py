@@ -2,6 +2,10 @@
 
 OpenSSL reads from one queue in memory and writes to another (it calls them BIOs). So nothing here ever waits, and
 "not all here yet" is a value. `TlsStream` moves the ciphertext.
+
+OpenSSL is given one record at a time. Given more, it carries out every message of TLS's own that comes before the next
+byte of data, and a peer may send hundreds of those in few bytes: a KeyUpdate has 27 and costs a tenth of a millisecond.
+And its queues keep the memory of the most they ever held.
 """
 
 import hashlib
@@ -20,6 +24,12 @@ _MEANINGS = (
     (r"HANDSHAKE_FAILURE|NO_SHARED_CIPHER", "the two ends agree on no way to encrypt, or one shows no certificate"),
     (r"ALERT_(UNKNOWN_CA|.*CERTIFICATE)", "the other end does not accept the certificate that it was shown"),
 )
+
+
+_TYPES = range(20, 25)  # that the first byte of a record may have
+_HEADER = 5  # bytes: a type, a version, and the length of what follows
+_LARGEST = 16 * 1024 + 2048  # length that a record may have
+MOST_MESSAGES = 32  # of TLS's own, between two records of data
 
 
 class TlsFailed(anyio.BrokenResourceError):
@@ -78,6 +88,9 @@ class TlsEngine:
         is_server = context.protocol == ssl.PROTOCOL_TLS_SERVER
         self.state = context.wrap_bio(self._incoming, self._outgoing, is_server, host or None)
         self.is_over = False
+        self._input = b""  # ciphertext that OpenSSL was not given yet, from `_at` on
+        self._at = 0
+        self._messages = 0
 
     def shake(self) -> bool:
         """Goes on with the handshake as far as what was fed leads; returns whether it is complete.
@@ -85,13 +98,16 @@ class TlsEngine:
         Raises:
             TlsFailed: what is wrong. There may be output: an alert, which tells the other end.
         """
-        try:
-            self.state.do_handshake()
-        except ssl.SSLWantReadError:
-            return False
-        except ssl.SSLError as error:
-            raise TlsFailed.from_error(error) from error
-        return True
+        while True:
+            try:
+                self.state.do_handshake()
+            except ssl.SSLWantReadError:
+                if not self._next_record():
+                    return False
+            except ssl.SSLError as error:
+                raise TlsFailed.from_error(error) from error
+            else:
+                return True
 
     @property
     def certificate(self) -> dict[str, Any]:
@@ -105,24 +121,40 @@ class TlsEngine:
 
     def feed(self, data: bytes) -> None:
         """Add ciphertext that was received."""
-        self._incoming.write(data)
+        self._input, self._at = self._input[self._at :] + data, 0
 
-    @property
-    def is_fed(self) -> bool:
-        """Whether there is something to decrypt, though it may be less than a record."""
-        return self._incoming.pending > 0 or self.state.pending() > 0
+    def _next_record(self) -> bool:
+        """Gives the next record to OpenSSL; returns whether one is complete. What is no record, OpenSSL will refuse."""
+        data, at = self._input, self._at
+        end = at + _HEADER + int.from_bytes(data[at + 3 : at + _HEADER], "big")
+        if at + _HEADER <= len(data) and (data[at] not in _TYPES or end - at > _HEADER + _LARGEST):
+            end = len(data)
+        if end > len(data):
+            self._input, self._at = data[at:], 0  # an idle connection keeps no more than a part of a record
+            return False
+        self._incoming.write(memoryview(data)[at:end])
+        self._at = end
+        return True
 
-    def decrypt(self, view: memoryview) -> int:
-        """Decrypts into the view, from one record at most; returns how many bytes, 0 if no record is complete.
+    def decrypt(self, view: memoryview) -> int | None:
+        """Decrypts into the view; returns how many bytes.
+
+        They are of one record at most, 0 if it is a message of TLS's own. None: no record is complete.
 
         Raises:
             EndOfStream: the other end sends no more, and has said so by a close_notify.
             TlsFailed: what is wrong, an alert of the other end among it.
         """
+        if not self.state.pending() and not self._next_record():
+            return None
         try:
             if size := int(self.state.read(len(view), view)):
+                self._messages = 0
                 return size
         except ssl.SSLWantReadError:
+            self._messages += 1
+            if self._messages > MOST_MESSAGES:
+                raise TlsFailed("TOO_MANY_MESSAGES", "the other end keeps TLS busy, and sends nothing") from None
             return 0
         except ssl.SSLZeroReturnError:
             pass

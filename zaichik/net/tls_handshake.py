@@ -7,8 +7,10 @@ from ssl import SSLContext
 import anyio
 
 from zaichik.net.stream import Stream
-from zaichik.net.tls import FEED_BYTES, GONE, TlsStream
+from zaichik.net.tls import GONE, TlsStream
 from zaichik.net.tls_engine import TlsEngine, TlsFailed
+
+HANDSHAKE_BYTES = 16 * 1024  # received at once: all there is, unless certificates are very long
 
 
 async def handshake(
@@ -34,7 +36,7 @@ async def handshake(
     try:
         while not engine.shake():
             await stream.send(engine.output())
-            engine.feed(await stream.receive(FEED_BYTES))
+            engine.feed(await stream.receive(HANDSHAKE_BYTES))
     except anyio.EndOfStream:
         raise TlsFailed("CLOSED", "the connection was closed before TLS was agreed on") from None
     except TlsFailed:
