@@ -75,7 +75,7 @@ def kept(environment: Mapping[str, str] = os.environ) -> Endpoint | None:
     path = place(environment)
     try:
         found = json.loads(read(path, is_secret=True))
-        return endpoint(found[KEY])
+        return endpoint(str(found[KEY]))
     except FileNotFoundError:
         return None
     except Unusable as error:
