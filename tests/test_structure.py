@@ -136,7 +136,9 @@ def test_every_dependency_has_its_reason_in_the_readme():
     extras = project["optional-dependencies"]
     others = [requirement for requirement in extras["dev"] if not requirement.startswith("zaichik[")]
     optional = [
-        item for name in ("flights", "record", "stats", "spark", "java", "learn", "speed") for item in extras[name]
+        item
+        for name in ("flights", "record", "stats", "spark", "java", "learn", "access", "speed")
+        for item in extras[name]
     ]
     named = [*project["dependencies"], *others, *(item for item in optional if not item.startswith("zaichik["))]
     readme = (ROOT / "README.md").read_text(encoding="utf-8")

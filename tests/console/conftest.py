@@ -37,7 +37,7 @@ class Result:
 
 @pytest.fixture(autouse=True)
 def _plain_environment(monkeypatch):
-    for name in ("ZAICHIK_CONNECT", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+    for name in ("ZAICHIK_CONNECT", "ZAICHIK_ACCESS", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("COLUMNS", "100")
 
@@ -100,6 +100,28 @@ def on_terminal(start):
                     process.send_signal(signal.SIGINT)
                     interrupt_at = b""
         except OSError:  # that is how Linux tells that the other side is closed
+            pass
+        os.close(master)
+        return process.wait(), output.decode()
+
+    return run
+
+
+@pytest.fixture
+def answering(start):
+    """Run a command on a terminal, and type each answer when its prompt is shown; all it wrote, and its exit code."""
+
+    def run(*words: str, prompts: Sequence[str], answers: Sequence[str]) -> tuple[int, str]:
+        master, slave = pty.openpty()
+        process = start(*words, stdin=slave, stdout=slave, stderr=slave, env={**os.environ, "TERM": "xterm"})
+        os.close(slave)
+        output, awaited = b"", list(zip(prompts, answers, strict=True))
+        try:
+            while chunk := os.read(master, 4096):
+                output += chunk
+                if awaited and output.endswith(awaited[0][0].encode()):
+                    os.write(master, awaited.pop(0)[1].encode() + b"\n")
+        except OSError:  # as above
             pass
         os.close(master)
         return process.wait(), output.decode()

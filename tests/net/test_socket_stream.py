@@ -19,7 +19,7 @@ from anyio.abc import SocketAttribute
 from anyio.lowlevel import checkpoint
 from anyio.streams.tls import TLSStream
 
-from zaichik.net.socket_stream import DEAD_SECONDS, MAX_PIECES, SocketStream, without_first
+from zaichik.net.socket_stream import DEAD_SECONDS, MAX_PIECES, SocketStream, first_bytes, without_first
 
 pytestmark = pytest.mark.anyio
 
@@ -335,7 +335,7 @@ async def test_a_receive_cancelled_from_the_start_takes_nothing(drained):
     async with connected() as (stream, peer):
         peer.sendall(b"abcdef")
         assert await stream.receive(9 if drained else 2)
-        assert stream._drained is drained
+        assert stream.is_drained is drained
         if drained:
             peer.sendall(b"cdef")
         with anyio.CancelScope() as scope:
@@ -705,6 +705,19 @@ async def test_receive_nowait_returns_nothing_if_nothing_is_there():
             stream.receive_nowait()
 
 
+async def test_a_receive_tells_whether_it_has_taken_all_there_was():
+    async with connected() as (stream, peer):
+        peer.sendall(b"abcd")
+        await stream.wait_readable()
+        for data, is_drained in ((b"ab", False), (b"cd", False), (b"", True)):
+            assert stream.receive_nowait(2) == data
+            assert stream.is_drained is is_drained
+        peer.sendall(b"e")
+        await stream.wait_readable()
+        assert stream.receive_nowait(2) == b"e"
+        assert stream.is_drained
+
+
 # -- pieces ------------------------------------------------------------------------------------------------------
 
 
@@ -741,6 +754,7 @@ def test_the_first_bytes_of_pieces_are_left_out_wherever_they_end(pieces):
     whole = b"".join(pieces)
     for size in range(len(whole) + 1):
         left = without_first(pieces, size)
+        assert first_bytes(pieces, size) == whole[:size]
         assert b"".join(left) == whole[size:]
         assert bool(left) == (size < len(whole)), "nothing is left of what is empty"
 

@@ -8,6 +8,8 @@ from ipaddress import ip_address
 from typing import NamedTuple
 
 from zaichik.client.client import MOST_RECONNECT_SECONDS, RECONNECT_SECONDS, Client, connect
+from zaichik.client.endpoint import NotAnAddress, endpoint
+from zaichik.client.endpoint import port as parse_port
 from zaichik.console import quantities
 from zaichik_protocol import DEFAULT_PORT
 
@@ -35,21 +37,15 @@ def address(text: str) -> Address:
     """Parses an address such as 127.0.0.1:8889 or [::1]:8889.
 
     Raises:
-        argparse.ArgumentTypeError: it is not an address.
+        argparse.ArgumentTypeError: it is not an address, or one for TLS or with a login.
     """
-    host, colon, number = text.rpartition(":")
-    is_bracketed = host.startswith("[") and host.endswith("]")
-    if not host or not colon or (":" in host and not is_bracketed):
-        raise argparse.ArgumentTypeError(f"{text!r} is not an address; write HOST:PORT, such as {DEFAULT}")
     try:
-        host.encode("idna")
-    except UnicodeError:  # a label that is empty, longer than 63 letters, or has letters that are not allowed
-        raise _no_host(host) from None
-    return Address(host[1:-1] if is_bracketed else host, port(number))
-
-
-def _no_host(host: str) -> argparse.ArgumentTypeError:
-    return argparse.ArgumentTypeError(f"{host!r} is not a host name")
+        found = endpoint(text)
+    except NotAnAddress as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    if found.is_encrypted or found.credentials:
+        raise argparse.ArgumentTypeError(f"{found} is an address for TLS or a login; here it must be HOST:PORT")
+    return Address(found.host, found.port)
 
 
 def port(text: str) -> int:
@@ -58,9 +54,10 @@ def port(text: str) -> int:
     Raises:
         argparse.ArgumentTypeError: it is not a port.
     """
-    if not (text.isascii() and text.isdigit()) or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a port; it must be 0 to 65535")
-    return int(text)
+    try:
+        return parse_port(text)
+    except NotAnAddress as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def add_option(parser: argparse.ArgumentParser) -> None:
@@ -111,5 +108,5 @@ async def connected(arguments: argparse.Namespace, command: str) -> AsyncIterato
         except (
             UnicodeError
         ):  # for non-ASCII letters, anyio goes by stricter rules (IDNA 2008) than Python's codec above
-            raise _no_host(host) from None
+            raise argparse.ArgumentTypeError(f"{host!r} is not a host name") from None
         yield client

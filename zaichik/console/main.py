@@ -33,6 +33,9 @@ COMMANDS = {
     "disconnect": "end a client's connection",
     "record": "save topics as Parquet files",
     "stats": "show what compaction does to a topic, and what other windows would do",
+    "login": "keep a broker's address with a token for all later commands",
+    "user": "say who may log in to a broker that asks",
+    "access": "check the users and rules of a broker that asks",
     "check": "read the durable topics in a folder, and say what is damaged",
     "dissect": "explain the bytes of the wire protocol, field by field",
     "demo": "watch a broker at work",
@@ -60,6 +63,7 @@ examples:
 
 environment:
   ZAICHIK_CONNECT   the broker's HOST:PORT where --connect is not given
+  ZAICHIK_ACCESS    the folder with users and rules, where --access is not given to user
   NO_COLOR          if set, nothing is coloured
 
 exit codes:
@@ -108,7 +112,9 @@ class OneLineParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Report wrong usage, and exit."""
-        self.exit(2, f"zaichik: {harmless(message)} (see: {self.prog} --help)\n")
+        from zaichik.client.endpoint import masked  # an address that was pasted in the wrong place may hold a token
+
+        self.exit(2, f"zaichik: {harmless(masked(message))} (see: {self.prog} --help)\n")
 
 
 def main(argv: list[str] | None = None) -> int:

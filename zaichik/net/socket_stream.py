@@ -10,10 +10,6 @@ anyio has one; this one exists because of what measurements of that one showed (
   once, which is nearly always all of it.
 * A task that waits for bytes is woken a turn of the event loop after they came. `each_readable` calls a plain function
   in the same turn where the event loop offers callbacks for that, which is to say on asyncio.
-
-Both `receive` and `send` wait only where the system call would block, or most likely would. That wait, or else a
-plain checkpoint, lets other tasks run: no peer, however fast, monopolizes the loop. In `receive` it comes before the
-system call: once bytes are taken, there is nothing to cancel.
 """
 
 import asyncio
@@ -25,19 +21,20 @@ from contextlib import suppress
 from typing import Any
 
 import anyio
-from anyio.abc import ByteStream, SocketAttribute
+from anyio.abc import SocketAttribute
 from anyio.lowlevel import checkpoint
 
 from zaichik.net.heap import keep_freed_memory
+from zaichik.net.stream import RECEIVE_BYTES as RECEIVE_BYTES
+from zaichik.net.stream import Buffer as Buffer
+from zaichik.net.stream import Stream
 
-Buffer = bytes | memoryview
-RECEIVE_BYTES = 256 * 1024  # one call's worth: large enough that batches come whole, small enough to be fair
 UNSENT_BYTES = 256 * 1024  # that the system accepts while it cannot send them yet
 DEAD_SECONDS = 90  # after which a peer that answers nothing at all, not even with a TCP acknowledgement, is given up
 MAX_PIECES = 1024  # in one system call (IOV_MAX: POSIX asks for 16 only, Linux and macOS take this many)
 
 
-class SocketStream(ByteStream):
+class SocketStream(Stream):
     """A connected socket. The socket belongs to the stream from then on.
 
     Args:
@@ -54,7 +51,7 @@ class SocketStream(ByteStream):
                 raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
             _find_dead_peers(raw)
         self._raw = raw
-        self._drained = True  # the last receive took all there was, so another would most likely block
+        self.is_drained = True
         self._end_receiving: Callable[[], None] | None = None  # while `receive_each` is at work by callbacks
 
     @classmethod
@@ -72,19 +69,6 @@ class SocketStream(ByteStream):
                 failure = error
         raise failure or OSError(f"{host} has no address")
 
-    async def receive(self, max_bytes: int = RECEIVE_BYTES) -> bytes:
-        """Returns some bytes, at least one and at most `max_bytes`. If this is cancelled, nothing was taken.
-
-        Raises:
-            EndOfStream: the peer sends no more.
-            BrokenResourceError, ClosedResourceError: the connection is gone, or was closed here.
-        """
-        await (self._wait(anyio.wait_readable) if self._drained else checkpoint())
-        while not (data := self.receive_nowait(max_bytes)):
-            await self._wait(anyio.wait_readable)
-        self._drained = len(data) < max_bytes
-        return data
-
     def receive_nowait(self, max_bytes: int = RECEIVE_BYTES) -> bytes:
         """Returns the bytes that are there; b"" if there are none.
 
@@ -95,11 +79,13 @@ class SocketStream(ByteStream):
         try:
             data = self._raw.recv(max_bytes)
         except BlockingIOError:
+            self.is_drained = True
             return b""
         except OSError as error:
             raise self._translated(error) from error
         if not data:
             raise anyio.EndOfStream
+        self.is_drained = len(data) < max_bytes
         return data
 
     async def each_readable(self, callback: Callable[[], bool]) -> None:
@@ -118,14 +104,6 @@ class SocketStream(ByteStream):
                 await self.wait_readable()
         else:
             await self._call_back(loop, callback)
-
-    async def receive_each(self, take: Callable[[bytes], bool]) -> None:
-        """Pass all bytes that come to `take`, as they come, until it returns False.
-
-        Raises:
-            EndOfStream: the peer sends no more; and as `each_readable` does.
-        """
-        await self.each_readable(lambda: take(data) if (data := self.receive_nowait()) else True)
 
     async def _call_back(self, loop: asyncio.AbstractEventLoop, callback: Callable[[], bool]) -> None:
         end: asyncio.Future[None] = loop.create_future()
@@ -181,23 +159,6 @@ class SocketStream(ByteStream):
         except OSError as error:
             raise self._translated(error) from error
         return without_first(pieces, taken)
-
-    async def send(self, item: bytes) -> None:
-        """Send all of the bytes. If this is cancelled, some may be sent: then only close the stream.
-
-        Raises:
-            BrokenResourceError, ClosedResourceError: the connection is gone, or was closed here.
-        """
-        await self.send_pieces((item,))
-
-    async def send_pieces(self, pieces: Sequence[Buffer]) -> None:
-        """Send all of these pieces in order, without joining them. For the rest see `send`."""
-        rest = self.send_pieces_nowait(pieces)
-        if not rest:
-            await checkpoint()
-        while rest:
-            await self.wait_writable()
-            rest = self.send_pieces_nowait(rest)
 
     async def wait_readable(self) -> None:
         """Wait until there is something to receive, most likely."""
@@ -266,6 +227,17 @@ def without_first(pieces: Sequence[Buffer], size: int) -> list[Buffer]:
             return [memoryview(piece)[size:] if size else piece, *pieces[index + 1 :]]
         size -= len(piece)
     return []
+
+
+def first_bytes(pieces: Sequence[Buffer], size: int) -> bytes:
+    """Returns the first `size` bytes of these pieces, or all there are, as a copy."""
+    taken = []
+    for piece in pieces:
+        if size <= 0:
+            break
+        taken.append(memoryview(piece)[:size])
+        size -= len(piece)
+    return b"".join(taken)
 
 
 def _find_dead_peers(raw: socket.socket) -> None:

@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from typing import Literal, cast
 
 from zaichik import blocking
+from zaichik.client.endpoint import NotAnAddress, endpoint
 from zaichik.client.errors import ZaichikError
 from zaichik.client.messages import StartAt, start_written
 from zaichik_protocol import DEFAULT_PORT
@@ -147,12 +148,15 @@ def address(text: str) -> tuple[str, int]:
     """Host and port of 127.0.0.1:8889 or [::1]:8889.
 
     Raises:
-        BadOption: it is no address.
+        BadOption: it is none, or one for TLS or with a login.
     """
-    host, colon, port = text.rpartition(":")
-    if not (host and colon and port.isascii() and port.isdigit() and int(port) < 65536):
-        raise BadOption(f"{text!r} is no address; write HOST:PORT, such as 127.0.0.1:{DEFAULT_PORT}")
-    return host.removeprefix("[").removesuffix("]"), int(port)
+    try:
+        found = endpoint(text)
+    except NotAnAddress as error:
+        raise BadOption(f"broker is not HOST:PORT: {error}") from None
+    if found.is_encrypted or found.credentials:
+        raise BadOption(f"{found} is an address for TLS or a login; here it must be HOST:PORT")
+    return found.host, found.port
 
 
 def _number(words: Mapping[str, str], name: str) -> int | None:

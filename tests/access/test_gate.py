@@ -1,0 +1,534 @@
+"""The gate: who is let in, what strangers learn (nothing), and how rights change while a broker runs."""
+
+import logging
+import os
+import resource
+import shutil
+import time
+import traceback
+from contextlib import asynccontextmanager
+
+import anyio
+import pytest
+import trustme
+
+from zaichik.access import users as users_module
+from zaichik.access.contexts import client_tls, server_tls
+from zaichik.access.files import Unusable
+from zaichik.access.gate import Access, AccessGate
+from zaichik.access.rules import Rules
+from zaichik.access.users import Record, Users
+from zaichik.broker.clock import ManualClock
+from zaichik.broker.replies import error
+from zaichik.console.access_folder import dump, edited, new_password, new_token, with_token
+from zaichik.net.socket_stream import SocketStream
+from zaichik.net.tls import TlsStream
+from zaichik.net.tls_engine import TlsFailed
+from zaichik_protocol import ErrorCode, Hello, Refused, encode
+
+GUARD = 30
+PEER, OTHER = "10.0.0.1:5000", "10.0.0.2:5000"
+RULES = "user *\nallow publish,subscribe public*\nuser ana\nallow all *\n"
+NEVER = 2**50  # seconds
+PASSWORD = "correct horse battery"  # noqa: S105
+
+
+class Sleeper:
+    """Lets a clock pass instead of sleeping."""
+
+    def __init__(self, clock):
+        self.clock = clock
+
+    async def __call__(self, seconds):
+        self.clock.advance(seconds)
+        await anyio.lowlevel.checkpoint()
+
+
+@pytest.fixture(autouse=True)
+def _cheap(patchable, monkeypatch):
+    monkeypatch.setitem(users_module.SCRYPT, "n", 2)
+    monkeypatch.setitem(users_module.SCRYPT, "p", 1)
+
+
+@pytest.fixture
+def clock():
+    return ManualClock(time.time_ns() // 1000)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Ana has a token that expires, one that does not, and a password; boris has a token."""
+    path = tmp_path / "access"
+    path.mkdir(mode=0o700)
+    (path / "rules").write_text(RULES)
+    folder = Folder(path)
+    folder.ends = int(time.time()) + 100
+    (short, folder.short), (long, folder.token) = new_token(folder.ends), new_token()
+    ana = Record("ana", (short, long), new_password(PASSWORD))
+    token, folder.boris = new_token()
+    folder.write(Users(users=(ana, with_token(Record("boris"), token), Record("nothing"))))
+    return folder
+
+
+class Folder:
+    def __init__(self, path):
+        self.path = path
+
+    def write(self, users):
+        fresh = self.path / "fresh"
+        fresh.write_bytes(dump(users))
+        fresh.chmod(0o600)
+        fresh.replace(self.path / "users.json")
+
+
+@pytest.fixture
+def gate(folder, clock):
+    return AccessGate(Access.load(folder.path), clock, folder.path, sleep=Sleeper(clock))
+
+
+def with_token_of(text):
+    return Hello(1, auth=1, secret=text)
+
+
+def with_password(user, text):
+    return Hello(1, auth=2, user=user, secret=text)
+
+
+async def refused(gate, hello, peer=PEER):
+    with pytest.raises(Refused) as caught:
+        await gate.login(hello, None, peer)
+    return caught.value
+
+
+# -- login -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.anyio
+async def test_a_token_says_who_it_is(gate, folder):
+    user = await gate.login(with_token_of(folder.token), None, PEER)
+    assert user.name == "ana"
+    assert user.how.startswith("token:")
+    assert user.may("delete", "x")
+    assert not user.may("delete", "$broker")
+    other = await gate.login(with_token_of(folder.boris), None, PEER)
+    assert (other.name, other.may("publish", "public/1"), other.may("publish", "x")) == ("boris", True, False)
+
+
+@pytest.mark.anyio
+async def test_a_password_says_who_it_is_and_is_tried_only_once(gate, monkeypatch):
+    user = await gate.login(with_password("ana", PASSWORD), None, PEER)
+    assert (user.name, user.how) == ("ana", "password")
+    monkeypatch.setattr("zaichik.access.gate.knows", lambda *_: pytest.fail("tried again"))
+    assert (await gate.login(with_password("ana", PASSWORD), None, PEER)).name == "ana"
+
+
+@pytest.mark.anyio
+async def test_a_password_that_was_right_is_not_right_any_more_when_it_was_changed(gate, folder):
+    await gate.login(with_password("ana", PASSWORD), None, PEER)
+    users = gate.access.users
+    folder.write(Users(users=(Record("ana", (), new_password("another " + PASSWORD)), *users.users[1:])))
+    assert gate.recheck(0)
+    await refused(gate, with_password("ana", PASSWORD))
+
+
+def wrong_logins(folder):
+    return {
+        "unknown token": with_token_of("zk_" + "a" * 43),
+        "no token": with_token_of(""),
+        "half a token": with_token_of(folder.token[:-1]),
+        "its hash": with_token_of(users_module.hash_of(folder.token)),
+        "a token and a name": Hello(1, auth=1, user="ana", secret=folder.token),
+        "a token as a password": with_password("ana", folder.token),
+        "a password as a token": with_token_of(PASSWORD),
+        "wrong password": with_password("ana", PASSWORD + "!"),
+        "no password": with_password("ana", ""),
+        "unknown user": with_password("nobody", PASSWORD),
+        "no name": with_password("", PASSWORD),
+        "a name that is none": with_password("Ana\n", PASSWORD),
+        "a user without a password": with_password("boris", PASSWORD),
+        "a user without anything": with_password("nothing", ""),
+        "nobody": Hello(1, auth=0),
+        "just a name": Hello(1, auth=0, user="ana"),
+        "another way": Hello(1, auth=3, user="ana", secret=folder.token),
+        "no way": Hello(1, auth=255, user="ana", secret=PASSWORD),
+        "a long password": with_password("ana", PASSWORD * 1000),
+    }
+
+
+@pytest.mark.anyio
+async def test_why_a_login_is_refused_shows_nowhere_but_in_the_log(gate, folder, clock, caplog):
+    caplog.set_level(logging.DEBUG)
+    answers = set()
+    for hello in wrong_logins(folder).values():
+        answers.add(await frame_of(gate, hello))
+    clock.move_to(folder.ends * 1_000_000)
+    answers.add(await frame_of(gate, with_token_of(folder.short)))
+    assert len(answers) == 1
+    assert b"the broker does not accept these credentials" in answers.pop()
+    assert gate.counters["login_failed"] == len(wrong_logins(folder)) + 1
+    told = caplog.text
+    assert "reason=ended user=ana" in told
+    assert "reason=wrong user=ana" in told
+    assert "nobody" not in told  # a name that is no user's may be a password
+    assert "Ana" not in told
+    assert folder.token[3:] not in told
+    assert PASSWORD not in told
+
+
+async def frame_of(gate, hello):
+    """What the peer gets, byte by byte."""
+    refusal = await refused(gate, hello)
+    assert refusal.code is ErrorCode.AUTH_FAILED
+    return encode(error(refusal, hello.id, hello.TYPE, fatal=True))
+
+
+@pytest.mark.anyio
+async def test_no_secret_is_in_what_an_exception_shows(gate, folder, caplog):
+    caplog.set_level(logging.DEBUG)
+    user = await gate.login(with_token_of(folder.token), None, PEER)
+    for hello in (with_token_of("zk_Canary" + "a" * 37), with_password("Canary", "Canary" * 10)):
+        refusal = await refused(gate, hello)
+        assert "Canary" not in "".join(traceback.format_exception(refusal))
+    assert "Canary" not in caplog.text
+    for shown in (user, gate, gate.access, vars(gate), caplog.text):
+        assert folder.token not in repr(shown)
+        assert PASSWORD not in repr(shown)
+
+
+@pytest.mark.anyio
+async def test_lines_of_the_log_cannot_be_forged(gate, caplog):
+    caplog.set_level(logging.DEBUG)
+    await refused(gate, with_password("x\nlogin_ok user=ana\x1b[31m", PASSWORD))
+    assert [record.getMessage().isprintable() for record in caplog.records] == [True]
+
+
+# -- the end of a login ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.anyio
+async def test_a_login_ends_when_its_token_expires(gate, folder, clock):
+    user = await gate.login(with_token_of(folder.short), None, PEER)
+    other = await gate.login(with_token_of(folder.token), None, PEER)
+    assert not user.is_ended(folder.ends * 1_000_000 - 1)
+    assert user.is_ended(folder.ends * 1_000_000)
+    assert not other.is_ended(NEVER)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("way", ["token", "password"])
+async def test_a_login_ends_when_what_proved_it_is_gone(gate, folder, way):
+    hello = with_token_of(folder.token) if way == "token" else with_password("ana", PASSWORD)
+    user = await gate.login(hello, None, PEER)
+    ana, *others = gate.access.users.users
+    kept = Record("ana", ana.tokens[:1], None)
+    folder.write(Users(users=(kept, *others)))
+    assert not user.is_ended(0)
+    assert gate.recheck(0)
+    assert user.is_ended(0)
+    await refused(gate, hello)
+    assert (await gate.login(with_token_of(folder.short), None, PEER)).name == "ana"
+
+
+@pytest.mark.anyio
+async def test_a_login_ends_when_its_user_is_gone_and_one_of_the_same_name_comes(gate, folder):
+    user = await gate.login(with_token_of(folder.token), None, PEER)
+    with edited(folder.path) as editing:
+        editing.remove("ana")
+        editing.put(with_token(Record("ana"), new_token()[0]))
+    assert gate.recheck(0)
+    assert user.is_ended(0)
+
+
+@pytest.mark.anyio
+async def test_a_password_that_is_changed_while_it_is_tried_is_not_accepted(gate, folder, monkeypatch):
+    def knows(*_):
+        folder.write(Users(users=gate.access.users.users[1:]))
+        gate.recheck(0)
+        return True
+
+    monkeypatch.setattr("zaichik.access.gate.knows", knows)
+    await refused(gate, with_password("ana", PASSWORD))
+
+
+# -- reload ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.anyio
+async def test_rights_are_those_of_now(gate, folder):
+    user = await gate.login(with_token_of(folder.boris), None, PEER)
+    assert user.may("publish", "public")
+    (folder.path / "rules").write_text("user *\nallow publish x\n")
+    assert user.may("publish", "public")  # not before somebody says so: it may be half written
+    assert gate.reload()
+    assert not user.may("publish", "public")
+    assert user.may("publish", "x")
+
+
+def test_users_json_is_read_again_by_itself_and_only_when_it_has_changed(gate, folder):
+    gate.recheck(0)
+    assert not gate.recheck(0)
+    (folder.path / "rules").write_text("nonsense")
+    with edited(folder.path) as editing:
+        editing.put(Record("new"))
+    assert gate.recheck(0)
+    assert "new" in gate.access.users.by_name
+    assert not gate.recheck(0)
+    assert gate.stale_since_us is None
+
+
+BREAKAGES = {
+    "half of users.json": lambda path: (path / "users.json").write_bytes((path / "users.json").read_bytes()[:50]),
+    "empty users.json": lambda path: (path / "users.json").write_bytes(b""),
+    "no users.json": lambda path: (path / "users.json").unlink(),
+    "users.json for all": lambda path: (path / "users.json").chmod(0o644),
+    "users.json is a FIFO": lambda path: ((path / "users.json").unlink(), os.mkfifo(path / "users.json", 0o600)),
+    "half a line of rules": lambda path: (path / "rules").write_text(RULES[:-3]),
+    "nonsense in the rules": lambda path: (path / "rules").write_text("allow everything\n"),
+    "no rules": lambda path: (path / "rules").unlink(),
+    "rules that others write": lambda path: (path / "rules").chmod(0o666),
+    "a folder that others write": lambda path: path.chmod(0o777),
+    "no folder": lambda path: path.rename(path.with_name("elsewhere")),
+}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("what", BREAKAGES)
+async def test_if_a_file_cannot_be_used_the_old_rules_stay_and_nobody_starts_with_it(gate, folder, clock, what, caplog):
+    user = await gate.login(with_token_of(folder.boris), None, PEER)
+    before = gate.access
+    copy = folder.path.with_name("copy")
+    shutil.copytree(folder.path, copy)
+    BREAKAGES[what](folder.path)
+    with pytest.raises((Unusable, OSError)):
+        Access.load(folder.path)
+    assert not gate.reload()
+    assert gate.access is before
+    assert user.may("publish", "public")
+    assert not user.may("publish", "x")
+    assert gate.counters["reload_failed"] == 1
+    assert gate.stale_since_us == clock.now_us()
+    assert "reload_failed" in caplog.text
+    if folder.path.exists():
+        shutil.rmtree(folder.path)
+    copy.rename(folder.path)
+    assert gate.reload()
+    assert gate.stale_since_us is None
+
+
+def test_without_a_descriptor_the_old_rules_stay(gate, folder):
+    before, limits = gate.access, resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
+    try:
+        assert not gate.reload()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert gate.access is before
+    assert gate.reload()
+
+
+def test_a_broken_users_json_is_reported_once(gate, folder):
+    gate.recheck(0)
+    (folder.path / "users.json").write_bytes(b"{")
+    for _ in range(5):
+        assert not gate.recheck(0)
+    assert gate.counters["reload_failed"] == 1
+
+
+def test_empty_rules_are_no_mistake_and_nobody_may_anything(folder, clock):
+    (folder.path / "rules").write_text("")
+    access = Access.load(folder.path)
+    assert not any(access.rules.of("ana").may(action, "x") for action in ("publish", "describe"))
+
+
+@pytest.mark.anyio
+async def test_a_gate_without_files(clock):
+    token, text = new_token()
+    gate = AccessGate(Access(Users(users=(Record("ana", (token,)),)), Rules.parse(b"user *\nallow all *\n")), clock)
+    assert not gate.recheck(0)
+    assert (await gate.login(with_token_of(text), None, PEER)).may("publish", "x")
+
+
+# -- back-off --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.anyio
+async def test_after_many_failures_an_address_waits_and_others_do_not(gate, folder, clock):
+    start = clock.now_us()
+    for _ in range(20):
+        assert await gate.secure(None, PEER) is None
+        await refused(gate, with_token_of("zk_x"))
+    assert clock.now_us() == start
+    await gate.secure(None, OTHER)
+    assert clock.now_us() == start
+    await gate.secure(None, PEER.replace("5000", "5001"))
+    assert clock.now_us() == start + 1_000_000
+
+
+@pytest.mark.anyio
+async def test_who_leaves_before_a_login_counts_as_a_failure_and_a_login_as_none(gate, folder, clock):
+    start = clock.now_us()
+    for _ in range(50):
+        await gate.secure(None, PEER)
+        await gate.login(with_token_of(folder.token), None, PEER)
+    assert clock.now_us() == start
+    for _ in range(20):
+        gate.left(PEER)
+    await gate.secure(None, PEER)
+    assert clock.now_us() > start
+
+
+@pytest.mark.anyio
+async def test_one_address_with_too_many_waiting_is_turned_away_unread(gate):
+    for _ in range(20):
+        gate.left(PEER)
+    gate._failures._sleep = lambda _: anyio.sleep_forever()
+    async with anyio.create_task_group() as tasks:
+        for _ in range(16):
+            tasks.start_soon(gate.secure, None, PEER)
+        await anyio.wait_all_tasks_blocked()
+        with pytest.raises(anyio.EndOfStream):
+            await gate.secure(None, PEER)
+        assert gate.counters["throttled"] == 1
+        tasks.cancel_scope.cancel()
+
+
+@pytest.mark.anyio
+async def test_an_ipv6_network_is_one_address(gate, clock):
+    start = clock.now_us()
+    for number in range(20):
+        gate.left(f"[2001:db8::{number}]:5000".replace("[", "").replace("]", ""))
+    await gate.secure(None, "2001:db8:0:0:1::1:5000")
+    assert clock.now_us() > start
+    now = clock.now_us()
+    await gate.secure(None, "2001:db8:0:1::1:5000")
+    assert clock.now_us() == now
+
+
+# -- TLS -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def authority():
+    return trustme.CA()
+
+
+@pytest.fixture
+def certificates(tmp_path, authority):
+    """Where the broker's are, and the file of the CA."""
+    path = tmp_path / "certificates"
+    path.mkdir()
+    authority.cert_pem.write_to_path(path / "ca.pem")
+    issue(authority, path / "broker", "localhost")
+    return path
+
+
+def issue(authority, path, *names, **options):
+    made = authority.issue_cert(*names, **options)
+    made.private_key_and_cert_chain_pem.write_to_path(path)
+
+
+@pytest.fixture
+def over_tls(folder, clock, certificates):
+    def tls(_):
+        return server_tls(certificates / "broker", certificates / "broker", certificates / "ca.pem")
+
+    return AccessGate(Access.load(folder.path, tls), clock, folder.path, tls, Sleeper(clock))
+
+
+@asynccontextmanager
+async def pair():
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
+    port = listener.extra(anyio.abc.SocketAttribute.local_port)
+    with anyio.fail_after(GUARD):
+        async with listener:
+            one = await SocketStream.connect("127.0.0.1", port)
+            raw = await listener.listeners[0].accept()
+            async with one, SocketStream(raw.extra(anyio.abc.SocketAttribute.raw_socket).dup()) as other:
+                await raw.aclose()
+                yield one, other
+
+
+async def log_in(gate, certificates, hello, **options):
+    """The user, over TLS from end to end."""
+    client, found = client_tls(ca=certificates / "ca.pem", **options), []
+
+    async def serve(stream):
+        secured = await gate.secure(stream, PEER)
+        assert isinstance(secured, TlsStream)
+        found.append(await gate.login(hello, secured, PEER))
+
+    async with pair() as (one, other), anyio.create_task_group() as tasks:
+        tasks.start_soon(serve, other)
+        await client.secure(one, "localhost")
+    return found[0]
+
+
+@pytest.mark.anyio
+async def test_a_token_over_tls(over_tls, folder, certificates):
+    assert (await log_in(over_tls, certificates, with_token_of(folder.token))).name == "ana"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("names", "said", "user"),
+    [(["ana"], "", "ana"), (["ana"], "ana", "ana"), (["ana"], "boris", None), (["carol"], "", None), ([], "", None)],
+    ids=["its name", "the same name", "another name", "no user", "no name"],
+)
+async def test_a_certificate_says_who_it_is(over_tls, authority, certificates, names, said, user):
+    issue(authority, certificates / "mine", "x", common_name=names[0] if names else None)
+    hello = Hello(1, auth=0, user=said)
+    if user is None:
+        with pytest.raises(ExceptionGroup) as caught:
+            await log_in(over_tls, certificates, hello, certificate=certificates / "mine")
+        assert caught.group_contains(Refused, match="does not accept these credentials")
+    else:
+        found = await log_in(over_tls, certificates, hello, certificate=certificates / "mine")
+        assert (found.name, found.how, found.is_ended(0)) == (user, "certificate", False)
+        assert found.is_ended(2**62)  # the certificate has expired
+        over_tls.access = Access(Users(), over_tls.access.rules)
+        assert found.is_ended(0)
+
+
+@pytest.mark.anyio
+async def test_over_tls_nobody_is_nobody(over_tls, certificates):
+    with pytest.raises(ExceptionGroup) as caught:
+        await log_in(over_tls, certificates, Hello(1, auth=0, user="ana"))
+    assert caught.group_contains(Refused)
+
+
+@pytest.mark.anyio
+async def test_a_hello_that_is_not_encrypted_is_told_so(over_tls, folder):
+    async with pair() as (one, other):
+        await one.send(encode(Hello(1, auth=1, secret=folder.token)))
+        with pytest.raises(Refused, match="this port speaks TLS; write zaichiks://"):
+            await over_tls.secure(other, PEER)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("first", [b"GET / HTTP/1.1\r\n\r\n", b"SSH-2.0-x\r\n", bytes(64), b"\x16\x03\x01" + b"x" * 99])
+async def test_what_is_no_tls_is_counted_and_charged(over_tls, clock, first):
+    async with pair() as (one, other):
+        await one.send(first)
+        await one.send_eof()
+        with pytest.raises(TlsFailed):
+            await over_tls.secure(other, PEER)
+    assert over_tls.counters["tls_failed"] == 1
+    for _ in range(19):
+        over_tls.left(PEER)
+    start = clock.now_us()
+    async with pair() as (one, other):
+        await one.aclose()
+        with pytest.raises((anyio.EndOfStream, anyio.BrokenResourceError)):
+            await over_tls.secure(other, PEER)
+    assert clock.now_us() > start
+
+
+@pytest.mark.anyio
+async def test_a_key_of_another_certificate_leaves_the_old_one_in_force(over_tls, authority, certificates):
+    before = over_tls.access.tls
+    (certificates / "broker").write_bytes(b"nonsense")
+    assert not over_tls.reload()
+    assert over_tls.access.tls is before
+    issue(authority, certificates / "broker", "localhost")
+    assert over_tls.reload()
+    assert over_tls.access.tls.pin != before.pin

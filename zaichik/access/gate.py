@@ -1,0 +1,237 @@
+"""The gate of a broker that asks who somebody is: back-off, TLS, login, and rights that can change while it runs.
+
+All that the files say is one object, `Access`, which never changes. A reload reads every file, makes another such
+object, and only then puts it in place of the old one. If anything fails, the old one stays, and the log says so: a
+broker that has no descriptor left, or whose rules have a typing error, goes on with the rules it had.
+
+A login is not found out once and for all. A user's rights are looked up in the `Access` of now each time, and the login
+ends when what has proven it expires, or is not in the file any more.
+"""
+
+import hmac
+import logging
+import os
+import secrets
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import anyio
+
+from zaichik.access.backoff import Failures, OneByOne, Sleep
+from zaichik.access.contexts import ServerTls, UnusableCertificate, certificate_login
+from zaichik.access.files import judge_folder, parsed
+from zaichik.access.rules import Rules
+from zaichik.access.users import Password, Token, Users, hash_of, knows
+from zaichik.broker.clock import MICROSECONDS, Clock
+from zaichik.broker.rights import Action
+from zaichik.escapes import harmless
+from zaichik.net.peers import client_of
+from zaichik.net.stream import Stream
+from zaichik.net.tls import TlsStream
+from zaichik.net.tls_engine import TlsFailed
+from zaichik.net.tls_handshake import handshake
+from zaichik_protocol import ErrorCode, Hello, Refused
+
+logger = logging.getLogger(__name__)
+
+USERS, RULES = "users.json", "rules"
+NOWHERE = Path(os.devnull)  # a folder for what has no files
+TLS_REQUIRED = ErrorCode.UNSUPPORTED_VERSION  # until the protocol has a code of its own for this
+NONE, TOKEN, PASSWORD = 0, 1, 2  # what a Hello's `auth` says that its secret is
+FIRST_BYTES = 16  # of a Hello that is not encrypted, its magic is the last of them
+MOST_REMEMBERED = 1024  # passwords that were right
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """All that the files of a folder say; `tls` is None for a port without TLS."""
+
+    users: Users
+    rules: Rules
+    tls: ServerTls | None = None
+
+    @classmethod
+    def load(cls, folder: Path, tls: Callable[[Path], ServerTls] | None = None) -> "Access":
+        """Returns what the files say; `tls` loads the folder's certificate.
+
+        Raises:
+            Unusable, OSError: one of them cannot be used.
+        """
+        judge_folder(folder)
+        rules = parsed(folder / RULES, Rules.parse, is_secret=False)
+        return cls(parsed(folder / USERS, Users.parse, is_secret=True), rules, tls and tls(folder))
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """What proves that a user has the key of a certificate; the CA is trusted with the names."""
+
+    expires: int
+
+
+class LoggedIn:
+    """A `User` who has logged in.
+
+    Args:
+        gate: knows the rights of now.
+        name: the user's.
+        proof: what has proven it.
+    """
+
+    def __init__(self, gate: "AccessGate", name: str, proof: Token | Password | Certificate) -> None:
+        self.name = name
+        self.how = f"token:{proof.id}" if isinstance(proof, Token) else type(proof).__name__.lower()
+        self._gate = gate
+        self._proof = proof
+
+    def may(self, action: Action, topic: str) -> bool:
+        """Returns whether the rules of now allow it."""
+        return self._gate.access.rules.of(self.name).may(action, topic)
+
+    def is_ended(self, now_us: int) -> bool:
+        """Returns whether the login has expired, or what has proven it is not in the file any more."""
+        record, proof = self._gate.access.users.by_name.get(self.name), self._proof
+        if record is None or (proof not in (*record.tokens, record.password) and not isinstance(proof, Certificate)):
+            return True
+        return proof.expires is not None and proof.expires * MICROSECONDS <= now_us
+
+
+class AccessGate:
+    """A `Gate` where everybody logs in.
+
+    Args:
+        access: what the files say.
+        clock: the source of time.
+        folder: where they are.
+        tls: as in `Access.load`.
+        sleep: waits that many seconds.
+
+    Attributes:
+        access: the users and rights of now.
+        counters: how often what happened.
+        stale_since_us: since when `access` is not what the files say, because they cannot be used; None if it is.
+    """
+
+    def __init__(
+        self,
+        access: Access,
+        clock: Clock,
+        folder: Path = NOWHERE,
+        tls: Callable[[Path], ServerTls] | None = None,
+        sleep: Sleep = anyio.sleep,
+    ) -> None:
+        self.access = access
+        self.counters: Counter[str] = Counter()
+        self.stale_since_us: int | None = None
+        self._clock, self._folder, self._tls = clock, folder, tls
+        self._failures, self._passwords = Failures(clock, sleep), OneByOne(clock, sleep)
+        self._key, self._right = secrets.token_bytes(32), dict[bytes, Password]()
+        self._seen: tuple[int, int] | None = None  # so that nothing is missed that was written meanwhile
+
+    async def secure(self, stream: Stream, peer: str) -> Stream:
+        """See `Gate`. There is no deadline for the handshake: that is the caller's."""
+        if not await self._failures.wait(client_of(peer)):
+            self._count("throttled", f"from={peer}", logging.DEBUG)
+            raise anyio.EndOfStream
+        if self.access.tls is None:
+            return stream
+        try:
+            if (first := await stream.receive(FIRST_BYTES)).endswith(b"ZAIK"):
+                raise Refused(TLS_REQUIRED, "this port speaks TLS; write zaichiks://HOST:PORT")  # noqa: TRY301
+            return await handshake(stream, self.access.tls.context, received=first)
+        except BaseException as error:
+            self.left(peer)
+            if isinstance(error, TlsFailed):
+                self._count("tls_failed", f"reason={error.reason} from={peer}")
+            raise
+
+    def left(self, peer: str) -> None:
+        """Charge a peer that is gone without a login: it has left, or was sent away, after `secure`."""
+        self._failures.failed(client_of(peer))
+
+    async def login(self, hello: Hello, stream: Stream, peer: str) -> LoggedIn:
+        """See `Gate`."""
+        try:
+            user = self._checked(await self._proven(hello, stream, client_of(peer)), hello, peer)
+        except BaseException:
+            self.left(peer)
+            raise
+        self._failures.succeeded(client_of(peer))
+        self._count("login_ok", f"user={user.name} how={user.how} from={peer}")
+        return user
+
+    def _checked(self, user: LoggedIn | None, hello: Hello, peer: str) -> LoggedIn:
+        """Returns the user, if there is one who may log in. The refusal never tells why not; the log does."""
+        if user is not None and not user.is_ended(self._clock.now_us()):
+            return user
+        # A name that is no user's is not told: people type passwords there.
+        name = name if (name := user.name if user else hello.user) in self.access.users.by_name else "?"
+        self._count("login_failed", f"reason={'ended' if user else 'wrong'} user={name} from={peer}")
+        raise Refused(ErrorCode.AUTH_FAILED, ErrorCode.AUTH_FAILED.meaning)
+
+    async def _proven(self, hello: Hello, stream: Stream, client: str) -> LoggedIn | None:
+        """Returns whose credentials these are, expired or not."""
+        users = self.access.users
+        if hello.auth == NONE and isinstance(stream, TlsStream):
+            with suppress(UnusableCertificate):
+                name, not_after_s = certificate_login(stream) or ("", 0)
+                return LoggedIn(self, name, Certificate(not_after_s)) if hello.user in {"", name} else None
+        if hello.auth == TOKEN and not hello.user and (found := users.by_token.get(hash_of(hello.secret))):
+            return LoggedIn(self, found[0].name, found[1])
+        if hello.auth == PASSWORD:
+            record = users.by_name.get(hello.user)
+            password = record.password if record else None
+            if await self._is_right(hello, password, client) and password:
+                return LoggedIn(self, hello.user, password)
+        return None
+
+    async def _is_right(self, hello: Hello, password: Password | None, client: str) -> bool:
+        """Returns whether that is the password. Its second time costs nothing: programs reconnect."""
+        mark = hmac.digest(self._key, f"{hello.user}\0{hello.secret}".encode(errors="replace"), "sha256")
+        if password is not None and self._right.get(mark) == password:
+            return True
+        is_right = await self._passwords.run(client, partial(knows, hello.secret, password))
+        if is_right and password:
+            if len(self._right) >= MOST_REMEMBERED:
+                self._right.clear()
+            self._right[mark] = password
+        return is_right
+
+    # -- reload ------------------------------------------------------------------------------------------------
+
+    def reload(self) -> bool:
+        """Read all files again, on SIGHUP. Returns whether that worked; if not, all stays as it is."""
+        return self._replace(lambda folder: Access.load(folder, self._tls))
+
+    def recheck(self, now_us: int) -> bool:
+        """Read users.json again if it is another file now: only our commands write it, and it is always whole."""
+        before, self._seen = self._seen, self._stamp()
+        return self._seen != before and self._replace(
+            lambda folder: replace(self.access, users=parsed(folder / USERS, Users.parse, is_secret=True))
+        )
+
+    def _replace(self, load: Callable[[Path], Access]) -> bool:
+        try:
+            self.access = load(self._folder)
+        except Exception as error:
+            self._count("reload_failed", f"the old rules stay: {error}", logging.ERROR)
+            self.stale_since_us = self.stale_since_us or self._clock.now_us()
+            return False
+        self._count("reload_ok", "")
+        self.stale_since_us = None
+        return True
+
+    def _stamp(self) -> tuple[int, int] | None:
+        try:
+            found = (self._folder / USERS).stat()
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_ino
+
+    def _count(self, what: str, text: str, level: int = logging.INFO) -> None:
+        self.counters[what] += 1
+        logger.log(level, "%s %s", what, harmless(text))

@@ -1,0 +1,168 @@
+"""The file of rules: who may do what with which topics.
+
+    # The first rule that matches decides; where none does, the answer is no. The last line ends with a newline.
+    user ana                          # rules of one user; those of `user *` are everybody's who has logged in
+    allow publish,subscribe orders/*  # `*` at the end: every name that begins so
+    deny  subscribe secret*
+    user *
+    allow describe "a topic # with odd letters*"
+
+What a file loses when it is cut off, it can only take away: every beginning of it that has whole lines grants no more
+than all of it, because what is missing is denied. Half a line could grant more (`deny all x` is less than `deny all
+x*`, though `x` may be a topic), so a file whose last line is not ended is refused.
+
+Names are compared as they are: no case folding, no normalization, and nothing in a pattern stands for the user's name,
+because then a user could be named after a pattern.
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from typing import get_args
+
+from zaichik.access.files import decoded, wrong
+from zaichik.broker.rights import Action
+
+ACTIONS: tuple[Action, ...] = get_args(Action)
+USER_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+EVERYBODY = "*"
+MOST_RULES = 10_000
+MOST_KNOWN = 4096  # answers that are remembered for each user
+LONGEST_KNOWN = 200  # letters of a topic's name; a broker has no topics with longer ones, but may be asked about them
+
+_LINE = re.compile(r"[ \t]*([^ \t\n]*)[ \t]*([^ \t\n]*)[ \t]*(.*)\n")  # two words, and the rest
+_COMMENT = re.compile(r"(?:^|[ \t]+)#.*|[ \t]+$")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One line.
+
+    Attributes:
+        line: its number.
+        user: whose it is; "*": everybody's.
+        allows: or else it denies.
+        actions: what it is about.
+        pattern: which topics: a name, or with a `*` at the end how names begin.
+    """
+
+    line: int
+    user: str
+    allows: bool
+    actions: frozenset[Action]
+    pattern: str
+
+    def matches(self, topic: str) -> bool:
+        """Returns whether it is about that topic. The broker's own names, with a `$`, are never meant by accident."""
+        if topic.startswith("$") and not self.pattern.startswith("$"):
+            return False
+        return topic.startswith(self.pattern[:-1]) if self.pattern.endswith("*") else topic == self.pattern
+
+
+class Rights:
+    """What one user may do.
+
+    Args:
+        rules: the user's and everybody's, in their order.
+    """
+
+    def __init__(self, rules: list[Rule]) -> None:
+        self._rules = {action: [rule for rule in rules if action in rule.actions] for action in ACTIONS}
+        self._known: dict[tuple[Action, str], bool] = {}
+
+    def rule(self, action: Action, topic: str) -> Rule | None:
+        """Returns the rule that decides; None if there is none."""
+        return next((rule for rule in self._rules[action] if rule.matches(topic)), None)
+
+    def may(self, action: Action, topic: str) -> bool:
+        """Returns whether the user has the right to do that with the topic."""
+        answer = self._known.get((action, topic))
+        if answer is None:
+            rule = self.rule(action, topic)
+            answer = rule is not None and rule.allows
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            if len(topic) <= LONGEST_KNOWN:
+                self._known[action, topic] = answer
+        return answer
+
+
+class Rules:
+    """All rules of a file.
+
+    Args:
+        rules: in their order.
+    """
+
+    def __init__(self, rules: list[Rule]) -> None:
+        self.rules = rules
+        self._compiled: dict[str, Rights] = {}
+
+    @classmethod
+    def parse(cls, data: bytes) -> "Rules":
+        """Returns the rules that a file holds.
+
+        Raises:
+            Unusable: LINE:COLUMN, what is wrong there, and what would be right.
+        """
+        text = decoded(data)
+        if text and not text.endswith("\n"):
+            raise wrong(text, len(text), "the last line must end with a newline: it may have been cut off")
+        rules, user = [], ""
+        for number, line in enumerate(_LINE.finditer(text), 1):
+            if line[1] == "user":
+                user = _user(line)
+            elif line[1] and not line[1].startswith("#"):
+                rules.append(_rule(line, number, user))
+        if len(rules) > MOST_RULES:
+            raise wrong(text, len(text), f"there are {len(rules)} rules; {MOST_RULES} is the limit")
+        return cls(rules)
+
+    def of(self, user: str) -> Rights:
+        """Returns what a user may do."""
+        if user not in self._compiled:
+            self._compiled[user] = Rights([rule for rule in self.rules if rule.user in {user, EVERYBODY}])
+        return self._compiled[user]
+
+
+def _user(line: re.Match[str]) -> str:
+    """Returns the name in a line `user NAME`."""
+    if line[2] != EVERYBODY and not USER_NAME.fullmatch(line[2]):
+        problem = f"{line[2]!r} is not a user's name ({USER_NAME.pattern}), nor *, which is everybody"
+        raise wrong(line.string, line.start(2), problem)
+    if _COMMENT.sub("", line[3]):
+        raise wrong(line.string, line.start(3), "only a comment may follow the name; rules begin in the next line")
+    return line[2]
+
+
+def _rule(line: re.Match[str], number: int, user: str) -> Rule:
+    if line[1] not in {"allow", "deny"}:
+        problem = f"{line[1]!r} begins no line; write user, allow, deny, or # and a comment"
+        raise wrong(line.string, line.start(1), problem)
+    if not user:
+        raise wrong(line.string, line.start(1), "whose rule is this? Write a line `user NAME` or `user *` before it")
+    actions = frozenset(ACTIONS if line[2] == "all" else line[2].split(","))
+    if unknown := actions.difference(ACTIONS):
+        problem = f"{min(unknown)!r} is not an action; write {', '.join(ACTIONS)}, with commas and no blanks, or all"
+        raise wrong(line.string, line.start(2), problem)
+    try:
+        return Rule(number, user, line[1] == "allow", actions, _pattern(line[3]))
+    except ValueError as error:
+        raise wrong(line.string, line.start(3), str(error)) from None
+
+
+def _pattern(rest: str) -> str:
+    """Returns the pattern at the end of a line: a string of JSON, or all there is before a comment."""
+    pattern = _COMMENT.sub("", rest)
+    if rest.startswith('"'):
+        pattern, end = json.JSONDecoder().raw_decode(rest)
+        if _COMMENT.sub("", rest[end:]):
+            raise ValueError("only a blank and a comment may follow the closing quote")
+    elif _CONTROL.search(pattern):
+        raise ValueError('a control character; write the name as a string of JSON: "one\\ttwo"')
+    if not pattern:
+        raise ValueError("which topics? Write a name, or * for all, or how names begin and *")
+    if "*" in pattern[:-1]:
+        raise ValueError("* stands for the rest of a name, so it can only be the last letter of a pattern")
+    return pattern

@@ -1,0 +1,183 @@
+"""users.json: who there is, and what proves it. A thief of the file cannot log in with what it says about tokens.
+
+A token has 256 random bits. Nobody can try so many, so a plain hash of it is enough, and it is found by looking up that
+hash: how long this takes tells something about the hash only, which nobody can choose. A password is what a person can
+remember, and people remember little. So trying one is made expensive, for us and for a thief, with scrypt.
+
+Each object of the file is a class here, known by its keys. A key too many, too few, or twice is a mistake: a file that
+says something we do not understand may mean less than we think. A broker only reads the file; commands write it.
+"""
+
+import hashlib
+import hmac
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
+from itertools import count
+from typing import Any, get_args, get_origin
+from unicodedata import normalize
+
+from zaichik.access.files import decoded, wrong
+from zaichik.access.rules import USER_NAME
+
+PATTERNS = {  # of the texts
+    "name": USER_NAME.pattern,
+    "id": "[0-9a-f]{8}",
+    "salt": "[0-9a-f]{32}",
+    "sha256": "[0-9a-f]{64}",
+    "scrypt": "[0-9a-f]{64}",
+    "note": r"[^\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]{0,100}",
+}
+# A row of OWASP's table: 16 MiB, and some 0.3 s. One choice for all, or else what a check costs would tell users apart.
+SCRYPT = {"n": 2**14, "r": 8, "p": 5, "maxmem": 64 * 1024 * 1024, "dklen": 32}
+LONGEST_PASSWORD = 1024  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An object of the file. Its fields are checked, so one that is wrong cannot exist."""
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            value, types = getattr(self, item.name), get_args(item.type) or (item.type,)
+            is_list = get_origin(item.type) is tuple
+            values = value if is_list and isinstance(value, tuple) else (value,)
+            if is_list != isinstance(value, tuple) or any(type(one) not in types for one in values):  # a bool is no int
+                names = " or ".join(one.__name__ for one in types if one is not ...).replace("NoneType", "null")
+                raise ValueError(f"{item.name} must be {'a list of ' * is_list}{names}")
+            if isinstance(value, str) and not re.fullmatch(PATTERNS[item.name], value):
+                raise ValueError(f"{item.name} must match {PATTERNS[item.name]}")
+            if isinstance(value, int) and value < 0:
+                raise ValueError(f"{item.name} must be at least 0")
+
+
+@dataclass(frozen=True, slots=True)
+class Shares(Entry):
+    """The most that a user's connections may have together; in the file are only those that differ from these."""
+
+    connections: int = 256
+    topics: int = 1_000
+    subscriptions: int = 10_000
+    producers: int = 1_000
+    positions: int = 1_000
+    percent_of_bytes: int = 25
+
+
+@dataclass(frozen=True, slots=True)
+class Token(Entry):
+    """What proves that somebody has a token. Times are in seconds since 1970."""
+
+    id: str
+    sha256: str
+    created: int
+    expires: int | None
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Password(Entry):
+    """What proves that somebody knows a password."""
+
+    salt: str
+    scrypt: str
+    created: int
+    expires: int | None
+
+
+NO_PASSWORD = Password("0" * 32, "0" * 64, 0, 0)  # of users who have none, or do not exist: it takes as long
+
+
+@dataclass(frozen=True, slots=True)
+class Record(Entry):
+    """A user."""
+
+    name: str
+    tokens: tuple[Token, ...] = ()
+    password: Password | None = None
+    shares: Shares = Shares()
+
+
+@dataclass(frozen=True)
+class Users(Entry):
+    """The whole file."""
+
+    version: int = 1
+    users: tuple[Record, ...] = ()
+
+    @classmethod
+    def parse(cls, data: bytes) -> "Users":
+        """Returns what a file holds.
+
+        Raises:
+            Unusable: LINE:COLUMN, for most mistakes of the object that has it, and what must be there.
+        """
+        text, ended = decoded(data), count()
+        try:
+            found = json.loads(text, object_pairs_hook=lambda pairs: (next(ended), _made(pairs))[1])
+        except json.JSONDecodeError as error:
+            raise wrong(text, error.pos, error.msg) from None
+        except (RecursionError, ValueError) as error:
+            raise wrong(text, _beginning(text, next(ended)), str(error)) from None
+        if not isinstance(found, cls) or found.version != 1 or len(found.by_name) < len(found.users):
+            raise wrong(text, 0, 'there must be {"version": 1, "users": [...]}, and each user only once')
+        return found
+
+    @cached_property
+    def by_name(self) -> Mapping[str, Record]:
+        """The users by their names."""
+        return {user.name: user for user in self.users}
+
+    @cached_property
+    def by_token(self) -> Mapping[str, tuple[Record, Token]]:
+        """The tokens by their hashes, each with its user."""
+        return {token.sha256: (user, token) for user in self.users for token in user.tokens}
+
+
+KINDS: tuple[type[Any], ...] = (Shares, Token, Password, Record, Users)
+
+
+def hash_of(token: str) -> str:
+    """Returns what is kept of a token."""
+    return hashlib.sha256(token.encode(errors="replace")).hexdigest()
+
+
+def scrypt_of(password: str, salt: str) -> str:
+    """Returns what is kept of a password. That takes its time."""
+    return hashlib.scrypt(normalized(password)[:LONGEST_PASSWORD], salt=bytes.fromhex(salt), **SCRYPT).hex()
+
+
+def normalized(password: str) -> bytes:
+    """Returns the same bytes however a keyboard composes its letters."""
+    return normalize("NFKC", password).encode(errors="replace")
+
+
+def knows(text: str, password: Password | None) -> bool:
+    """Returns whether this is the password. It takes its time, and as long if there is none."""
+    stored = password or NO_PASSWORD
+    is_same = hmac.compare_digest(scrypt_of(text, stored.salt), stored.scrypt)
+    return is_same and password is not None and len(normalized(text)) <= LONGEST_PASSWORD
+
+
+def _made(pairs: list[tuple[str, Any]]) -> Any:
+    """Returns what an object of JSON says: something of the class that has most of its keys."""
+    given = {name: tuple(value) if isinstance(value, list) else value for name, value in pairs}
+    kind = max(KINDS, key=lambda kind: len(given.keys() & kind.__match_args__))
+    names = set(kind.__match_args__)
+    if len(given) < len(pairs) or given.keys() - names or (kind is not Shares and names - given.keys()):
+        raise ValueError(f"the keys must be {', '.join(kind.__match_args__)}, each of them once")
+    return kind(**given)
+
+
+def _beginning(text: str, number: int) -> int:
+    """Returns where the object begins that is the one of this number to end, counted from 1; or else 0."""
+    begun: list[int] = []
+    for found in re.finditer(r'"(?:[^"\\]|\\.)*"|[{}]', text):
+        if found[0] == "{":
+            begun.append(found.start())
+        elif found[0] == "}":
+            at, number = begun.pop(), number - 1
+            if number == 0:
+                return at
+    return 0

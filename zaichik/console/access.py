@@ -1,0 +1,74 @@
+"""`zaichik access check`: reads the files of access, and says who may do what, and why."""
+
+import argparse
+from pathlib import Path
+from typing import get_args
+
+from rich.console import Console
+from rich.text import Text
+
+from zaichik.access.files import Unusable
+from zaichik.access.gate import RULES, Access
+from zaichik.access.rules import EVERYBODY
+from zaichik.broker.rights import Action, topic_of
+from zaichik.console import screen
+from zaichik.console.failure import Failure
+from zaichik.escapes import harmless, shown
+
+DESCRIPTION = """\
+Read the files of a folder for --access as a broker does, and say what is wrong with them: check it before a reload
+(kill -HUP). With a user, an action (publish, subscribe, create, delete or describe) and a topic, say whether it is
+allowed, and which line of DIR/rules decides it. The exit code is 1 if a file is wrong, or if it is denied.
+"""
+
+EPILOG = """\
+examples:
+  zaichik access check ./access
+  zaichik access check ./access ana publish orders        # allowed by rules:7
+  zaichik access check ./access ana describe '$broker'    # denied: no rule allows it
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `zaichik access`."""
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.add_argument("action_of_ours", metavar="check", choices=["check"], help="what to do")
+    parser.add_argument("folder", metavar="DIR", type=Path, help="the folder")
+    parser.add_argument("question", metavar="USER ACTION TOPIC", nargs="*", help="what to find out about")
+
+
+async def run(arguments: argparse.Namespace, console: Console) -> int:
+    """Check the files, and answer the question."""
+    try:
+        access = Access.load(arguments.folder)
+    except Unusable as error:
+        raise Failure(str(error)) from None
+    match arguments.question:
+        case []:
+            return _describe(access, arguments.folder, console)
+        case [user, action, topic]:
+            return _answer(access, user, action, topic, console)
+    raise argparse.ArgumentTypeError("write USER ACTION TOPIC, or none of them")
+
+
+def _describe(access: Access, folder: Path, console: Console) -> int:
+    names, rules = access.users.by_name, access.rules.rules
+    console.print(Text(f"{folder}: {len(names)} users, {len(rules)} rules"), soft_wrap=True)
+    for name in sorted({rule.user for rule in rules} - names.keys() - {EVERYBODY}):
+        line = next(rule.line for rule in rules if rule.user == name)
+        screen.remark(f"warning: {RULES}:{line} is about {name}, but there is no user of that name", "yellow")
+    for name in names:
+        if not any(rule.allows and rule.user in {name, EVERYBODY} for rule in rules):
+            screen.remark(f"warning: {name} may do nothing: no rule allows it", "yellow")
+    return 0
+
+
+def _answer(access: Access, user: str, action: str, topic: str, console: Console) -> int:
+    if action not in get_args(Action):
+        raise argparse.ArgumentTypeError(f"{action!r} is not an action; there are {', '.join(get_args(Action))}")
+    if user not in access.users.by_name:
+        raise Failure(f"there is no user {shown(user)}; see: zaichik user list")
+    rule = access.rules.of(user).rule(action, topic_of(topic))  # type: ignore[arg-type]
+    verdict = "allowed" if rule and rule.allows else "denied"
+    console.print(Text(harmless(f"{verdict} by {RULES}:{rule.line}" if rule else "denied: no rule allows it")))
+    return int(verdict == "denied")

@@ -1,0 +1,61 @@
+"""Secrets typed or pasted into a command: from a file, from standard input, or at a prompt that shows nothing.
+
+They are never arguments: everybody on the machine can see those, and the shell remembers them.
+"""
+
+import getpass
+import signal
+import sys
+from pathlib import Path
+
+from zaichik.access.files import Unusable, read
+from zaichik.console import streams
+from zaichik.console.failure import Failure
+
+
+def secret(file: Path | None, prompt: str) -> str:
+    """Returns a line, without its end: of the file, or else of standard input; on a terminal it asks for it.
+
+    Raises:
+        Failure: the file cannot be used, or there is nothing.
+    """
+    if file is not None:
+        text = from_file(file)
+    elif sys.stdin.isatty():
+        text = asked(prompt)
+    else:
+        streams.check_readable()
+        text = sys.stdin.readline()
+    if not text.strip():
+        raise Failure(f"nothing was given as the {prompt.rstrip(': ')}")
+    return text.removesuffix("\n").removesuffix("\r")
+
+
+def from_file(file: Path) -> str:
+    """Returns the first line of a file that nobody else may read.
+
+    Raises:
+        Failure: others may, or it cannot be used.
+    """
+    try:
+        return read(file, is_secret=True).decode().partition("\n")[0]
+    except Unusable as error:
+        raise Failure(str(error)) from None
+    except UnicodeDecodeError:
+        raise Failure(f"{file} is not UTF-8") from None
+
+
+def asked(prompt: str) -> str:
+    """Returns what is typed at a prompt.
+
+    Raises:
+        Failure: the input has ended.
+    """
+    # An event loop's own handler would only note the interrupt, while this waits.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return getpass.getpass(prompt)
+    except EOFError:
+        raise Failure("nothing was typed") from None
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,66 @@
+"""`zaichik login`: keeps a broker's address and token, which all later commands use."""
+
+import argparse
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from zaichik.client.endpoint import Credentials, NotAnAddress, endpoint
+from zaichik.console import hidden, logins, screen
+from zaichik.console.failure import Failure
+
+DESCRIPTION = """\
+Keep the address of a broker with the token to log in there, for all later commands. It is one line, which whoever runs
+the broker has given to you: zaichiks://zk_...@HOST:PORT?pin=sha256:... It is pasted at a prompt that shows nothing, or
+read from a file or from standard input; it is never an argument, because everybody on the machine can see those. It is
+kept where only you can read it. There is one such login: another one takes its place.
+"""
+
+EPILOG = """\
+examples:
+  zaichik login                              # and paste the line
+  zaichik login --from-file line.txt
+  zaichik login --remove                     # forget it
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `zaichik login`."""
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.add_argument("line", nargs="?", help=argparse.SUPPRESS)
+    parser.add_argument("--from-file", metavar="FILE", type=Path, help="read the line from a file")
+    parser.add_argument("--remove", action="store_true", help="forget the login")
+
+
+async def run(arguments: argparse.Namespace, console: Console) -> int:
+    """Keep the login, or forget it."""
+    if arguments.line is not None:
+        problem = (
+            "everybody on this machine can see arguments: type just `zaichik login`, and paste the line after that"
+        )
+        raise argparse.ArgumentTypeError(problem)
+    if arguments.remove:
+        path = logins.place()
+        was_there = path.exists()
+        path.unlink(missing_ok=True)
+        console.print("the login is forgotten" if was_there else "there was no login")
+        return 0
+    try:
+        found = endpoint(hidden.secret(arguments.from_file, "line: ").strip())
+    except NotAnAddress as error:
+        raise Failure(str(error)) from None
+    if found.credentials is None:
+        raise Failure(f"{found} has no login in it; the line begins zaichiks://zk_... or zaichiks://USER@...")
+    if not found.credentials.secret:
+        if not sys.stdin.isatty():
+            raise Failure(f"there is no password in the line; write {found} with USER:PASSWORD before the @")
+        user = found.credentials.user
+        found = replace(found, credentials=Credentials(user, hidden.asked("password: ")))
+    path = logins.keep(found)
+    console.print(Text(f"{found}: the login is kept in {path}, which only you can read"), soft_wrap=True)
+    if not found.is_encrypted:
+        screen.remark("warning: zaichik:// is not encrypted, so this login is good for a broker on this machine only")
+    return 0

@@ -1,0 +1,145 @@
+"""The options of `zaichik serve` about who may use the broker, and the folder with users, rules and a certificate."""
+
+import argparse
+import socket
+from datetime import UTC, datetime
+from ipaddress import ip_address
+from pathlib import Path
+
+from zaichik.access.contexts import ServerTls, UnusableCertificate, server_tls
+from zaichik.access.files import Unusable, read
+from zaichik.access.gate import RULES, USERS, Access, AccessGate
+from zaichik.access.self_signed import self_signed
+from zaichik.access.users import Record, Users
+from zaichik.broker.clock import Clock
+from zaichik.client.endpoint import Credentials, Endpoint
+from zaichik.console.access_folder import dump, locked, new_token, with_token, write
+from zaichik.console.failure import Failure
+
+CERTIFICATE, KEY = "cert.pem", "key.pem"
+ADMIN, CLASS = "admin", "class"
+# Addresses of nobody (RFC 5737, RFC 3849), to find out by which of its own this machine would reach others.
+ELSEWHERE = {socket.AF_INET: "192.0.2.1", socket.AF_INET6: "2001:db8::1"}
+
+FIRST_RULES = f"""\
+# Who may do what. The first line that matches decides; where none does, the answer is no. After a change:
+#   zaichik access check DIR      and then: kill -HUP of the broker
+#
+# allow or deny, then actions (publish, subscribe, create, delete, describe, or all), then a topic's name,
+# or how names begin and a *. `user *` is everybody who has logged in.
+
+user {ADMIN}
+allow all *
+allow describe,delete $broker     # sees everything, and may disconnect clients
+
+user {CLASS}
+allow publish,subscribe,create,describe *
+"""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options about access to `zaichik serve`."""
+    group = parser.add_argument_group("who may use it")
+    group.add_argument("--access", metavar="DIR", type=Path, help="ask everybody to log in; DIR has users and rules")
+    group.add_argument(
+        "--init-access", metavar="DIR", type=Path, help="the same; first make DIR, with two users and a certificate"
+    )
+    group.add_argument("--insecure", action="store_true", help="serve other machines although nobody is asked")
+
+
+def gate_of(arguments: argparse.Namespace, clock: Clock) -> AccessGate | None:
+    """Returns the gate that the options ask for; None if nobody is asked who they are.
+
+    Raises:
+        Failure: the folder cannot be used.
+    """
+    folder: Path | None = arguments.init_access or arguments.access
+    if folder is None:
+        return None
+    tls = tls_in if (folder / CERTIFICATE).exists() else None
+    try:
+        return AccessGate(Access.load(folder, tls), clock, folder, tls)
+    except (Unusable, UnusableCertificate) as error:
+        raise Failure(str(error)) from None
+
+
+def tls_in(folder: Path) -> ServerTls:
+    """Returns the certificate of a folder.
+
+    Raises:
+        Unusable, UnusableCertificate, OSError: it cannot be used.
+    """
+    read(folder / CERTIFICATE, is_secret=False)
+    read(folder / KEY, is_secret=True)
+    return server_tls(folder / CERTIFICATE, folder / KEY)
+
+
+def check_reach(host: str, gate: AccessGate | None, *, is_insecure: bool) -> None:
+    """Refuse to serve other machines without asking who they are, or without TLS.
+
+    Args:
+        host: the address that the broker listens at.
+        gate: what asks them.
+        is_insecure: whether that is meant.
+
+    Raises:
+        Failure: it would; the sentence says what to do.
+    """
+    address = ip_address(host.partition("%")[0])
+    address = getattr(address, "ipv4_mapped", None) or address
+    if address.is_loopback or is_insecure or (gate is not None and gate.access.tls is not None):
+        return
+    lack = "would ask nobody who they are" if gate is None else "has no certificate, so logins could be read on the way"
+    raise Failure(
+        f"other machines can reach {host}, and this broker {lack}. Choose: `zaichik serve --host {host} --init-access "
+        f"./access` (makes all that is needed), `... --access DIR` (what you have, with {CERTIFICATE} and {KEY}), or "
+        "`zaichik serve` (this machine only). --insecure serves everybody"
+    )
+
+
+def init(folder: Path, host: str, port: int) -> list[tuple[str, Endpoint]]:
+    """Make a folder of access: a certificate, two users, and rules to begin with.
+
+    Args:
+        folder: is made; it may exist, but hold nothing.
+        host: the address that the broker listens at.
+        port: its port.
+
+    Returns:
+        The name of each user, and the line to log in with. It is kept nowhere.
+
+    Raises:
+        Failure: there is something in the folder, or no certificate can be made.
+    """
+    folder.mkdir(mode=0o700, exist_ok=True)
+    here = outward(host)
+    names = {here: None, "127.0.0.1": None, socket.gethostname(): None}  # in this order, each once
+    hosts = [name for name in names if name and name.isascii()]
+    with locked(folder) as descriptor:
+        if any(folder.iterdir()):
+            raise Failure(f"{folder} is not empty; to use what is there: --access {folder}")
+        folder.chmod(0o700)
+        try:
+            certificate, key = self_signed(hosts, datetime.now(UTC))
+        except ModuleNotFoundError as error:
+            raise Failure(str(error)) from None
+        tokens = {name: new_token() for name in (ADMIN, CLASS)}
+        users = Users(users=tuple(with_token(Record(name), token) for name, (token, _) in tokens.items()))
+        # The users come last: without them, nobody can take half a folder for a whole one.
+        for name, data in {KEY: key, CERTIFICATE: certificate, RULES: FIRST_RULES.encode(), USERS: dump(users)}.items():
+            write(descriptor, name, data)
+    pin = tls_in(folder).pin
+    return [(name, Endpoint(here, port, True, (pin,), Credentials("", text))) for name, (_, text) in tokens.items()]
+
+
+def outward(host: str) -> str:
+    """Returns an address at which others reach what listens there."""
+    if host not in {"0.0.0.0", "::", ""}:  # noqa: S104
+        return host
+    family = socket.AF_INET6 if host == "::" else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((ELSEWHERE[family], 9))  # a datagram socket sends nothing for that, it only chooses the way
+        except OSError:
+            return "::1" if host == "::" else "127.0.0.1"
+        return str(probe.getsockname()[0])

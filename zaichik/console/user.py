@@ -1,0 +1,177 @@
+"""`zaichik user`: who may log in to a broker that asks."""
+
+import argparse
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from zaichik.access.users import Record
+from zaichik.console import quantities, screen
+from zaichik.console.access_folder import edited, new_password, new_token, users_in, with_token
+from zaichik.console.failure import Failure
+from zaichik.console.hidden import asked, secret
+from zaichik.escapes import shown
+
+VARIABLE = "ZAICHIK_ACCESS"
+LATEST = 2**37  # seconds since 1970: some year that every system can write
+ACTIONS = ("add", "list", "remove", "token add", "token remove")
+
+DESCRIPTION = """\
+Say who may log in to a broker that is started with --access DIR. It notices within a second: new users can log in, and
+the connections of those that are gone end.
+
+A new user gets a token, which is shown once: only its hash is kept. A user may have four, so a new one can be handed
+out before the old one is removed. With --password, the user gets a password instead, which is asked for, or read from a
+file or from standard input. It is never an argument, because everybody on the machine can see those.
+
+What users may do is in the file DIR/rules; see: zaichik access check DIR.
+"""
+
+EPILOG = """\
+examples:
+  export ZAICHIK_ACCESS=./access                # or --access ./access each time
+  zaichik user add ana                          # prints the token
+  zaichik user add guest --expires 90d --note "for the course in May"
+  zaichik user add boris --password             # asks for it twice
+  zaichik user list
+  zaichik user token add ana                    # one more; then: zaichik user token remove ana ID
+  zaichik user remove ana
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `zaichik user`."""
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.add_argument("words", metavar="ACTION NAME", nargs="+", help=f"{', '.join(ACTIONS)}; then a user's name")
+    parser.add_argument(
+        "--access",
+        metavar="DIR",
+        type=Path,
+        default=os.environ.get(VARIABLE),
+        help=f"the folder (default: the environment variable {VARIABLE})",
+    )
+    parser.add_argument("--password", action="store_true", help="add: a password instead of a token")
+    parser.add_argument("--password-file", metavar="FILE", type=Path, help="add: read the password from a file")
+    parser.add_argument(
+        "--expires", metavar="DUR", type=quantities.duration, default="forever", help="add: how long it is good for"
+    )
+    parser.add_argument("--note", metavar="TEXT", default="", help="add, token add: what the token is for")
+    parser.add_argument("--json", action="store_true", help="list: print one JSON list")
+
+
+async def run(arguments: argparse.Namespace, console: Console) -> int:
+    """Do what the words say."""
+    if arguments.access is None:
+        raise argparse.ArgumentTypeError(f"which folder? Write --access DIR, or set {VARIABLE}")
+    match arguments.words:
+        case ["add", name]:
+            _add(arguments, name, console)
+        case ["list"]:
+            _list(arguments, console)
+        case ["remove", name]:
+            with edited(arguments.access) as editing:
+                editing.remove(name)
+            console.print(Text(f"{name}: removed"), soft_wrap=True)
+        case ["token", "add", name]:
+            _add_token(arguments, name, console)
+        case ["token", "remove", name, token]:
+            _remove_token(arguments.access, name, token)
+            console.print(Text(f"{name}: token {token} removed"), soft_wrap=True)
+        case _:
+            raise argparse.ArgumentTypeError(
+                "write add NAME, list, remove NAME, token add NAME or token remove NAME ID"
+            )
+    return 0
+
+
+def _add(arguments: argparse.Namespace, name: str, console: Console) -> None:
+    try:
+        record = Record(name)
+    except ValueError:
+        raise Failure(
+            "a user's name has 1 to 64 letters of a-z, 0-9 and ._-, and begins with one of the first"
+        ) from None
+    expires = _expiry(arguments)
+    text = ""
+    if arguments.password or arguments.password_file:
+        record = Record(name, password=new_password(_password(arguments.password_file), expires))
+    else:
+        token, text = new_token(expires, arguments.note)
+        record = with_token(record, token)
+    with edited(arguments.access) as editing:
+        if name in editing.users.by_name:
+            raise Failure(f"there is a user {name} already; for another token: zaichik user token add {name}")
+        editing.put(record)
+    if text:
+        _show(text, name, console)
+    else:
+        console.print(f"{name}: added")
+
+
+def _add_token(arguments: argparse.Namespace, name: str, console: Console) -> None:
+    token, text = new_token(_expiry(arguments), arguments.note)
+    with edited(arguments.access) as editing:
+        editing.put(with_token(editing.record(name), token))
+    _show(text, name, console)
+
+
+def _remove_token(folder: Path, name: str, token: str) -> None:
+    with edited(folder) as editing:
+        record = editing.record(name)
+        kept = tuple(known for known in record.tokens if known.id != token)
+        if len(kept) == len(record.tokens):
+            raise Failure(f"{name} has no token {shown(token)}; see: zaichik user list")
+        editing.put(Record(name, kept, record.password, record.shares))
+
+
+def _show(token: str, name: str, console: Console) -> None:
+    """Print a token for standard output alone, so that a script can put it where it belongs."""
+    console.print(Text(token), soft_wrap=True)
+    screen.remark(f"this is the token of {name}; it is shown once, and kept nowhere")
+
+
+def _expiry(arguments: argparse.Namespace) -> int | None:
+    return None if arguments.expires == "forever" else int(time.time() + arguments.expires)
+
+
+def _password(file: Path | None) -> str:
+    """Returns a password from a file or standard input; on a terminal it is typed twice."""
+    password = secret(file, "password: ")
+    if file is None and sys.stdin.isatty() and asked("once more: ") != password:
+        raise Failure("the two are not the same; nothing was changed")
+    return password
+
+
+def _list(arguments: argparse.Namespace, console: Console) -> None:
+    """Print users and what they log in with: never a hash."""
+    users = users_in(arguments.access).users
+    if arguments.json:
+        screen.print_json([{"name": user.name, "logins": _logins(user)} for user in users])
+        return
+    table = Table(header_style="bold", box=None, pad_edge=False)
+    for name in ("user", "with", "id", "created", "expires", "note"):
+        table.add_column(name, overflow="fold")
+    for user in users:
+        for login in _logins(user) or [{"with": "nothing", "id": "", "created": None, "expires": None, "note": ""}]:
+            times = _day(login["created"]), _day(login["expires"])
+            table.add_row(user.name, login["with"], login["id"], *times, Text(shown(login["note"])))
+    screen.print_table(console, table)
+
+
+def _logins(user: Record) -> list[dict[str, Any]]:
+    """Returns what a user logs in with. Times are in seconds since 1970; no end is None."""
+    tokens = [{"with": "token", "id": it.id, "created": it.created, "expires": it.expires, "note": it.note}
+              for it in user.tokens]  # fmt: skip
+    known = user.password
+    password = {"with": "password", "id": "", "created": known and known.created, "expires": known and known.expires}
+    return [*tokens, password | {"note": ""}] if known else tokens
+
+
+def _day(seconds: int | None) -> str:
+    return "-" if seconds is None else time.strftime("%Y-%m-%d", time.gmtime(min(seconds, LATEST)))

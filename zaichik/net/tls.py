@@ -1,0 +1,198 @@
+"""TLS over any stream: what a program sends is encrypted on its way, and it knows who is at the other end.
+
+    send:     pieces ──▶ encrypt ──▶ stream          plain on the left,
+    receive:  bytes  ◀── decrypt ◀── stream          ciphertext on the right
+
+OpenSSL encrypts in memory here and touches no socket (see `TlsEngine`). So TLS goes over whatever has the calls of
+`Stream`, a network in memory included, and has those calls itself. What they promise takes some care; each of these
+has a test:
+
+* Bytes count as sent when their ciphertext has left, not when it was made: nothing that a caller believes sent lies
+  here, waiting for a call that may never come. Until then the caller offers the same bytes again, and they are not
+  encrypted again.
+* A turn is bounded in records as well as in bytes: a record of one byte costs as much to decrypt as one of a thousand.
+* There may be bytes here that no socket will announce: they came with the last message of the handshake, or were more
+  than a turn's worth. `is_drained` says so, and the calls that wait do not wait then.
+* The end is announced, by a message called close_notify. A connection that ends without it was cut, by somebody. Our
+  frames have lengths, so nobody is deceived: the end is the same, but `is_truncated`.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from copy import copy
+
+import anyio
+from anyio.lowlevel import checkpoint
+
+from zaichik.net.socket_stream import first_bytes, without_first
+from zaichik.net.stream import RECEIVE_BYTES, Buffer, Stream
+from zaichik.net.tls_engine import TlsEngine, TlsFailed
+
+TURN_BYTES = 64 * 1024  # returned by one `receive_nowait`, at most; about as much ciphertext may be left over
+TURN_STEPS = 64  # in it: a step decrypts one record, which has 16 KiB at most ...
+MESSAGE_STEPS = 16  # ... but a message of TLS's own takes as long as many
+SEAL_BYTES = 64 * 1024  # encrypted at once; as much waits here if the peer does not read
+HELD_BYTES = 2 * SEAL_BYTES  # of ciphertext that waits, with the replies that a peer makes TLS itself give
+GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError)
+
+
+class _Shared(threading.local):
+    """Where a thread decrypts to. Nothing comes between filling it and copying from it, so one is enough for all."""
+
+    def __init__(self) -> None:
+        self.view = memoryview(bytearray(TURN_BYTES))
+
+
+_shared = _Shared()
+
+
+class TlsStream(Stream):
+    """An encrypted stream. The stream below belongs to it from then on. `tls_handshake.handshake` makes one.
+
+    Args:
+        stream: the stream below.
+        engine: one whose handshake is complete.
+
+    Attributes:
+        engine: it tells what was agreed on: `engine.state.version()` and the like.
+        is_truncated: the peer's bytes have ended without a close_notify.
+    """
+
+    def __init__(self, stream: Stream, engine: TlsEngine) -> None:
+        self._stream = stream
+        self.engine = engine
+        self._sealed: list[Buffer] = []  # ciphertext that has not left yet
+        self._owed = 0  # bytes of the caller's that are in it
+        self._owed_start = b""
+        self._end: Exception | None = None  # of what can be received; it stays
+        self._is_aborted = False
+        self.is_drained = False  # there may be bytes that came with the last message of the handshake
+        self.is_truncated = False
+
+    # -- receiving -------------------------------------------------------------------------------------------
+
+    def receive_nowait(self, max_bytes: int = RECEIVE_BYTES) -> bytes:
+        """See `Stream`. What one call decrypts is bounded: it may return nothing, and more is there."""
+        view = _shared.view[:max_bytes]
+        size = 0 if self._end else self._fill(view)
+        if self._end and not size:
+            raise copy(self._end)  # without the traceback, which would keep alive what the connection held
+        return bytes(view[:size])
+
+    def _fill(self, view: memoryview) -> int:
+        """Decrypts into the view; returns how many bytes. An end, which may come after some, is noted."""
+        size, steps, is_last = 0, TURN_STEPS, False
+        self.is_drained = False
+        try:
+            while steps > 0 and size < len(view):
+                steps -= 1
+                if (decrypted := self.engine.decrypt(view[size:])) is not None:
+                    size += decrypted
+                    steps -= 0 if decrypted else MESSAGE_STEPS
+                elif is_last:
+                    self.is_drained = True
+                    break
+                else:
+                    data = self._stream.receive_nowait(TURN_BYTES)
+                    self.engine.feed(data)
+                    is_last = len(data) < TURN_BYTES
+            self._reply()
+        except (anyio.EndOfStream, *GONE) as error:
+            self._end = copy(error)
+            self.is_truncated = isinstance(error, anyio.EndOfStream) and not self.engine.is_over
+        return size
+
+    def _reply(self) -> None:
+        """Sends what TLS itself has to say, such as new keys that the other end has asked for."""
+        if output := self.engine.output():
+            self._sealed.append(output)
+            with suppress(*GONE):  # sending will find out; what was received counts
+                self._flush()
+            if sum(map(len, self._sealed)) > HELD_BYTES:
+                raise TlsFailed("UNREAD", "the other end makes TLS reply, and does not read the replies")
+
+    async def each_readable(self, callback: Callable[[], bool]) -> None:
+        """See `Stream`."""
+        goes_on = True
+
+        def readable() -> bool:
+            nonlocal goes_on
+            goes_on = callback()
+            return goes_on and self.is_drained
+
+        while goes_on:
+            if self.is_drained:
+                await self._stream.each_readable(readable)
+            else:  # the socket will not announce what is here
+                await checkpoint()
+                readable()
+
+    async def wait_readable(self) -> None:
+        """See `Stream`."""
+        await (self._stream.wait_readable() if self.is_drained else checkpoint())
+
+    # -- sending ---------------------------------------------------------------------------------------------
+
+    def send_pieces_nowait(self, pieces: Sequence[Buffer]) -> list[Buffer]:
+        """See `Stream`. The beginning of what is returned may be encrypted already.
+
+        Raises:
+            ValueError: this does not begin with what the last call has returned.
+        """
+        if isinstance(self._end, anyio.ClosedResourceError):
+            raise copy(self._end)
+        if first_bytes(pieces, len(self._owed_start)) != self._owed_start:
+            raise ValueError("a send must begin with the bytes that the last one has not taken")
+        left = list(pieces)
+        while self._flush():
+            left = without_first(left, self._owed)
+            data = first_bytes(left, SEAL_BYTES)
+            self._owed, self._owed_start = len(data), data[:16]
+            if not data:
+                break
+            self._sealed += self.engine.encrypt(data)
+        return left
+
+    def _flush(self) -> bool:
+        """Sends ciphertext as far as the stream takes it at once; returns whether all of it has left."""
+        if output := self.engine.output():
+            self._sealed.append(output)
+        if self._sealed:
+            self._sealed = self._stream.send_pieces_nowait(self._sealed)
+        return not self._sealed
+
+    async def _flush_all(self) -> None:
+        while not self._flush():
+            await self.wait_writable()
+
+    async def wait_writable(self) -> None:
+        """See `Stream`."""
+        await self._stream.wait_writable()
+
+    # -- the end ---------------------------------------------------------------------------------------------
+
+    async def send_eof(self) -> None:
+        """Send a close_notify, and nothing after it; receiving goes on. Waits as long as the peer reads nothing."""
+        self.engine.finish()
+        await self._flush_all()
+        await self._stream.send_eof()
+
+    async def aclose(self) -> None:
+        """Close the stream below; before that, send a close_notify if it goes at once, and this is not a reset."""
+        if not self._is_aborted:
+            self.engine.finish()
+            with suppress(*GONE):
+                self._flush()
+        self._end = anyio.ClosedResourceError()
+        await self._stream.aclose()
+
+    def reset(self) -> None:
+        """See `Stream`."""
+        self._is_aborted = True
+        self._stream.reset()
+
+    @property
+    def is_reset(self) -> bool:
+        """See `Stream`."""
+        return self._stream.is_reset

@@ -1,0 +1,193 @@
+"""TLS without a socket: ciphertext in, bytes out, and the other way round.
+
+OpenSSL reads from one queue in memory and writes to another (it calls them BIOs). So nothing here ever waits, and
+"not all here yet" is a value. `TlsStream` moves the ciphertext.
+
+OpenSSL is given one record at a time. Given more, it carries out every message of TLS's own that comes before the next
+byte of data, and a peer may send hundreds of those in few bytes: a KeyUpdate has 27 and costs a tenth of a millisecond.
+And its queues keep the memory of the most they ever held.
+"""
+
+import hashlib
+import re
+import ssl
+from contextlib import suppress
+from typing import Any
+
+import anyio
+
+# What OpenSSL's errors mean, alerts of the other end among them; they are known by words in their names.
+_MEANINGS = (
+    (r"WRONG_VERSION_NUMBER|HTTP_REQUEST|PACKET_LENGTH_TOO_LONG", "the port does not speak TLS; ask for its TLS port"),
+    (r"PROTOCOL_VERSION|UNSUPPORTED_PROTOCOL", "the port does not speak TLS, or no version since 1.2"),
+    (r"CERTIFICATE_REQUIRED|DID_NOT_RETURN_A_CERTIFICATE", "a certificate of the client is required"),
+    (r"HANDSHAKE_FAILURE|NO_SHARED_CIPHER", "the two ends agree on no way to encrypt, or one shows no certificate"),
+    (r"ALERT_(UNKNOWN_CA|.*CERTIFICATE)", "the other end does not accept the certificate that it was shown"),
+)
+
+
+_TYPES = range(20, 25)  # that the first byte of a record may have
+_HEADER = 5  # bytes: a type, a version, and the length of what follows
+_LARGEST = 16 * 1024 + 2048  # length that a record may have
+MOST_MESSAGES = 32  # of TLS's own, between two records of data
+
+
+class TlsFailed(anyio.BrokenResourceError):
+    """TLS cannot go on, and the connection with it.
+
+    Args:
+        reason: OpenSSL's name for it, or one in its style; for a log.
+        text: a sentence for a user.
+        is_hopeless: whether another attempt would end the same.
+    """
+
+    def __init__(self, reason: str, text: str, *, is_hopeless: bool = False) -> None:
+        super().__init__(reason, text)
+        self.reason = reason
+        self.is_hopeless = is_hopeless
+
+    def __str__(self) -> str:
+        return str(self.args[1])
+
+    @classmethod
+    def from_error(cls, error: ssl.SSLError) -> "TlsFailed":
+        """Returns OpenSSL's error as a sentence."""
+        reason = error.reason or type(error).__name__
+        if isinstance(error, ssl.SSLCertVerificationError):
+            text = f"the certificate of the other end is not accepted: {error.verify_message.rstrip('.')}"
+            return cls(reason, text, is_hopeless=True)
+        for words, meaning in _MEANINGS:
+            if re.search(words, reason):
+                return cls(reason, f"{meaning} ({reason})", is_hopeless=True)
+        return cls(reason, f"TLS failed: {reason}")
+
+    @classmethod
+    def other_certificate(cls, shown: str) -> "TlsFailed":
+        """Returns the error for a certificate with another pin than the ones expected."""
+        text = (
+            f"the broker shows another certificate ({shown}) than the one you were given. If it was renewed, ask for "
+            "the new line; if not, somebody is in between. Nothing was sent."
+        )
+        return cls("OTHER_CERTIFICATE", text, is_hopeless=True)
+
+
+class TlsEngine:
+    """One end of a TLS connection.
+
+    Args:
+        context: a server's or a client's; which one decides who begins.
+        host: the name that the certificate of the other end must be for, if the context checks names.
+
+    Attributes:
+        state: OpenSSL's; it tells what was agreed on, such as the version and the other end's certificate.
+        is_over: the other end has announced that it sends no more.
+    """
+
+    def __init__(self, context: ssl.SSLContext, host: str = "") -> None:
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        is_server = context.protocol == ssl.PROTOCOL_TLS_SERVER
+        self.state = context.wrap_bio(self._incoming, self._outgoing, is_server, host or None)
+        self.is_over = False
+        self._input = b""  # ciphertext that OpenSSL was not given yet, from `_at` on
+        self._at = 0
+        self._messages = 0
+
+    def shake(self) -> bool:
+        """Goes on with the handshake as far as what was fed leads; returns whether it is complete.
+
+        Raises:
+            TlsFailed: what is wrong. There may be output: an alert, which tells the other end.
+        """
+        while True:
+            try:
+                self.state.do_handshake()
+            except ssl.SSLWantReadError:
+                if not self._next_record():
+                    return False
+            except ssl.SSLError as error:
+                raise TlsFailed.from_error(error) from error
+            else:
+                return True
+
+    @property
+    def certificate(self) -> dict[str, Any]:
+        """The other end's certificate as `ssl` describes it; {} if there is none, or no CA was asked about it."""
+        return dict(self.state.getpeercert() or {})
+
+    @property
+    def pin(self) -> str:
+        """The pin of the other end's certificate."""
+        return pin_of(self.state.getpeercert(binary_form=True) or b"")
+
+    def feed(self, data: bytes) -> None:
+        """Add ciphertext that was received."""
+        self._input, self._at = self._input[self._at :] + data, 0
+
+    def _next_record(self) -> bool:
+        """Gives the next record to OpenSSL; returns whether one is complete. What is no record, OpenSSL will refuse."""
+        data, at = self._input, self._at
+        end = at + _HEADER + int.from_bytes(data[at + 3 : at + _HEADER], "big")
+        if at + _HEADER <= len(data) and (data[at] not in _TYPES or end - at > _HEADER + _LARGEST):
+            end = len(data)
+        if end > len(data):
+            self._input, self._at = data[at:], 0  # an idle connection keeps no more than a part of a record
+            return False
+        self._incoming.write(memoryview(data)[at:end])
+        self._at = end
+        return True
+
+    def decrypt(self, view: memoryview) -> int | None:
+        """Decrypts into the view; returns how many bytes.
+
+        They are of one record at most, 0 if it is a message of TLS's own. None: no record is complete.
+
+        Raises:
+            EndOfStream: the other end sends no more, and has said so by a close_notify.
+            TlsFailed: what is wrong, an alert of the other end among it.
+        """
+        if not self.state.pending() and not self._next_record():
+            return None
+        try:
+            if size := int(self.state.read(len(view), view)):
+                self._messages = 0
+                return size
+        except ssl.SSLWantReadError:
+            self._messages += 1
+            if self._messages > MOST_MESSAGES:
+                raise TlsFailed("TOO_MANY_MESSAGES", "the other end keeps TLS busy, and sends nothing") from None
+            return 0
+        except ssl.SSLZeroReturnError:
+            pass
+        except ssl.SSLError as error:
+            raise TlsFailed.from_error(error) from error
+        self.is_over = True
+        raise anyio.EndOfStream
+
+    def encrypt(self, data: bytes) -> list[bytes]:
+        """Returns the ciphertext to send.
+
+        Raises:
+            TlsFailed: TLS has failed or ended before.
+        """
+        view, records = memoryview(data), []
+        try:
+            while view:  # a record at a time: a BIO keeps as much memory as it ever held
+                view = view[self.state.write(view) :]
+                records.append(self._outgoing.read())
+        except ssl.SSLError as error:
+            raise TlsFailed.from_error(error) from error
+        return records
+
+    def finish(self) -> None:
+        """Announce the end of what is sent, by a close_notify."""
+        with suppress(ssl.SSLError):  # it also looks for the other end's, which need not be here
+            self.state.unwrap()
+
+    def output(self) -> bytes:
+        """Returns what TLS itself has to say, to be sent before anything that is encrypted later."""
+        return self._outgoing.read()
+
+
+def pin_of(certificate: bytes) -> str:
+    """Returns the pin of a certificate, given in DER: "sha256:" and its hash in 64 hexadecimal digits."""
+    return "sha256:" + hashlib.sha256(certificate).hexdigest()
