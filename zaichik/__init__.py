@@ -6,9 +6,11 @@ and `zaichik.client` (15).
 To use it: `connect` to a broker; `serve` runs one, `running_broker` runs one inside a program.
 """
 
+from zaichik.access.contexts import ClientTls, client_tls
 from zaichik.broker.clock import Clock, ManualClock, SystemClock
 from zaichik.broker.settings import BrokerSettings, TopicSettings
 from zaichik.client.client import Client, connect
+from zaichik.client.endpoint import Credentials, Endpoint, endpoint
 from zaichik.client.epochs import LostTopic
 from zaichik.client.errors import (
     AuthFailed,
@@ -40,6 +42,7 @@ from zaichik.client.errors import (
     StorageFull,
     SubscriptionLost,
     TakenOver,
+    TlsRequired,
     TooManyConnections,
     TooManySubscriptions,
     TooManyTopics,
@@ -67,10 +70,13 @@ __all__ = [
     "BrokerSettings",
     "CannotOpen",
     "Client",
+    "ClientTls",
     "Clock",
     "ConnectFailed",
     "ConnectionLost",
+    "Credentials",
     "Damaged",
+    "Endpoint",
     "EpochChanged",
     "Forbidden",
     "FrameTimeout",
@@ -104,6 +110,7 @@ __all__ = [
     "SubscriptionLost",
     "SystemClock",
     "TakenOver",
+    "TlsRequired",
     "TooManyConnections",
     "TooManySubscriptions",
     "TooManyTopics",
@@ -114,7 +121,9 @@ __all__ = [
     "Unsupported",
     "UnsupportedVersion",
     "ZaichikError",
+    "client_tls",
     "connect",
+    "endpoint",
     "running_broker",
     "serve",
 ]

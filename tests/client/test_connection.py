@@ -12,6 +12,8 @@ from peer import MemoryStream
 import zaichik
 from zaichik.client import connection as connection_module
 from zaichik.client import opening
+from zaichik.client.dialer import Dialer
+from zaichik.client.endpoint import Endpoint
 from zaichik.net.socket_stream import SocketStream
 from zaichik_protocol import (
     Close,
@@ -237,7 +239,7 @@ async def test_events_without_a_subscription_are_dropped():
 async def in_memory():
     """A connection whose other end is a stream in memory, its tasks at work and idle."""
     stream = MemoryStream()
-    connection = connection_module.Connection(("peer", 1))
+    connection = connection_module.Connection(Dialer(Endpoint("peer", 1)))
     with anyio.fail_after(GUARD):
         async with opening.running(connection, stream):
             await anyio.wait_all_tasks_blocked()
@@ -515,7 +517,7 @@ class BrokenStream:
 async def test_a_failed_send_leaves_the_reason_to_the_reader(idle):
     """Whether the writer sends, or the request goes at once."""
     stream = BrokenStream(greeting=idle)
-    connection = connection_module.Connection(("peer", 1))
+    connection = connection_module.Connection(Dialer(Endpoint("peer", 1)))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(connection._transport.run, stream)
         if idle:

@@ -236,7 +236,7 @@ async def test_asking_for_epochs_creates_no_topic(mode):
 
 def broker_client(client):
     """Another client of the same broker, which is to be forgotten."""
-    host, port = client._connection._address
+    host, port = client._connection._dialer.endpoint.host, client._connection._dialer.endpoint.port
     return zaichik.connect(host, port)
 
 

@@ -4,11 +4,13 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Literal, overload
 
+from zaichik.access.contexts import ClientTls
 from zaichik.blocking.producer import Producer
 from zaichik.blocking.subscription import Subscription
 from zaichik.blocking.thread import LoopThread, waiting
 from zaichik.client import client as asynchronous
 from zaichik.client.client import DEFAULT_CREDIT_BYTES, RECONNECT_SECONDS, SILENCE_SECONDS
+from zaichik.client.endpoint import Endpoint
 from zaichik.client.epochs import LostTopic
 from zaichik.client.messages import Lagged, Message, StartAt
 from zaichik_protocol import DEFAULT_PORT, Welcome
@@ -18,9 +20,10 @@ DEFAULT_CREDIT = 100_000  # messages in flight or waiting here: bytes are the li
 
 @contextmanager
 def connect(
-    host: str = "127.0.0.1",
+    host: str | Endpoint = "127.0.0.1",
     port: int = DEFAULT_PORT,
     *,
+    tls: ClientTls | None = None,
     name: str = "",
     timeout: float = 5.0,
     reconnect: float = RECONNECT_SECONDS,
@@ -37,6 +40,7 @@ def connect(
     connecting = asynchronous.connect(
         host,
         port,
+        tls=tls,
         name=name,
         timeout=timeout,
         reconnect=reconnect,

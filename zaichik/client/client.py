@@ -8,8 +8,11 @@ from typing import Any, Literal, overload
 
 import anyio
 
+from zaichik.access.contexts import ClientTls
 from zaichik.client.coalescing import PublishCalls
 from zaichik.client.connection import CLOSE_SECONDS, Connection
+from zaichik.client.dialer import Dialer
+from zaichik.client.endpoint import Endpoint, endpoint
 from zaichik.client.epochs import Epochs, LostTopic
 from zaichik.client.messages import (
     BatchResult,
@@ -72,9 +75,10 @@ MOST_RECONNECT_SECONDS = 300.0  # half as long as a broker remembers numbered ba
 
 @asynccontextmanager
 async def connect(
-    host: str = "127.0.0.1",
+    host: str | Endpoint = "127.0.0.1",
     port: int = DEFAULT_PORT,
     *,
+    tls: ClientTls | None = None,
     name: str = "",
     timeout: float = 5.0,
     reconnect: float = RECONNECT_SECONDS,
@@ -87,8 +91,10 @@ async def connect(
     reply, or for messages, wait a little longer. See `zaichik.client` for how.
 
     Args:
-        host: the broker's address.
-        port: the broker's port.
+        host: the broker's address; or all of it in one, `zaichiks://TOKEN@HOST:PORT?pin=sha256:HEX`, as a line of text
+            or as `zaichik.endpoint` has parsed it: with TLS, and with credentials.
+        port: the broker's port, if `host` does not name one.
+        tls: what to insist on with TLS, if not what the address says: see `zaichik.client_tls`.
         name: the client's name in the broker's log and in `describe`.
         timeout: seconds the broker may take to accept a connection and answer its Hello.
         reconnect: seconds to keep trying after the connection was lost, before everything raises `ConnectionLost`;
@@ -100,10 +106,11 @@ async def connect(
             `Client.lost_topics`; "raise" also makes every later publish to that topic raise `EpochChanged`.
 
     Raises:
-        ConnectFailed: there is no broker, or none answered in time.
-        BrokerError: the broker refused to serve this client, with `TooManyConnections` for example.
-        ValueError: `reconnect` is not from 0 to 300, `silence_timeout` is not above 0, `on_new_epoch` is neither word,
-            or `name` is longer than 65,535 bytes.
+        ConnectFailed: there is no broker, or none answered in time, or TLS failed, or the credentials would be
+            readable on the way.
+        BrokerError: the broker refused to serve this client, with `AuthFailed` for example.
+        ValueError: `host` is no address, `reconnect` is not from 0 to 300, `silence_timeout` is not above 0,
+            `on_new_epoch` is neither word, or `name` is longer than 65,535 bytes.
     """
     if not 0 <= reconnect <= MOST_RECONNECT_SECONDS:
         raise ValueError(
@@ -114,7 +121,8 @@ async def connect(
         raise ValueError(f"silence_timeout must be more than 0 seconds, not {silence_timeout!r}")
     if on_new_epoch not in {"warn", "raise"}:
         raise ValueError(f"on_new_epoch must be 'warn' or 'raise', not {on_new_epoch!r}")
-    opening = opened(host, port, name, timeout, reconnect, silence_timeout)
+    dialer = Dialer(_endpoint(host, port), tls)
+    opening = opened(dialer, name, timeout, reconnect, silence_timeout)
     async with opening as connection, BackgroundTasks() as tasks:
         epochs = Epochs(connection, is_strict=on_new_epoch == "raise")
         sequencers = Sequencers(connection, tasks.group, epochs)
@@ -124,6 +132,12 @@ async def connect(
             yield client
         finally:
             sequencers.close()
+
+
+def _endpoint(host: str | Endpoint, port: int) -> Endpoint:
+    if isinstance(host, Endpoint):
+        return host
+    return endpoint(host) if "://" in host else Endpoint(host, port)
 
 
 class Client:

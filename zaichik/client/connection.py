@@ -19,11 +19,12 @@ from importlib.metadata import version
 
 import anyio
 
+from zaichik.client.dialer import Dialer
 from zaichik.client.errors import ConnectionLost, ZaichikError
 from zaichik.client.inbox import Inbox
 from zaichik.client.outcome import Lost, OnOutcome, Outcome, Reply, expected, unexpected
 from zaichik.client.transport import Transport
-from zaichik.net.socket_stream import SocketStream
+from zaichik.net.stream import Stream
 from zaichik_protocol import (
     DURABLE,
     HEARTBEAT,
@@ -73,7 +74,7 @@ class Connection:
 
     def __init__(
         self,
-        address: tuple[str, int],
+        dialer: Dialer,
         name: str = "",
         timeout: float = 5.0,
         reconnect: float = 0.0,
@@ -82,11 +83,11 @@ class Connection:
         self.on_reconnect: Callable[[], tuple[list[Question], list[Question]]] = lambda: ([], [])
         self.on_resend: Callable[[list[Frame], bool], Sequence[Frame | None]] = lambda requests, _is_new: requests
         self.on_lost: Callable[[Lost], None] = lambda _: None
-        self._address = address
-        self._peer = "{}:{}".format(*address)
+        self._dialer = dialer
+        self._peer = str(dialer.endpoint)
         self._name = name or f"zaichik-python {version('zaichik')}"
         self._reconnect = reconnect
-        self._transport = Transport(address, self, timeout, reconnect, silence)
+        self._transport = Transport(dialer, self, timeout, reconnect, silence)
         self._requests = 0
         self._last_subscription = 0
         self._pending: dict[int, tuple[Frame, OnOutcome]] = {}  # by the request's id, in the order they were sent
@@ -308,7 +309,11 @@ class Connection:
         return hello
 
     def _next_hello(self) -> Hello:
-        return Hello(self.next_id(), features=HEARTBEAT | OWNER | DURABLE, client=self._name)
+        features, known = HEARTBEAT | OWNER | DURABLE, self._dialer.endpoint.credentials
+        if known is None or not known.secret:  # nobody in particular, or whom a certificate names
+            return Hello(self.next_id(), features=features, client=self._name)
+        user, secret = known.user, known.secret
+        return Hello(self.next_id(), features=features, client=self._name, auth=known.auth, user=user, secret=secret)
 
     @property
     def is_waiting(self) -> bool:
@@ -354,7 +359,7 @@ class Connection:
         """
         expected(Welcome, Hello, await self._greeting.wait())
 
-    async def run(self, stream: SocketStream) -> None:
+    async def run(self, stream: Stream) -> None:
         """Read and write until `end`, also while the task is being cancelled: `close` needs both."""
         with self._tasks:
             await self._transport.run(stream)

@@ -98,6 +98,10 @@ class IdleTimeout(BrokerError, code=ErrorCode.IDLE_TIMEOUT):
     """The promised heartbeat did not come."""
 
 
+class TlsRequired(BrokerError, code=ErrorCode.TLS_REQUIRED):
+    """The port speaks TLS, and this client does not."""
+
+
 class AuthFailed(BrokerError, code=ErrorCode.AUTH_FAILED):
     """The broker does not accept the credentials."""
 

@@ -7,28 +7,32 @@ from contextlib import asynccontextmanager
 import anyio
 
 from zaichik.client.connection import Connection
+from zaichik.client.dialer import Dialer
 from zaichik.client.errors import ConnectFailed, ConnectionLost
 from zaichik.net.background import BackgroundTasks
-from zaichik.net.socket_stream import SocketStream
+from zaichik.net.stream import Stream
+from zaichik.net.tls_engine import TlsFailed
 
 
 @asynccontextmanager
 async def opened(
-    host: str, port: int, name: str, timeout: float, reconnect: float = 0.0, silence: float = math.inf
+    dialer: Dialer, name: str, timeout: float, reconnect: float = 0.0, silence: float = math.inf
 ) -> AsyncIterator[Connection]:
     """Returns a connection whose Hello was accepted, and sends a Close when the block ends.
 
     Raises:
-        ConnectFailed: there is no broker, or none answered within `timeout` seconds.
+        ConnectFailed: there is no broker, or none answered within `timeout` seconds, or TLS failed.
         BrokerError: the broker refused to serve this client, with `TooManyConnections` for example.
         Unencodable: the name is longer than a Hello can carry.
     """
-    connection = Connection((host, port), name, timeout, reconnect, silence)
-    peer = f"{host}:{port}"
+    connection = Connection(dialer, name, timeout, reconnect, silence)
+    peer = str(dialer.endpoint)
     deadline = anyio.current_time() + timeout
     try:
         with anyio.fail_after(timeout):
-            stream = await SocketStream.connect(host, port)
+            stream = await dialer.dial()
+    except TlsFailed as error:
+        raise ConnectFailed(f"{peer}: {error}") from error
     except OSError as error:  # TimeoutError is one
         raise ConnectFailed(
             f"no broker answers at {peer} ({str(error) or 'it took too long'}). Start one with: zaichik serve"
@@ -49,7 +53,7 @@ async def opened(
 
 
 @asynccontextmanager
-async def running(connection: Connection, stream: SocketStream) -> AsyncIterator[None]:
+async def running(connection: Connection, stream: Stream) -> AsyncIterator[None]:
     """The connection reads and writes as long as the block lasts."""
     async with BackgroundTasks() as background:
         background.group.start_soon(connection.run, stream)

@@ -18,8 +18,11 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from zaichik.client.backoff import backoff
+from zaichik.client.dialer import Dialer
+from zaichik.client.errors import ConnectFailed
 from zaichik.client.heartbeat import Heartbeat, Verdict
-from zaichik.net.socket_stream import Buffer, SocketStream
+from zaichik.net.stream import Buffer, Stream
+from zaichik.net.tls_engine import TlsFailed
 from zaichik.net.wakeup import Wakeup
 from zaichik_protocol import NEED_DATA, Frame, FrameDecoder, Hello, ProtocolError, encode, encode_pieces
 
@@ -56,7 +59,7 @@ class Transport:
     """The one socket of a connection, whichever it is at the moment.
 
     Args:
-        address: host and port.
+        dialer: opens another socket.
         user: the sender and receiver of frames.
         timeout: seconds the broker may take to accept a connection and our Hello.
         reconnect: seconds to keep trying to open another socket.
@@ -68,15 +71,13 @@ class Transport:
         goodbye: why the broker is about to close this one, "" if it has not said so.
     """
 
-    _stream: SocketStream
+    _stream: Stream
 
-    def __init__(
-        self, address: tuple[str, int], user: User, timeout: float, reconnect: float, silence: float = math.inf
-    ) -> None:
+    def __init__(self, dialer: Dialer, user: User, timeout: float, reconnect: float, silence: float = math.inf) -> None:
         self.is_open = False
         self.may_reopen = False
         self.goodbye = ""
-        self._address = address
+        self._dialer = dialer
         self._user = user
         self._timeout = timeout
         self._reconnect = reconnect
@@ -96,7 +97,7 @@ class Transport:
 
     # -- one socket after the other --------------------------------------------------------------------------
 
-    async def run(self, stream: SocketStream) -> None:
+    async def run(self, stream: Stream) -> None:
         """Read and write, over this socket and its successors, until no other can be opened."""
         waits = backoff(FIRST_WAIT, LONGEST_WAIT)
         give_up_at = anyio.current_time()
@@ -108,7 +109,7 @@ class Transport:
                 break
             if was_open:
                 give_up_at = anyio.current_time() + self._reconnect
-                logger.warning("the connection to %s:%d was lost (%s); reconnecting", *self._address, reason)
+                logger.warning("the connection to %s was lost (%s); reconnecting", self._dialer.endpoint, reason)
                 self._user.interrupted(reason)
                 lasted = anyio.current_time() - began
                 # The broker did more than greet us, and for some time: it works, and the network is at fault. Without
@@ -122,7 +123,7 @@ class Transport:
             stream = another
         self._user.lost(reason)
 
-    async def _serve(self, stream: SocketStream) -> bool:
+    async def _serve(self, stream: Stream) -> bool:
         """Use one socket until it ends; returns whether the broker has accepted our Hello."""
         self._stream = stream
         self._decoder = FrameDecoder.for_client()
@@ -145,16 +146,18 @@ class Transport:
         finally:
             self.is_open = False
 
-    async def _another(self, waits: Iterator[float], give_up_at: float) -> tuple[SocketStream | None, str]:
+    async def _another(self, waits: Iterator[float], give_up_at: float) -> tuple[Stream | None, str]:
         """Returns another socket, or else why there was none."""
         reason = ""
         while (left := give_up_at - anyio.current_time()) > 0:
             await anyio.sleep(min(next(waits), left))
             try:
                 with anyio.fail_after(self._timeout):
-                    return await SocketStream.connect(*self._address), ""
-            except OSError as error:  # TimeoutError is one
+                    return await self._dialer.dial(), ""
+            except (OSError, TlsFailed, ConnectFailed) as error:  # TimeoutError is an OSError
                 reason = str(error) or "it took too long"
+                if isinstance(error, ConnectFailed) or (isinstance(error, TlsFailed) and error.is_hopeless):
+                    break
         return None, reason
 
     def open(self, idle: float = 0.0) -> None:
@@ -254,6 +257,8 @@ class Transport:
             await self._stream.receive_each(self._take)
         except anyio.EndOfStream:
             self.end(self.goodbye or "the broker closed it", hopeless=False)
+        except TlsFailed as error:  # in TLS 1.3, a client hears now that its certificate was refused
+            self.end(self.goodbye or str(error), hopeless=error.is_hopeless)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             self.end(self.goodbye or "it was reset", hopeless=False)
         except ProtocolError as error:

@@ -1,0 +1,65 @@
+"""Opens streams to a broker: the first, and another one whenever a stream is lost.
+
+A secret is sent to the address that it was given for, once TLS has shown that it is the right broker, or over plain
+TCP if that stays on this machine. There is no way around this, and no falling back from TLS.
+"""
+
+import anyio
+from anyio.abc import SocketAttribute
+
+from zaichik.access.contexts import ClientTls, client_tls
+from zaichik.client.endpoint import Endpoint
+from zaichik.client.errors import ConnectFailed
+from zaichik.net.peers import is_loopback
+from zaichik.net.socket_stream import SocketStream
+from zaichik.net.stream import Stream
+
+
+class Dialer:
+    """The way to one broker.
+
+    Args:
+        endpoint: its address, and the credentials for it.
+        tls: what to insist on, if not what the address says; see `zaichik.client_tls`.
+
+    Attributes:
+        endpoint: see above.
+
+    Raises:
+        ValueError: there is something to insist on with TLS, and the address is without TLS.
+    """
+
+    def __init__(self, endpoint: Endpoint, tls: ClientTls | None = None) -> None:
+        if tls is not None and not endpoint.is_encrypted:
+            raise ValueError(f"tls is given, but {endpoint} is without TLS: write zaichiks://{endpoint}")
+        self.endpoint = endpoint
+        self._tls = tls or (client_tls(pins=endpoint.pins) if endpoint.is_encrypted else None)
+
+    async def dial(self) -> Stream:
+        """Returns a stream to the broker; nothing was said on it.
+
+        Raises:
+            OSError: nobody answers.
+            TlsFailed: TLS failed, or it is another broker.
+            ConnectFailed: the secret would be readable on the way.
+        """
+        stream = await SocketStream.connect(self.endpoint.host, self.endpoint.port)
+        try:
+            if self._tls is not None:
+                return await self._tls.secure(stream, self.endpoint.host)
+            self._check_secret(stream)
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await stream.aclose()
+            raise
+        return stream
+
+    def _check_secret(self, stream: SocketStream) -> None:
+        credentials = self.endpoint.credentials
+        if credentials is None or not credentials.secret:
+            return
+        if not is_loopback(f"{stream.extra(SocketAttribute.remote_address)[0]}:0"):
+            raise ConnectFailed(
+                f"{self.endpoint} is on another machine, and without TLS your secret could be read on the way. Nothing "
+                f"was sent. If it speaks TLS, write zaichiks://{self.endpoint}"
+            )
