@@ -85,17 +85,23 @@ def test_of_a_link_the_target_is_judged(tmp_path):
 
 
 @pytest.mark.usefixtures("patchable")
-def test_a_file_that_is_put_in_its_place_meanwhile_is_not_what_was_judged(tmp_path, monkeypatch):
-    path = make(tmp_path / "users.json", b"old")
-    intruder = make(tmp_path / "intruder", b"new", mode=0o666)
-    real = judge
+@pytest.mark.parametrize(("opened", "put_there"), [(0o600, 0o666), (0o666, 0o600)])
+def test_a_file_that_is_put_in_its_place_meanwhile_is_neither_judged_nor_read(tmp_path, monkeypatch, opened, put_there):
+    path = make(tmp_path / "users.json", b"old", mode=opened)
+    other = make(tmp_path / "other", b"new", mode=put_there)
+    real = os.open
 
-    def judged(*arguments, **options):
-        real(*arguments, **options)
-        intruder.replace(path)
+    def opening(*arguments):
+        descriptor = real(*arguments)
+        other.replace(path)
+        return descriptor
 
-    monkeypatch.setattr("zaichik.access.files.judge", judged)
-    assert read(path, is_secret=True) == b"old"
+    monkeypatch.setattr(os, "open", opening)
+    if opened == 0o600:
+        assert read(path, is_secret=True) == b"old"
+    else:
+        with pytest.raises(Unusable, match="others may read"):
+            read(path, is_secret=True)
 
 
 @pytest.mark.usefixtures("patchable")

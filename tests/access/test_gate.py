@@ -196,10 +196,13 @@ async def test_no_secret_is_in_what_an_exception_shows(gate, folder, caplog):
 
 
 @pytest.mark.anyio
-async def test_lines_of_the_log_cannot_be_forged(gate, caplog):
+async def test_lines_of_the_log_cannot_be_forged(gate, folder, caplog):
     caplog.set_level(logging.DEBUG)
     await refused(gate, with_password("x\nlogin_ok user=ana\x1b[31m", PASSWORD))
-    assert [record.getMessage().isprintable() for record in caplog.records] == [True]
+    (folder.path / "rules").write_text("nonsense\n")
+    gate._folder = folder.path.rename(folder.path.with_name("x\nlogin_ok user=ana"))
+    assert not gate.reload()
+    assert [record.getMessage().isprintable() for record in caplog.records] == [True, True]
 
 
 # -- the end of a login ----------------------------------------------------------------------------------------------

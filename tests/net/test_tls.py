@@ -10,7 +10,6 @@ import struct
 import subprocess
 import threading
 from contextlib import asynccontextmanager
-from itertools import islice
 from types import SimpleNamespace
 
 import anyio
@@ -538,12 +537,29 @@ def test_bytes_come_whole_however_the_ciphertext_is_cut(pieces, cuts, asked, ver
 def test_openssl_gets_one_record_at_a_time():
     """Its queues keep as much memory as they ever held, and it goes through all that is in them."""
     client, server, *_ = in_memory()
+    counted = []
+
+    def count(queue, name):
+        call = getattr(queue, name)
+        return SimpleNamespace(**{name: lambda *data: counted.append(call(*data)) or counted[-1]})
+
+    client.engine._outgoing = count(client.engine._outgoing, "read")
+    server.engine._incoming = count(server.engine._incoming, "write")
     client.send_pieces_nowait([bytes(MIB)])
-    given = []
-    write = server.engine._incoming.write
-    server.engine._incoming = SimpleNamespace(write=lambda data: given.append(len(data)) or write(data))
     assert len(everything(server)) == MIB
-    assert max(given) < 16 * 1024 + 256
+    sizes = [size if isinstance(size, int) else len(size) for size in counted]
+    assert 16 * 1024 < max(sizes) < 16 * 1024 + 256
+
+
+def test_an_idle_connection_keeps_part_of_a_record_at_most():
+    client, server, _, other = in_memory()
+    client.send_pieces_nowait([bytes(MIB)])
+    last = other.arrived.pop()
+    assert len(everything(server)) == MIB - 16 * 1024
+    assert len(server.engine._input) < 17 * 1024
+    other.arrived.append(last)
+    assert len(everything(server)) == 16 * 1024
+    assert server.engine._input == b""
 
 
 def test_a_turn_is_bounded_in_bytes():
@@ -797,35 +813,46 @@ def expanded(secret, label, size):
     return HKDFExpand(SHA384(), size, info).derive(secret)
 
 
-def key_updates(secret):
-    """Endless records of 27 bytes, each of which asks for new keys in both directions."""
-    message = b"\x18\x00\x00\x01\x01" + b"\x16"
-    header = struct.pack(">BHH", 23, 0x303, len(message) + 16)
-    while True:
-        key, nonce = expanded(secret, b"key", 32), expanded(secret, b"iv", 12)  # for record 0 of these keys
-        yield header + AESGCM(key).encrypt(nonce, message, header)
-        secret = expanded(secret, b"traffic upd", 48)
+UPDATE = b"\x18\x00\x00\x01\x01" + b"\x16"  # keys, in both directions
+LETTER = b"x" + b"\x17"
+
+
+def crafted(folder, records):
+    """A server that has received these records, from a client that its own TLS would not make; and its wire."""
+    context = client_context("1.3")
+    context.keylog_filename = str(folder / "keys")
+    wire, other = wires()
+    client, server = agreed(context, server_context("1.3"), (wire, other))
+    assert client.engine.state.cipher()[0] == "TLS_AES_256_GCM_SHA384"
+    (line,) = (line for line in (folder / "keys").read_text().splitlines() if line.startswith("CLIENT_TRAFFIC"))
+    secret, number = bytes.fromhex(line.split()[2]), 0
+    for record in records:
+        header = struct.pack(">BHH", 23, 0x303, len(record) + 16)
+        nonce = int.from_bytes(expanded(secret, b"iv", 12), "big") ^ number
+        sealed = AESGCM(expanded(secret, b"key", 32)).encrypt(nonce.to_bytes(12, "big"), record, header)
+        wire.send_pieces_nowait([header + sealed])
+        secret, number = (expanded(secret, b"traffic upd", 48), 0) if record == UPDATE else (secret, number + 1)
+    return server, other
 
 
 def test_a_peer_cannot_keep_tls_busy_with_itself(tmp_path):
     """Each KeyUpdate takes as long as a hundred records, and OpenSSL would go through all that it is given."""
-    log = tmp_path / "keys"
-    context = client_context("1.3")
-    context.keylog_filename = str(log)
-    wire, other = wires()
-    client, server = agreed(context, server_context("1.3"), (wire, other))
-    assert client.engine.state.cipher()[0] == "TLS_AES_256_GCM_SHA384"
-    (line,) = (line for line in log.read_text().splitlines() if line.startswith("CLIENT_TRAFFIC_SECRET_0"))
-    wire.send_pieces_nowait([*islice(key_updates(bytes.fromhex(line.split()[2])), 1000)])
+    server, wire = crafted(tmp_path, [UPDATE] * 200)
     turns = 0
     while not server._end:
-        before = len(other.sent)
+        before = len(wire.sent)
         with contextlib.suppress(TlsFailed):
             assert server.receive_nowait() == b""
-        assert len(other.sent) - before <= 5 * 27, "replies in one turn"
+        assert len(wire.sent) - before <= 5 * 27, "replies in one turn"
         turns += 1
+        assert turns < 50
     assert turns > 1, "some are allowed"
     assert "keeps TLS busy" in str(ends_with(TlsFailed, server))
+
+
+def test_a_peer_that_sends_may_update_its_keys_as_often_as_it_likes(tmp_path):
+    server, _ = crafted(tmp_path, [*[UPDATE] * 20, LETTER] * 5)
+    assert everything(server) == b"xxxxx"
 
 
 # -- other implementations ---------------------------------------------------------------------------------------

@@ -28,7 +28,8 @@ _MEANINGS = (
 
 _TYPES = range(20, 25)  # that the first byte of a record may have
 _HEADER = 5  # bytes: a type, a version, and the length of what follows
-_LARGEST = 16 * 1024 + 2048  # length that a record may have
+RECORD_BYTES = 16 * 1024  # of data in a record, at most
+_LARGEST = RECORD_BYTES + 2048  # encrypted
 MOST_MESSAGES = 32  # of TLS's own, between two records of data
 
 
@@ -171,8 +172,8 @@ class TlsEngine:
         """
         view, records = memoryview(data), []
         try:
-            while view:  # a record at a time: a BIO keeps as much memory as it ever held
-                view = view[self.state.write(view) :]
+            while view:
+                view = view[self.state.write(view[:RECORD_BYTES]) :]
                 records.append(self._outgoing.read())
         except ssl.SSLError as error:
             raise TlsFailed.from_error(error) from error
