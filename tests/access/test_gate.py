@@ -30,7 +30,7 @@ GUARD = 30
 PEER, OTHER = "10.0.0.1:5000", "10.0.0.2:5000"
 RULES = "user *\nallow publish,subscribe public*\nuser ana\nallow all *\n"
 NEVER = 2**50  # seconds
-PASSWORD = "correct horse battery"  # noqa: S105
+PASSWORD = "correct horse battery"
 
 
 class Sleeper:

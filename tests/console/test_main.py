@@ -62,7 +62,7 @@ def test_no_broker_is_one_sentence(zaichik, words):
 
 
 def test_a_bug_keeps_its_traceback(zaichik, monkeypatch):
-    monkeypatch.setattr(topics.address, "connected", lambda *_: 1 / 0)
+    monkeypatch.setattr(topics.connecting, "connected", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         zaichik("topics")
 
@@ -71,7 +71,7 @@ def test_ctrl_c_before_anything_happened(zaichik, monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(topics.address, "connected", interrupt)
+    monkeypatch.setattr(topics.connecting, "connected", interrupt)
     assert zaichik("topics").code == 130
 
 

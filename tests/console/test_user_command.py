@@ -11,7 +11,7 @@ from zaichik.access.users import Users, hash_of, knows
 from zaichik.console.access_folder import dump, locked, write
 
 PROMPTS = ["password: ", "once more: "]
-TOKEN = r"zk_[A-Za-z0-9_-]{43}"  # noqa: S105
+TOKEN = r"zk_[A-Za-z0-9_-]{43}"
 
 
 @pytest.fixture

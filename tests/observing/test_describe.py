@@ -107,7 +107,9 @@ def test_the_reason_why_the_next_message_is_not_delivered_yet():
     client.ask(Subscribe(2, "ended", until=0), Subscribe(3, "commit"), Subscribe(4, "connection"), Subscribe(5, "up"))
     client.ask(Publish(0, "commit", batch(b"")))
     client.tell(Publish(0, "connection", batch(b"")))
-    state = json.loads(describe(client.broker, Describe(1, Kind.SUBSCRIPTIONS), ANYBODY, client.broker.clock.now_us())[1])
+    state = json.loads(
+        describe(client.broker, Describe(1, Kind.SUBSCRIPTIONS), ANYBODY, client.broker.clock.now_us())[1]
+    )
     told = {subscription["topic"]: subscription["waiting_for"] for subscription in state["subscriptions"]}
     assert {topic: text.split(":")[0] for topic, text in told.items()} == {
         "ended": "nothing", "commit": "commit", "connection": "the connection", "up": "messages",

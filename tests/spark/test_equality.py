@@ -12,6 +12,7 @@ from embedded import embedded_broker
 from oracle import Event, by_policy, random_topics
 
 import zaichik
+from zaichik.client.endpoint import Endpoint
 from zaichik.demo.departures import read_departures
 from zaichik.recording.folders import JOURNAL_PREFIX
 from zaichik.spark import live, outcomes, windows
@@ -76,7 +77,7 @@ def test_all_five_agree(spark, published, tmp_path):
         publish(broker, published[half:])
         assert follow()
 
-        sources = held("127.0.0.1", broker.port, topics)
+        sources = held(Endpoint("127.0.0.1", broker.port), topics)
         alone = {one.topic: one for one in count(sources, LENGTHS)}
         events = events_of(spark, sources).cache()
         table, stream = by_policy(windows.what_if(events, LENGTHS)), by_policy(live.sums(spark, tmp_path))

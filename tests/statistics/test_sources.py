@@ -6,6 +6,7 @@ import pytest
 from embedded import embedded_broker
 
 from zaichik import blocking
+from zaichik.client.endpoint import Endpoint
 from zaichik.client.errors import ConnectFailed
 from zaichik.recording.recorder import record
 from zaichik.recording.recording import Recording
@@ -92,7 +93,7 @@ def test_a_file_that_goes_while_it_is_read_is_not_called_damaged(folder):
 def test_a_topic_at_a_broker_is_read_as_far_as_it_was_described(broker):
     broker.create("t", retention_ttl="forever")
     broker.publish("t", [("k", b"1")], [("k", b"2"), (None, b"3")])
-    (topic,) = held("127.0.0.1", broker.port, ["t"])
+    (topic,) = held(Endpoint("127.0.0.1", broker.port), ["t"])
     broker.publish("t", [("k", b"later")])
     assert [position for _, position in positions(topic)] == [0, 1, 2]
     assert (topic.rows, topic.counters["published"], topic.place) == (3, 3, broker.address)
@@ -102,14 +103,14 @@ def test_a_topic_goes_by_the_name_of_its_journal_too(broker):
     broker.create("j", journal=10_000)
     broker.publish("j", [("k", b"1")])
     for name in ("j", "$journal/j"):
-        (topic,) = held("127.0.0.1", broker.port, [name])
+        (topic,) = held(Endpoint("127.0.0.1", broker.port), [name])
         assert (topic.name, topic.is_journaled, topic.rows, topic.counters["name"]) == ("j", True, 1, "j")
 
 
 def test_what_is_gone_by_the_time_it_is_read_is_left_out(broker):
     broker.create("t", retention_ttl="forever", capacity=3)
     broker.publish("t", *[[("k", b"%d" % n)] for n in range(3)])
-    (topic,) = held("127.0.0.1", broker.port, ["t"])
+    (topic,) = held(Endpoint("127.0.0.1", broker.port), ["t"])
     broker.publish("t", [("k", b"later")])
     assert [position for _, position in positions(topic)] == [1, 2]
 
@@ -122,7 +123,7 @@ def test_a_durable_topic_is_read_from_the_disk(tmp_path):
             for number in range(20_000):
                 producer.send(b"%d" % number, key=b"%d" % (number % 7))
         for _ in range(2):
-            (topic,) = held("127.0.0.1", broker.port, ["t"])
+            (topic,) = held(Endpoint("127.0.0.1", broker.port), ["t"])
             assert (topic.rows, topic.counters["published"]) == (20_000, 20_000)
             assert [position for _, position in positions(topic)] == list(range(20_000))
             broker.stop()
@@ -133,9 +134,9 @@ def test_what_is_not_there_is_told(broker, folder, tmp_path_factory):
     with pytest.raises(NothingToRead, match="is not a recording"):
         recorded(tmp_path_factory.mktemp("empty"))
     with pytest.raises(NothingToRead, match="there is no topic nowhere"):
-        held("127.0.0.1", broker.port, ["nowhere"])
+        held(Endpoint("127.0.0.1", broker.port), ["nowhere"])
     with pytest.raises(ConnectFailed):
-        held("127.0.0.1", 1, ["t"])
+        held(Endpoint("127.0.0.1", 1), ["t"])
     broken = folder / "topic=t" / "day=1970-01-01" / "9-0-5.parquet"
     broken.write_bytes(b"PAR1 half of a file")
     with pytest.raises(NothingToRead, match=r"9-0-5\.parquet is damaged"):
@@ -157,6 +158,6 @@ def test_nothing_is_counted_twice(broker, folder, tmp_path_factory):
     copy = shutil.copytree(folder, tmp_path_factory.mktemp("copy") / "other")
     with pytest.raises(CountedTwice, match=f"^j is in {folder} and in {copy}"):
         check_distinct([*recorded(folder), *recorded(copy)])
-    twice = held("127.0.0.1", broker.port, ["t", "t"])
+    twice = held(Endpoint("127.0.0.1", broker.port), ["t", "t"])
     with pytest.raises(CountedTwice, match=f"^t is at {broker.address}, and named twice"):
         check_distinct(twice)

@@ -4,7 +4,7 @@ import argparse
 
 from rich.console import Console
 
-from zaichik.console import address, names, screen, topic_settings
+from zaichik.console import connecting, names, screen, topic_settings
 from zaichik.escapes import shown
 from zaichik_protocol import Overflow
 
@@ -37,14 +37,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=[overflow.name.lower() for overflow in Overflow],
         help="when the topic is full of messages that readers still need: evict them (the default), or reject new ones",
     )
-    address.add_option(parser)
+    connecting.add_option(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object: name, created, epoch, settings")
 
 
 async def run(arguments: argparse.Namespace, console: Console) -> int:
     """Create the topic and show the settings in force."""
     settings = topic_settings.chosen(arguments) | {"overflow": arguments.overflow}
-    async with address.connected(arguments, "create") as client:
+    async with connecting.connected(arguments, "create") as client:
         topic = await client.create_topic(arguments.topic, **settings)
     if arguments.json:
         screen.print_json(

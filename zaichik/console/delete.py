@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.text import Text
 
 from zaichik.client.errors import Unsupported
-from zaichik.console import address
+from zaichik.console import connecting
 from zaichik.console.failure import Failure
 
 DESCRIPTION = """\
@@ -29,12 +29,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--if-empty", action="store_true", help="only if it has no messages, no readers and no named positions"
     )
-    address.add_option(parser)
+    connecting.add_option(parser)
 
 
 async def run(arguments: argparse.Namespace, console: Console) -> int:
     """Delete the topic and confirm it."""
-    async with address.connected(arguments, "delete") as client:
+    async with connecting.connected(arguments, "delete") as client:
         try:
             await client.delete_topic(arguments.topic, if_empty=arguments.if_empty)
         except Unsupported:

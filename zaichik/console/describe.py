@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from zaichik.client.errors import InvalidField
-from zaichik.console import address, limits, names, screen, topic_settings
+from zaichik.console import connecting, limits, names, screen, topic_settings
 from zaichik.console.failure import Failure
 from zaichik.console.quantities import show_size
 from zaichik.console.topics import imbalance
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--connections", action="store_true", help="instead: every connection, by the number that `disconnect` takes"
     )
-    address.add_option(parser)
+    connecting.add_option(parser)
     parser.add_argument(
         "--json",
         action="store_true",
@@ -54,7 +54,7 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
     wanted = arguments.topic
     if arguments.connections:
         return await _describe_connections(arguments, console)
-    async with address.connected(arguments, "describe") as client:
+    async with connecting.connected(arguments, "describe") as client:
         if wanted is None:
             broker = await client.describe()
         else:
@@ -81,7 +81,7 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
 async def _describe_connections(arguments: argparse.Namespace, console: Console) -> int:
     if arguments.topic is not None:
         raise argparse.ArgumentTypeError("--connections lists those of the whole broker: leave TOPIC out")
-    async with address.connected(arguments, "describe") as client:
+    async with connecting.connected(arguments, "describe") as client:
         try:
             connections = await client.connections()
         except InvalidField:

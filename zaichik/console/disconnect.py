@@ -5,7 +5,7 @@ import argparse
 from rich.console import Console
 
 from zaichik.client.errors import Unsupported
-from zaichik.console import address
+from zaichik.console import connecting
 from zaichik.console.failure import Failure
 
 DESCRIPTION = """\
@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "connection", metavar="CONNECTION", type=_number, help="its number; see: zaichik describe --connections"
     )
-    address.add_option(parser)
+    connecting.add_option(parser)
 
 
 def _number(text: str) -> int:
@@ -39,7 +39,7 @@ def _number(text: str) -> int:
 
 async def run(arguments: argparse.Namespace, console: Console) -> int:
     """End the connection and confirm it."""
-    async with address.connected(arguments, "disconnect") as client:
+    async with connecting.connected(arguments, "disconnect") as client:
         try:
             await client.disconnect(arguments.connection)
         except Unsupported:

@@ -18,11 +18,12 @@ from pathlib import Path
 
 from zaichik.access.files import Unusable, read
 from zaichik.client.endpoint import TOKEN, Credentials, Endpoint, NotAnAddress, endpoint
-from zaichik.console import address
 from zaichik.console.access_folder import locked, write
 from zaichik.console.failure import Failure
 from zaichik.console.hidden import from_file
+from zaichik_protocol import DEFAULT_PORT
 
+VARIABLE, DEFAULT = "ZAICHIK_CONNECT", f"127.0.0.1:{DEFAULT_PORT}"
 NAME, KEY = "login.json", "connect"
 TOKEN_VARIABLE, TOKEN_FILE, PASSWORD_FILE = "ZAICHIK_TOKEN", "ZAICHIK_TOKEN_FILE", "ZAICHIK_PASSWORD_FILE"
 
@@ -39,12 +40,12 @@ def chosen(argument: str | None, environment: Mapping[str, str] = os.environ) ->
         if found.credentials and found.credentials.secret:
             raise NotAnAddress(
                 "everybody on this machine can see arguments, so an address with a secret is none; type `zaichik login`"
-                f" and paste it, or set {address.VARIABLE}"
+                f" and paste it, or set {VARIABLE}"
             )
-    elif given := environment.get(address.VARIABLE):
+    elif given := environment.get(VARIABLE):
         found = endpoint(given)
     else:
-        return kept(environment) or endpoint(address.DEFAULT)
+        return kept(environment) or endpoint(DEFAULT)
     return found if found.credentials and found.credentials.secret else _completed(found, environment)
 
 

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from zaichik.client.client import Client
 from zaichik.client.errors import ZaichikError
 from zaichik.client.producer import Producer
-from zaichik.console import address, names, screen
+from zaichik.console import connecting, names, screen
 from zaichik.console.failure import Failure
 from zaichik.console.lines import Lines, reading
 from zaichik.escapes import shown
@@ -73,8 +73,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FIELD",
         help="take each key from its message, a JSON object: this field, as text",
     )
-    address.add_option(parser)
-    address.add_reconnect(parser)
+    connecting.add_option(parser)
+    connecting.add_reconnect(parser)
     parser.add_argument("--json", action="store_true", help="print the summary as one JSON object on standard output")
 
 
@@ -99,7 +99,7 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
     payloads = [os.fsencode(text) for text in arguments.messages]
     # Find all keys before the first message is sent: a wrong argument stops all of them.
     messages = [(payload, key_of(payload, number)) for number, payload in enumerate(payloads, 1)]
-    async with address.connected(arguments, "publish") as client:
+    async with connecting.connected(arguments, "publish") as client:
         tally = _Tally(arguments.topic)
         try:
             async with client.producer(arguments.topic) as producer:

@@ -15,7 +15,7 @@ from rich.progress import TaskID, TimeElapsedColumn
 from rich.text import Text
 
 from zaichik.client.client import RECONNECT_SECONDS
-from zaichik.console import address, names, screen
+from zaichik.console import connecting, names, screen
 from zaichik.console.failure import Failure
 from zaichik.console.progress import bars as progress_bars
 from zaichik.escapes import harmless, shown
@@ -64,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--follow", action="store_true", help="continue with new messages, until Ctrl-C")
     parser.add_argument("--json", action="store_true", help="print one JSON object for each topic")
-    address.add_option(parser)
+    connecting.add_option(parser)
 
 
 async def run(arguments: argparse.Namespace, console: Console) -> int:
@@ -105,8 +105,7 @@ def _check(arguments: argparse.Namespace) -> set[str]:
     from zaichik import blocking
     from zaichik.recording.recorder import state_of
 
-    host, port = arguments.connect
-    with blocking.connect(host, port, name="zaichik record", reconnect=0) as client:
+    with blocking.connect(arguments.connect, name="zaichik record", reconnect=0) as client:
         return {topic for topic in arguments.topics if state_of(client, topic)["settings"].get("durable")}
 
 
@@ -124,10 +123,9 @@ def _record(
 
     if stopping():
         return None
-    host, port = arguments.connect
     # What there was to record of a topic that is not durable is gone with its broker.
     reconnect = RECONNECT_SECONDS if arguments.follow or is_durable else 0
-    with blocking.connect(host, port, name="zaichik record", reconnect=reconnect) as client:
+    with blocking.connect(arguments.connect, name="zaichik record", reconnect=reconnect) as client:
         return record(client, topic, arguments.into, follow=arguments.follow, tell=tell, stopping=stopping)
 
 

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from zaichik.client.errors import ZaichikError
-from zaichik.console import address, progress, quantities, screen
+from zaichik.console import connecting, progress, quantities, screen
 from zaichik.console.failure import Failure
 from zaichik.escapes import harmless, shown
 
@@ -87,7 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="memory limit for counting (default: %(default)s)",
     )
     parser.add_argument("--master", metavar="URL", help="count with Spark, which runs there (needs zaichik[spark])")
-    address.add_option(parser)
+    connecting.add_option(parser)
 
 
 def _windows(text: str) -> "list[Window]":
@@ -174,8 +174,7 @@ def _topics(arguments: argparse.Namespace) -> "list[Topic]":
     at_broker = [source for source in arguments.sources if source not in folders]
     topics: list[Topic] = [topic for folder in folders for topic in recorded(Path(folder))]
     if at_broker:
-        host, port = arguments.connect
-        topics += held(host, port, at_broker)
+        topics += held(arguments.connect, at_broker)
     check_distinct(topics)
     return sorted(topics, key=lambda topic: topic.name)
 

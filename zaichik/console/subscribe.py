@@ -14,7 +14,7 @@ from rich.text import Text
 from zaichik.client import subscription as subscription_module
 from zaichik.client.messages import Lagged, Message, StartAt, start_written
 from zaichik.client.subscription import Subscription
-from zaichik.console import address, names, quantities, screen
+from zaichik.console import connecting, names, quantities, screen
 from zaichik.console.quantities import positive
 from zaichik.escapes import shown, shown_key
 from zaichik.net.background import BackgroundTasks
@@ -85,8 +85,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--credit", metavar="N", type=_credit, default=CREDIT, help="messages in flight at most (default: %(default)s)"
     )
-    address.add_option(parser)
-    address.add_reconnect(parser)
+    connecting.add_option(parser)
+    connecting.add_reconnect(parser)
 
 
 def _start(text: str) -> StartAt:
@@ -114,7 +114,7 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
     # The client warns of lag by itself; with --events it is reported here, and not twice.
     quiet = screen.without_warnings(subscription_module.__name__) if arguments.events else nullcontext()
     async with (
-        address.connected(arguments, "subscribe") as client,
+        connecting.connected(arguments, "subscribe") as client,
         client.subscribe(
             arguments.topic,
             start=arguments.start,
@@ -146,7 +146,7 @@ async def _forget(arguments: argparse.Namespace) -> int:
     if not arguments.name:
         raise argparse.ArgumentTypeError("--forget needs a --name to forget")
     async with (
-        address.connected(arguments, "subscribe") as client,
+        connecting.connected(arguments, "subscribe") as client,
         client.subscribe(arguments.topic, start="latest", credit=1, name=arguments.name) as subscription,
     ):
         await subscription.forget()

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from zaichik.console import address, names, screen
+from zaichik.console import connecting, names, screen
 from zaichik.console.quantities import show_duration, show_size
 from zaichik.escapes import harmless, shown
 
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=names.name,
         help="only topics whose names begin with this",
     )
-    address.add_option(parser)
+    connecting.add_option(parser)
     parser.add_argument(
         "--json", action="store_true", help="print one JSON list with everything known about each topic"
     )
@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 async def run(arguments: argparse.Namespace, console: Console) -> int:
     """Query the broker and show the answer."""
-    async with address.connected(arguments, "topics") as client:
+    async with connecting.connected(arguments, "topics") as client:
         topics = await client.topics(arguments.prefix)
     if arguments.json:
         screen.print_json(topics)

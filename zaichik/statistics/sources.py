@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from zaichik import blocking
+from zaichik.client.endpoint import Endpoint
 from zaichik.client.errors import ZaichikError
 from zaichik.client.messages import Lagged
 from zaichik.recording.columns import COLUMNS
@@ -81,15 +82,14 @@ class HeldTopic:
 
     Attributes:
         name, is_journaled, settings, ends, left_out: as in `RecordedTopic`.
-        host, port: of the broker.
+        broker: who has it.
         counters: what `describe` says of the topic.
         read: what `describe` says of what is read, the topic itself or its journal.
     """
 
     name: str
     is_journaled: bool
-    host: str
-    port: int
+    broker: Endpoint
     counters: Mapping[str, Any]
     read: Mapping[str, Any]
 
@@ -98,7 +98,7 @@ class HeldTopic:
     @property
     def place(self) -> str:
         """The broker, for people."""
-        return f"{self.host}:{self.port}"
+        return str(self.broker)
 
     @property
     def settings(self) -> Mapping[int, Settings | None]:
@@ -125,7 +125,7 @@ class HeldTopic:
         convert = of_journal if self.is_journaled else of_messages
         name, epoch, end = self.read["name"], self.read["epoch"], self.read["next_offset"]
         with (
-            _connected(self.host, self.port) as client,
+            _connected(self.broker) as client,
             client.subscribe(name, start="earliest", until=end, epoch=epoch) as subscription,
         ):
             while not subscription.ended:
@@ -177,7 +177,7 @@ def _settings(metadata: pq.FileMetaData) -> Settings | None:
     return None if text is None else json.loads(text)
 
 
-def held(host: str, port: int, topics: Iterable[str]) -> list[HeldTopic]:
+def held(broker: Endpoint, topics: Iterable[str]) -> list[HeldTopic]:
     """Topics that a broker has. A topic may also go by the name of its journal.
 
     Raises:
@@ -185,20 +185,20 @@ def held(host: str, port: int, topics: Iterable[str]) -> list[HeldTopic]:
         NothingToRead: it has no such topic.
     """
     found = []
-    with _connected(host, port) as client:
+    with _connected(broker) as client:
         for asked in topics:
             name = asked.removeprefix(JOURNAL_PREFIX)
             # The journal first: what comes in between is in the topic's counters, and is not taken for lost.
             journal, topic = client.topic(JOURNAL_PREFIX + name), client.topic(name)
             if topic is None:
-                raise NothingToRead(f"there is no topic {asked} at {host}:{port}, and no folder of that name")
-            found.append(HeldTopic(name, journal is not None, host, port, topic, journal or topic))
+                raise NothingToRead(f"there is no topic {asked} at {broker}, and no folder of that name")
+            found.append(HeldTopic(name, journal is not None, broker, topic, journal or topic))
     return found
 
 
-def _connected(host: str, port: int) -> AbstractContextManager[blocking.Client]:
+def _connected(broker: Endpoint) -> AbstractContextManager[blocking.Client]:
     """A client that does not wait for a broker that has gone: what is counted is what it held a moment ago."""
-    return blocking.connect(host, port, name="zaichik stats", reconnect=0)
+    return blocking.connect(broker, name="zaichik stats", reconnect=0)
 
 
 def check_distinct(topics: Sequence[Topic]) -> None:
