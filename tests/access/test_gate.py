@@ -205,6 +205,25 @@ async def test_lines_of_the_log_cannot_be_forged(gate, folder, caplog):
     assert [record.getMessage().isprintable() for record in caplog.records] == [True, True]
 
 
+@pytest.mark.anyio
+async def test_what_was_refused_is_counted_and_told_once_a_minute(gate, folder, clock, caplog):
+    caplog.set_level(logging.INFO)
+    user = await gate.login(with_token_of(folder.boris), None, PEER)
+    caplog.clear()
+    for _ in range(3):
+        user.denied("publish", "secret\n" + "x" * 1000)
+    user.denied("create", "secret")
+    assert [record.getMessage().partition("x")[0] for record in caplog.records] == [
+        "forbidden.publish user=boris topic=secret\\n",
+        "forbidden.create user=boris topic=secret",
+    ]
+    assert max(len(record.getMessage()) for record in caplog.records) < 300
+    clock.advance(60)
+    user.denied("publish", "secret")
+    assert len(caplog.records) == 3
+    assert (gate.counters["forbidden.publish"], gate.counters["forbidden.create"]) == (4, 1)
+
+
 # -- the end of a login ----------------------------------------------------------------------------------------------
 
 

@@ -28,7 +28,7 @@ from zaichik.access.rules import Rules
 from zaichik.access.users import Password, Token, Users, hash_of, knows
 from zaichik.broker.clock import MICROSECONDS, Clock
 from zaichik.broker.rights import Action
-from zaichik.escapes import harmless
+from zaichik.escapes import harmless, shown
 from zaichik.net.peers import client_of
 from zaichik.net.stream import Stream
 from zaichik.net.tls import TlsStream
@@ -44,6 +44,7 @@ TLS_REQUIRED = ErrorCode.UNSUPPORTED_VERSION  # until the protocol has a code of
 NONE, TOKEN, PASSWORD = 0, 1, 2  # what a Hello's `auth` says that its secret is
 FIRST_BYTES = 16  # of a Hello that is not encrypted, its magic is the last of them
 MOST_REMEMBERED = 1024  # passwords that were right
+MINUTE_US, LONGEST_TOLD = 60 * MICROSECONDS, 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,10 @@ class LoggedIn:
         """Returns whether the rules of now allow it."""
         return self._gate.access.rules.of(self.name).may(action, topic)
 
+    def denied(self, action: Action, topic: str) -> None:
+        """Count that the user was refused this, and tell the log, once a minute for each user and action."""
+        self._gate.denied(self.name, action, topic)
+
     def is_ended(self, now_us: int) -> bool:
         """Returns whether the login has expired, or what has proven it is not in the file any more."""
         record, proof = self._gate.access.users.by_name.get(self.name), self._proof
@@ -130,6 +135,7 @@ class AccessGate:
         self._clock, self._folder, self._tls = clock, folder, tls
         self._failures, self._passwords = Failures(clock, sleep), OneByOne(clock, sleep)
         self._key, self._right = secrets.token_bytes(32), dict[bytes, Password]()
+        self._told: dict[tuple[str, Action], int] = {}
         self._seen: tuple[int, int] | None = None  # so that nothing is missed that was written meanwhile
 
     async def secure(self, stream: Stream, peer: str) -> Stream:
@@ -200,6 +206,14 @@ class AccessGate:
                 self._right.clear()
             self._right[mark] = password
         return is_right
+
+    def denied(self, name: str, action: Action, topic: str) -> None:
+        """See `LoggedIn.denied`."""
+        now_us = self._clock.now_us()
+        is_news = now_us - self._told.get((name, action), -MINUTE_US) >= MINUTE_US
+        self._told[name, action] = now_us if is_news else self._told[name, action]
+        text = f"user={name} topic={shown(topic[:LONGEST_TOLD])}"
+        self._count(f"forbidden.{action}", text, logging.INFO if is_news else logging.DEBUG)
 
     # -- reload ------------------------------------------------------------------------------------------------
 
