@@ -546,6 +546,15 @@ async def test_what_is_no_tls_is_counted_and_charged(over_tls, clock, first):
 
 
 @pytest.mark.anyio
+async def test_a_handshake_has_a_deadline(over_tls):
+    over_tls._seconds = 0
+    async with pair() as (_, other):
+        with pytest.raises(TlsFailed, match="not agreed on within 0 s"):
+            await over_tls.secure(other, PEER)
+    assert over_tls.counters["tls_failed"] == 1
+
+
+@pytest.mark.anyio
 async def test_a_key_of_another_certificate_leaves_the_old_one_in_force(over_tls, authority, certificates):
     before = over_tls.access.tls
     (certificates / "broker").write_bytes(b"nonsense")

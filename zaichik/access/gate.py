@@ -114,6 +114,7 @@ class AccessGate:
         folder: where they are.
         tls: as in `Access.load`.
         sleep: waits that many seconds.
+        handshake_timeout: seconds that TLS may take to be agreed on.
 
     Attributes:
         access: the users and rights of now.
@@ -128,32 +129,38 @@ class AccessGate:
         folder: Path = NOWHERE,
         tls: Callable[[Path], ServerTls] | None = None,
         sleep: Sleep = anyio.sleep,
+        handshake_timeout: float = 5.0,
     ) -> None:
         self.access = access
         self.counters: Counter[str] = Counter()
         self.stale_since_us: int | None = None
-        self._clock, self._folder, self._tls = clock, folder, tls
+        self._clock, self._folder, self._tls, self._seconds = clock, folder, tls, handshake_timeout
         self._failures, self._passwords = Failures(clock, sleep), OneByOne(clock, sleep)
         self._key, self._right = secrets.token_bytes(32), dict[bytes, Password]()
         self._told: dict[tuple[str, Action], int] = {}
         self._seen: tuple[int, int] | None = None  # so that nothing is missed that was written meanwhile
 
     async def secure(self, stream: Stream, peer: str) -> Stream:
-        """See `Gate`. There is no deadline for the handshake: that is the caller's."""
+        """See `Gate`. The handshake has a deadline, which begins after the wait."""
         if not await self._failures.wait(client_of(peer)):
             self._count("throttled", f"from={peer}", logging.DEBUG)
             raise anyio.EndOfStream
         if self.access.tls is None:
             return stream
         try:
-            if (first := await stream.receive(FIRST_BYTES)).endswith(b"ZAIK"):
-                raise Refused(TLS_REQUIRED, "this port speaks TLS; write zaichiks://HOST:PORT")  # noqa: TRY301
-            return await handshake(stream, self.access.tls.context, received=first)
+            return await self._encrypted(stream, self.access.tls)
         except BaseException as error:
             self.left(peer)
             if isinstance(error, TlsFailed):
                 self._count("tls_failed", f"reason={error.reason} from={peer}")
             raise
+
+    async def _encrypted(self, stream: Stream, tls: ServerTls) -> Stream:
+        with anyio.move_on_after(self._seconds):
+            if (first := await stream.receive(FIRST_BYTES)).endswith(b"ZAIK"):
+                raise Refused(TLS_REQUIRED, "this port speaks TLS; write zaichiks://HOST:PORT")
+            return await handshake(stream, tls.context, received=first)
+        raise TlsFailed("TIMEOUT", f"TLS was not agreed on within {self._seconds:g} s")
 
     def left(self, peer: str) -> None:
         """Charge a peer that is gone without a login: it has left, or was sent away, after `secure`."""
