@@ -175,6 +175,23 @@ async def test_why_a_login_is_refused_shows_nowhere_but_in_the_log(gate, folder,
     assert PASSWORD not in told
 
 
+@pytest.mark.anyio
+async def test_each_password_that_is_not_right_costs_the_same(gate, folder, monkeypatch):
+    calls, real = [], users_module.hashlib.scrypt
+
+    def scrypt(*arguments, **options):
+        calls.append({name: value for name, value in options.items() if name != "salt"})
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(users_module.hashlib, "scrypt", scrypt)
+    wrong = [hello for hello in wrong_logins(folder).values() if hello.auth == 2]
+    for hello in wrong * 2:
+        calls.clear()
+        await refused(gate, hello)
+        assert calls == [users_module.SCRYPT], hello
+    assert len(wrong) > 5
+
+
 async def frame_of(gate, hello):
     """What the peer gets, byte by byte."""
     refusal = await refused(gate, hello)
@@ -296,6 +313,18 @@ def test_users_json_is_read_again_by_itself_and_only_when_it_has_changed(gate, f
     assert "new" in gate.access.users.by_name
     assert not gate.recheck(0)
     assert gate.stale_since_us is None
+
+
+def test_a_link_to_another_users_json_is_noticed(gate, folder, tmp_path):
+    """As Kubernetes replaces files."""
+    gate.recheck(0)
+    for name in ("one", "two"):
+        (tmp_path / name).write_bytes(dump(Users(users=(Record(name),))))
+        (tmp_path / name).chmod(0o600)
+        (tmp_path / "link").symlink_to(tmp_path / name)
+        (tmp_path / "link").replace(folder.path / "users.json")
+        assert gate.recheck(0)
+        assert list(gate.access.users.by_name) == [name]
 
 
 BREAKAGES = {
