@@ -1,1 +1,1 @@
-"""Sockets: listening, reading and writing bytes, TLS over them; and tasks in the background. Client and broker share it."""
+"""Sockets: listening, reading and writing bytes, in TLS or plain; and tasks in the background. For client and broker."""
