@@ -1,1 +1,1 @@
-"""Sockets: listening, reading and writing bytes, in TLS or plain; and tasks in the background. For client and broker."""
+"""Sockets: listening, reading and writing bytes, TLS; and tasks in the background. Client and broker share it."""
