@@ -7,6 +7,7 @@ import shutil
 import time
 import traceback
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import anyio
 import pytest
@@ -17,7 +18,7 @@ from zaichik.access.contexts import client_tls, server_tls
 from zaichik.access.files import Unusable
 from zaichik.access.gate import Access, AccessGate
 from zaichik.access.rules import Rules
-from zaichik.access.users import Record, Users
+from zaichik.access.users import Record, Shares, Users
 from zaichik.broker.clock import ManualClock
 from zaichik.broker.replies import error
 from zaichik.console.access_folder import dump, edited, new_password, new_token, with_token
@@ -112,6 +113,16 @@ async def test_a_token_says_who_it_is(gate, folder):
     assert not user.may("delete", "$broker")
     other = await gate.login(with_token_of(folder.boris), None, PEER)
     assert (other.name, other.may("publish", "public/1"), other.may("publish", "x")) == ("boris", True, False)
+
+
+@pytest.mark.anyio
+async def test_shares_are_those_of_the_file(gate, folder):
+    user = await gate.login(with_token_of(folder.boris), None, PEER)
+    assert user.shares == Shares()
+    with edited(folder.path) as editing:
+        editing.put(replace(editing.record("boris"), shares=Shares(topics=5)))
+    assert gate.recheck(0)
+    assert (user.shares.topics, user.shares.connections) == (5, 256)
 
 
 @pytest.mark.anyio

@@ -25,7 +25,7 @@ from zaichik.access.backoff import Failures, OneByOne, Sleep
 from zaichik.access.contexts import ServerTls, UnusableCertificate, certificate_login
 from zaichik.access.files import judge_folder, parsed
 from zaichik.access.rules import Rules
-from zaichik.access.users import Password, Token, Users, hash_of, knows
+from zaichik.access.users import Password, Shares, Token, Users, hash_of, knows
 from zaichik.broker.clock import MICROSECONDS, Clock
 from zaichik.broker.rights import Action
 from zaichik.escapes import harmless, shown
@@ -88,6 +88,12 @@ class LoggedIn:
         self.how = f"token:{proof.id}" if isinstance(proof, Token) else type(proof).__name__.lower()
         self._gate = gate
         self._proof = proof
+
+    @property
+    def shares(self) -> Shares:
+        """The most that all connections of the user may have together."""
+        record = self._gate.access.users.by_name.get(self.name)
+        return record.shares if record else Shares()
 
     def may(self, action: Action, topic: str) -> bool:
         """Returns whether the rules of now allow it."""
