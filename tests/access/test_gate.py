@@ -7,6 +7,7 @@ import shutil
 import time
 import traceback
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import anyio
 import pytest
@@ -17,7 +18,7 @@ from zaichik.access.contexts import client_tls, server_tls
 from zaichik.access.files import Unusable
 from zaichik.access.gate import Access, AccessGate
 from zaichik.access.rules import Rules
-from zaichik.access.users import Record, Users
+from zaichik.access.users import Record, Shares, Users
 from zaichik.broker.clock import ManualClock
 from zaichik.broker.replies import error
 from zaichik.console.access_folder import dump, edited, new_password, new_token, with_token
@@ -115,6 +116,16 @@ async def test_a_token_says_who_it_is(gate, folder):
 
 
 @pytest.mark.anyio
+async def test_shares_are_those_of_the_file(gate, folder):
+    user = await gate.login(with_token_of(folder.boris), None, PEER)
+    assert user.shares == Shares()
+    with edited(folder.path) as editing:
+        editing.put(replace(editing.record("boris"), shares=Shares(topics=5)))
+    assert gate.recheck(0)
+    assert (user.shares.topics, user.shares.connections) == (5, 256)
+
+
+@pytest.mark.anyio
 async def test_a_password_says_who_it_is_and_is_tried_only_once(gate, monkeypatch):
     user = await gate.login(with_password("ana", PASSWORD), None, PEER)
     assert (user.name, user.how) == ("ana", "password")
@@ -175,6 +186,23 @@ async def test_why_a_login_is_refused_shows_nowhere_but_in_the_log(gate, folder,
     assert PASSWORD not in told
 
 
+@pytest.mark.anyio
+async def test_each_password_that_is_not_right_costs_the_same(gate, folder, monkeypatch):
+    calls, real = [], users_module.hashlib.scrypt
+
+    def scrypt(*arguments, **options):
+        calls.append({name: value for name, value in options.items() if name != "salt"})
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(users_module.hashlib, "scrypt", scrypt)
+    wrong = [hello for hello in wrong_logins(folder).values() if hello.auth == 2]
+    for hello in wrong * 2:
+        calls.clear()
+        await refused(gate, hello)
+        assert calls == [users_module.SCRYPT], hello
+    assert len(wrong) > 5
+
+
 async def frame_of(gate, hello):
     """What the peer gets, byte by byte."""
     refusal = await refused(gate, hello)
@@ -203,6 +231,25 @@ async def test_lines_of_the_log_cannot_be_forged(gate, folder, caplog):
     gate._folder = folder.path.rename(folder.path.with_name("x\nlogin_ok user=ana"))
     assert not gate.reload()
     assert [record.getMessage().isprintable() for record in caplog.records] == [True, True]
+
+
+@pytest.mark.anyio
+async def test_what_was_refused_is_counted_and_told_once_a_minute(gate, folder, clock, caplog):
+    caplog.set_level(logging.INFO)
+    user = await gate.login(with_token_of(folder.boris), None, PEER)
+    caplog.clear()
+    for _ in range(3):
+        user.denied("publish", "secret\n" + "x" * 1000)
+    user.denied("create", "secret")
+    assert [record.getMessage().partition("x")[0] for record in caplog.records] == [
+        "forbidden.publish user=boris topic=secret\\n",
+        "forbidden.create user=boris topic=secret",
+    ]
+    assert max(len(record.getMessage()) for record in caplog.records) < 300
+    clock.advance(60)
+    user.denied("publish", "secret")
+    assert len(caplog.records) == 3
+    assert (gate.counters["forbidden.publish"], gate.counters["forbidden.create"]) == (4, 1)
 
 
 # -- the end of a login ----------------------------------------------------------------------------------------------
@@ -277,6 +324,18 @@ def test_users_json_is_read_again_by_itself_and_only_when_it_has_changed(gate, f
     assert "new" in gate.access.users.by_name
     assert not gate.recheck(0)
     assert gate.stale_since_us is None
+
+
+def test_a_link_to_another_users_json_is_noticed(gate, folder, tmp_path):
+    """As Kubernetes replaces files."""
+    gate.recheck(0)
+    for name in ("one", "two"):
+        (tmp_path / name).write_bytes(dump(Users(users=(Record(name),))))
+        (tmp_path / name).chmod(0o600)
+        (tmp_path / "link").symlink_to(tmp_path / name)
+        (tmp_path / "link").replace(folder.path / "users.json")
+        assert gate.recheck(0)
+        assert list(gate.access.users.by_name) == [name]
 
 
 BREAKAGES = {
@@ -524,6 +583,15 @@ async def test_what_is_no_tls_is_counted_and_charged(over_tls, clock, first):
         with pytest.raises((anyio.EndOfStream, anyio.BrokenResourceError)):
             await over_tls.secure(other, PEER)
     assert clock.now_us() > start
+
+
+@pytest.mark.anyio
+async def test_a_handshake_has_a_deadline(over_tls):
+    over_tls._seconds = 0
+    async with pair() as (_, other):
+        with pytest.raises(TlsFailed, match="not agreed on within 0 s"):
+            await over_tls.secure(other, PEER)
+    assert over_tls.counters["tls_failed"] == 1
 
 
 @pytest.mark.anyio

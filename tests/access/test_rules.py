@@ -87,11 +87,11 @@ def test_actions():
 
 
 def test_a_pattern_is_the_rest_of_the_line():
-    assert rules("user *\nallow all two words  # comment\n").rules[0].pattern == "two words"
-    assert rules("user *\nallow all a#b\n").rules[0].pattern == "a#b"
-    assert rules('user *\n\tallow\tall\t"a\\tb" # "\n').rules[0].pattern == "a\tb"
-    assert rules('user *\nallow all a"b\n').rules[0].pattern == 'a"b'
-    assert rules("user *\nallow all a\u2028b\n").rules[0].pattern == "a\u2028b"  # ends no line here
+    assert rules("user *\nallow all two words  # comment\n").rules[0].text == "two words"
+    assert rules("user *\nallow all a#b\n").rules[0].text == "a#b"
+    assert rules('user *\n\tallow\tall\t"a\\tb" # "\n').rules[0].text == "a\tb"
+    assert rules('user *\nallow all a"b\n').rules[0].text == 'a"b'
+    assert rules("user *\nallow all a\u2028b\n").rules[0].text == "a\u2028b"  # ends no line here
 
 
 @pytest.mark.parametrize(

@@ -130,3 +130,13 @@ def test_where_others_reach_this_machine():
     assert outward("localhost") == "localhost"
     assert outward("0.0.0.0").count(".") == 3  # noqa: S104
     assert ":" in outward("::")
+
+
+def test_a_check_looks_at_the_certificate_too(made, zaichik, monkeypatch):
+    path, _ = made
+    assert "2 users, 3 rules, a certificate for 729 days more" in zaichik("access", "check", str(path)).out
+    now = time.time()
+    monkeypatch.setattr("zaichik.console.access.time.time", lambda: now + 725 * 86_400)
+    assert "warning: the certificate ends in 4 days" in zaichik("access", "check", str(path)).err
+    (path / "key.pem").write_text("nonsense")
+    assert "no private key in PEM format" in zaichik("access", "check", str(path)).err

@@ -176,7 +176,7 @@ def test_which_rule_decides(zaichik, folder):
 def test_a_check_tells_what_looks_like_a_mistake(zaichik, folder):
     zaichik("user", "add", "boris")
     result = zaichik("access", "check", str(folder))
-    assert (result.code, result.out) == (0, f"{folder}: 1 users, 2 rules\n")
+    assert (result.code, result.out) == (0, f"{folder}: 1 users, 2 rules, no certificate\n")
     assert "warning: rules:2 is about ana, but there is no user of that name" in result.err
     assert "warning: boris may do nothing" in result.err
 

@@ -54,8 +54,8 @@ def server_tls(certificate: Path, key: Path, client_ca: Path | None = None) -> S
     """
     context = _strict(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_NO_RENEGOTIATION
-    # Sessions are not resumed: handshakes are cheap, and with tickets OpenSSL keeps a session for each connection.
-    # OP_NO_TICKET would have TLS 1.2 keep them, too.
+    # Handshakes are cheap, so TLS 1.3 hands out no tickets with which to shorten the next one. OP_NO_TICKET would not
+    # do: with it, OpenSSL keeps a session of every connection instead.
     context.num_tickets = 0
     peer = _strict(ssl.PROTOCOL_TLS_CLIENT)
     peer.check_hostname = False

@@ -25,10 +25,10 @@ from zaichik.access.backoff import Failures, OneByOne, Sleep
 from zaichik.access.contexts import ServerTls, UnusableCertificate, certificate_login
 from zaichik.access.files import judge_folder, parsed
 from zaichik.access.rules import Rules
-from zaichik.access.users import Password, Token, Users, hash_of, knows
+from zaichik.access.users import Password, Shares, Token, Users, hash_of, knows
 from zaichik.broker.clock import MICROSECONDS, Clock
 from zaichik.broker.rights import Action
-from zaichik.escapes import harmless
+from zaichik.escapes import harmless, shown
 from zaichik.net.peers import client_of
 from zaichik.net.stream import Stream
 from zaichik.net.tls import TlsStream
@@ -44,6 +44,7 @@ TLS_REQUIRED = ErrorCode.UNSUPPORTED_VERSION  # until the protocol has a code of
 NONE, TOKEN, PASSWORD = 0, 1, 2  # what a Hello's `auth` says that its secret is
 FIRST_BYTES = 16  # of a Hello that is not encrypted, its magic is the last of them
 MOST_REMEMBERED = 1024  # passwords that were right
+MINUTE_US, LONGEST_TOLD = 60 * MICROSECONDS, 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +89,19 @@ class LoggedIn:
         self._gate = gate
         self._proof = proof
 
+    @property
+    def shares(self) -> Shares:
+        """The most that all connections of the user may have together."""
+        record = self._gate.access.users.by_name.get(self.name)
+        return record.shares if record else Shares()
+
     def may(self, action: Action, topic: str) -> bool:
         """Returns whether the rules of now allow it."""
         return self._gate.access.rules.of(self.name).may(action, topic)
+
+    def denied(self, action: Action, topic: str) -> None:
+        """Count that the user was refused this, and tell the log, once a minute for each user and action."""
+        self._gate.denied(self.name, action, topic)
 
     def is_ended(self, now_us: int) -> bool:
         """Returns whether the login has expired, or what has proven it is not in the file any more."""
@@ -109,6 +120,7 @@ class AccessGate:
         folder: where they are.
         tls: as in `Access.load`.
         sleep: waits that many seconds.
+        handshake_timeout: seconds that TLS may take to be agreed on.
 
     Attributes:
         access: the users and rights of now.
@@ -123,31 +135,38 @@ class AccessGate:
         folder: Path = NOWHERE,
         tls: Callable[[Path], ServerTls] | None = None,
         sleep: Sleep = anyio.sleep,
+        handshake_timeout: float = 5.0,
     ) -> None:
         self.access = access
         self.counters: Counter[str] = Counter()
         self.stale_since_us: int | None = None
-        self._clock, self._folder, self._tls = clock, folder, tls
+        self._clock, self._folder, self._tls, self._seconds = clock, folder, tls, handshake_timeout
         self._failures, self._passwords = Failures(clock, sleep), OneByOne(clock, sleep)
         self._key, self._right = secrets.token_bytes(32), dict[bytes, Password]()
+        self._told: dict[tuple[str, Action], int] = {}
         self._seen: tuple[int, int] | None = None  # so that nothing is missed that was written meanwhile
 
     async def secure(self, stream: Stream, peer: str) -> Stream:
-        """See `Gate`. There is no deadline for the handshake: that is the caller's."""
+        """See `Gate`. The handshake has a deadline, which begins after the wait."""
         if not await self._failures.wait(client_of(peer)):
             self._count("throttled", f"from={peer}", logging.DEBUG)
             raise anyio.EndOfStream
         if self.access.tls is None:
             return stream
         try:
-            if (first := await stream.receive(FIRST_BYTES)).endswith(b"ZAIK"):
-                raise Refused(TLS_REQUIRED, "this port speaks TLS; write zaichiks://HOST:PORT")  # noqa: TRY301
-            return await handshake(stream, self.access.tls.context, received=first)
+            return await self._encrypted(stream, self.access.tls)
         except BaseException as error:
             self.left(peer)
             if isinstance(error, TlsFailed):
                 self._count("tls_failed", f"reason={error.reason} from={peer}")
             raise
+
+    async def _encrypted(self, stream: Stream, tls: ServerTls) -> Stream:
+        with anyio.move_on_after(self._seconds):
+            if (first := await stream.receive(FIRST_BYTES)).endswith(b"ZAIK"):
+                raise Refused(TLS_REQUIRED, "this port speaks TLS; write zaichiks://HOST:PORT")
+            return await handshake(stream, tls.context, received=first)
+        raise TlsFailed("TIMEOUT", f"TLS was not agreed on within {self._seconds:g} s")
 
     def left(self, peer: str) -> None:
         """Charge a peer that is gone without a login: it has left, or was sent away, after `secure`."""
@@ -200,6 +219,14 @@ class AccessGate:
                 self._right.clear()
             self._right[mark] = password
         return is_right
+
+    def denied(self, name: str, action: Action, topic: str) -> None:
+        """See `LoggedIn.denied`."""
+        now_us = self._clock.now_us()
+        is_news = now_us - self._told.get((name, action), -MINUTE_US) >= MINUTE_US
+        self._told[name, action] = now_us if is_news else self._told[name, action]
+        text = f"user={name} topic={shown(topic[:LONGEST_TOLD])}"
+        self._count(f"forbidden.{action}", text, logging.INFO if is_news else logging.DEBUG)
 
     # -- reload ------------------------------------------------------------------------------------------------
 

@@ -44,20 +44,16 @@ class Rule:
         user: whose it is; "*": everybody's.
         allows: or else it denies.
         actions: what it is about.
-        pattern: which topics: a name, or with a `*` at the end how names begin.
+        text: a topic's name, or how names begin.
+        size: how many letters of a name are compared with it; None: all.
     """
 
     line: int
     user: str
     allows: bool
     actions: frozenset[Action]
-    pattern: str
-
-    def matches(self, topic: str) -> bool:
-        """Returns whether it is about that topic. The broker's own names, with a `$`, are never meant by accident."""
-        if topic.startswith("$") and not self.pattern.startswith("$"):
-            return False
-        return topic.startswith(self.pattern[:-1]) if self.pattern.endswith("*") else topic == self.pattern
+    text: str
+    size: int | None
 
 
 class Rights:
@@ -73,7 +69,10 @@ class Rights:
 
     def rule(self, action: Action, topic: str) -> Rule | None:
         """Returns the rule that decides; None if there is none."""
-        return next((rule for rule in self._rules[action] if rule.matches(topic)), None)
+        # The broker's own names begin with $. They are never meant by accident, that is by a `*` alone.
+        least = int(topic.startswith("$"))
+        rules = self._rules[action]
+        return next((it for it in rules if topic[: it.size] == it.text and len(it.text) >= least), None)
 
     def may(self, action: Action, topic: str) -> bool:
         """Returns whether the user has the right to do that with the topic."""
@@ -147,9 +146,11 @@ def _rule(line: re.Match[str], number: int, user: str) -> Rule:
         problem = f"{min(unknown)!r} is not an action; write {', '.join(ACTIONS)}, with commas and no blanks, or all"
         raise wrong(line.string, line.start(2), problem)
     try:
-        return Rule(number, user, line[1] == "allow", actions, _pattern(line[3]))
+        pattern = _pattern(line[3])
     except ValueError as error:
         raise wrong(line.string, line.start(3), str(error)) from None
+    size = len(pattern) - 1 if pattern.endswith("*") else None
+    return Rule(number, user, line[1] == "allow", actions, pattern[:size], size)
 
 
 def _pattern(rest: str) -> str:

@@ -22,7 +22,7 @@ from unicodedata import normalize
 from zaichik.access.files import decoded, wrong
 from zaichik.access.rules import USER_NAME
 
-PATTERNS = {  # of the texts
+PATTERNS = {  # numbers have none of their own
     "name": USER_NAME.pattern,
     "id": "[0-9a-f]{8}",
     "salt": "[0-9a-f]{32}",
@@ -47,10 +47,9 @@ class Entry:
             if is_list != isinstance(value, tuple) or any(type(one) not in types for one in values):  # a bool is no int
                 names = " or ".join(one.__name__ for one in types if one is not ...).replace("NoneType", "null")
                 raise ValueError(f"{item.name} must be {'a list of ' * is_list}{names}")
-            if isinstance(value, str) and not re.fullmatch(PATTERNS[item.name], value):
-                raise ValueError(f"{item.name} must match {PATTERNS[item.name]}")
-            if isinstance(value, int) and value < 0:
-                raise ValueError(f"{item.name} must be at least 0")
+            pattern = PATTERNS.get(item.name, r"\d+")
+            if isinstance(value, str | int) and not re.fullmatch(pattern, str(value)):
+                raise ValueError(f"{item.name} must match {pattern}")
 
 
 @dataclass(frozen=True, slots=True)

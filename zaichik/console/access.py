@@ -1,19 +1,24 @@
 """`zaichik access check`: reads the files of access, and says who may do what, and why."""
 
 import argparse
+import time
 from pathlib import Path
 from typing import get_args
 
 from rich.console import Console
 from rich.text import Text
 
+from zaichik.access.contexts import UnusableCertificate
 from zaichik.access.files import Unusable
 from zaichik.access.gate import RULES, Access
 from zaichik.access.rules import EVERYBODY
 from zaichik.broker.rights import Action, topic_of
 from zaichik.console import screen
 from zaichik.console.failure import Failure
+from zaichik.console.serve_access import CERTIFICATE, tls_in
 from zaichik.escapes import harmless, shown
+
+FEW_DAYS = 14
 
 DESCRIPTION = """\
 Read the files of a folder for --access as a broker does, and say what is wrong with them: check it before a reload
@@ -39,9 +44,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 async def run(arguments: argparse.Namespace, console: Console) -> int:
     """Check the files, and answer the question."""
+    has_tls = (arguments.folder / CERTIFICATE).exists()
     try:
-        access = Access.load(arguments.folder)
-    except Unusable as error:
+        access = Access.load(arguments.folder, tls_in if has_tls else None)
+    except (Unusable, UnusableCertificate) as error:
         raise Failure(str(error)) from None
     match arguments.question:
         case []:
@@ -53,7 +59,13 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
 
 def _describe(access: Access, folder: Path, console: Console) -> int:
     names, rules = access.users.by_name, access.rules.rules
-    console.print(Text(f"{folder}: {len(names)} users, {len(rules)} rules"), soft_wrap=True)
+    days = None if access.tls is None else int(access.tls.not_after_s - time.time()) // 86_400
+    certificate = "no certificate" if days is None else f"a certificate for {days} days more"
+    console.print(Text(f"{folder}: {len(names)} users, {len(rules)} rules, {certificate}"), soft_wrap=True)
+    if days is not None and days < FEW_DAYS:
+        screen.remark(
+            f"warning: the certificate ends in {days} days; put another one in its place, and reload", "yellow"
+        )
     for name in sorted({rule.user for rule in rules} - names.keys() - {EVERYBODY}):
         line = next(rule.line for rule in rules if rule.user == name)
         screen.remark(f"warning: {RULES}:{line} is about {name}, but there is no user of that name", "yellow")

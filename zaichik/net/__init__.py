@@ -1,1 +1,1 @@
-"""Sockets: listening, reading and writing bytes; and tasks in the background. Client and broker share it."""
+"""Sockets: listening, reading and writing bytes, TLS; and tasks in the background. Client and broker share it."""

@@ -134,7 +134,7 @@ class TlsEngine:
             self._input, self._at = data[at:], 0  # an idle connection keeps no more than a part of a record
             return False
         self._incoming.write(memoryview(data)[at:end])
-        self._at = end
+        self._input, self._at = (data, end) if end < len(data) else (b"", 0)
         return True
 
     def decrypt(self, view: memoryview) -> int | None:
