@@ -26,12 +26,11 @@ class MemoryStream(ByteStream):
         self.room = room
         self.is_ended = False  # the broker ended its side
         self.is_closed = False
+        self.is_drained = True  # the last receive took all there was
         self.is_reset = False  # what the peer has not read is dropped when the broker closes it
         self.failure = None  # raised by whatever is done next
         self.send_failure = None  # likewise, by what sends
         self._changed = anyio.Event()
-
-    is_reset = False
 
     def change(self):
         """Wake whoever waits for a change of this stream."""
@@ -45,6 +44,7 @@ class MemoryStream(ByteStream):
     def receive_nowait(self, max_bytes=65536):
         if self.failure:
             raise self.failure
+        self.is_drained = True
         if not self.incoming:
             return b""
         data = self.incoming.popleft()
@@ -53,6 +53,7 @@ class MemoryStream(ByteStream):
             raise anyio.EndOfStream
         if len(data) > max_bytes:
             self.incoming.appendleft(data[max_bytes:])
+        self.is_drained = len(data) < max_bytes
         return data[:max_bytes]
 
     async def receive(self, max_bytes=65536):

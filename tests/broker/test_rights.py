@@ -48,11 +48,14 @@ class Somebody:
 
     def __init__(self, name="ana", *rights):
         self.name, self.how = name, "token:1"
-        self.rights, self.asked, self.has_left = set(rights), [], False
+        self.rights, self.asked, self.refused, self.has_left = set(rights), [], [], False
 
     def may(self, action, topic):
         self.asked.append((action, topic))
         return (action, topic) in self.rights or (action, "*") in self.rights
+
+    def denied(self, action, topic):
+        self.refused.append((action, topic))
 
     def is_ended(self, now_us):
         return self.has_left
@@ -112,6 +115,7 @@ def test_a_refusal_does_not_tell_whether_the_topic_exists(kind):
     told = [stranger.ask(REQUESTS[kind](name))[0] for name in ("there", "gone!")]
     assert [reply.message.replace("there", "gone!") for reply in told] == [told[1].message] * 2
     assert [code(reply) for reply in told] == [ErrorCode.FORBIDDEN] * 2
+    assert stranger.user.refused == [(kind, "there"), (kind, "gone!")]
     assert len(broker.registry) == 1
 
 

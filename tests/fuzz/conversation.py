@@ -71,6 +71,7 @@ class Wire:
 
     def receive_nowait(self, max_bytes=2**63):
         data, self.incoming = self.incoming[:max_bytes], self.incoming[max_bytes:]
+        self.is_drained = len(data) < max_bytes
         return data
 
     def send_pieces_nowait(self, pieces):

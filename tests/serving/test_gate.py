@@ -38,6 +38,9 @@ class Ana:
     def may(self, action, topic):
         return topic != "secret"
 
+    def denied(self, action, topic):
+        pass
+
     def is_ended(self, now_us):
         return self.has_left
 
@@ -46,13 +49,16 @@ class OneToken:
     """A gate that knows one user, and waits before it answers until it is told to."""
 
     def __init__(self):
-        self.user, self.asked = Ana(), []
+        self.user, self.asked, self.gone = Ana(), [], []
         self.may_answer = anyio.Event()
         self.secured = None
 
     async def secure(self, stream, peer):
         self.secured = stream
         return stream
+
+    def left(self, peer):
+        self.gone.append(peer)
 
     async def login(self, hello, stream, peer):
         assert stream is self.secured
@@ -158,20 +164,14 @@ async def test_a_peer_that_does_not_speak_tls_is_told_so_in_plain():
     assert broker.ends["TLS_REQUIRED"] == 1
 
 
-async def test_tls_that_takes_too_long_ends_the_connection():
-    """TIM-1."""
-
-    class Stalled(OneToken):
-        async def secure(self, stream, peer):
-            await anyio.sleep_forever()
-
-    peer = Peer()
-    broker = broker_with(handshake_timeout=0.01)
-    async with connected_to(broker, peer, gate=Stalled()):
-        assert await peer.rest() == []
-        await peer.stream.until(lambda: peer.stream.is_closed)
-        await settled()
-    assert broker.ends["GONE"] == 1
+@pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\n\r\n", bytes(20)], ids=["nothing", "HTTP", "nonsense"])
+async def test_a_peer_that_goes_without_a_hello_is_charged(sent):
+    gate, peer = OneToken(), Peer(greeting=False)
+    async with connected_to(broker_with(), peer, gate=gate):
+        if sent:
+            peer.send_bytes(sent)
+        await gone(peer)
+        assert gate.gone == ["peer 0"]
 
 
 async def test_a_sweep_ends_the_connections_of_a_login_that_has_ended():
@@ -206,5 +206,6 @@ async def test_a_gate_that_fails_to_look_after_its_files_ends_nothing(caplog):
 async def test_an_open_gate_lets_everybody_in():
     stream = MemoryStream()
     assert await OPEN.secure(stream, "somebody") is stream
+    OPEN.left("somebody")
     assert await OPEN.login(Hello(1), stream, "somebody") is ANYBODY
     assert OPEN.recheck(0) is False

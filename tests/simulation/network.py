@@ -143,6 +143,7 @@ class SimulatedSocket(ByteStream):
         self.peer = peer
         self._left = None  # what the last `send_pieces_nowait` has given back
         self._is_closed = False
+        self.is_drained = True
 
     def _check(self, pipe):
         if self._is_closed:
@@ -165,6 +166,7 @@ class SimulatedSocket(ByteStream):
         data = self._incoming.take(max_bytes)
         if not data and self._incoming.is_at_end:
             raise anyio.EndOfStream
+        self.is_drained = len(data) < max_bytes
         return data
 
     async def wait_readable(self):

@@ -40,7 +40,6 @@ logger = logging.getLogger(__name__)
 
 USERS, RULES = "users.json", "rules"
 NOWHERE = Path(os.devnull)  # a folder for what has no files
-TLS_REQUIRED = ErrorCode.UNSUPPORTED_VERSION  # until the protocol has a code of its own for this
 NONE, TOKEN, PASSWORD = 0, 1, 2  # what a Hello's `auth` says that its secret is
 FIRST_BYTES = 16  # of a Hello that is not encrypted, its magic is the last of them
 MOST_REMEMBERED = 1024  # passwords that were right
@@ -164,7 +163,7 @@ class AccessGate:
     async def _encrypted(self, stream: Stream, tls: ServerTls) -> Stream:
         with anyio.move_on_after(self._seconds):
             if (first := await stream.receive(FIRST_BYTES)).endswith(b"ZAIK"):
-                raise Refused(TLS_REQUIRED, "this port speaks TLS; write zaichiks://HOST:PORT")
+                raise Refused(ErrorCode.TLS_REQUIRED, "this port speaks TLS; write zaichiks://HOST:PORT")
             return await handshake(stream, tls.context, received=first)
         raise TlsFailed("TIMEOUT", f"TLS was not agreed on within {self._seconds:g} s")
 

@@ -11,8 +11,8 @@ Action = Literal["publish", "subscribe", "create", "delete", "describe"]
 
 BROKER = "$broker"  # who may describe it sees everything; who may delete it may disconnect clients
 JOURNAL = "$journal/"  # whoever may read a topic may read its journal
-# A request that is not in this table is denied. Those without an action concern what the connection already has, or,
-# with Describe, are answered with what the user may see.
+# Every request is in here. Those without an action concern what the connection already has, or, with Describe, are
+# answered with what the user may see.
 NEEDS: dict[type[frames.Frame], Action | None] = {
     frames.Hello: None,
     frames.Ping: None,
@@ -42,6 +42,9 @@ class User(Protocol):
     def may(self, action: Action, topic: str) -> bool:
         """Returns whether the user has the right to do that with a topic of that name, by the rules of now."""
 
+    def denied(self, action: Action, topic: str) -> None:
+        """Count, and tell the log, that the user was refused this."""
+
     def is_ended(self, now_us: int) -> bool:
         """Returns whether the login has expired, or its credential was removed (ACC-4)."""
 
@@ -51,6 +54,9 @@ class _Anybody:
 
     def may(self, action: Action, topic: str) -> bool:
         return True
+
+    def denied(self, action: Action, topic: str) -> None:
+        pass
 
     def is_ended(self, now_us: int) -> bool:
         return False
@@ -70,9 +76,10 @@ def check(user: User, request: frames.Frame) -> None:
     Raises:
         Refused: `FORBIDDEN`.
     """
-    action = NEEDS.get(type(request), "delete")
-    if action is None or user is ANYBODY:
+    if user is ANYBODY:
         return
+    action = NEEDS[type(request)]  # one that is missing there is a bug, and is not carried out
     topic = topic_of(getattr(request, "topic", BROKER))
-    if not user.may(action, topic):
+    if action is not None and not user.may(action, topic):
+        user.denied(action, topic)
         raise Refused(ErrorCode.FORBIDDEN, f"user {user.name} has no right to {action} {topic!r}", "topic")

@@ -21,12 +21,12 @@ from contextlib import suppress
 import anyio
 
 from zaichik.broker.broker import Broker
-from zaichik.net.socket_stream import RECEIVE_BYTES, Buffer, SocketStream
+from zaichik.net.stream import RECEIVE_BYTES, Buffer, Stream
 from zaichik.net.wakeup import Wakeup
 from zaichik.serving.deadlines import Deadlines
 from zaichik.serving.foreign import HTTP_ANSWER
 from zaichik.serving.gate import OPEN, Gate
-from zaichik.serving.greeting import ForeignProtocol, greet, secure
+from zaichik.serving.greeting import ForeignProtocol, admit
 from zaichik.sharing.quota import Holding
 from zaichik_protocol import ErrorCode, Frame, FrameDecoder, NeedData, ProtocolError, Refused
 
@@ -50,7 +50,7 @@ class Connection:
         gate: encrypts, and asks who the peer is.
     """
 
-    def __init__(self, stream: SocketStream, broker: Broker, peer: str, client: str = "", gate: Gate = OPEN) -> None:
+    def __init__(self, stream: Stream, broker: Broker, peer: str, client: str = "", gate: Gate = OPEN) -> None:
         self._stream, self._gate = stream, gate
         self._broker = broker
         self._peer = peer
@@ -107,9 +107,9 @@ class Connection:
             return
         try:
             with self._greeting:
-                self._stream = await secure(self._gate, self._stream, self._peer, self._deadlines.greeting)
-                hello = await greet(self._stream, self._decoder, self._deadlines.greeting)
-                user = await self._gate.login(hello, self._stream, self._peer)
+                self._stream = await self._gate.secure(self._stream, self._peer)
+                seconds = self._broker.settings.handshake_timeout
+                hello, user = await admit(self._gate, self._stream, self._decoder, self._peer, seconds)
                 self._turns = self._broker.log_in(self._manager, user, self._turns)
                 self._holding.client = self._manager.share
                 self._apply(hello, self._broker.clock.now_us())
@@ -285,7 +285,7 @@ class Connection:
         except (anyio.EndOfStream, *GONE) as error:
             self._end_input(error)
             return False
-        self._is_readable = len(data) >= most  # a short read has emptied the socket
+        self._is_readable = not self._stream.is_drained
         self._decoder.receive_data(data if self._manager.is_open else b"")
         return bool(data)
 

@@ -24,13 +24,12 @@ class Deadlines:
         now_us: when it was accepted.
 
     Attributes:
-        greeting: seconds for TLS, and again for the Hello (TIM-1).
         patience: seconds after which a peer that reads nothing is stuck.
     """
 
     def __init__(self, settings: BrokerSettings, now_us: int) -> None:
         self._settings = settings
-        self.greeting, self.patience = settings.handshake_timeout, settings.write_timeout
+        self.patience = settings.write_timeout
         self._checked_us = now_us
         self._time_us = 0  # the connection's own time since it was accepted
         self._step_us = 0  # by which the last check advanced it

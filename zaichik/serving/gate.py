@@ -3,15 +3,15 @@
 from typing import Protocol
 
 from zaichik.broker.rights import ANYBODY, User
-from zaichik.net.socket_stream import SocketStream
+from zaichik.net.stream import Stream
 from zaichik_protocol import Hello
 
 
 class Gate(Protocol):
     """The way into a broker."""
 
-    async def secure(self, stream: SocketStream, peer: str) -> SocketStream:
-        """Returns the stream to speak on, after TLS if this port has it, and after the peer's back-off.
+    async def secure(self, stream: Stream, peer: str) -> Stream:
+        """Returns the stream to speak on: after the peer's back-off, and with TLS if this port has it.
 
         Args:
             stream: the accepted connection.
@@ -22,7 +22,10 @@ class Gate(Protocol):
             EndOfStream, BrokenResourceError: the peer has gone, or TLS has failed; it was logged.
         """
 
-    async def login(self, hello: Hello, stream: SocketStream, peer: str) -> User:
+    def left(self, peer: str) -> None:
+        """Charge a peer that has left, or was sent away, after `secure` and before its Hello."""
+
+    async def login(self, hello: Hello, stream: Stream, peer: str) -> User:
         """Returns who the peer is.
 
         Args:
@@ -39,10 +42,13 @@ class Gate(Protocol):
 
 
 class _Open:
-    async def secure(self, stream: SocketStream, peer: str) -> SocketStream:
+    async def secure(self, stream: Stream, peer: str) -> Stream:
         return stream
 
-    async def login(self, hello: Hello, stream: SocketStream, peer: str) -> User:
+    def left(self, peer: str) -> None:
+        pass
+
+    async def login(self, hello: Hello, stream: Stream, peer: str) -> User:
         return ANYBODY
 
     def recheck(self, now_us: int) -> bool:

@@ -6,7 +6,8 @@ anything. It costs one small buffer and has one deadline; no other part of a con
 
 import anyio
 
-from zaichik.net.socket_stream import SocketStream
+from zaichik.broker.rights import User
+from zaichik.net.stream import Stream
 from zaichik.serving.foreign import FIRST_BYTES, recognised
 from zaichik.serving.gate import Gate
 from zaichik_protocol import NEED_DATA, ErrorCode, FrameDecoder, Hello, ProtocolError, Refused
@@ -26,19 +27,17 @@ class ForeignProtocol(Exception):
         self.name = name
 
 
-async def secure(gate: Gate, stream: SocketStream, peer: str, seconds: float) -> SocketStream:
-    """Returns the stream to speak on: see `Gate.secure`.
-
-    Raises:
-        Refused: `HANDSHAKE_TIMEOUT`: it has taken this many seconds (TIM-1); or see `Gate.secure`.
-        EndOfStream, BrokenResourceError: the peer has gone, or its TLS was refused.
-    """
-    with anyio.move_on_after(seconds):
-        return await gate.secure(stream, peer)
-    raise anyio.BrokenResourceError(f"no TLS within {seconds:g} s")
+async def admit(gate: Gate, stream: Stream, decoder: FrameDecoder, peer: str, seconds: float) -> tuple[Hello, User]:
+    """Returns the peer's Hello, and who has logged in with it. It raises what `greet` and `Gate.login` do."""
+    try:
+        hello = await greet(stream, decoder, seconds)
+    except BaseException:
+        gate.left(peer)
+        raise
+    return hello, await gate.login(hello, stream, peer)
 
 
-async def greet(stream: SocketStream, decoder: FrameDecoder, seconds: float) -> Hello:
+async def greet(stream: Stream, decoder: FrameDecoder, seconds: float) -> Hello:
     """Returns the peer's first frame, which is a Hello.
 
     Raises:
