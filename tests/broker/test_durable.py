@@ -281,7 +281,7 @@ def test_remembered_answers_are_charged_with_what_they_hold(keys):
 
 
 def test_too_much_that_waits_is_refused_until_some_of_it_is_on_the_disk(monkeypatch):
-    monkeypatch.setattr(durable_module, "LEAST_WAITING", 900)
+    monkeypatch.setattr(durable_module, "WAITING_BYTES", 900)
     client = durably(MAX_BYTES=1000)
     client.publish(10, b"x" * 600)
     assert codes(client.publish(11, b"y" * 600)) == [(11, ErrorCode.NO_MEMORY)]
@@ -291,7 +291,7 @@ def test_too_much_that_waits_is_refused_until_some_of_it_is_on_the_disk(monkeypa
 
 
 def test_too_many_that_wait_are_refused_however_small(client, monkeypatch):
-    monkeypatch.setattr(durable_module, "MOST_WAITING", 3)
+    monkeypatch.setattr(durable_module, "WAITING_BATCHES", 3)
     for _ in range(3):
         assert client.publish(0, b"x") == []
     assert codes(client.publish(11, b"x")) == [(11, ErrorCode.NO_MEMORY)]

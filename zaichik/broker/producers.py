@@ -204,9 +204,7 @@ def _published(request_id: int, stored: Stored) -> Published:
 
 def _duplicate(first: Pending) -> Pending:
     """Returns the answer to come to a batch that was sent again while its first copy waits for the disk."""
-    again = Pending()
-    first.then(lambda answer: again.settle(_published(0, _stored(answer)) if isinstance(answer, Published) else answer))
-    return again
+    return first.followed_by(lambda answer: _published(0, _stored(answer)))
 
 
 def _answered(known: _Producer, sequence: int) -> Stored | Pending:

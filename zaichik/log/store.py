@@ -10,7 +10,7 @@ import hashlib
 import logging
 import os
 import re
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
@@ -26,7 +26,7 @@ from zaichik.log.state import State
 from zaichik.log.topic_log import Then, TopicLog
 from zaichik.log.writer import DELETED, delete_folder, remove_folder
 from zaichik.net.wakeup import Wakeup
-from zaichik_protocol import ErrorCode, Refused
+from zaichik_protocol import FOREVER, ErrorCode, Refused
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +34,7 @@ TOPICS, CLOCK = "topics", "clock"
 _CLOCK_MARK = b"zaichik clock 1\n"
 FOLDER = re.compile(rf"[A-Za-z0-9_-]{{0,40}}\.[0-9a-f]{{16}}\.[0-9a-f]+({DELETED})?")  # anything else is not ours
 WRITERS, READERS = 4, 2  # threads: a slow read never holds up a sync
+KEPT_SYNCS = 256  # whose times are kept: a second of a busy disk, and enough for a percentile
 
 
 class CannotOpen(Exception):
@@ -62,7 +63,7 @@ class Store:
         failure: why the disk cannot be trusted any more; None if it can.
         between_turns: what is called on the event loop is called in one of these.
         on_failure: called when there is a failure.
-        chunks: what was read for readers of all topics.
+        chunks, used, limit, syncs: see `Workers`.
     """
 
     def __init__(self, disk: Disk, lock: int | None = None) -> None:
@@ -73,6 +74,8 @@ class Store:
         self.on_failure: Callable[[], None] = lambda: None
         self.clock_us = 0
         self.chunks = Chunks()
+        self.used, self.limit = 0, FOREVER
+        self.syncs: deque[float] = deque(maxlen=KEPT_SYNCS)
         self._lock = lock
         self._unreadable: set[str] = set()  # folders of topics whose epochs are not known
         self._logs: dict[TopicLog, None] = {}
@@ -188,6 +191,11 @@ class Store:
         )
         self._logs[log] = None
         return log
+
+    def sync_p99_us(self) -> int | None:
+        """See `zaichik.broker.durable.Logs`."""
+        seconds = sorted(self.syncs)
+        return round(seconds[len(seconds) * 99 // 100] * 1e6) if seconds else None
 
     # -- work for threads --------------------------------------------------------------------------------------
 

@@ -203,9 +203,9 @@ class Writer:
         first = max(bisect_right([segment.base for segment in segments], offset) - 1, 0)
         return sum(segment.size for segment in segments[first:])
 
-    def excess(self) -> int:
-        """Returns the first offset that `log_bytes` leaves."""
-        too_much, index = self.bytes - self._log_bytes, 0
+    def excess(self, room: int = FOREVER) -> int:
+        """Returns the first offset that `log_bytes` leaves, or so many bytes if that is less."""
+        too_much, index = self.bytes - min(self._log_bytes, room), 0
         while too_much > 0 and index + 1 < len(self.segments):
             too_much -= self.segments[index].size
             index += 1

@@ -87,6 +87,7 @@ def _broker(broker: Described, now_us: int) -> JSON:
         "resident": _resident(),
         "producers": len(broker.producers),
         "sessions": len(broker.named_positions),
+        **broker.registry.on_disk(),
         "limits": broker.settings.limits(),
         "topic_defaults": broker.settings.topic.by_name(),
     }
