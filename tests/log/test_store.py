@@ -7,6 +7,7 @@ import logging
 import os
 import re
 import threading
+from collections import deque
 from contextlib import asynccontextmanager
 from pathlib import Path
 from zlib import crc32
@@ -16,6 +17,7 @@ import pytest
 from made import topic
 from sim_disk import Crash, SimDisk, eio, failing, full
 
+from zaichik.broker.durable import Write
 from zaichik.log.disk import PosixDisk, StorageFailed
 from zaichik.log.recovery import topic_file
 from zaichik.log.segment import HEAD_SIZE, Topic
@@ -34,19 +36,30 @@ class Owner:
 
     def __init__(self, log):
         self.log, self.next, self.stored, self.refusals = log, log.end, log.end, []
+        self.waiting = deque()
         log.attach(self)
 
+    def write(self, what, accepted_us=0):
+        """Has that wait for the log. Returns the answer to come."""
+        self.waiting.append(Write(self.next, accepted_us, what))
+        self.log.write()
+        return self.waiting[-1].answer
+
     def publish(self, size=20):
-        batch = Batch.of([(b"", b"%d" % self.next + bytes(size))])
-        self.log.publish(self.next, self.next, batch, b"", 0, 0)
+        self.write(Batch.of([(b"", b"%d" % self.next + bytes(size))]), self.next)
         self.next += 1
 
     def synced(self, count):
-        self.stored += count
+        for _ in range(count):
+            done = self.waiting.popleft()
+            self.stored += isinstance(done.what, Batch)
+            done.answer.settle(True)
 
     def refused(self, refusal):
         self.refusals.append(refusal.code)
         self.next = self.stored
+        while self.waiting:
+            self.waiting.pop().answer.settle(refusal)
 
     def head_moved(self, head):
         pass
@@ -61,12 +74,12 @@ async def working(store):
             yield store
 
 
-async def done(log):
-    """Waits until all that was asked for so far is done. Returns the refusal, or None."""
+async def done(owner):
+    """Waits until all that waits so far is on the disk, or refused. Returns the refusal, or None."""
     came, told = anyio.Event(), []
-    log.after_all(lambda refusal: (told.append(refusal), came.set()))
+    owner.write(None).then(lambda answer: (told.append(answer), came.set()))
     await came.wait()
-    return told[0]
+    return None if told[0] is True else told[0]
 
 
 async def with_topics(store, *names, messages=3):
@@ -76,7 +89,7 @@ async def with_topics(store, *names, messages=3):
         for owner in owners:
             for _ in range(messages):
                 owner.publish()
-            assert await done(owner.log) is None
+            assert await done(owner) is None
             assert owner.stored == messages
     return owners
 
@@ -262,8 +275,8 @@ async def test_after_a_crash_the_clock_goes_on_from_what_was_accepted_last(tmp_p
     store = Store.opened(tmp_path)
     (owner,) = await with_topics(store, "a")
     async with working(store):
-        owner.log.move(owner.log.end, 5_000, {"reader": 1})
-        assert await done(owner.log) is None
+        owner.write({"reader": 1}, 5_000)
+        assert await done(owner) is None
     store.release()
     again = Store.opened(tmp_path)
     assert again.clock_us == 5_000
@@ -426,7 +439,7 @@ async def test_what_follows_is_called_between_the_turns_of_connections():
     owner = Owner(store.create("orders", 7, SETTINGS))
     async with working(store):
         owner.publish()
-        owner.log.after_all(lambda _: turns.append("told"))
+        owner.write(None).then(lambda _: turns.append("told"))
         await store.drained()
     assert turns == ["begin", "told", "end"]
 
@@ -553,12 +566,46 @@ async def test_a_full_disk_is_an_answer_and_no_failure():
     disk.fault = lambda _: full()
     async with working(store):
         owner.publish()
-        refusal = await done(owner.log)
+        refusal = await done(owner)
         assert (refusal.code, owner.refusals) == (ErrorCode.STORAGE_FULL, [ErrorCode.STORAGE_FULL])
         disk.fault = lambda _: None
         owner.publish()
-        assert await done(owner.log) is None
+        assert await done(owner) is None
     assert (owner.stored, store.failure) == (4, None)
+
+
+@asynchronous
+async def test_logs_have_no_more_bytes_together_than_they_may():
+    """DUR-9: whoever writes at the same time. What is deleted makes room for others."""
+    store = Store(SimDisk())
+    store.limit = 200_000
+    owners = [Owner(store.create(f"{number}", 10 + number, SETTINGS)) for number in range(9)]
+    async with working(store):
+        for _ in range(30):
+            for owner in owners:
+                owner.publish(1000)
+        await store.drained()
+        assert 100_000 < store.used <= store.limit
+        assert store.used == sum(owner.log.size for owner in owners)
+        assert sum(owner.refusals.count(ErrorCode.STORAGE_FULL) for owner in owners) > 0
+        *gone, last = owners
+        for owner in gone:
+            owner.log.delete(owner.waiting.clear)
+        await store.drained()
+        last.publish(1000)
+        assert await done(last) is None
+        assert store.used == last.log.size
+
+
+@asynchronous
+async def test_the_time_of_a_sync_is_told_as_the_99th_percentile_of_the_last(monkeypatch, patchable):
+    store = Store(SimDisk())
+    assert store.sync_p99_us() is None
+    store.syncs.extend(number / 1000 for number in range(1, 1001))
+    assert store.sync_p99_us() == 998_000, "of 745 to 1000 ms"
+    store.syncs.clear()
+    await with_topics(store, "orders")
+    assert store.sync_p99_us() == round(max(store.syncs) * 1e6) > 0
 
 
 @asynchronous
@@ -580,11 +627,11 @@ async def test_a_deleted_topic_is_gone_and_can_be_created_again_at_once():
     (old,) = await with_topics(store, "orders")
     gone = []
     old.publish()
-    old.log.delete(gone.append)
+    old.log.delete(lambda: (gone.append(None), old.waiting.clear()))
     new = Owner(store.create("orders", 300, SETTINGS))
     async with working(store):
         new.publish()
-        assert await done(new.log) is None
+        assert await done(new) is None
         await store.drained()
     assert gone == [None]
     assert list(store._logs) == [new.log]

@@ -65,7 +65,7 @@ class Log(Protocol):
         head: the first offset on the disk.
         leaving: below that offset everything is gone, or being removed.
         end: the offset after the last message that a start has found on the disk.
-        size: its bytes.
+        size: its bytes, with those that are being written.
         damage: what is wrong with it, for a person; "" if nothing is known to be.
     """
 

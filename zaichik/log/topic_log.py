@@ -63,7 +63,6 @@ class Job:
     Attributes:
         records: the group to write.
         count: how many of those that wait are done with it.
-        size: bytes that it adds to the log, at most.
         below: files that hold nothing from that offset on are removed first.
         save: whether to write a checkpoint.
         full: why the group cannot be written; "" if it can.
@@ -71,7 +70,6 @@ class Job:
 
     records: Sequence[Record]
     count: int
-    size: int
     below: int
     save: bool
     full: str
@@ -97,7 +95,7 @@ class TopicLog:
         self._workers = workers
         self.head = self.leaving = self._writer.head
         self.end = recovered.state.end
-        self.size = self._writer.bytes
+        self.size = 0
         self.damage = recovered.damage
         self.is_deleted = False
         self._log_bytes = topic.settings["log_bytes"]
@@ -106,7 +104,7 @@ class TopicLog:
         self._wants_save = self._wants_drop = False
         self._gone: Then | None = None
         self._reading: set[Wake] = set()  # the readers that a chunk is read for
-        workers.used += self.size
+        self._resize(self._writer.bytes)
 
     def attach(self, owner: Durable) -> None:
         """See `Log`."""
@@ -165,10 +163,10 @@ class TopicLog:
                 size += records[-1].size
         size += HEAD_SIZE if records else 0  # it may begin a file
         below, full = self._room_for(size)
-        job = Job([], count, 0, below, save, full) if full else Job(records, count, size, below, save, full)
+        job = Job([] if full else records, count, below, save, full)
+        self._resize(self._writer.bytes_from(below) + (0 if full else size))
         if self._writer.can_drop(job.below):
             self.leaving = max(segment.base for segment in self._writer.segments if segment.base <= job.below)
-        self._workers.used += job.size
         return partial(self._work, job)
 
     def _room_for(self, size: int) -> tuple[int, str]:
@@ -181,10 +179,8 @@ class TopicLog:
         below = max(self._below, min(writer.excess(min(self._log_bytes, room) - size), self._owner.needed))
         if not size or writer.bytes_from(below) + size <= room:
             return below, ""
-        return (
-            self._below,
-            f"all logs together may have {limit} bytes (max_disk_bytes), and this one has nothing more to drop",
-        )
+        full = f"all logs may have {limit} bytes together (max_disk_bytes), and this one has nothing more to drop"
+        return self._below, full
 
     def _work(self, job: Job) -> Then:
         writer, full = self._writer, job.full
@@ -204,7 +200,7 @@ class TopicLog:
 
     def _finish(self, job: Job, full: str) -> None:
         """Tell the owner what has become of the group."""
-        self._recount(self._writer.bytes, job.size)
+        self._resize(self._writer.bytes)
         if self.is_deleted:
             return  # all that waits is refused when it is gone
         self.head = self.leaving = self._writer.head
@@ -215,8 +211,8 @@ class TopicLog:
             self._owner.synced(job.count)
         self._owner.head_moved(self.head)
 
-    def _recount(self, size: int, reserved: int = 0) -> None:
-        self._workers.used += size - self.size - reserved
+    def _resize(self, size: int) -> None:
+        self._workers.used += size - self.size
         self.size = size
 
     def _remove(self) -> Then:
@@ -224,7 +220,7 @@ class TopicLog:
         return self._is_removed
 
     def _is_removed(self) -> None:
-        self._recount(0)
+        self._resize(0)
         gone, self._gone = self._gone, None
         if gone is not None:
             gone()
