@@ -11,7 +11,7 @@ from rude import HELLO, answers, first_reply, greeted, is_served, knock
 from served import GUARD, eventually, served
 
 import zaichik
-from zaichik.broker.settings import connection_sockets, log_files, refused_sockets
+from zaichik.broker.settings import LOG_FILES, connection_sockets, refused_sockets
 from zaichik.net.socket_stream import SocketStream
 from zaichik_protocol import Error, Welcome
 
@@ -97,7 +97,7 @@ async def test_the_log_can_always_open_its_files(limit):
                     while len(replies) < 200:
                         await anyio.lowlevel.checkpoint()
                         most = max(most, broker.descriptors)
-            assert connections < most <= limit - log_files(limit)
+            assert connections < most <= limit - LOG_FILES
             assert sum(isinstance(reply, Welcome) for reply in replies) == connections
             assert sum(isinstance(reply, Error) for reply in replies) >= refused_sockets(limit)
         async with zaichik.connect(port=broker.port) as client:  # who is refused comes again: the others are leaving
