@@ -202,7 +202,7 @@ MUTANTS = [
     ),
     Mutant(
         "what waits when its topic is deleted may be tried again", "S16.26", "NO_SUCH_TOPIC", "broker.durable",
-        "self.refused(Refused(ErrorCode.NO_SUCH_TOPIC, problem))", "self.refused(Refused(ErrorCode.STORAGE_FULL, problem))",
+        "Refused(ErrorCode.NO_SUCH_TOPIC, problem)", "Refused(ErrorCode.STORAGE_FULL, problem)",
     ),
     Mutant(
         "what waits when its topic is deleted is never answered", "S16.26", "nothing came", "broker.durable",

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from conversation import Conversation, batch, broker_with
+from fake_log import Durably
 
 from zaichik.broker.reader import Reader
 from zaichik.broker.subscription_manager import SubscriptionManager
@@ -44,6 +45,20 @@ def test_the_broker_reports_its_counts_and_limits(client):
     assert (state["boot"], state["name"], state["now_us"]) == (client.broker.boot, client.broker.name, 1_000)
     assert state["limits"] == client.broker.settings.limits()
     assert state["topic_defaults"]["capacity"] == 10_000
+
+
+def test_the_broker_reports_what_it_has_on_the_disk_if_it_may_have_anything_there(client):
+    _, state = described(client, Kind.BROKER)
+    assert "disk_bytes" not in state
+    durably = Durably()
+    durably.logs.used, durably.logs.p99_us = 12_345, 678
+    _, state = described(durably, Kind.BROKER)
+    assert (state["disk_bytes"], state["sync_p99_us"]) == (12_345, 678)
+    durably.create()
+    durably.filled(b"x")
+    _, state = described(durably, Kind.TOPICS)
+    (topic,) = state["topics"]
+    assert (topic["log_bytes"], topic["waiting_bytes"], topic["damage"]) == (durably.log.size, 0, "")
 
 
 def test_a_topic_accounts_for_every_message(client):
