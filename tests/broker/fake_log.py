@@ -49,7 +49,7 @@ class FakeLog:
     """
 
     def __init__(self, end=0):
-        self.head = self.leaving = self.end = end
+        self.head = self.end = end
         self.damage = ""
         self.disk, self.reads, self.gone = [], {}, None
         self.looks = []
@@ -57,9 +57,6 @@ class FakeLog:
         self.files = 2
         self.saves = 0
         self._chunks = {}
-
-    def attach(self, owner):
-        self.owner = owner
 
     @property
     def size(self):

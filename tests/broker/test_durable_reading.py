@@ -242,7 +242,7 @@ def test_a_start_is_never_at_what_has_gone_while_it_was_looked_up(client):
 @pytest.mark.parametrize("start", [Start.EARLIEST, Start.TIME])
 def test_a_start_is_never_at_what_is_being_removed(client, start):
     """RET-9: it was decided that nobody needs that."""
-    client.log.leaving = 4
+    client.log.head = 4
     client.tell(Subscribe(3, "t", start=start, value=0, credit=100))
     client.log.look()
     subscribed, *rest = read_all(client)

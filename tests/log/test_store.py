@@ -37,7 +37,7 @@ class Owner:
     def __init__(self, log):
         self.log, self.next, self.stored, self.refusals = log, log.end, log.end, []
         self.waiting = deque()
-        log.attach(self)
+        log.owner = self
 
     def write(self, what, accepted_us=0):
         """Has that wait for the log. Returns the answer to come."""

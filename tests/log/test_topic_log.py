@@ -83,7 +83,7 @@ class Bench:
         self.disk, self.hands = disk or SimDisk(), Hands()
         of = topic(**settings)
         self.log = TopicLog(self.disk, FOLDER, of, found or Recovered(of, new_state(of)), self.hands)
-        self.log.attach(self.hands)
+        self.log.owner = self.hands
         self.end = self.log.end
 
     def write(self, what, **more):
@@ -302,32 +302,29 @@ def test_what_the_owner_needs_is_not_removed_to_make_room():
 def test_what_goes_is_decided_before_a_thread_begins_and_known_while_it_works():
     """RET-9: who attaches then begins after it, and so loses nothing."""
     bench = Bench(**SMALL).written(60, 1000)
-    assert bench.log.leaving == bench.log.head
     before = bench.log.head
-    while bench.log.leaving == bench.log.head:
+    while True:
         bench.publish(1000)
         end = bench.hands.take(bench.log)
-        bench.hands.needed = before  # of a reader that attaches now, where the log still begins
-        if bench.log.leaving == bench.log.head:
-            bench.hands.needed = 10**9
-            end()
-    leaving = bench.log.leaving
+        if bench.log.head > before:
+            break
+        end()
+    head = bench.hands.needed = bench.log.head  # of a reader that comes now
+    assert bench.bases()[0] == before
     end()
-    assert before < leaving == bench.log.head == bench.log.leaving
-    assert bench.bases()[0] == leaving
     bench.written(40, 1000)
-    assert bench.log.head == bench.log.leaving == leaving, "from then on it is needed"
+    assert bench.bases()[0] == head == bench.log.head
 
 
-def test_what_cannot_go_is_not_leaving():
+def test_what_is_needed_of_a_file_keeps_all_of_it():
     bench = Bench(**SMALL)
     bench.hands.needed = 3
     for _ in range(100):
         bench.publish(1000)
         end = bench.hands.take(bench.log)
-        assert bench.log.leaving == 0
+        assert bench.log.head == 0
         end()
-    assert (bench.log.head, bench.log.leaving) == (0, 0)
+    assert bench.log.head == 0
 
 
 # -- what all logs have together -------------------------------------------------------------------------------
@@ -461,6 +458,7 @@ def test_a_damaged_log_is_read_up_to_there_and_never_written():
 
 def test_a_log_is_deleted_and_what_waits_is_not_written():
     bench = Bench().written(3)
+    bench.log.save()
     bench.publish()
     bench.log.delete(bench.hands.gone)
     assert bench.run() == ["gone"]

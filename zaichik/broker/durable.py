@@ -62,24 +62,21 @@ class Log(Protocol):
     """A topic's log on a disk. No method waits.
 
     Attributes:
-        head: the first offset on the disk.
-        leaving: below that offset everything is gone, or being removed.
+        owner: has what it is to write, and is told what becomes of that.
+        head: the first offset on the disk that stays: everything below is gone, or being removed.
         end: the offset after the last message that a start has found on the disk.
         size: its bytes, with those that are being written.
         damage: what is wrong with it, for a person; "" if nothing is known to be.
     """
 
+    owner: "Durable"
     head: int
-    leaving: int
     end: int
     size: int
     damage: str
 
-    def attach(self, owner: "Durable") -> None:
-        """Write what waits there, and tell it what becomes of that."""
-
     def write(self) -> None:
-        """More is waiting to be written."""
+        """More waits at the owner."""
 
     def entry(self, offset: int, wake: Wake) -> Entry | None:
         """Returns the batch with that offset; None if it has to be read first, after which `wake` is called.
@@ -184,7 +181,7 @@ class Durable:
         self._limit_us = -1  # messages accepted until then have expired
         self._positions: Mapping[str, int] = {}  # of names: as the log has them, or will when all of this is written
         topic.ring.begin_at(log.end)
-        log.attach(self)
+        log.owner = self
 
     def knows(self, positions: Mapping[str, int]) -> None:
         """The log has these named positions."""
@@ -286,7 +283,7 @@ class Durable:
         """Returns where a subscription begins that wants everything. What is being removed is gone for it."""
         if self._limit_us >= 0 and self.head < self._topic.ring.head:
             return self.first_since(0)
-        return max(self.head, self.log.leaving)
+        return max(self.head, self.log.head)
 
     def entry(self, offset: int, wake: Wake) -> Entry | None:
         """Returns the batch with that offset, which is not in the ring; None if it must be read first, or has expired.
@@ -305,7 +302,7 @@ class Durable:
         answer, ring = Pending(), self._topic.ring
 
         def tell(found: int | None) -> None:
-            offset = max(ring.head if found is None else found, self.head, self.log.leaving)
+            offset = max(ring.head if found is None else found, self.head, self.log.head)
             answer.settle(min(offset, ring.next_offset))  # what was just synced may not be told of yet
 
         self.log.first_since(max(time_us, self._limit_us + 1), tell)

@@ -12,7 +12,6 @@ import json
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 from time import perf_counter
@@ -56,25 +55,6 @@ class Workers(Protocol):
         """Have a thread do that, and then call what it returned; unless that waiter waits for something already."""
 
 
-@dataclass(frozen=True)
-class Job:
-    """What a worker thread does for a log at one time.
-
-    Attributes:
-        records: the group to write.
-        count: how many of those that wait are done with it.
-        below: files that hold nothing from that offset on are removed first.
-        save: whether to write a checkpoint.
-        full: why the group cannot be written; "" if it can.
-    """
-
-    records: Sequence[Record]
-    count: int
-    below: int
-    save: bool
-    full: str
-
-
 class TopicLog:
     """See `zaichik.broker.durable.Log`.
 
@@ -93,22 +73,18 @@ class TopicLog:
         self._disk = disk
         self._writer = Writer(disk, folder, topic, recovered)
         self._workers = workers
-        self.head = self.leaving = self._writer.head
+        self.head = self._writer.head
         self.end = recovered.state.end
         self.size = 0
         self.damage = recovered.damage
         self.is_deleted = False
+        self.owner: Durable
         self._log_bytes = topic.settings["log_bytes"]
-        self._owner: Durable
         self._below = 0
         self._wants_save = self._wants_drop = False
-        self._gone: Then | None = None
+        self._gone: list[Then] = []  # called when it is removed
         self._reading: set[Wake] = set()  # the readers that a chunk is read for
         self._resize(self._writer.bytes)
-
-    def attach(self, owner: Durable) -> None:
-        """See `Log`."""
-        self._owner = owner
 
     # -- writing -----------------------------------------------------------------------------------------------
 
@@ -136,13 +112,16 @@ class TopicLog:
     def delete(self, gone: Then) -> None:
         """See `Log`."""
         self._reading.clear()
-        self._gone, self.is_deleted = gone, True
+        self._gone.append(gone)
+        self.is_deleted = True
         self._workers.write(self)
 
     @property
     def has_work(self) -> bool:
         """Whether a worker thread has something to do."""
-        return bool(self._owner.waiting or self._wants_save or self._wants_drop or self._gone)
+        if self.is_deleted:
+            return bool(self._gone)
+        return bool(self.owner.waiting or self._wants_save or self._wants_drop)
 
     def gather(self) -> Callable[[], Then]:
         """Returns what is to be done now, in a worker thread; that returns what to do with its result, back here.
@@ -150,11 +129,11 @@ class TopicLog:
         Raises:
             StorageFailed: by what it returns.
         """
-        save, self._wants_save, self._wants_drop = self._wants_save, False, False
+        self._wants_drop = False
         if self.is_deleted:
             return self._remove
         records, count, size = list[Record](), 0, 0
-        for write in self._owner.waiting:
+        for write in self.owner.waiting:
             if size >= GROUP or count == MOST_WRITES:
                 break
             count += 1
@@ -163,11 +142,10 @@ class TopicLog:
                 size += records[-1].size
         size += HEAD_SIZE if records else 0  # it may begin a file
         below, full = self._room_for(size)
-        job = Job([] if full else records, count, below, save, full)
         self._resize(self._writer.bytes_from(below) + (0 if full else size))
-        if self._writer.can_drop(job.below):
-            self.leaving = max(segment.base for segment in self._writer.segments if segment.base <= job.below)
-        return partial(self._work, job)
+        if self._writer.can_drop(below):
+            self.head = max(segment.base for segment in self._writer.segments if segment.base <= below)
+        return partial(self._work, records, count, below, full)
 
     def _room_for(self, size: int) -> tuple[int, str]:
         """Returns the offset below which everything goes (DUR-4), and why there is no room all the same (DUR-9), or "".
@@ -176,40 +154,41 @@ class TopicLog:
         """
         writer, limit = self._writer, self._workers.limit
         room = limit - self._workers.used + self.size if size else self._log_bytes
-        below = max(self._below, min(writer.excess(min(self._log_bytes, room) - size), self._owner.needed))
+        below = max(self._below, min(writer.excess(min(self._log_bytes, room) - size), self.owner.needed))
         if not size or writer.bytes_from(below) + size <= room:
             return below, ""
         full = f"all logs may have {limit} bytes together (max_disk_bytes), and this one has nothing more to drop"
         return self._below, full
 
-    def _work(self, job: Job) -> Then:
-        writer, full = self._writer, job.full
-        writer.drop_below(job.below)
+    def _work(self, records: Sequence[Record], count: int, below: int, full: str) -> Then:
+        """Remove what goes, and write the group unless there is no room: the part of a worker thread."""
+        writer, save, self._wants_save = self._writer, self._wants_save, False
+        writer.drop_below(below)
         try:
             if not self.damage:
                 writer.create()
-            if job.records:
+            if records and not full:
                 begun = perf_counter()
-                writer.write(job.records)
+                writer.write(records)
                 self._workers.syncs.append(perf_counter() - begun)
-            if job.save and not self.damage:
+            if save and not self.damage:
                 writer.save()
         except DiskFull as error:
             full = str(error)
-        return partial(self._finish, job, full)
+        return partial(self._finish, count, full)
 
-    def _finish(self, job: Job, full: str) -> None:
+    def _finish(self, count: int, full: str) -> None:
         """Tell the owner what has become of the group."""
         self._resize(self._writer.bytes)
         if self.is_deleted:
             return  # all that waits is refused when it is gone
-        self.head = self.leaving = self._writer.head
+        self.head = self._writer.head
         if full:
             problem = f"{full}. Nothing was stored; try again later."
-            self._owner.refused(Refused(ErrorCode.STORAGE_FULL, problem, "topic"))
+            self.owner.refused(Refused(ErrorCode.STORAGE_FULL, problem, "topic"))
         else:
-            self._owner.synced(job.count)
-        self._owner.head_moved(self.head)
+            self.owner.synced(count)
+        self.owner.head_moved(self.head)
 
     def _resize(self, size: int) -> None:
         self._workers.used += size - self.size
@@ -221,9 +200,8 @@ class TopicLog:
 
     def _is_removed(self) -> None:
         self._resize(0)
-        gone, self._gone = self._gone, None
-        if gone is not None:
-            gone()
+        while self._gone:
+            self._gone.pop()()
 
     def close(self) -> None:
         """Write what saves the next start from reading. In a worker thread, when nothing else is done any more."""
