@@ -89,6 +89,19 @@ def test_a_publish_is_answered_and_delivered_when_it_is_on_the_disk(client):
     assert (echo.base, echo.batch) == (0, batch(b"a", b"b"))
 
 
+def test_a_publisher_is_called_before_the_readers_of_its_message(client):
+    """DUR-1: it knows before others do, and before it hears its own echo."""
+    reader, order = Durably(client.broker), []
+    reader.ask(Subscribe(3, "t", credit=100))
+    client.manager.replies._on_output = lambda: order.append("answer")
+    reader.manager._on_output = lambda: order.append("message")
+    client.publish(4, b"a")
+    assert order == []
+    client.log.sync()
+    assert order[0] == "answer"
+    assert "message" in order
+
+
 def test_publishes_are_answered_in_their_order_as_far_as_they_are_synced(client):
     for number in range(4):
         assert client.publish(10 + number, b"x") == []
