@@ -150,7 +150,9 @@ DURABLE_SLIPS = [
     Slip("an answer that all was compacted does not wait", DURABLE,
          "        write = Write(self.next, now_us, stored, ",
          "        if not kept:\n"
-         "            return Pending.of(Published(0, self.next, 0, batch.count, len(self._topic.readers), dropped))\n"
+         "            answer = Pending()\n"
+         "            answer.settle(Published(0, self.next, 0, batch.count, len(self._topic.readers), dropped))\n"
+         "            return answer\n"
          "        write = Write(self.next, now_us, stored, ", "broker/test_durable.py"),
     Slip("readers hear of a message before its publisher", DURABLE,
          f"{ANSWERED}{COUNTED}{STORED}", f"{COUNTED}{STORED}{ANSWERED}", "broker/test_durable.py"),

@@ -69,7 +69,7 @@ def _replaced(function, other):
 MUTANTS = [
     Mutant(
         "a batch that comes again is not marked", "S16.6", "flags should be", "broker.producers",
-        "duplicate=True)", "duplicate=False)",
+        "durable=durable, duplicate=True)", "durable=durable)",
     ),
     Mutant(
         "the newest batch is stored again", "S16.6", "flags should be|first_offset should be", "broker.producers",

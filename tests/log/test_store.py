@@ -9,6 +9,7 @@ import re
 import threading
 from collections import deque
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from zlib import crc32
 
@@ -384,6 +385,29 @@ def test_a_start_that_is_interrupted_is_made_again(number):
         disk = disk.copy()
     assert [(it[0].name, it[0].epoch) for it in Store(disk).recovered] == [("orders", 300)]
     assert list(disk.content) == list(sim_topic("orders", 300))
+
+
+@pytest.mark.skipif(not descriptors(), reason="what a process holds is read from Linux's /proc")
+def test_no_call_of_a_disk_has_more_than_one_file_open(tmp_path, monkeypatch, patchable):
+    """CLO-5: that is what the broker keeps for each thread."""
+    disk, before, opened = PosixDisk(tmp_path, reserve=0), descriptors(), []
+
+    def noted(real, *given, **how):
+        result = real(*given, **how)
+        opened.append(descriptors() - before)
+        return result
+
+    for name in ("open", "pwritev", "pread", "fdatasync", "fstatvfs", "unlink", "rename", "replace", "rmdir", "mkdir"):
+        monkeypatch.setattr(os, name, partial(noted, getattr(os, name)))
+    disk.replace("made/topic.json", b"x")
+    disk.write("made/log", 0, [b"x", b"y"])
+    disk.write("made/log", 1, [b"z"])
+    assert (disk.read("made/log", 0, 9), disk.files("made")) == (b"xz", {"topic.json": 1, "log": 2})
+    disk.settle("made/log")
+    disk.remove(["made/topic.json", "made/log"])
+    disk.rename("made", "other")
+    disk.remove(["other"])
+    assert set(opened) == {0, 1}
 
 
 # -- threads ---------------------------------------------------------------------------------------------------

@@ -154,8 +154,8 @@ class SubscriptionManager:
                 return self._store(request, now_us)
             case Publish():
                 scope = self._broker.registry.scope(request.topic)
-                answer = self._broker.producers.once(request, now_us, self._store, self.share, scope)
-                return Pending.of(answer) if scope and isinstance(answer, Published) else answer
+                durable = bool(scope) and self.replies.tells_durable
+                return self._broker.producers.once(request, now_us, self._store, self.share, scope, durable=durable)
             case Subscribe():
                 return self._subscribe(request, now_us)
             case Unsubscribe():

@@ -102,16 +102,6 @@ class TopicController:
         """The offset that the next message will get."""
         return self.ring.next_offset
 
-    @property
-    def expired(self) -> int:
-        """Messages dropped because their retention had ended (RET-5, RET-1)."""
-        return self.ring.expired if self.durable is None else self.durable.expired
-
-    @property
-    def evicted(self) -> int:
-        """Messages dropped to make room for newer ones (RET-6, DUR-4)."""
-        return self.ring.evicted if self.durable is None else self.durable.evicted
-
     def read(
         self, offset: int, messages: int, max_bytes: int, wake: Wake, *, at_least: int
     ) -> tuple[int, Batch] | None:
@@ -130,13 +120,10 @@ class TopicController:
         Raises:
             Refused: `DAMAGED`.
         """
-        if self.durable is not None and offset < self.ring.head:
-            found = self.durable.entry(offset, wake)
-            if found is None:
-                return None
-            entry = found
-        else:
-            entry = self.ring.entry(offset)
+        durable, ring = self.durable, self.ring
+        entry = durable.entry(offset, wake) if durable is not None and offset < ring.head else ring.entry(offset)
+        if entry is None:
+            return None
         batch, first = entry.batch, offset - entry.base
         stop = min(first + messages, batch.count)
         if batch.size > max_bytes:

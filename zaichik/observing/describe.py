@@ -117,6 +117,7 @@ def _connection(name: str, manager: SubscriptionManager) -> JSON:
 def _topic(topic: TopicController, now_us: int) -> JSON:
     topic.expire(now_us)  # an expired message is not resident, even if no sweep has dropped it yet
     ring, stored, resident = topic.ring, topic.end, topic.end - topic.head
+    kept = topic.durable or ring
     return {
         "name": topic.name,
         "epoch": topic.epoch,
@@ -132,14 +133,14 @@ def _topic(topic: TopicController, now_us: int) -> JSON:
         "stored": stored,
         "compacted": topic.compacted,
         "resident": resident,
-        "expired": topic.expired,
-        "evicted": topic.evicted,
+        "expired": kept.expired,
+        "evicted": kept.evicted,
         "open_windows": 0 if topic.window is None else len(topic.window),
         "forgotten_windows": 0 if topic.window is None else topic.window.forgotten,
         **_disk(topic),
         "left_over": {
             "published - stored - compacted": topic.published - stored - topic.compacted,
-            "stored - resident - expired - evicted": stored - resident - topic.expired - topic.evicted,
+            "stored - resident - expired - evicted": stored - resident - kept.expired - kept.evicted,
         },
     }
 
