@@ -42,7 +42,7 @@ class Write:
         dropped: the bitmap of what compaction dropped.
         compacted: how many messages that is.
         opened: the keys whose windows it has opened.
-        known: the named positions that the log had before.
+        known: the named positions that the log had before, if some have moved.
         answer: settled when it is on the disk, or with a refusal.
     """
 
@@ -54,7 +54,7 @@ class Write:
     dropped: bytes = b""
     compacted: int = 0
     opened: Sequence[bytes] = ()
-    known: Mapping[str, int] = field(default_factory=dict)
+    known: Mapping[str, int] | None = None
     answer: Pending = field(default_factory=Pending)
 
 
@@ -245,10 +245,7 @@ class Durable:
         return write.answer
 
     def synced(self, count: int) -> None:
-        """The oldest are on the disk: answer them, then let readers have them.
-
-        So a publisher knows before it hears its own echo.
-        """
+        """So many, the oldest, are on the disk: answer each, then let readers have it, so its publisher knows first."""
         topic = self._topic
         for _ in range(count):
             done = self.waiting.popleft()
@@ -272,7 +269,7 @@ class Durable:
             self.next = undone.base
             if self._topic.window is not None:
                 self._topic.window.take_back(undone.opened)
-            if isinstance(undone.what, dict):
+            if undone.known is not None:
                 self._positions = undone.known
             undone.answer.settle(refusal)
         self.waiting_bytes = 0
