@@ -365,6 +365,18 @@ async def test_a_full_disk_refuses_publishes_until_there_is_room(disk):
         assert await client.ask(Publish(6, "t", batch(b"1"), producer=7)) == [Published(6, 1, 1, 0, 0, durable=True)]
 
 
+async def test_a_topic_that_finds_no_room_is_neither_there_nor_on_the_disk(disk):
+    async with server_on(disk) as server, client_of(server) as client:
+        disk.failure = FULL
+        (error,) = await client.ask(DURABLE_TOPIC)
+        assert (error.code, error.retryable) == (ErrorCode.STORAGE_FULL, True)
+        assert server.broker.registry.durable("t") is None
+        disk.failure = None
+        (created,) = await client.ask(DURABLE_TOPIC)
+        assert created.created == 1
+        assert len(disk.files("topics")) == 1
+
+
 async def test_all_logs_together_have_no_more_bytes_than_they_may(disk):
     """DUR-9: a topic removes its own oldest files, and nobody else's."""
     settings, message = BrokerSettings(max_disk_bytes=600_000), batch(b"x" * 10_000)

@@ -185,10 +185,8 @@ class Store:
 
     def create(self, name: str, epoch: int, settings: dict[str, int]) -> TopicLog:
         """See `zaichik.broker.durable.Logs`."""
-        topic = Topic(name, epoch, settings)
-        log = TopicLog(
-            self._disk, f"{TOPICS}/{folder_of(name)}.{epoch:x}", topic, Recovered(topic, new_state(topic)), self
-        )
+        topic, folder = Topic(name, epoch, settings), f"{TOPICS}/{folder_of(name)}.{epoch:x}"
+        log = TopicLog(self._disk, folder, topic, Recovered(topic, new_state(topic)), self)
         self._logs[log] = None
         return log
 
@@ -216,10 +214,8 @@ class Store:
     async def run(self) -> None:
         """Work until cancelled, or until the disk has failed."""
         async with anyio.create_task_group() as tasks:
-            for _ in range(WRITERS):
-                tasks.start_soon(self._write_for_ever, anyio.CapacityLimiter(1))
-            for _ in range(READERS):
-                tasks.start_soon(self._read_for_ever, anyio.CapacityLimiter(1))
+            for work in [self._write_for_ever] * WRITERS + [self._read_for_ever] * READERS:
+                tasks.start_soon(work, anyio.CapacityLimiter(1))
 
     async def _write_for_ever(self, thread: anyio.CapacityLimiter) -> None:
         while not self._has_failed():
