@@ -403,7 +403,6 @@ def test_no_call_of_a_disk_has_more_than_one_file_open(tmp_path, monkeypatch, pa
     disk.write("made/log", 0, [b"x", b"y"])
     disk.write("made/log", 1, [b"z"])
     assert (disk.read("made/log", 0, 9), disk.files("made")) == (b"xz", {"topic.json": 1, "log": 2})
-    disk.settle("made/log")
     disk.remove(["made/topic.json", "made/log"])
     disk.rename("made", "other")
     disk.remove(["other"])
