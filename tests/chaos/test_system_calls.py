@@ -21,10 +21,9 @@ from zaichik.broker.settings import BrokerSettings
 from zaichik.log.checking import check
 from zaichik.log.disk import PosixDisk
 from zaichik.log.record import Kind
-from zaichik.log.recovery import records
 from zaichik.log.restoring import restore
-from zaichik.log.segment import HEAD_SIZE
 from zaichik.log.store import Store
+from zaichik.log.walk import walk
 from zaichik_protocol import (
     DURABLE,
     Batch,
@@ -146,7 +145,7 @@ class Work:
         """All that was answered is there, once, at its offset; and nothing that was not asked for."""
         stored, batches = {}, 0
         for segment in recovered.segments:
-            for _, record in records(disk, segment, HEAD_SIZE):
+            for record in (step.record for step in walk(disk, segment)):
                 assert record.kind == Kind.MESSAGES
                 batches += 1
                 stored |= enumerate(payloads_of(record), record.base)
@@ -260,7 +259,7 @@ def payloads(folder):
     ((_, recovered, _),) = store.recovered
     found = []
     for segment in recovered.segments:
-        for _, record in records(PosixDisk(folder), segment, HEAD_SIZE):
+        for record in (step.record for step in walk(PosixDisk(folder), segment)):
             found += payloads_of(record)
     store.release()
     return found

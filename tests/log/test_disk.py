@@ -279,37 +279,18 @@ def test_files_have_their_sizes_folders_have_none_and_links_are_not_followed(dis
     assert (tmp_path / "folder").exists()
 
 
-def test_settling_syncs_and_then_forgets_what_is_in_memory(disk, monkeypatch, patchable):
+def test_dropping_the_cache_syncs_first(disk, monkeypatch, patchable):
     syncs = Calls(monkeypatch, "fdatasync")
     if hasattr(os, "posix_fadvise"):
         advice = Calls(monkeypatch, "posix_fadvise", lambda *_: syncs.made.append("advised"))
-        disk.settle("old")
+        disk.drop_cache("old")
         assert syncs.made[1:] == ["advised"]
         assert advice.made[0][1:] == (0, 0, os.POSIX_FADV_DONTNEED)
     syncs.answers.append(errno.EIO)
     with pytest.raises(StorageFailed, match="old cannot be synced"):
-        disk.settle("old")
+        disk.drop_cache("old")
 
 
 def test_what_is_left_of_pieces():
     pieces = [b"abc", b"", b"de"]
     assert [b"".join(module._after(pieces, size)) for size in range(6)] == [b"abcde"[size:] for size in range(6)]
-
-
-@pytest.mark.parametrize(
-    ("folder", "says"),
-    [
-        ("/var/lib/zaichik", ""),
-        ("/fast/zaichik", "in memory"),
-        ("/mnt/a share/x", "on another machine"),
-        ("/", "part of a container"),
-    ],
-)
-def test_file_systems_that_keep_nothing_are_known(folder, says):
-    mounts = (
-        "overlay / overlay rw 0 0\n/dev/vda /var ext4 rw 0 0\n"
-        "tmpfs /fast tmpfs rw 0 0\nx:/ /mnt/a\\040share nfs4 rw 0 0\n"
-    )
-    found = module.doubtful(Path(folder), mounts)
-    assert says in found
-    assert bool(found) == bool(says)

@@ -13,13 +13,6 @@ from pathlib import Path
 from typing import Protocol
 
 FULL = {errno.ENOSPC, errno.EDQUOT}
-DOUBTFUL = {
-    "tmpfs": "is in memory: it is gone with the machine's power",
-    "ramfs": "is in memory: it is gone with the machine's power",
-    "overlay": "is part of a container: it is gone with that",
-    "nfs": "is on another machine: whether a sync reaches its disk is for that to say",
-    "cifs": "is on another machine: whether a sync reaches its disk is for that to say",
-}
 RESERVE = 64 * 1024 * 1024  # bytes that stay free: for checkpoints, and for whoever has to tidy up
 MOST_PIECES = 512  # buffers in one call; the system's limit is 1024
 
@@ -67,7 +60,7 @@ class Disk(Protocol):
     def remove(self, paths: Sequence[str]) -> None:
         """Remove files of one folder, in this order, on the disk, too; or one empty folder."""
 
-    def settle(self, path: str) -> None:
+    def drop_cache(self, path: str) -> None:
         """Make the next reads of a file come from the disk: what the system has in memory may not be there."""
 
 
@@ -176,7 +169,7 @@ class PosixDisk:
         if paths:
             self._sync_folder(paths[-1])
 
-    def settle(self, path: str) -> None:
+    def drop_cache(self, path: str) -> None:
         """See `Disk`."""
         file = os.open(self.root / path, os.O_RDWR | os.O_CLOEXEC)
         try:
@@ -220,19 +213,6 @@ def _after(pieces: Sequence[bytes], written: int) -> list[bytes]:
     if written:
         left[0] = left[0][written:]
     return left
-
-
-def doubtful(folder: Path, mounts: str) -> str:
-    """Returns why a folder's file system should not be trusted with a log, for a person; "" if nothing is known.
-
-    Args:
-        folder: an absolute path.
-        mounts: the content of `/proc/mounts`.
-    """
-    places = [line.split()[1:3] for line in mounts.splitlines()]
-    under = [(place, kind) for place, kind in places if folder.is_relative_to(place.replace("\\040", " "))]
-    _, kind = max(under, key=lambda it: len(it[0]), default=("", ""))
-    return DOUBTFUL.get(kind.removesuffix("4"), "")
 
 
 def _failure(error: OSError, path: str) -> Exception:
