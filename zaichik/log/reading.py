@@ -74,7 +74,7 @@ def read_chunk(disk: Disk, segments: Sequence[Segment], offset: int) -> list[Ent
     try:
         for step in _noted(disk, segment, segment.position(offset), offset):
             record = step.record
-            if record is None or record.base + record.count <= wanted:
+            if record is None or record.kind != Kind.MESSAGES or record.base + record.count <= wanted:
                 continue
             if record.base > wanted:
                 break
@@ -105,7 +105,7 @@ def first_since(disk: Disk, segments: Sequence[Segment], time_us: int) -> int | 
             for step in _noted(disk, segment, position):
                 if step.header is None:
                     continue
-                if step.header.accepted_us >= time_us and step.header.kind == Kind.MESSAGES:
+                if step.header.accepted_us >= time_us and step.header.kind in (Kind.MESSAGES, Kind.LOST):
                     return wanted  # less than its base, if something before it is damaged
                 wanted = step.header.end
         except OSError as error:
