@@ -10,7 +10,8 @@ LOG = "zaichik/log"
 DISK, RECORD, SEGMENT = f"{LOG}/disk.py", f"{LOG}/record.py", f"{LOG}/segment.py"
 RECOVERY, READING, WRITER = f"{LOG}/recovery.py", f"{LOG}/reading.py", f"{LOG}/writer.py"
 TOPIC_LOG, STORE, STORAGE = f"{LOG}/topic_log.py", f"{LOG}/store.py", f"{LOG}/storage.py"
-RESTORING = f"{LOG}/restoring.py"
+RESTORING, CHECKING = f"{LOG}/restoring.py", f"{LOG}/checking.py"
+REPAIRING, SALVAGE = f"{LOG}/repairing.py", f"{LOG}/salvage.py"
 DURABLE = f"{BROKER}/durable.py"
 DURABLE_SLIPS = [
     # -- what is written, and synced ---------------------------------------------------------------------------
@@ -34,7 +35,7 @@ DURABLE_SLIPS = [
     Slip("what was taken back is not synced", DISK, "os.ftruncate(file, at)\n                _sync(file, path)",
          "os.ftruncate(file, at)", "log/test_disk.py"),
     Slip("what was half written stays", DISK, "            self._take_back(file, path, at)\n", "", "log/test_disk.py"),
-    Slip("what a short write has left out is forgotten", DISK, "left = _after(left, written)", "left = []",
+    Slip("what a short write has left out is forgotten", DISK, "data[written:]", "data[:0]",
          "log/test_disk.py"),
     Slip("a start believes what is only in memory", DISK, "            _sync(file, path)\n            if hasattr",
          "            if hasattr", "log/test_disk.py"),
@@ -214,6 +215,28 @@ DURABLE_SLIPS = [
          "            if record.base > wanted:\n                break\n", "", "log/test_reading.py"),
     Slip("damage is passed over by who asks for a time", READING, "return wanted  # less", "return record.base  # less",
          "log/test_reading.py"),
+    # -- what a repair makes of it -----------------------------------------------------------------------------
+    Slip("what a repair has given up is delivered", READING, "record.kind != Kind.MESSAGES or ", "",
+         "log/test_repairing.py"),
+    Slip("a repair keeps no damaged file", REPAIRING, "        _copy(disk, path, _free(disk, path), size)\n",
+         "        pass\n", "log/test_repairing.py"),
+    Slip("what is lost takes less room than it did", REPAIRING, "bytes(max(stretch.end - position - HEADER.size, 0) "
+         "if is_last else 0)", "b\"\"", "log/test_repairing.py"),
+    Slip("the broker is not told what is lost", REPAIRING, "lost=tuple(sorted(checked.lost + checked.damaged))",
+         "lost=()", "log/test_repairing.py"),
+    Slip("a torn end is given up as if it had been synced", CHECKING, "stretch.position >= max(group, synced):",
+         "False:", "log/test_repairing.py"),
+    Slip("what was synced is cut off as torn", CHECKING, "stretch.position >= max(group, synced):", "True:",
+         "log/test_repairing.py"),
+    Slip("a start would begin in the middle of what is lost", CHECKING, "for position, offset in self.marks:",
+         "for position, offset in ():", "log/test_repairing.py"),
+    Slip("offsets whose file is gone are given again", CHECKING, 'if told["segment"] > newest})', "if False})",
+         "log/test_repairing.py"),
+    Slip("a head that is lost takes all messages with it", SALVAGE, "            segment.salt, segment.accepted_us = ",
+         "            _, segment.accepted_us = ", "log/test_salvage.py"),
+    Slip("a check writes", "zaichik/console/check.py", "locked(folder) if is_repair else _looked_at(folder)",
+         "locked(folder)", "console/test_check_command.py"),
+    # -- and the rest of what is told --------------------------------------------------------------------------
     Slip("after a failed sync the next group is written", STORE, "            if self._has_failed():\n",
          "            if False:\n", "log/test_store.py"),
     Slip("who reaches the end of a damaged log waits for ever", f"{BROKER}/reader.py",

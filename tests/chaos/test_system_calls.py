@@ -187,7 +187,7 @@ SMALL_TRACE = f"""\
 8  openat(AT_FDCWD, {shown(b"/r/data/.a")}, O_RDWR|O_CREAT|O_EXCL, 0600) = 5
 7  openat(AT_FDCWD, {shown(b"/elsewhere/a")}, O_RDWR|O_CREAT|O_EXCL, 0600) = 6
 8  openat(AT_FDCWD, {shown(b"/r/data/none")}, O_RDWR) = -1 ENOENT (No such file or directory)
-8  pwritev2(5, [{{iov_base={shown(b"one ")}, iov_len=4}}, {{iov_base={shown(b"two")}, iov_len=3}}], 2, 0, 0) = 7
+8  pwrite64(5, {shown(b"one two")}, 7, 0) = 7
 8  fdatasync(5 <unfinished ...>
 7  accept4(3, {{sa_family=AF_INET}}, [16], SOCK_CLOEXEC) = 9
 7  --- SIGCHLD ---

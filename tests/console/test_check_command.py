@@ -117,7 +117,9 @@ def test_a_repair_gives_up_what_is_damaged_and_keeps_the_damaged_file(zaichik, f
     told = json.loads(start("serve", "--port", "0", "--json", "--data", str(folder)).stdout.readline())
     address = f"127.0.0.1:{told['port']}"
     assert zaichik("publish", "orders", "pears", "--connect", address).code == 0
-    assert [line for line in zaichik("check", str(folder), "--repair").err.splitlines() if "another broker uses" in line]
+    assert [
+        line for line in zaichik("check", str(folder), "--repair").err.splitlines() if "another broker uses" in line
+    ]
 
 
 def test_a_repair_says_what_was_wrong(zaichik, folder):

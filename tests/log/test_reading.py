@@ -293,3 +293,38 @@ def test_damage_is_where_a_reader_of_its_time_begins():
     assert first_since(disk, segments, 5) == 50
     assert first_since(disk, segments, 6) == 60
     assert first_since(disk, segments, 7) == 70
+
+
+def test_damage_at_the_end_is_where_a_reader_of_a_later_time_begins():
+    """DUR-7: of what time it was, nobody knows."""
+    disk, segments = big(300, 120, segment_bytes=2**31)
+    disk.content[path_of(0)] = changed(disk.content[path_of(0)], segments[0].size - 10)
+    assert [first_since(disk, segments, time) for time in (11, 12)] == [110, None], "the header tells its time"
+    disk.content[path_of(0)] = changed(disk.content[path_of(0)], segments[0].size - message(0, 300, 2).size)
+    assert [first_since(disk, segments, time) for time in (11, 12)] == [110, 118]
+
+
+def test_a_bad_sector_is_where_a_reader_of_its_time_begins():
+    disk, segments = big()
+    bad = BadSector(disk.content)
+    bad.bad = HEAD_SIZE + 10
+    without_index(segments[-1])
+    assert first_since(bad, segments[-1:], 40) == segments[-1].base
+    bad.error = errno.EMFILE
+    with pytest.raises(OSError, match="bad"):
+        first_since(bad, segments[-1:], 40)
+
+
+def test_a_segment_that_is_removed_while_a_time_is_looked_for_is_passed_over(monkeypatch):
+    disk, segments = big()
+    first, second = segments[:2]
+    without_index(first)
+
+    def remove(*arguments):
+        if first in segments:
+            segments.remove(first)
+            del disk.content[first.path]
+        return SimDisk.read(disk, *arguments)
+
+    monkeypatch.setattr(disk, "read", remove)
+    assert first_since(disk, segments, 2) == second.base

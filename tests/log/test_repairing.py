@@ -5,8 +5,8 @@ from functools import cache
 from random import Random
 
 import pytest
-from made import FOLDER, changed, message, path_of, positions, start, topic, writer, written
 from conversation import Conversation
+from made import FOLDER, changed, message, path_of, positions, start, topic, writer, written
 from sim_disk import Crash, SimDisk, failing, full
 
 from zaichik.broker.broker import Broker
@@ -107,9 +107,7 @@ def flip(disk, path, at):
 
 @pytest.mark.parametrize("is_saved", [False, True], ids=["no checkpoint", "saved"])
 @pytest.mark.parametrize("at", [3, 30, HEADER.size + 20])
-@pytest.mark.parametrize(
-    ("base", "record"), [(0, 10), (58, 0), (58, 57), (116, 30), (174, 3)]
-)
+@pytest.mark.parametrize(("base", "record"), [(0, 10), (58, 0), (58, 57), (116, 30), (174, 3)])
 def test_a_record_that_is_damaged_is_lost_and_no_other(base, record, at, is_saved):
     disk = log_of(is_saved=is_saved)
     before, lost = disk.content[path_of(base)], base + record
@@ -183,7 +181,7 @@ def test_a_file_that_is_missing_leaves_a_gap():
     disk = log_of()
     del disk.content[path_of(58)]
     checked, found = repaired(disk)
-    assert checked.problems == [f"{path_of(0)}: what follows is missing; offsets 58 to 115"]
+    assert checked.problems == [f"{path_of(0)}: more is missing; offsets 58 to 115"]
     assert found.topic.lost == ((58, 116),)
     assert readable(disk, found) == set(range(200)) - set(range(58, 116))
     goes_on(disk, found)

@@ -14,7 +14,6 @@ from typing import Protocol
 
 FULL = {errno.ENOSPC, errno.EDQUOT}
 RESERVE = 64 * 1024 * 1024  # bytes that stay free: for checkpoints, and for whoever has to tidy up
-MOST_PIECES = 512  # buffers in one call; the system's limit is 1024
 
 
 class StorageFailed(Exception):
@@ -120,12 +119,10 @@ class PosixDisk:
             raise OSError(errno.ENOSPC, f"a write would leave less than {reserve} bytes free")
         if not size or os.fstat(file).st_size > at:
             os.ftruncate(file, at)
-        for first in range(0, len(pieces), MOST_PIECES):
-            left = pieces[first : first + MOST_PIECES]
-            while left:
-                written = os.pwritev(file, left, at)
-                at += written
-                left = _after(left, written)
+        data = memoryview(b"".join(pieces))
+        while data:
+            written = os.pwrite(file, data, at)
+            at, data = at + written, data[written:]
 
     def _take_back(self, file: int, path: str, at: int) -> None:
         """Cut off what was half written, on the disk, too: it is answered that nothing of it was stored."""
@@ -203,16 +200,6 @@ def _sync(file: int, path: str) -> None:
             os.fdatasync(file)
     except OSError as error:
         raise StorageFailed(f"{path} cannot be synced: {error.strerror}") from error
-
-
-def _after(pieces: Sequence[bytes], written: int) -> list[bytes]:
-    """What is left of the pieces after that many bytes."""
-    left = list(pieces)
-    while left and written >= len(left[0]):
-        written -= len(left.pop(0))
-    if written:
-        left[0] = left[0][written:]
-    return left
 
 
 def _failure(error: OSError, path: str) -> Exception:

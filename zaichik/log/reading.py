@@ -71,21 +71,17 @@ def read_chunk(disk: Disk, segments: Sequence[Segment], offset: int) -> list[Ent
         return []
     entries: list[Entry] = []
     size, wanted = 0, offset
-    try:
-        for step in _noted(disk, segment, segment.position(offset), offset):
-            record = step.record
-            if record is None or record.kind != Kind.MESSAGES or record.base + record.count <= wanted:
-                continue
-            if record.base > wanted:
-                break
-            wanted = record.base + record.count
-            entries.append(Entry(record.base, record.accepted_us, Batch(record.body, record.count)))
-            size += len(record.body)
-            if size >= CHUNK:
-                return entries
-    except OSError as error:
-        if not isinstance(error, FileNotFoundError) and error.errno != errno.EIO:
-            raise
+    for step in _noted(disk, segment, segment.position(offset), offset):
+        record = step.record
+        if record is None or record.kind != Kind.MESSAGES or record.base + record.count <= wanted:
+            continue
+        if record.base > wanted:
+            break
+        wanted = record.base + record.count
+        entries.append(Entry(record.base, record.accepted_us, Batch(record.body, record.count)))
+        size += len(record.body)
+        if size >= CHUNK:
+            break
     if not entries and segment in segments:
         raise Damaged(f"the log is damaged at offset {offset}, in {segment.path}; `zaichik check` tells more")
     return entries
@@ -99,32 +95,33 @@ def first_since(disk: Disk, segments: Sequence[Segment], time_us: int) -> int | 
     snapshot = list(segments)
     index = max(bisect_right([segment.accepted_us for segment in snapshot], time_us - 1) - 1, 0)
     for segment, after in zip_longest(snapshot[index:], snapshot[index + 1 :]):
-        wanted = segment.base
-        try:
-            wanted, position = segment.place_of_time(time_us)
-            for step in _noted(disk, segment, position):
-                if step.header is None:
-                    continue
-                if step.header.accepted_us >= time_us and step.header.kind in (Kind.MESSAGES, Kind.LOST):
-                    return wanted  # less than its base, if something before it is damaged
-                wanted = step.header.end
-        except OSError as error:
-            if not isinstance(error, FileNotFoundError) and error.errno != errno.EIO:
-                raise
-            if segment not in segments:
-                continue  # it was removed meanwhile
-            return wanted
-        if after is not None and after.base > wanted and after.accepted_us >= time_us:
+        wanted, position = segment.place_of_time(time_us)
+        is_damaged = False
+        for step in _noted(disk, segment, position):
+            is_damaged = step.header is None
+            if step.header is None:
+                continue
+            if step.header.accepted_us >= time_us and step.header.kind in (Kind.MESSAGES, Kind.LOST):
+                return wanted  # less than its base, if something before it is damaged
+            wanted = step.header.end
+        if after is not None:
+            is_damaged = after.base > wanted and after.accepted_us >= time_us
+        if is_damaged and segment in segments:  # else it was removed meanwhile
             return wanted
     return None
 
 
 def _noted(disk: Disk, segment: Segment, position: int, wanted: int = 0) -> Iterator[Step]:
-    """Walk a segment, and have it note what is where, for those who come after."""
-    for step in walk(disk, segment, position, wanted):
-        if step.header is not None:
-            segment.note(step.header.base, step.header.accepted_us, step.position)
-        yield step
+    """Walk a segment, and have it note what is where, for those who come after. What the disk cannot read is damage."""
+    try:
+        for step in walk(disk, segment, position, wanted):
+            if step.header is not None:
+                segment.note(step.header.base, step.header.accepted_us, step.position)
+            yield step
+    except OSError as error:
+        if not isinstance(error, FileNotFoundError) and error.errno != errno.EIO:
+            raise
+        yield Step(position, segment.size, None, None)
 
 
 def _segment(segments: Sequence[Segment], offset: int) -> Segment | None:
