@@ -212,7 +212,7 @@ DURABLE_SLIPS = [
          "        self._workers.chunks.drop(wake)\n        self._reading.discard(wake)\n",
          "        self._reading.discard(wake)\n", "log/test_topic_log.py"),
     Slip("damage is passed over in silence", READING,
-         "            if record.base > wanted:\n                break\n", "", "log/test_reading.py"),
+         "        if record.base > wanted:\n            break\n", "", "log/test_reading.py"),
     Slip("damage is passed over by who asks for a time", READING, "return wanted  # less", "return record.base  # less",
          "log/test_reading.py"),
     # -- what a repair makes of it -----------------------------------------------------------------------------
