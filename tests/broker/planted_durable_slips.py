@@ -10,8 +10,8 @@ LOG = "zaichik/log"
 DISK, RECORD, SEGMENT = f"{LOG}/disk.py", f"{LOG}/record.py", f"{LOG}/segment.py"
 RECOVERY, READING, WRITER = f"{LOG}/recovery.py", f"{LOG}/reading.py", f"{LOG}/writer.py"
 TOPIC_LOG, STORE, STORAGE = f"{LOG}/topic_log.py", f"{LOG}/store.py", f"{LOG}/storage.py"
-RESTORING, CHECKING = f"{LOG}/restoring.py", f"{LOG}/checking.py"
-REPAIRING, SALVAGE = f"{LOG}/repairing.py", f"{LOG}/salvage.py"
+RESTORING, CHECKING = f"{LOG}/restoring.py", "zaichik/repair/checking.py"
+REPAIRING, SALVAGE = "zaichik/repair/repairing.py", "zaichik/repair/salvage.py"
 DURABLE = f"{BROKER}/durable.py"
 DURABLE_SLIPS = [
     # -- what is written, and synced ---------------------------------------------------------------------------
@@ -94,7 +94,7 @@ DURABLE_SLIPS = [
     Slip("a checkpoint of another file is believed", RECOVERY,
          'elif salts.get(found[0]["segment"], found[0]["salt"]) == found[0]["salt"]:', "else:", "log/test_writer.py"),
     Slip("a checkpoint is believed beyond the end of its file", RECOVERY,
-         ' and told["position"] <= segment.size:', ":", "log/test_recovery.py"),
+         ' and told["position"] <= segment.size', "", "log/test_recovery.py"),
     Slip("the oldest checkpoint is used", RECOVERY, "max(good, key=itemgetter(0, 1))",
          "min(good, key=itemgetter(0, 1))", "log/test_recovery.py"),
     Slip("the disk is not asked before it is believed", RECOVERY, "            disk.drop_cache(segment.path)\n",
@@ -217,23 +217,23 @@ DURABLE_SLIPS = [
          "log/test_reading.py"),
     # -- what a repair makes of it -----------------------------------------------------------------------------
     Slip("what a repair has given up is delivered", READING, "record.kind != Kind.MESSAGES or ", "",
-         "log/test_repairing.py"),
-    Slip("a repair keeps no damaged file", REPAIRING, "        _copy(disk, path, _free(disk, path), size)\n",
-         "        pass\n", "log/test_repairing.py"),
+         "repair/test_repairing.py"),
+    Slip("a repair keeps no damaged file", REPAIRING, "        _keep(disk, path, size)\n",
+         "        pass\n", "repair/test_repairing.py"),
     Slip("what is lost takes less room than it did", REPAIRING, "bytes(max(stretch.end - position - HEADER.size, 0) "
-         "if is_last else 0)", "b\"\"", "log/test_repairing.py"),
+         "if is_last else 0)", "b\"\"", "repair/test_repairing.py"),
     Slip("the broker is not told what is lost", REPAIRING, "lost=tuple(sorted(checked.lost + checked.damaged))",
-         "lost=()", "log/test_repairing.py"),
+         "lost=()", "repair/test_repairing.py"),
     Slip("a torn end is given up as if it had been synced", CHECKING, "stretch.position >= max(group, synced):",
-         "False:", "log/test_repairing.py"),
+         "False:", "repair/test_repairing.py"),
     Slip("what was synced is cut off as torn", CHECKING, "stretch.position >= max(group, synced):", "True:",
-         "log/test_repairing.py"),
+         "repair/test_repairing.py"),
     Slip("a start would begin in the middle of what is lost", CHECKING, "for position, offset in self.marks:",
-         "for position, offset in ():", "log/test_repairing.py"),
+         "for position, offset in ():", "repair/test_repairing.py"),
     Slip("offsets whose file is gone are given again", CHECKING, 'if told["segment"] > newest})', "if False})",
-         "log/test_repairing.py"),
+         "repair/test_repairing.py"),
     Slip("a head that is lost takes all messages with it", SALVAGE, "            segment.salt, segment.accepted_us = ",
-         "            _, segment.accepted_us = ", "log/test_salvage.py"),
+         "            _, segment.accepted_us = ", "repair/test_salvage.py"),
     Slip("a check writes", "zaichik/console/check.py", "locked(folder) if is_repair else _looked_at(folder)",
          "locked(folder)", "console/test_check_command.py"),
     # -- and the rest of what is told --------------------------------------------------------------------------

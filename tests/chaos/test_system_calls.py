@@ -18,12 +18,12 @@ from system_calls import OTHER_CHANGES, SYNCS, TRACED, WRITES, Replay, recorded,
 from zaichik.broker.broker import Broker
 from zaichik.broker.clock import ManualClock
 from zaichik.broker.settings import BrokerSettings
-from zaichik.log.checking import check
 from zaichik.log.disk import PosixDisk
 from zaichik.log.record import Kind
 from zaichik.log.restoring import restore
 from zaichik.log.store import Store
 from zaichik.log.walk import walk
+from zaichik.repair.checking import check
 from zaichik_protocol import (
     DURABLE,
     Batch,

@@ -12,12 +12,12 @@ from rich.console import Console
 from zaichik.console import screen
 from zaichik.console.failure import Failure
 from zaichik.escapes import shown
-from zaichik.log.checking import Checked, check
 from zaichik.log.disk import DiskFull, StorageFailed
-from zaichik.log.repairing import repair
-from zaichik.log.salvage import PatientDisk
 from zaichik.log.segment import NewerFormat
 from zaichik.log.store import TOPICS, CannotOpen, locked
+from zaichik.repair.checking import Checked, check
+from zaichik.repair.repairing import repair
+from zaichik.repair.salvage import PatientDisk
 
 DESCRIPTION = """\
 Read every byte of the durable topics in a folder, and compare the checksums. No broker may be using the folder: stop it

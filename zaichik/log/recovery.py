@@ -114,8 +114,8 @@ def recover(disk: Disk, folder: str) -> Recovered:
             recovered.damage = f"{folder}/{name}: the head of the file is damaged"
             break
     _fold(disk, folder, files, recovered, fresh)
-    if not recovered.damage:
-        _tidy(disk, folder, files)
+    if not recovered.damage:  # what a crash has left goes: files that were not finished
+        disk.remove([f"{folder}/{name}" for name in files if _UNFINISHED.fullmatch(name)])
     return recovered
 
 
@@ -167,8 +167,12 @@ def _from_checkpoint(
     segments = recovered.segments
     known = checkpoints(disk, folder, files, recovered.topic, segments)
     synced = max(((told["segment"], told["position"]) for told, _ in known), default=(0, 0))
-    places = [(_place(told, segments), told, keys) for told, keys in known]
-    good = [(place, told["position"], told, keys) for place, told, keys in places if place is not None]
+    good = [
+        (index, told["position"], told, keys)
+        for told, keys in known
+        for index, segment in enumerate(segments)
+        if segment.base == told["segment"] and told["position"] <= segment.size  # else it is gone, or shorter
+    ]
     if good:
         place, position, told, keys = max(good, key=itemgetter(0, 1))
         recovered.state.restore(told, keys)
@@ -192,19 +196,6 @@ def checkpoints(
         elif salts.get(found[0]["segment"], found[0]["salt"]) == found[0]["salt"]:
             good.append(found)
     return good
-
-
-def _tidy(disk: Disk, folder: str, files: dict[str, int]) -> None:
-    """Remove what a crash has left: files that were not finished."""
-    disk.remove([f"{folder}/{name}" for name in files if _UNFINISHED.fullmatch(name)])
-
-
-def _place(told: dict[str, Any], segments: list[Segment]) -> int | None:
-    """Returns the index of the segment that a checkpoint stands in; None if it is gone, or shorter."""
-    for index, segment in enumerate(segments):
-        if segment.base == told["segment"] and told["position"] <= segment.size:
-            return index
-    return None
 
 
 def _proof(rest: Iterable[Step], place: tuple[int, int], synced: tuple[int, int], *, is_last: bool) -> str:

@@ -12,17 +12,17 @@ from sim_disk import Crash, SimDisk, failing, full
 from zaichik.broker.broker import Broker
 from zaichik.broker.clock import ManualClock
 from zaichik.broker.settings import BrokerSettings
-from zaichik.log.checking import check_folder
 from zaichik.log.disk import DiskFull
 from zaichik.log.reading import Damaged, first_since, read_chunk
 from zaichik.log.record import HEADER, Kind, Record
 from zaichik.log.recovery import read_topic, recover, topic_file
-from zaichik.log.repairing import repair
 from zaichik.log.restoring import restore
 from zaichik.log.segment import HEAD_SIZE, Segment
 from zaichik.log.state import read_checkpoint
 from zaichik.log.store import Store
 from zaichik.log.walk import walk
+from zaichik.repair.checking import check_folder
+from zaichik.repair.repairing import repair
 from zaichik_protocol import Batch, Messages, Publish, Start, Subscribe
 
 TOPIC = f"{FOLDER}/topic"

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from made import FOLDER, changed, message, path_of, positions, written
 
 from zaichik.log.record import HEADER, Record
-from zaichik.log.salvage import SECTOR, PatientDisk, salt_of, salvaged
 from zaichik.log.segment import HEAD_SIZE
+from zaichik.repair.salvage import SECTOR, PatientDisk, salt_of, salvaged
 
 LOG = path_of(0)
 

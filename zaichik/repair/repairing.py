@@ -8,11 +8,11 @@ interrupted, the next one begins again.
 
 from collections.abc import Iterator
 
-from zaichik.log.checking import Checked, Part, Stretch
 from zaichik.log.disk import Disk
 from zaichik.log.record import HEADER, Kind, Record
 from zaichik.log.recovery import TOPIC_FILE, recover, topic_file
 from zaichik.log.segment import HEAD_SIZE, Topic
+from zaichik.repair.checking import Checked, Part, Stretch
 
 AT_ONCE = 4 * 1024 * 1024  # bytes that are copied at once
 MOST_LOST = 2**32 - 1  # offsets that one record tells of
@@ -30,8 +30,8 @@ def repair(disk: Disk, checked: Checked) -> None:
     topic = topic._replace(lost=tuple(sorted(checked.lost + checked.damaged)))
     content, path = topic_file(topic), f"{folder}/{TOPIC_FILE}"
     files = disk.files(folder)
-    if not checked.is_kept and TOPIC_FILE in files:
-        _copy(disk, path, _free(disk, path), files[TOPIC_FILE])
+    if not checked.is_kept and files.get(TOPIC_FILE):
+        _keep(disk, path, files[TOPIC_FILE])
     disk.replace(path, content)
     for name in checked.strange:
         disk.rename(f"{folder}/{name}", _free(disk, f"{folder}/{name}"))
@@ -45,8 +45,8 @@ def _rewrite(disk: Disk, part: Part, topic: Topic, size: int) -> None:
     """Write a segment anew, beside the old one, and then in its place."""
     path = part.segment.path
     folder, _, name = path.rpartition("/")
-    if size >= 0:
-        _copy(disk, path, _free(disk, path), size)
+    if size > 0:
+        _keep(disk, path, size)
     new, at = f"{folder}/.{name}", HEAD_SIZE
     disk.remove([new])  # of a repair that was interrupted
     disk.write(new, 0, [part.segment.head(topic)])
@@ -69,6 +69,14 @@ def _records(stretch: Stretch, salt: int) -> Iterator[bytes]:
         position, base = position + HEADER.size, base + count
         if is_last:
             return
+
+
+def _keep(disk: Disk, path: str, size: int) -> None:
+    """Keep a damaged file, beside the one that will take its name."""
+    folder, _, name = path.rpartition("/")
+    disk.remove([f"{folder}/.{name}.damaged"])  # of a repair that was interrupted
+    _copy(disk, path, f"{folder}/.{name}.damaged", size)
+    disk.rename(f"{folder}/.{name}.damaged", _free(disk, path))
 
 
 def _copy(disk: Disk, path: str, to: str, end: int, begin: int = 0) -> None:

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 from zaichik.log.disk import Disk
 from zaichik.log.record import HEADER, Kind
 from zaichik.log.recovery import TOPIC_FILE, checkpoints, look, read_topic
-from zaichik.log.salvage import salvaged
 from zaichik.log.segment import HEAD_SIZE, Segment, Topic, named
 from zaichik.log.state import read_checkpoint
 from zaichik.log.store import TOPICS
 from zaichik.log.walk import READ_SIZE, walk
 from zaichik.log.writer import DELETED
+from zaichik.repair.salvage import salvaged
 
 Mark = tuple[int, int]  # of a checkpoint: its position, and the offset after the last message before that
 Range = tuple[int, int]  # of offsets: the first, and the one after the last
