@@ -113,16 +113,16 @@ def recover(disk: Disk, folder: str) -> Recovered:
         else:
             recovered.damage = f"{folder}/{name}: the head of the file is damaged"
             break
-    _fold(disk, folder, files, recovered, fresh)
+    _fold(disk, folder, topic, recovered, fresh)
     if not recovered.damage:  # what a crash has left goes: files that were not finished
         disk.remove([f"{folder}/{name}" for name in files if _UNFINISHED.fullmatch(name)])
     return recovered
 
 
-def _fold(disk: Disk, folder: str, files: dict[str, int], recovered: Recovered, fresh: str) -> None:
+def _fold(disk: Disk, folder: str, topic: Topic, recovered: Recovered, fresh: str) -> None:
     """Find the state: from the newest checkpoint that is good, through all records after it."""
     segments, state = recovered.segments, recovered.state
-    index, position, synced = _from_checkpoint(disk, folder, files, recovered)
+    index, position, synced = _from_checkpoint(disk, folder, topic, recovered)
     damage, is_cut_short = "", bool(recovered.damage)
     for at, segment in enumerate(segments[index:], index):
         begin = position = position if at == index else HEAD_SIZE
@@ -156,16 +156,16 @@ def _fold(disk: Disk, folder: str, files: dict[str, int], recovered: Recovered, 
     recovered.damage = damage or recovered.damage
 
 
-def _from_checkpoint(
-    disk: Disk, folder: str, files: dict[str, int], recovered: Recovered
-) -> tuple[int, int, tuple[int, int]]:
+def _from_checkpoint(disk: Disk, folder: str, topic: Topic, recovered: Recovered) -> tuple[int, int, tuple[int, int]]:
     """Take over the newest good checkpoint.
 
     Returns the index of the segment and the position that records have to be read from, and the base and the position
     up to which a checkpoint proves that all was synced.
     """
     segments = recovered.segments
-    known = checkpoints(disk, folder, files, recovered.topic, segments)
+    known, bad = checkpoints(disk, folder, topic, segments)
+    for name in bad:
+        logger.warning("%s/%s is damaged, and not needed", folder, name)
     synced = max(((told["segment"], told["position"]) for told, _ in known), default=(0, 0))
     good = [
         (index, told["position"], told, keys)
@@ -185,17 +185,21 @@ def _from_checkpoint(
 
 
 def checkpoints(
-    disk: Disk, folder: str, files: dict[str, int], topic: Topic | None, segments: Iterable[Segment]
-) -> list[tuple[dict[str, Any], bytes]]:
-    """Returns the good checkpoints of a topic; those that are of another file than one of these segments are not."""
-    salts, good = {segment.base: segment.salt for segment in segments}, list[tuple[dict[str, Any], bytes]]()
+    disk: Disk, folder: str, topic: Topic, segments: Iterable[Segment]
+) -> tuple[list[tuple[dict[str, Any], bytes]], list[str]]:
+    """Returns the good checkpoints of a topic, and the names of files that are damaged, or of another one.
+
+    Those that tell of another file than one of these segments are neither.
+    """
+    salts, files = {segment.base: segment.salt for segment in segments}, disk.files(folder)
+    good, bad = list[tuple[dict[str, Any], bytes]](), list[str]()
     for name in named(files, "state"):
         found = read_checkpoint(disk.read(f"{folder}/{name}", 0, files[name]))
-        if found is None or topic is None or found[0]["epoch"] != topic.epoch:
-            logger.warning("%s/%s is damaged, and not needed", folder, name)
+        if found is None or found[0]["epoch"] != topic.epoch:
+            bad.append(name)
         elif salts.get(found[0]["segment"], found[0]["salt"]) == found[0]["salt"]:
             good.append(found)
-    return good
+    return good, bad
 
 
 def _proof(rest: Iterable[Step], place: tuple[int, int], synced: tuple[int, int], *, is_last: bool) -> str:

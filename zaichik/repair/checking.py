@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 from zaichik.log.disk import Disk
 from zaichik.log.record import HEADER, Kind
 from zaichik.log.recovery import TOPIC_FILE, checkpoints, look, read_topic
-from zaichik.log.segment import HEAD_SIZE, Segment, Topic, named
-from zaichik.log.state import read_checkpoint
+from zaichik.log.segment import HEAD_SIZE, Segment, Topic
 from zaichik.log.store import TOPICS
 from zaichik.log.walk import READ_SIZE, walk
 from zaichik.log.writer import DELETED
@@ -133,12 +132,11 @@ def check_folder(disk: Disk, folder: str) -> Checked:
         checked.hopeless.append(f"neither {TOPIC_FILE} nor a segment tells which topic it is")
         return checked
     checked.strange = [name for name, it in opened.items() if it is not None and it[1][:2] != topic[:2]]
-    checked.strange += [
-        name for name in named(files, "state") if read_checkpoint(disk.read(f"{folder}/{name}", 0, files[name])) is None
-    ]
     good = {it[0].base: it[0] for name, it in opened.items() if it is not None and name not in checked.strange}
-    known = [told for told, _ in checkpoints(disk, folder, files, topic, good.values())]
-    checked.parts = list(_parts(disk, folder, [name for name in opened if name not in checked.strange], good, known))
+    known, bad = checkpoints(disk, folder, topic, good.values())
+    names = [name for name in opened if name not in checked.strange]
+    checked.parts = list(_parts(disk, folder, names, good, [told for told, _ in known]))
+    checked.strange += bad
     for index, part in enumerate(checked.parts):
         if part.torn < 0:
             _read(disk, part, next((it.segment for it in checked.parts[index + 1 :]), None))

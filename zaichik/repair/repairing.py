@@ -1,7 +1,7 @@
 """Makes of a damaged log one that a broker can open: what is lost is written down, and nothing is deleted.
 
 A stretch of damage becomes a record that says which offsets are lost. It takes the same room, so that all other records
-stay where they are, and checkpoints hold. Each file that is changed is kept as it was, with `.damaged` behind its name.
+stay where they are, and checkpoints hold. Each damaged file is kept as it was, with `.damaged` after its name.
 The file `topic` comes first: it tells the broker which offsets are lost, and so readers are told, too. If a repair is
 interrupted, the next one begins again.
 """
@@ -28,11 +28,10 @@ def repair(disk: Disk, checked: Checked) -> None:
     if topic is None or checked.hopeless or not checked.problems:
         return
     topic = topic._replace(lost=tuple(sorted(checked.lost + checked.damaged)))
-    content, path = topic_file(topic), f"{folder}/{TOPIC_FILE}"
-    files = disk.files(folder)
+    path, files = f"{folder}/{TOPIC_FILE}", disk.files(folder)
     if not checked.is_kept and files.get(TOPIC_FILE):
         _keep(disk, path, files[TOPIC_FILE])
-    disk.replace(path, content)
+    disk.replace(path, topic_file(topic))
     for name in checked.strange:
         disk.rename(f"{folder}/{name}", _free(disk, f"{folder}/{name}"))
     for part in checked.parts:
