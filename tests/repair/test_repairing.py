@@ -1,5 +1,7 @@
 """A repair: what can be read before can be read after, what cannot is written down, and nothing is gone."""
 
+import errno
+import os
 from contextlib import suppress
 from functools import cache
 from random import Random
@@ -12,7 +14,7 @@ from sim_disk import Crash, SimDisk, failing, full
 from zaichik.broker.broker import Broker
 from zaichik.broker.clock import ManualClock
 from zaichik.broker.settings import BrokerSettings
-from zaichik.log.disk import DiskFull
+from zaichik.log.disk import DiskFull, PosixDisk
 from zaichik.log.reading import Damaged, first_since, read_chunk
 from zaichik.log.record import HEADER, Kind, Record
 from zaichik.log.recovery import read_topic, recover, topic_file
@@ -23,6 +25,7 @@ from zaichik.log.store import Store
 from zaichik.log.walk import walk
 from zaichik.repair.checking import check_folder
 from zaichik.repair.repairing import repair
+from zaichik.repair.salvage import PatientDisk
 from zaichik_protocol import Batch, Messages, Publish, Start, Subscribe
 
 TOPIC = f"{FOLDER}/topic"
@@ -58,13 +61,18 @@ def repaired(disk):
     assert checked.hopeless == []
     again = check_folder(disk, FOLDER)
     assert (again.problems, again.hopeless) == ([], [])
-    content = dict(disk.content)
+    content = all_of(disk)
     repair(disk, again)
-    assert disk.content == content
+    assert all_of(disk) == content
     found = recover(disk, FOLDER)
     assert found.damage == ""
     assert again.messages + lost_of(found, found.segments[0].base) == found.state.end - found.segments[0].base
     return checked, found
+
+
+def all_of(disk):
+    """Everything in the log's folder."""
+    return {name: disk.read(f"{FOLDER}/{name}", 0, size) for name, size in disk.files(FOLDER).items()}
 
 
 def lost_of(found, head=0):
@@ -405,3 +413,28 @@ def test_whatever_is_damaged_each_offset_can_be_read_or_is_lost(seed, is_saved):
 @pytest.mark.parametrize("seed", range(15, 600))
 def test_whatever_is_damaged_many_times(seed):
     survive(seed, is_saved=bool(seed % 3))
+
+
+@pytest.mark.usefixtures("patchable")
+def test_a_sector_that_cannot_be_read_is_given_up(tmp_path, monkeypatch):
+    """On a real disk, of which one file has a bad place; the new files lie elsewhere."""
+    (tmp_path / FOLDER).mkdir(parents=True)
+    for path, data in made(is_saved=False).items():
+        (tmp_path / path).write_bytes(data)
+    real, bad, at = os.pread, (tmp_path / path_of(58)).stat().st_ino, HEAD_SIZE + 3 * SIZE + 100
+
+    def pread(file, size, begin):
+        if os.fstat(file).st_ino == bad and begin <= at < begin + size:
+            raise OSError(errno.EIO, "bad sector")
+        return real(file, size, begin)
+
+    monkeypatch.setattr(os, "pread", pread)
+    with pytest.raises(OSError, match="bad sector"):
+        recover(PosixDisk(tmp_path), FOLDER)
+    repaired(PatientDisk(tmp_path, reserve=0))
+    disk = PosixDisk(tmp_path)
+    found = recover(disk, FOLDER)
+    assert (found.damage, found.topic.lost) == ("", ((60, 62),)), (
+        "the sector has the end of one and the begin of another"
+    )
+    assert readable(disk, found) == set(range(200)) - lost_offsets(found)
