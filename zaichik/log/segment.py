@@ -127,12 +127,11 @@ class Segment:
 
     def note(self, offset: int, accepted_us: int, position: int) -> None:
         """Remember where a record is, if the last one remembered is far enough away."""
-        if not self.positions or position - self.positions[-1] >= INDEX_EVERY:
-            with self._noting:
-                if not self.positions or position - self.positions[-1] >= INDEX_EVERY:
-                    self.positions.append(position)  # first: other threads look for an offset or a time, then for this
-                    self.offsets.append(offset)
-                    self.times.append(accepted_us)
+        with self._noting:  # two readers may come past at the same time
+            if not self.positions or position - self.positions[-1] >= INDEX_EVERY:
+                self.positions.append(position)  # first: other threads look for an offset or a time, and then for this
+                self.offsets.append(offset)
+                self.times.append(accepted_us)
 
     def position(self, offset: int) -> int:
         """Returns where to begin to look for an offset."""
