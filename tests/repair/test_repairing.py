@@ -1,6 +1,7 @@
 """A repair: what can be read before can be read after, what cannot is written down, and nothing is gone."""
 
 import errno
+import json
 import os
 from contextlib import suppress
 from functools import cache
@@ -26,7 +27,8 @@ from zaichik.log.walk import walk
 from zaichik.repair.checking import check_folder
 from zaichik.repair.repairing import repair
 from zaichik.repair.salvage import PatientDisk
-from zaichik_protocol import Batch, Messages, Publish, Start, Subscribe
+from zaichik_protocol import Batch, Describe, Lagged, Messages, Publish, Start, Subscribe
+from zaichik_protocol import Kind as DescribeKind
 
 TOPIC = f"{FOLDER}/topic"
 SIZE = message(0, 1000).size
@@ -323,14 +325,38 @@ def test_a_start_serves_everything_before_and_after_what_is_lost():
     store = Store(disk)
     broker = Broker(BrokerSettings(), ManualClock(store.clock_us), logs=store)
     restore(broker, store)
-    for begin, end in ((0, 59), (62, 200)):
-        frames = frames_from(store, broker, begin)
-        assert [frame.base for frame in frames if isinstance(frame, Messages)] == list(range(begin, end))
+    frames = frames_from(store, broker, 0)
+    assert [frame.base for frame in frames if isinstance(frame, Messages)] == [*range(59), *range(62, 200)]
+    assert [it for it in frames if not isinstance(it, Messages)] == [Lagged(3, 59, 62)]
+    assert frames_from(store, broker, 60)[0] == Lagged(3, 60, 62)
+    (page,) = Conversation(broker).ask(Describe(9, DescribeKind.TOPICS, "orders"))
+    (told,) = json.loads(page.json)["topics"]
+    assert (told["damaged"], told["resident"], set(told["left_over"].values())) == (3, 197, {0})
+    topic = broker.registry.durable("orders")
+    for head, damaged in ((59, 3), (60, 2), (62, 0), (70, 0)):
+        topic.durable.head_moved(head)
+        assert (topic.head, topic.damaged, topic.durable.evicted) == (head, damaged, head)
     talk = Conversation(broker)
     talk.tell(Publish(4, "orders", Batch.of([(b"", b"new")])))
     (log,) = [it[0] for it in [store._writes.popitem(last=False)]]
     log.gather()()()
     assert [(frame.first_offset, frame.stored) for frame in talk.heard()] == [(200, 1)]
+
+
+def test_what_has_expired_may_end_where_something_is_lost():
+    disk = log_of()
+    disk.content[TOPIC] = topic_file(topic(**SMALL, retention_ttl_ms=1))
+    for record in (1, 2, 3):
+        flip(disk, path_of(58), HEAD_SIZE + record * SIZE + 10)
+    repaired(disk)
+    store = Store(disk)
+    broker = Broker(BrokerSettings(), ManualClock(1058), logs=store)  # what was accepted up to 58 has expired
+    restore(broker, store)
+    frames = frames_from(store, broker, 50)
+    assert [it for it in frames if not isinstance(it, Messages)] == [
+        Lagged(3, 50, 58), Lagged(3, 58, 59), Lagged(3, 59, 62)
+    ]  # fmt: skip
+    assert [frame.base for frame in frames if isinstance(frame, Messages)] == [*range(62, 200)]
 
 
 def test_without_room_nothing_is_changed_and_a_later_repair_does_it():

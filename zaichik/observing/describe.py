@@ -115,7 +115,7 @@ def _connection(name: str, manager: SubscriptionManager) -> JSON:
 
 def _topic(topic: TopicController, now_us: int) -> JSON:
     topic.expire(now_us)  # an expired message is not resident, even if no sweep has dropped it yet
-    ring, stored, resident = topic.ring, topic.end, topic.end - topic.head
+    ring, stored, resident = topic.ring, topic.end, topic.end - topic.head - topic.damaged
     return {
         "name": topic.name,
         "epoch": topic.epoch,
@@ -133,12 +133,15 @@ def _topic(topic: TopicController, now_us: int) -> JSON:
         "resident": resident,
         "expired": topic.expired,
         "evicted": topic.evicted,
+        "damaged": topic.damaged,
         "open_windows": 0 if topic.window is None else len(topic.window),
         "forgotten_windows": 0 if topic.window is None else topic.window.forgotten,
         **_disk(topic),
         "left_over": {
             "published - stored - compacted": topic.published - stored - topic.compacted,
-            "stored - resident - expired - evicted": stored - resident - topic.expired - topic.evicted,
+            "stored - resident - expired - evicted - damaged": (
+                stored - resident - topic.expired - topic.evicted - topic.damaged
+            ),
         },
     }
 
