@@ -22,7 +22,7 @@ class SimDisk:
     Attributes:
         content: the files by path, as they are on the disk.
         calls: those that change something, as they came: the method and the path.
-        settled: the paths whose content was asked to come from the disk.
+        dropped: the paths whose content was asked to come from the disk.
         fault: called with the number of each such call, from 0 on; returns what it raises, or None.
         random: decides what is left of a call that does not succeed.
     """
@@ -31,7 +31,7 @@ class SimDisk:
         self.content = dict(content or {})
         self.folders = {*folders, *(path.rpartition("/")[0] for path in self.content)}
         self.calls: list[tuple[str, str]] = []
-        self.settled: list[str] = []
+        self.dropped: list[str] = []
         self.fault: Callable[[int], Exception | None] = lambda _: None
         self.random = Random(0)
         self._cache: dict[str, bytes] = {}  # what the system believes that files hold
@@ -56,6 +56,7 @@ class SimDisk:
         return {name: size for name, size in found.items() if name and "/" not in name}
 
     def read(self, path: str, at: int, size: int) -> bytes:
+        assert size >= 0, "a system refuses that"
         if path not in self.content:
             raise FileNotFoundError(path)
         return self._cache.get(path, self.content[path])[at : at + size]
@@ -116,11 +117,11 @@ class SimDisk:
         if error is not None:
             raise error
 
-    def settle(self, path: str) -> None:
-        error = self._begin("settle", path)
+    def drop_cache(self, path: str) -> None:
+        error = self._begin("drop_cache", path)
         if error is not None:
             raise error
-        self.settled.append(path)
+        self.dropped.append(path)
         self._cache.pop(path, None)
 
 

@@ -11,7 +11,6 @@ from collections import deque
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from zlib import crc32
 
 import anyio
 import pytest
@@ -21,7 +20,7 @@ from sim_disk import Crash, SimDisk, eio, failing, full
 from zaichik.broker.durable import Write
 from zaichik.log.disk import PosixDisk, StorageFailed
 from zaichik.log.recovery import topic_file
-from zaichik.log.segment import HEAD_SIZE, Topic
+from zaichik.log.segment import HEAD_SIZE, Topic, seal, unseal
 from zaichik.log.store import CLOCK, TOPICS, CannotOpen, Store, folder_of, locked
 from zaichik.net.background import BackgroundTasks
 from zaichik_protocol import Batch, ErrorCode, Refused
@@ -98,7 +97,7 @@ async def with_topics(store, *names, messages=3):
 def sim_topic(name, epoch=7, **more):
     """The content of a new topic's folder."""
     folder = f"{TOPICS}/{folder_of(name)}.{epoch:x}"
-    return {f"{folder}/topic.json": topic_file(Topic(name, epoch, {**SETTINGS, **more}))}
+    return {f"{folder}/topic": topic_file(Topic(name, epoch, {**SETTINGS, **more}))}
 
 
 # -- who may use a folder --------------------------------------------------------------------------------------
@@ -210,8 +209,9 @@ async def test_a_symbolic_link_is_a_folder_like_any(tmp_path):
 
 def newer_topic(path):
     """Makes a topic's file one that a later version has written."""
-    told = json.loads(path.read_bytes())["topic"] | {"format": 2, "new": 1}
-    path.write_text(json.dumps({"topic": told, "crc": crc32(json.dumps(told, sort_keys=True).encode())}))
+    mark = b"zaichik topic 1\n"
+    told = json.loads(unseal(mark, path.read_bytes())) | {"format": 2, "new": 1}
+    path.write_bytes(seal(mark, json.dumps(told).encode()))
 
 
 @asynchronous
@@ -222,7 +222,7 @@ async def test_a_newer_format_is_refused_and_nothing_is_touched(tmp_path):
     await with_topics(store, "alpha", "zeta", "gone")
     store.release()
     alpha, gone, zeta = sorted((tmp_path / TOPICS).iterdir())
-    newer_topic(zeta / "topic.json")
+    newer_topic(zeta / "topic")
     gone.rename(gone.with_name(f"{gone.name}.deleted"))
     log = next(alpha.glob("*.log"))
     log.write_bytes(log.read_bytes()[:-1])
@@ -301,7 +301,7 @@ async def test_files_and_folders_that_are_not_ours_are_not_touched(tmp_path, cap
     topics = tmp_path / TOPICS
     known = next(topics.iterdir())
     strange = [tmp_path / "notes", topics / "README", topics / "lost+found" / "x", topics / "old.deleted" / "x",
-               topics / f"{known.name}.bak" / "topic.json", known / "notes.log", known / "0.state",
+               topics / f"{known.name}.bak" / "topic", known / "notes.log", known / "0.state",
                topics / "x.0123456789abcdef.7.deleted", topics / f"{folder_of('notes')}.7"]  # fmt: skip
     for path in strange:
         path.parent.mkdir(exist_ok=True)
@@ -325,13 +325,13 @@ async def test_a_topic_that_cannot_be_read_hinders_no_other_and_is_not_created_a
         path.write_bytes(bytes(path.stat().st_size))
     again = Store.opened(tmp_path)
     assert [it[0].name for it in again.recovered] == ["good"]
-    assert "neither topic.json nor a segment tells which topic it is" in caplog.text
+    assert "neither topic nor a segment tells which topic it is" in caplog.text
     with pytest.raises(Refused, match=re.escape(f"the folder {bad.name} of a topic of that name is damaged")) as told:
         again.check("bad")
     assert told.value.code == ErrorCode.DAMAGED
     again.check("bad2")
     again.close(0)
-    assert len([*bad.iterdir()]) == 4
+    assert len([*bad.iterdir()]) == 3
 
 
 class Unreadable(SimDisk):
@@ -351,7 +351,7 @@ def test_a_folder_without_permission_hinders_no_other_topic(caplog):
         store.check("bad")
 
 
-@pytest.mark.parametrize("left", [{}, {".topic.json": b"half"}], ids=["empty", "unfinished"])
+@pytest.mark.parametrize("left", [{}, {".topic": b"half"}], ids=["empty", "unfinished"])
 def test_a_topic_whose_creation_was_interrupted_was_never_there(left):
     folder = f"{TOPICS}/{folder_of('orders')}.7"
     disk = SimDisk({f"{folder}/{name}": data for name, data in left.items()}, ["", TOPICS, folder])
@@ -667,7 +667,7 @@ async def test_creating_a_topic_asks_the_disk_nothing(monkeypatch):
     """It is called by the event loop."""
     disk = SimDisk()
     store = Store(disk)
-    for name in ("files", "read", "write", "replace", "rename", "remove", "settle"):
+    for name in ("files", "read", "write", "replace", "rename", "remove", "drop_cache"):
         monkeypatch.setattr(disk, name, None)
     log = store.create("orders", 7, SETTINGS)
     assert (log.head, log.end, log.size, log.damage) == (0, 0, 0, "")

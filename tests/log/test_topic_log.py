@@ -499,9 +499,6 @@ def test_after_an_orderly_end_a_start_reads_no_record():
     bench.log.close()
     found = recover(bench.disk, FOLDER)
     assert (found.unsaved, found.state.end) == (0, 60)
-    assert {path[-26:-6] for path in bench.disk.content if path.endswith(".index")} == {
-        path[-24:-4] for path in bench.disk.content if path.endswith(".log")
-    }
     assert as_told(found.state) == as_told(bench.log._writer._state)
 
 

@@ -165,6 +165,7 @@ class Durable:
         head: the oldest offset that can be read.
         next: the offset that the next message to be accepted will get.
         expired, evicted: messages that are gone from the log.
+        lost: offsets that a repair has given up, as pairs: the first, and the one after the last; in order.
         waiting: what the log is to write, the oldest first. What it is writing stays until it is synced.
         waiting_bytes: of batches that wait.
     """
@@ -177,6 +178,7 @@ class Durable:
         self.waiting_bytes = 0
         ttl = topic.settings.expires
         self.expired, self.evicted = (log.head, 0) if ttl else (0, log.head)
+        self.lost: Sequence[tuple[int, int]] = ()
         self._topic = topic
         self._limit_us = -1  # messages accepted until then have expired
         self._positions: Mapping[str, int] = {}  # of names: as the log has them, or will when all of this is written
@@ -291,8 +293,22 @@ class Durable:
         found = self.log.entry(offset, wake)
         while found is not None and found.accepted_us <= self._limit_us:
             self.expire_below(found.base + found.batch.count)
-            found = None if self.head >= self._topic.ring.head else self.log.entry(self.head, wake)
+            first = self.readable_from(self.head)
+            found = None if first >= self._topic.ring.head else self.log.entry(first, wake)
         return found if offset >= self.head else None
+
+    def readable_from(self, offset: int) -> int:
+        """Returns the first offset from that one on that can be read: neither gone, nor lost (DUR-7)."""
+        offset = max(offset, self.head)
+        for begin, end in self.lost:
+            if begin <= offset < end:
+                offset = end
+        return offset
+
+    @property
+    def damaged(self) -> int:
+        """How many of the messages that are not gone are lost."""
+        return sum(end - max(begin, self.head) for begin, end in self.lost if end > self.head)
 
     def first_since(self, time_us: int) -> Pending:
         """Returns the offset to come of the first message on the disk accepted at that time or later."""

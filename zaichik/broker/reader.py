@@ -149,8 +149,8 @@ class Reader:
             return self._end(EndCode.UNTIL, f"it reached offset {self.until}")
         if not self.has_credit:
             return None  # lag is not reported either: by the time the reader can go on, it may have grown (LAG-1)
-        if self.cursor < topic.head:
-            return self._skip(min(topic.head, self.until))
+        if (readable := topic.readable_from(self.cursor)) > self.cursor:
+            return self._skip(min(readable, self.until))
         if self.cursor < topic.end:
             return self._deliver()
         if topic.durable is not None and topic.durable.log.damage:  # what comes next is not known (DUR-7)

@@ -18,7 +18,8 @@ from pathlib import Path
 import anyio
 from anyio import to_thread
 
-from zaichik.log.disk import Disk, DiskFull, PosixDisk, StorageFailed, doubtful, failure_of, sync_folder
+from zaichik.log.disk import Disk, DiskFull, PosixDisk, StorageFailed, failure_of, sync_folder
+from zaichik.log.file_systems import doubtful
 from zaichik.log.reading import Chunks
 from zaichik.log.recovery import Recovered, look, new_state, recover
 from zaichik.log.segment import NewerFormat, Topic, seal, unseal

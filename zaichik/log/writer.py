@@ -97,8 +97,6 @@ class Writer:
 
     def _roll(self, first: Record) -> Segment:
         """Begin a new segment, for a group that begins with that record."""
-        if self._active is not None:
-            self._save_index(self._active)
         salt = secrets.randbits(32)
         segment = Segment(self.folder, first.base, salt, first.accepted_us)
         self._disk.write(segment.path, 0, [segment.head(self._topic)])
@@ -120,17 +118,8 @@ class Writer:
             self._disk.replace(new.path, new.head(self._topic))
         except DiskFull:
             return segment
-        new.note(new.base, new.accepted_us, new.size)  # as a start does
         self.segments[-1] = new
         return new
-
-    def _save_index(self, segment: Segment) -> None:
-        if segment.base == self._state.end:
-            return  # without messages there is nothing to be found in it, and it will go on
-        try:
-            self._disk.replace(segment.index_path, segment.index())
-        except DiskFull:
-            logger.info("no room for %s: it will be made again when it is needed", segment.index_path)
 
     @property
     def is_saved(self) -> bool:
@@ -159,11 +148,8 @@ class Writer:
 
     def close(self) -> None:
         """Write what saves the next start from reading."""
-        if self.is_damaged:
-            return
-        self.save()
-        if self._active is not None:
-            self._save_index(self._active)
+        if not self.is_damaged:
+            self.save()
 
     def drop_below(self, offset: int) -> None:
         """Remove the segments that hold nothing from that offset on; the last one stays.
@@ -179,7 +165,7 @@ class Writer:
             self.save()
         while segments[count].base > self._saved_in and count:
             count -= 1
-        gone = [path for old in segments[:count] for path in (old.path, old.index_path)]
+        gone = [old.path for old in segments[:count]]
         del segments[:count]  # first: a reader that finds no file then knows why
         self._disk.remove(gone)
 

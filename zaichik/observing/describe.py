@@ -116,8 +116,8 @@ def _connection(name: str, manager: SubscriptionManager) -> JSON:
 
 def _topic(topic: TopicController, now_us: int) -> JSON:
     topic.expire(now_us)  # an expired message is not resident, even if no sweep has dropped it yet
-    ring, stored, resident = topic.ring, topic.end, topic.end - topic.head
-    kept = topic.durable or ring
+    ring, stored, resident = topic.ring, topic.end, topic.end - topic.head - topic.damaged
+    kept, damaged = topic.durable or ring, topic.damaged
     return {
         "name": topic.name,
         "epoch": topic.epoch,
@@ -135,12 +135,15 @@ def _topic(topic: TopicController, now_us: int) -> JSON:
         "resident": resident,
         "expired": kept.expired,
         "evicted": kept.evicted,
+        "damaged": damaged,
         "open_windows": 0 if topic.window is None else len(topic.window),
         "forgotten_windows": 0 if topic.window is None else topic.window.forgotten,
         **_disk(topic),
         "left_over": {
             "published - stored - compacted": topic.published - stored - topic.compacted,
-            "stored - resident - expired - evicted": stored - resident - kept.expired - kept.evicted,
+            "stored - resident - expired - evicted - damaged": (
+                stored - resident - kept.expired - kept.evicted - damaged
+            ),
         },
     }
 
