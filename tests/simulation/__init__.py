@@ -14,3 +14,8 @@ Reading order: `trace` (what happened), `network` (sockets in memory), `topic_le
 and `our_client` (our own client, and programs that use it), `inspection` (looks inside the broker), `world`,
 `scenario`. (The ledger of `tests/chaos` is a smaller one: of what clients alone can know.)
 """
+
+import sys
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parents[1] / "log"))  # `sim_disk`

@@ -77,7 +77,7 @@ async def echo(world, name, random):
         numbers = []
         for serial in range(30):
             payload = b"%s/%d " % (name.encode(), serial) + random.randbytes(600)
-            numbers.append(await client.publish(topic, [(b"", payload)], expects={ErrorCode.TOPIC_FULL}))
+            numbers.append(await client.publish(topic, [(b"", payload)], expects={ErrorCode.TOPIC_FULL, ErrorCode.STORAGE_FULL}))
         for number in numbers:
             await client.answer(number)
         await client.ask(Unsubscribe, reply.id)

@@ -18,18 +18,21 @@ import trio
 import zaichik.client.client
 from zaichik.client import sequencer, transport
 from zaichik.net.socket_stream import SocketStream
-from zaichik_protocol import NEED_DATA, Commit, ErrorCode, FrameDecoder, Hello, ProtocolError, Publish
+from zaichik_protocol import NEED_DATA, Commit, ErrorCode, FrameDecoder, Hello, ProtocolError, Publish, Subscribe
 
 from .connection_ledger import ConnectionLedger
 from .network import RECEIVE_BYTES, SimulatedSocket
+from .publisher import FULL
 from .topic_ledger import SentBatch
 from .trace import Anomaly
 
 # What the client may be refused without its user being told: it tries again.
 MAY_FAIL = {
-    Publish: {ErrorCode.TOPIC_FULL, ErrorCode.SEQUENCE_GAP},
+    Publish: FULL,
     Commit: {ErrorCode.NOT_IN_FLIGHT},  # what was delivered before a cut and not yet again
 }
+# And what a topic in memory is refused after a restart, which is no secret to its user.
+MAY_BE_LOST = {Publish: {ErrorCode.PRODUCER_UNKNOWN}, Subscribe: {ErrorCode.EPOCH_CHANGED}}
 CUT_AFTER_FRAME = 0.03  # how likely
 COMMIT_SECONDS = 1.0  # instead of 0.1: whole minutes pass here, and a commit that has no news costs time, too
 
@@ -63,7 +66,10 @@ class OverheardSocket(SimulatedSocket):
             self._decoder.greeted(world.settings.max_frame)
         elif isinstance(request, Publish):
             batch = _batch_of(request, world.topics[request.topic])
-        self._book.ask(request, expects=MAY_FAIL.get(type(request), ()), batch=batch)
+        expects = MAY_FAIL.get(type(request), set())
+        if isinstance(request, Publish | Subscribe) and not world.topics[request.topic].is_durable:
+            expects = expects | (MAY_BE_LOST[type(request)] if world.life.boot > 1 else set())
+        self._book.ask(request, expects=expects, batch=batch)
         self._on_frame(self)
 
     async def receive(self, max_bytes=RECEIVE_BYTES):
@@ -115,8 +121,7 @@ def clients_live_in(world, tasks):
         await trio.lowlevel.checkpoint()
         book = ConnectionLedger(world, host)
         kind = partial(OverheardSocket, book=book, on_frame=cut_some)
-        socket = world.listener.connect(random, world.weather(random), book.say, kind, world.host(host))
-        world.met(socket.number, book)
+        socket = world.connect(random, world.weather(random), book, kind)
         tasks.start_soon(_cut, socket, world.cut_after(random))
         return socket
 
