@@ -143,6 +143,7 @@ class _Cast:
                 await self._all_come_and_go(guests)
             if not world.is_stopping:
                 await trio.sleep(world.settings.session_ttl + 5)  # by then, the last connection was given up, too
+            if not world.is_stopping:
                 if left := [topic.name for topic in world.broker.registry if topic.names and not topic.durable]:
                     raise Anomaly("CLO-3", f"positions are kept for nobody in {left}")
                 check_nothing_left(world)

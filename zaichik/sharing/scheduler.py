@@ -212,6 +212,8 @@ class Scheduler:
     @contextmanager
     def between_turns(self) -> Iterator[None]:
         """Returns a context in which no turn is taken: turns asked for inside it wait until it ends."""
+        if not self._queue.waiting:
+            self._idle()  # or else those who ask are charged for what they used before, however long ago
         self._current = self._nobody
         try:
             yield
