@@ -31,8 +31,12 @@ MAY_FAIL = {
     Publish: FULL,
     Commit: {ErrorCode.NOT_IN_FLIGHT},  # what was delivered before a cut and not yet again
 }
-# And what a topic in memory is refused after a restart, which is no secret to its user.
-MAY_BE_LOST = {Publish: {ErrorCode.PRODUCER_UNKNOWN}, Subscribe: {ErrorCode.EPOCH_CHANGED}}
+# And what a topic in memory is refused after a restart, of which its user is told.
+MAY_BE_LOST = {
+    Publish: {ErrorCode.PRODUCER_UNKNOWN},
+    Subscribe: {ErrorCode.EPOCH_CHANGED},
+    Commit: {ErrorCode.NO_SUCH_SUBSCRIPTION},
+}
 CUT_AFTER_FRAME = 0.03  # how likely
 COMMIT_SECONDS = 1.0  # instead of 0.1: whole minutes pass here, and a commit that has no news costs time, too
 
@@ -51,6 +55,7 @@ class OverheardSocket(SimulatedSocket):
         self._book = book
         self._on_frame = on_frame
         self._decoder = FrameDecoder.for_broker()
+        self._read = {}  # topics, by subscription
 
     def send_nowait(self, data):
         size = super().send_nowait(data)
@@ -66,11 +71,17 @@ class OverheardSocket(SimulatedSocket):
             self._decoder.greeted(world.settings.max_frame)
         elif isinstance(request, Publish):
             batch = _batch_of(request, world.topics[request.topic])
-        expects = MAY_FAIL.get(type(request), set())
-        if isinstance(request, Publish | Subscribe) and not world.topics[request.topic].is_durable:
-            expects = expects | (MAY_BE_LOST[type(request)] if world.life.boot > 1 else set())
-        self._book.ask(request, expects=expects, batch=batch)
+        self._book.ask(request, expects=self._expected(request), batch=batch)
         self._on_frame(self)
+
+    def _expected(self, request):
+        """What it may be refused."""
+        world = self._book.world
+        if isinstance(request, Subscribe):
+            self._read[request.id] = request.topic
+        topic = self._read.get(request.subscription) if isinstance(request, Commit) else getattr(request, "topic", None)
+        is_lost = world.life.boot > 1 and topic and not world.topics[topic].is_durable
+        return MAY_FAIL.get(type(request), set()) | (MAY_BE_LOST.get(type(request), set()) if is_lost else set())
 
     async def receive(self, max_bytes=RECEIVE_BYTES):
         try:
