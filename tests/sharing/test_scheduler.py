@@ -529,6 +529,18 @@ def test_what_a_client_used_before_a_pause_is_forgotten_also_if_it_asks_between_
     assert machine.log == [busy, *others]
 
 
+def test_a_client_that_waits_gets_no_turn_before_its_own(machine):
+    """LAG-5: or else two of its connections would be served before others that have used as little."""
+    one, another, other = Connection(machine, "a"), Connection(machine, "a"), Connection(machine, "b")
+    machine.rest()
+    with machine.scheduler.between_turns():
+        one.ask()
+        other.ask()
+    another.ask()
+    machine.rest()
+    assert machine.log == [one, other, another]
+
+
 # -- whatever happens ----------------------------------------------------------------------------------------------
 
 COSTS = [1.0, 20.0, 150.0, 300.0]

@@ -8,7 +8,7 @@ import trio
 
 from zaichik.broker.broker import Broker
 from zaichik.log.disk import StorageFailed
-from zaichik.log.restoring import restore
+from zaichik.log import restoring
 from zaichik.serving.server import Server
 from zaichik.sharing.scheduler import Scheduler
 
@@ -55,7 +55,7 @@ class Life:
         self.broker = Broker(world.settings, world.clock, Scheduler(Stopwatch()), store)
         self.broker.boot, self.broker.name = boot, "simulated"  # what differs from run to run and version to version
         if store is not None:
-            restore(self.broker, store)
+            restoring.restore(self.broker, store)
         self.server = Server(self.broker, self.listener, store)
         self.turns = TurnLedger(world, self.broker.scheduler)
         self.reasons = {}
@@ -72,6 +72,11 @@ class Life:
             pass  # the log has told, and that is an anomaly: no disk fails here
         finally:
             self.stopped.set()
+
+    @property
+    def is_dying(self):
+        """Whether what happens in it now would not happen to a broker without power."""
+        return self.is_dead and not self.stopped.is_set()
 
     def stop(self):
         """Tell the broker to stop."""

@@ -74,15 +74,19 @@ class Machine:
         self._workers.append(worker)
         try:
             await trio.lowlevel.checkpoint()
-            worker.go_on()
+            self._go_on(worker)
             while worker.call:
-                fault = await self._take_time(*worker.call)
-                worker.go_on(fault)
+                self._go_on(worker, await self._take_time(*worker.call))
             await self._take_time("done", "")
             return worker.result()
         finally:
             worker.kill()
             self._workers.remove(worker)
+
+    def _go_on(self, worker, fault=None):
+        worker.go_on(fault)
+        if worker.found:
+            self._world.fail(worker.found)
 
     async def _take_time(self, method, path):
         """What happens while the disk is called. Returns the error that the call ends with."""

@@ -20,6 +20,7 @@ class Worker(threading.Thread):
     Attributes:
         call: of the disk, that it is in the middle of: the method and the path; None when the work is done.
         now: simulated seconds: the thread cannot ask.
+        found: the first anomaly that has shown in it.
     """
 
     def __init__(self, work, time):
@@ -29,6 +30,7 @@ class Worker(threading.Thread):
         self._fault = self._result = self._error = None
         self.call = None
         self.now = 0.0
+        self.found = None
         self.is_done = False
 
     def run(self):

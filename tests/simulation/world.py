@@ -161,6 +161,10 @@ class World:
 
     def fail(self, anomaly):
         """A promise was broken: the run ends."""
+        worker = threading.current_thread()
+        if isinstance(worker, Worker):
+            worker.found = worker.found or anomaly
+            return
         if self.anomaly is None:
             self.anomaly = anomaly
             self.trace.add(self.time(), ANOMALY, anomaly)
@@ -189,7 +193,7 @@ class _Log(logging.Handler):
 
     def emit(self, record):
         world = self._world
-        if world.life is not None and world.life.is_dead:
+        if world.life is not None and world.life.is_dying:
             return  # the last words of what is no more
         world.trace.add(world.time(), "the log", record.getMessage())
         if record.levelno >= (logging.ERROR if record.name in WARNS_OF_THE_WORLD else logging.WARNING):

@@ -195,7 +195,7 @@ class Scheduler:
         is_alone = not queue.waiting
         if is_alone and self._idle() > PAUSE_US:
             self._hurried_us = 0.0
-        is_due = client.finish <= queue.virtual
+        is_due = client.finish <= queue.virtual and not client.is_waiting  # if it waits, it has its turn there
         if is_due or (is_alone and self._hurried_us < SLICE_US):
             client.queue.pass_by(turns)
             before_us = self._idle_since_us if is_alone else self._time_us()
