@@ -11,6 +11,7 @@ from .inspection import Inspector, check_nothing_left, check_reasons
 from .trace import Anomaly
 
 DRAIN = 1  # simulated seconds on top of the drain timeout
+LAST_WRITES = 10  # and on top of that, for a disk that may be slow
 RESTART = [0.001, 0.1, 2]  # simulated seconds between two lives; never none
 TROUBLE = ["full", "slow", "restart", "cut", "cut"]
 
@@ -67,7 +68,11 @@ class Lives:
         life.is_open = False
         world.trace.add(world.time(), "the broker", "is told to stop")
         life.stop()
-        with trio.move_on_after(world.settings.drain_timeout + DRAIN):
+        seconds = world.settings.drain_timeout + DRAIN
+        if world.machine:
+            world.machine.slow = min(world.machine.slow, 0.5)  # it answers a broker that stops in time (DUR-6)
+            seconds += LAST_WRITES
+        with trio.move_on_after(seconds):
             await life.stopped.wait()
         if not life.stopped.is_set():
             raise Anomaly("P5", "the broker does not stop, for the sake of a client")
@@ -87,7 +92,7 @@ class Lives:
             if world.is_stopping:
                 return
             if random.random() < 0.7:
-                await world.machine.fail_within(random.randint(1, 9), 30)
+                await world.machine.at_work(is_to_fail=True)
             world.trace.add(world.time(), "the machine", "loses power")
             world.written = world.machine.written()
             world.machine.cut()
@@ -113,6 +118,8 @@ class Lives:
 
     async def _meet(self, trouble):
         machine, random = self._world.machine, self._random
+        if trouble != "cut" and random.random() < 0.7:
+            await machine.at_work()
         match trouble:
             case "full":
                 with machine.in_trouble(is_full=True):

@@ -26,6 +26,7 @@ DISKS = [  # seconds that a call takes
     (0.001, 0.004, 0.03),
 ]
 WRITTEN_WITHIN = 2  # simulated seconds, after which a position must be on the disk (DUR-5)
+# Between two of them, and when something was done and its thread has not said so yet, the power may be cut.
 CHANGES = {"write", "replace", "remove", "rename", "done"}
 
 
@@ -48,8 +49,10 @@ class Machine:
         self._workers = []
         self.slow, self.is_full = 0, False
         self._trouble_from = self._trouble_until = -math.inf  # the last one
-        self._calls = math.inf  # changes of the disk until the power fails
-        self._failing = trio.Event()
+        self._calls = math.inf  # of the disk, until something happens in the middle of one
+        self._counted = CHANGES
+        self._is_time = trio.Event()
+        self._is_to_fail = False
         self._insert(SimDisk())
 
     def _insert(self, disk):
@@ -94,10 +97,11 @@ class Machine:
         seconds = random.choice(self._seconds)
         if method in CHANGES:
             seconds += random.random() * self.slow if path else 0
-            self._calls -= 1
+            self._calls -= method in self._counted
             if not self._calls:
-                self._failing.set()
-                await trio.sleep_forever()
+                self._is_time.set()
+                if self._is_to_fail:
+                    await trio.sleep_forever()
         await trio.sleep(seconds)
         error = full() if self.is_full and method in {"write", "replace"} else None
         if path and method != "read":
@@ -126,11 +130,13 @@ class Machine:
         is_well = now - self._trouble_until > WRITTEN_WITHIN
         return (now if is_well else min(now, self._trouble_from)) - WRITTEN_WITHIN
 
-    async def fail_within(self, calls, seconds):
-        """Wait until the power is to be cut: in the middle of a change of the disk, so many from now, or after that."""
-        self._calls, self._failing = calls, trio.Event()
-        with trio.move_on_after(seconds):
-            await self._failing.wait()
+    async def at_work(self, *, is_to_fail=False):
+        """Wait for the middle of a change of the disk, or half a minute; if it is to fail, that change has no end."""
+        random = self._random
+        self._calls, self._counted = random.randint(1, 5), random.choice([CHANGES, {"write"}])
+        self._is_time, self._is_to_fail = trio.Event(), is_to_fail
+        with trio.move_on_after(30):
+            await self._is_time.wait()
         self._calls = math.inf
 
     def cut(self):
