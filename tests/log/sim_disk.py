@@ -53,7 +53,8 @@ class SimDisk:
 
     def files(self, folder: str) -> dict[str, int]:
         prefix = folder and f"{folder}/"
-        found = {name.removeprefix(prefix): -1 for name in sorted(self.folders) if name.startswith(prefix) and name != folder}
+        within = [name for name in sorted(self.folders) if name.startswith(prefix) and name != folder]
+        found = {name.removeprefix(prefix): -1 for name in within}
         known = {**self.content, **self._cache}
         found |= {path.removeprefix(prefix): len(data) for path, data in known.items() if path.startswith(prefix)}
         return {name: size for name, size in found.items() if name and "/" not in name}

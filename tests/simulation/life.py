@@ -7,8 +7,8 @@ what one leaves to the next is what is on the disk.
 import trio
 
 from zaichik.broker.broker import Broker
-from zaichik.log.disk import StorageFailed
 from zaichik.log import restoring
+from zaichik.log.disk import StorageFailed
 from zaichik.serving.server import Server
 from zaichik.sharing.scheduler import Scheduler
 

@@ -107,7 +107,7 @@ class Lives:
         """Now and then the machine is in trouble; until `calm_down`."""
         try:
             while not (self._world.is_stopping or self._may_end.is_set()):
-                with trio.move_on_after(self._random.choice([1, 5, 20, 60])):
+                with trio.move_on_after(self._random.choice([0.5, 2, 5, 20])):
                     await self._may_end.wait()
                     return
                 await self._meet(self._random.choice(TROUBLE))

@@ -11,6 +11,7 @@ import math
 from contextlib import contextmanager
 from functools import partial
 from unittest.mock import patch
+from zlib import crc32
 
 import trio
 from anyio import to_thread
@@ -150,12 +151,20 @@ class Machine:
             self._insert(self.disk.copy())
             if self._random.random() < 0.3:
                 self.disk.fault = partial(_crash_at, self._random.randint(0, 12))
+            self._tell()
             try:
                 return await to_thread.run_sync(Store, self.disk)
             except Crash:
                 self._world.trace.add(self._world.time(), "the machine", "loses power while the broker starts")
             finally:
                 self.disk.fault = lambda _: None
+
+    def _tell(self):
+        """Write into the trace what is on the disk."""
+        files, content = self.disk.content, 0
+        for path in sorted(files):
+            content = crc32(files[path], crc32(path.encode(), content))
+        self._world.trace.add(self._world.time(), "the disk", "has", len(files), f"files, crc {content:08x}")
 
 
 def _crash_at(wanted, number):

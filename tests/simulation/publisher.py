@@ -31,7 +31,7 @@ class Publisher:
         self.name = name
         self.random = world.random(name)
         self._topics = topics
-        self._left = self.random.randint(20, 80)  # batches
+        self._left = self.random.randint(20, 80) // (3 if world.machine else 1)  # batches
         self._serial = 0
         self._is_numbered = self.random.random() < 0.5
         self._producers, self._sequences, self._used = {}, {}, {}  # by topic

@@ -150,7 +150,8 @@ class Reader:
         )
         if isinstance(reply, Error):  # what was there is gone
             self._cursors[topic], self._epochs[topic] = None, 0
-            return await self._subscribe(client, topic, places)
+            await self._subscribe(client, topic, places)
+            return
         if self.world.machine:
             self._epochs[topic] = reply.epoch
         places[reply.id] = Place(topic, reply.id, reply.start, reply.start)

@@ -12,7 +12,7 @@ from zaichik.broker.settings import KIB, MIB, BrokerSettings, TopicSettings
 from zaichik.net.background import BackgroundTasks
 from zaichik_protocol import FOREVER, Overflow
 
-from .client import Lost, connected
+from .client import Lost
 from .guests import GUESTS, dozer, metronome
 from .inspection import check_nothing_left
 from .lives import Lives
@@ -134,7 +134,7 @@ class _Cast:
         async with BackgroundTasks() as background:
             lives = self.lives = Lives(world, self.random, background.group)
             await lives.begin()
-            guests = self.random.choices(self._possible_guests(), k=self.random.randint(0, 8))
+            guests = self.random.choices(self._possible_guests(), k=self.random.randint(0, 3 if world.machine else 8))
             if self.random.random() < 0.3:
                 background.group.start_soon(self._stop_after, self.random.choice([3, 30, 100]))
                 guests.append(sipper)  # who would keep the broker from stopping

@@ -23,8 +23,8 @@ class SessionLedger:
         seen_us: when it was there for certain.
     """
 
-    # A life of the broker may end at any time. Of the commits that it has answered, those of the last two seconds may be
-    # on the disk or not (DUR-5), so all of these are remembered, for as long as the life lasts.
+    # The power may be cut at any time. Of the commits that were answered, those of the last two seconds may be on the
+    # disk or not (DUR-5), so all of them are remembered, for as long as the broker lives.
 
     def __init__(self):
         self.claims = self.dropped = 0
