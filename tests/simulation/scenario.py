@@ -187,11 +187,12 @@ class _Cast:
             await self._act(Reader(world, "latecomer", names, is_auditor=True).run)
 
     def _of_our_client(self, kind):
-        """What those who use it do, if this is one of its worlds: all with two topics, one of which may be full."""
+        """What those who use it do, if this is one of its worlds: all with two topics; one may be full, or is durable."""
         world = self.world
         if not has_our_client(world.seed):
             return
-        topics = ["full", world.random("topic of our client").choice(list(world.topics))]
+        names = [name for name, topic in world.topics.items() if topic.is_durable] or ["full"]
+        topics = [names[0], world.random("topic of our client").choice(list(world.topics))]
         random = world.random(kind.__name__)
         for number in range(random.randint(1, 2)):
             yield kind(world, f"{kind.__name__}-{number}", random.choice(topics)).run
