@@ -22,7 +22,10 @@ SEEDS = [*range(30), 68]
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_promise_is_kept(seed):
-    """RET-1 to RET-10, LAG-1 to LAG-5, TIM-1 to TIM-3, CMT-1, CMT-2, PUB-1, PUB-2, CLO-1 to CLO-3."""
+    """RET-1 to RET-10, LAG-1 to LAG-5, TIM-1 to TIM-3, CMT-1 to CMT-3, PUB-1, PUB-2, PUB-4, CLO-1 to CLO-3.
+
+    And DUR-1 to DUR-3, DUR-5, DUR-7, DUR-8, in those that have a machine.
+    """
     outcome = run(seed)
     assert outcome.anomaly is None, outcome.report()
     assert outcome.messages > 0
