@@ -80,11 +80,13 @@ class Life:
 
     def stop(self):
         """Tell the broker to stop."""
-        self.is_stopping = True
+        self.is_open, self.is_stopping = False, True
         self.server.stop()
 
     async def end(self, random):
         """Cut the power: nothing is done in order any more, and nobody is told."""
+        if self.stopped.is_set():
+            return  # it has stopped in the meantime
         self.is_open, self.is_dead = False, True
         self.listener.close()
         for socket in self.listener.sockets:

@@ -11,6 +11,7 @@ from .inspection import Inspector, check_nothing_left, check_reasons
 from .trace import Anomaly
 
 DRAIN = 1  # simulated seconds on top of the drain timeout
+LULL = 30  # simulated seconds for which nobody waits for the disk to be used
 LAST_WRITES = 10  # and on top of that, for a disk that may be slow
 RESTART = [0.001, 0.1, 2]  # simulated seconds between two lives; never none
 TROUBLE = ["full", "slow", "restart", "cut", "cut"]
@@ -29,6 +30,7 @@ class Lives:
         self._world = world
         self._random = random
         self._tasks = tasks
+        self._stops = world.random("stops")  # which power cuts come in the middle of one
         self._changing = trio.Lock()  # of whoever ends a life, or begins one
         self._may_end = trio.Event()  # the trouble
         self._has_ended = trio.Event()
@@ -65,9 +67,7 @@ class Lives:
     async def _end(self):
         """Stop the broker; it must be gone in time, whatever its clients do (CLO-2)."""
         world, life = self._world, self._world.life
-        life.is_open = False
-        world.trace.add(world.time(), "the broker", "is told to stop")
-        life.stop()
+        self._tell_to_stop()
         seconds = world.settings.drain_timeout + DRAIN
         if world.machine:
             world.machine.slow = min(world.machine.slow, 0.5)  # it answers a broker that stops in time (DUR-6)
@@ -78,6 +78,11 @@ class Lives:
             raise Anomaly("P5", "the broker does not stop, for the sake of a client")
         check_nothing_left(world)
         check_reasons(world)
+
+    def _tell_to_stop(self):
+        world = self._world
+        world.trace.add(world.time(), "the broker", "is told to stop")
+        world.life.stop()
 
     async def _restart(self):
         async with self._changing:
@@ -91,8 +96,10 @@ class Lives:
             world, random = self._world, self._random
             if world.is_stopping:
                 return
+            if is_late := self._stops.random() < 0.15:
+                self._tell_to_stop()
             if random.random() < 0.7:
-                await world.machine.at_work(is_to_fail=True)
+                await world.machine.at_work(1 if is_late else LULL, is_to_fail=True)
             world.trace.add(world.time(), "the machine", "loses power")
             world.written = world.machine.written()
             world.machine.cut()
@@ -119,7 +126,7 @@ class Lives:
     async def _meet(self, trouble):
         machine, random = self._world.machine, self._random
         if trouble != "cut" and random.random() < 0.7:
-            await machine.at_work()
+            await machine.at_work(LULL)
         match trouble:
             case "full":
                 with machine.in_trouble(is_full=True):

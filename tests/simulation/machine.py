@@ -131,12 +131,12 @@ class Machine:
         is_well = now - self._trouble_until > WRITTEN_WITHIN
         return (now if is_well else min(now, self._trouble_from)) - WRITTEN_WITHIN
 
-    async def at_work(self, *, is_to_fail=False):
-        """Wait for the middle of a change of the disk, or half a minute; if it is to fail, that change has no end."""
+    async def at_work(self, seconds, *, is_to_fail=False):
+        """Wait for the middle of a change of the disk, or for so long; if it is to fail, that change has no end."""
         random = self._random
         self._calls, self._counted = random.randint(1, 5), random.choice([CHANGES, {"write"}])
         self._is_time, self._is_to_fail = trio.Event(), is_to_fail
-        with trio.move_on_after(30):
+        with trio.move_on_after(seconds):
             await self._is_time.wait()
         self._calls = math.inf
 

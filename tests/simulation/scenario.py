@@ -187,7 +187,7 @@ class _Cast:
             await self._act(Reader(world, "latecomer", names, is_auditor=True).run)
 
     def _of_our_client(self, kind):
-        """What those who use it do, if this is one of its worlds: all with two topics; one may be full, or is durable."""
+        """What those who use it do, if this is one of its worlds: all with two topics, of which one may be full."""
         world = self.world
         if not has_our_client(world.seed):
             return
