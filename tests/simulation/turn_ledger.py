@@ -49,8 +49,15 @@ class TurnLedger:
         self._ask(turns, **how)
 
     def _leaves(self, turns):
-        self._waiting.pop(self._hosts.pop(turns), None)
+        host = self._hosts.pop(turns)
+        self._waiting.pop(host, None)
         self._leave(turns)
+        turns.take = partial(self._empty_turn, host)
+
+    def _empty_turn(self, host):
+        """A connection that has left may still be asked for: an answer has come for it, from the disk."""
+        self._note_order(host)
+        return False
 
     def _turn(self, turns, take):
         connection, host = take.__self__, self._hosts[turns]
