@@ -72,7 +72,8 @@ class Inspector:
         resident = ring.next_offset - ring.head
         _bounded(f"messages of {topic.name}", resident, settings.capacity)
         _bounded(f"bytes of {topic.name}", ring.bytes, settings.max_bytes)
-        if topic.end != topic.end - topic.head + topic.expired + topic.evicted:
+        kept = topic.durable or ring
+        if kept.head != kept.expired + kept.evicted:
             raise Anomaly("P2", f"{topic.name}: stored is not resident + expired + evicted")
         if topic.published != ring.next_offset + topic.compacted:
             raise Anomaly("P2", f"{topic.name}: published is not stored + compacted")
