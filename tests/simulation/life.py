@@ -8,11 +8,11 @@ import trio
 
 from zaichik.broker.broker import Broker
 from zaichik.log import restoring
-from zaichik.log.disk import StorageFailed
 from zaichik.serving.server import Server
 from zaichik.sharing.scheduler import Scheduler
 
 from .network import SimulatedListener
+from .trace import Anomaly
 from .turn_ledger import TurnLedger
 
 READING_US = 70  # so that a slice is a few turns
@@ -50,6 +50,7 @@ class Life:
 
     def __init__(self, world, boot, store=None):
         before = world.life.listener.connections if world.life else 0
+        self._world = world
         self.boot = boot
         self.listener = SimulatedListener(before)
         self.broker = Broker(world.settings, world.clock, Scheduler(Stopwatch()), store)
@@ -68,8 +69,8 @@ class Life:
         try:
             with self._power:
                 await self.server.run()
-        except StorageFailed:
-            pass  # the log has told, and that is an anomaly: no disk fails here
+        except Exception as error:
+            self._world.fail(Anomaly("BUG", f"the broker has ended with {error!r}"))
         finally:
             self.stopped.set()
 
