@@ -20,7 +20,7 @@ DISK_BUGS = {  # and what comes first here finds that bug, as of today
     "a_torn_end_is_not_cut_off": 54,
     "that_all_was_compacted_is_answered_before_what_kept_it_out_is_synced": 24,
     "offsets_that_found_no_room_are_not_given_back": 54,
-    "positions_that_found_no_room_count_as_written": 124,
+    "positions_that_found_no_room_count_as_written": 494,
     "a_stop_does_not_wait_for_what_was_committed": 334,
     "after_a_restart_what_comes_again_is_not_marked": 174,
     "after_a_restart_new_messages_are_marked_too": 224,
@@ -31,7 +31,7 @@ DISK_BUGS = {  # and what comes first here finds that bug, as of today
     "a_restart_forgets_producers": 54,
     "our_client_takes_a_new_boot_for_a_new_epoch": 174,
 }
-WITH_MACHINE = list(filter(has_machine, range(300)))
+WITH_MACHINE = list(filter(has_machine, range(600)))
 WITH_OUR_CLIENT = list(filter(has_our_client, dict.fromkeys([9, 19, 29, 49, 44, *range(100)])))
 
 
