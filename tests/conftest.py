@@ -91,6 +91,10 @@ def pytest_collection():
         gc.enable()
 
 
+def pytest_sessionfinish():
+    gc.unfreeze()  # hypothesis looks for what refers to what, if it is imported only for its part of the summary
+
+
 def pytest_collection_modifyitems(items):
     """What takes longest begins first, or at the end one process would be busy with it and the others with nothing."""
     items.sort(key=lambda item: _place(item.nodeid))
