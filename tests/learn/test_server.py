@@ -108,7 +108,7 @@ async def test_of_megabytes_of_output_only_both_ends_are_read(tmp_path):
 )
 async def test_a_server_that_does_not_start_is_told_apart(tmp_path, program, said):
     with pytest.raises(ServerTrouble, match=said):
-        await Server.start(config.read(write(tmp_path, program, start=0.3 if program == "never_listens" else 5)))
+        await Server.start(config.read(write(tmp_path, program, start=0.3 if program == "never_listens" else 20)))
 
 
 @pytest.mark.parametrize(
