@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.unmeasured  # each command has tests of its own
+
 BIN = os.path.dirname(sys.executable)  # noqa: PTH120 (not resolved: `zaichik` is beside the link)
 
 
