@@ -265,7 +265,7 @@ DURABLE_SLIPS = [
     Slip("after a failed sync the next group is written", STORE, "            if self._has_failed():\n",
          "            if False:\n", "log/test_store.py"),
     Slip("who reaches the end of a damaged log waits for ever", f"{BROKER}/reader.py",
-         "topic.durable is not None and topic.durable.log.damage", "False", "broker/test_durable_reading.py"),
+         "durable is not None and durable.log.damage", "False", "broker/test_durable_reading.py"),
     Slip("any number of chunks is held for slow readers", READING,
          "while self._held and self._size + size > self._most:", "while False:", "log/test_reading.py"),
 ]  # fmt: skip

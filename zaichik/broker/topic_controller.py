@@ -102,10 +102,6 @@ class TopicController:
         """The offset that the next message will get."""
         return self.ring.next_offset
 
-    def readable_from(self, offset: int) -> int:
-        """Returns the first offset from that one on that can be read, now or when it is published."""
-        return max(offset, self.head) if self.durable is None else self.durable.readable_from(offset)
-
     @property
     def damaged(self) -> int:
         """Messages that were damaged on the disk, and given up by a repair (DUR-7)."""
