@@ -5,6 +5,7 @@ run: on the second backend, on brokers that are not this project's, on bugs that
 chance brings, which may be something else next time. The limits are as they were, and must be reached without them.
 """
 
+import gc
 import os
 import signal
 import sys
@@ -75,13 +76,32 @@ def pytest_xdist_make_scheduler(config, log):
 
 
 def pytest_xdist_auto_num_workers(config):
-    """One more than there are processors: tests wait for programs they have started, and for time."""
-    return min(MOST_PROCESSES, (os.cpu_count() or 1) + 1)
+    """Two more than there are processors: tests wait for programs they have started, and for time."""
+    return min(MOST_PROCESSES, (os.cpu_count() or 1) + 2)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """What is collected stays to the end: half a million objects that no garbage collection need look at."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def pytest_sessionfinish():
+    gc.unfreeze()  # hypothesis looks for what refers to what, if it is imported only for its part of the summary
 
 
 def pytest_collection_modifyitems(items):
     """What takes longest begins first, or at the end one process would be busy with it and the others with nothing."""
-    items.sort(key=lambda item: [not item.nodeid.startswith(path) for path in LONGEST])
+    items.sort(key=lambda item: _place(item.nodeid))
+
+
+def _place(nodeid):
+    return next((number for number, path in enumerate(LONGEST) if nodeid.startswith(path)), len(LONGEST))
 
 
 @pytest.hookimpl(wrapper=True)

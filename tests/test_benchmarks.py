@@ -16,7 +16,7 @@ from code_lines import code_lines, functions
 ROOT = Path(__file__).parent.parent
 PYTHONPATH = os.pathsep.join([str(ROOT), str(ROOT / "protocol")])
 RESULTS = ROOT / "benchmarks" / "results"
-PATIENCE = 5.0  # seconds in which a signal arrives
+PATIENCE = 20.0  # seconds in which a signal arrives
 sys.path.insert(0, str(ROOT))
 
 from benchmarks import (  # noqa: E402 - they are no installed package

@@ -1676,7 +1676,7 @@ async def test_connection_that_breaks_off_takes_its_subscriptions_along(client, 
     leaving = await connect()
     await leaving.subscribe("t", credit=1)
     await leaving.aclose()
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         while (await client.publish("t", b"x")).subscribers:
             pass
 

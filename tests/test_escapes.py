@@ -10,7 +10,6 @@ import pytest
 
 from zaichik.escapes import LogFormatter, harmless, json_line, shown
 
-EVERY = [chr(code) for code in range(sys.maxunicode + 1)]
 SIGNS = set("\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd")
 INVISIBLE = set("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\u180b\u180c\u180d\u180f")
 SELECTORS = {chr(code) for code in (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))}
@@ -37,28 +36,34 @@ def each(function, chars):
 
 
 @pytest.fixture(scope="module")
-def told():
+def every():
+    """Every character there is."""
+    return [chr(code) for code in range(sys.maxunicode + 1)]
+
+
+@pytest.fixture(scope="module")
+def told(every):
     """Every character made harmless."""
-    return each(harmless, EVERY)
+    return each(harmless, every)
 
 
 @pytest.mark.unmeasured
-def test_every_code_point_is_shown_or_escaped_as_decided(told):
-    assert [f"{ord(char):x}" for char, text in zip(EVERY, told, strict=True) if (text == char) != stays(char)] == []
+def test_every_code_point_is_shown_or_escaped_as_decided(every, told):
+    assert [f"{ord(char):x}" for char, text in zip(every, told, strict=True) if (text == char) != stays(char)] == []
 
 
 @pytest.mark.unmeasured
-def test_every_escape_is_plain_ascii_and_names_its_character(told):
+def test_every_escape_is_plain_ascii_and_names_its_character(every, told):
     escape = re.compile(r"\\(n|r|t|x[0-7][0-9a-f]|u[0-9a-f]{4}|U000[0-9a-f]{5}|U0010[0-9a-f]{4})")
-    for char, text in zip(EVERY, told, strict=True):
+    for char, text in zip(every, told, strict=True):
         if text != char:
             assert escape.fullmatch(text)
             assert text.encode().decode("unicode_escape") == char
 
 
 @pytest.mark.unmeasured
-def test_no_two_values_are_shown_alike():
-    assert len(set(each(shown, EVERY))) == len(EVERY)
+def test_no_two_values_are_shown_alike(every):
+    assert len(set(each(shown, every))) == len(every)
 
 
 def test_what_is_shown_is_an_escape_of_pythons():
@@ -123,8 +128,8 @@ def test_invisible_characters_out_of_place_are_escaped(text, told):
 
 
 @pytest.mark.unmeasured
-def test_json_is_the_same_value_and_as_safe():
-    value = {f"a{char}b": char for char in EVERY}
+def test_json_is_the_same_value_and_as_safe(every):
+    value = {"a".join(["", *every, ""]): every}  # in a name behind a letter, and each as a text of its own
     line = json_line(value)
     assert json.loads(line) == value
     assert harmless(line) == line

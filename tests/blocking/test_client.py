@@ -345,7 +345,7 @@ def test_a_peer_that_is_not_a_broker(answer):
     with (
         peer({Hello: lambda _: answer}) as server,
         pytest.raises(zaichik.ConnectFailed, match="does not answer as a zaichik broker"),
-        blocking.connect(port=server.port, timeout=0.1),
+        blocking.connect(port=server.port, timeout=1),
     ):
         pass
 

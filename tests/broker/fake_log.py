@@ -9,26 +9,26 @@ from zaichik.broker.broker import Broker
 from zaichik.broker.clock import ManualClock
 from zaichik.broker.ring import Entry
 from zaichik.broker.settings import BrokerSettings
-from zaichik_protocol import DURABLE, CreateTopic, ErrorCode, Hello, Publish, Refused, Setting
+from zaichik_protocol import DURABLE, Batch, CreateTopic, ErrorCode, Hello, Publish, Refused, Setting
 
 FULL = Refused(ErrorCode.STORAGE_FULL, "no room", "topic")
 
 
 @dataclass
 class Written:
-    """A record. `kind` is "publish", "refuse" or "move"; `what` a batch or None, a refusal, or positions."""
+    """A record. `kind` is "publish", "refuse" or "move"; `what` a batch, a refusal, or positions."""
 
     kind: str
     base: int
     accepted_us: int
     what: object
-    dropped: bytes = b""
-    producer: int = 0
-    sequence: int = 0
+    dropped: bytes
+    producer: int
+    sequence: int
 
     @property
     def count(self):
-        return self.what.count if self.kind == "publish" and self.what else 0
+        return self.what.count if self.kind == "publish" else 0
 
     @property
     def size(self):
@@ -42,7 +42,7 @@ class FakeLog:
         end: where it begins.
 
     Attributes:
-        gathered, disk: records that wait, and those that are synced.
+        disk: records that are synced.
         files: how many records are in each file.
         reads: who waits for a chunk, with the offset; `read` serves them.
         bad: offsets that cannot be read.
@@ -51,54 +51,46 @@ class FakeLog:
     def __init__(self, end=0):
         self.head = self.end = end
         self.damage = ""
-        self.gathered, self.disk, self.reads, self.after = [], [], {}, []
+        self.disk, self.reads, self.gone = [], {}, None
         self.looks = []
         self.bad = ()
         self.files = 2
         self.saves = 0
-        self.is_deleted = False
         self._chunks = {}
-
-    def attach(self, owner):
-        self.owner = owner
 
     @property
     def size(self):
         return sum(record.size for record in self.disk)
 
-    def publish(self, base, accepted_us, batch, dropped, producer, sequence):
-        self.gathered.append(Written("publish", base, accepted_us, batch, dropped, producer, sequence))
+    def write(self):
+        assert self.owner.waiting[-1].what != {}
 
-    def refuse(self, base, accepted_us, refusal, producer, sequence):
-        self.gathered.append(Written("refuse", base, accepted_us, refusal, b"", producer, sequence))
-
-    def move(self, base, accepted_us, positions):
-        assert positions
-        self.gathered.append(Written("move", base, accepted_us, dict(positions)))
+    @property
+    def gathered(self):
+        """The records that wait."""
+        return written(self.owner.waiting)
 
     def save(self):
         self.saves += 1
 
-    def after_all(self, done):
-        self.after.append(done)
-
-    def delete(self, done):
-        self.gathered.clear()
-        self.after_all(done)
+    def delete(self, gone):
+        self.gone = gone
 
     # -- what the disk does ------------------------------------------------------------------------------------
 
     def gather(self, count=None):
-        """A thread takes so many records; what it returns tells that they are synced."""
-        count = len(self.gathered) if count is None else count
-        group, self.gathered = self.gathered[:count], self.gathered[count:]
+        """A thread writes so many of those that wait; what it returns tells that they are synced."""
+        group = [*self.owner.waiting][:count]
 
         def finish():
-            self.disk += group
-            if group:
-                self.end = group[-1].base + group[-1].count
-            self.owner.synced(sum(record.kind != "move" for record in group))
-            self._is_done(None)
+            self.disk += written(group)
+            if self.gone is not None:
+                gone, self.gone = self.gone, None
+                gone()
+                return
+            if self.disk:
+                self.end = self.disk[-1].base + self.disk[-1].count
+            self.owner.synced(len(group))
 
         return finish
 
@@ -108,15 +100,7 @@ class FakeLog:
 
     def refuse_all(self, refusal=FULL):
         """There is no room for what waits."""
-        self.gathered.clear()
         self.owner.refused(refusal)
-        self._is_done(refusal)
-
-    def _is_done(self, refusal):
-        if not self.gathered:
-            after, self.after = self.after, []
-            for done in after:
-                done(refusal)
 
     def positions(self):
         """Those of names, as a start would find them."""
@@ -190,16 +174,32 @@ class FakeLog:
         self.remove_files(offset)
 
 
+KINDS = {Batch: "publish", Refused: "refuse", dict: "move"}
+
+
+def written(writes):
+    """The records of those that wait, without what only waits."""
+    return [
+        Written(KINDS[type(it.what)], it.base, it.accepted_us, it.what, it.dropped, it.producer, it.sequence)
+        for it in writes
+        if it.what is not None
+    ]
+
+
 class FakeLogs:
     """All logs, by the names of their topics."""
 
     def __init__(self):
+        self.used, self.p99_us = 0, None
         self.known = {}
         self.unreadable = ()
 
     def check(self, name):
         if name in self.unreadable:
             raise Refused(ErrorCode.DAMAGED, "it cannot be read", "topic")
+
+    def sync_p99_us(self):
+        return self.p99_us
 
     def create(self, name, epoch, settings):
         self.known[name] = log = FakeLog()

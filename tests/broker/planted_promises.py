@@ -1,6 +1,7 @@
 """Bugs for the model to find in safe retries (PUB-4), lossless topics (RET-9) and named subscriptions (CMT-3)."""
 
 from dataclasses import replace
+from functools import partial
 
 from planted_reading import BUGS, bug
 
@@ -23,7 +24,11 @@ TopicController = topic_controller.TopicController
 
 def _instead_of_once(monkeypatch, do):
     real = Producers.once
-    monkeypatch.setattr(Producers, "once", lambda self, *arguments: do(real, self, *arguments))
+
+    def once(self, *arguments, **of_durable_topics):
+        return do(partial(real, **of_durable_topics), self, *arguments)
+
+    monkeypatch.setattr(Producers, "once", once)
 
 
 @bug

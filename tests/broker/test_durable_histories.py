@@ -5,6 +5,8 @@ from random import Random
 import pytest
 from durable_history import History
 
+pytestmark = pytest.mark.unmeasured  # chance brings nothing that other tests do not run on purpose
+
 STEPS = 120
 
 

@@ -239,6 +239,18 @@ def test_a_start_is_never_at_what_has_gone_while_it_was_looked_up(client):
     assert payloads(rest) == SOME[4:]
 
 
+@pytest.mark.parametrize("start", [Start.EARLIEST, Start.TIME])
+def test_a_start_is_never_at_what_is_being_removed(client, start):
+    """RET-9: it was decided that nobody needs that."""
+    client.log.head = 4
+    client.tell(Subscribe(3, "t", start=start, value=0, credit=100))
+    client.log.look()
+    subscribed, *rest = read_all(client)
+    assert subscribed.start == 4
+    client.log.remove_files(4)
+    assert payloads(rest) == SOME[4:]
+
+
 def test_requests_for_a_subscription_that_has_not_begun_wait_for_it():
     """DUR-2."""
     client = expiring()

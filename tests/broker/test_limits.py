@@ -21,6 +21,7 @@ NO_LIMITS = {
     "BrokerSettings.auto_create": "a switch",
     "BrokerSettings.topic": "the rows of TopicSettings",
     "BrokerSettings.max_client_bytes": "of which one client gets a part: test_quota.py",
+    "BrokerSettings.max_disk_bytes": "of files on a disk: test_durable.py",
     "TopicSettings.overflow": "a choice",
     "TopicSettings.durable": "a switch",
     "TopicSettings.log_bytes": "of files on a disk: test_durable.py",

@@ -3,13 +3,14 @@
 import pytest
 
 from zaichik.broker.settings import (
+    LOG_FILES,
     MIB,
     BrokerSettings,
     TopicSettings,
     connection_sockets,
-    log_files,
     refused_sockets,
 )
+from zaichik.log.store import READERS, WRITERS
 from zaichik_protocol import FOREVER, ErrorCode, Refused, Setting
 
 CENTURY_MS = 3_155_760_000_000
@@ -131,7 +132,7 @@ def test_the_largest_batch_fits_a_frame():
 
 # -- file descriptors ------------------------------------------------------------------------------------------
 
-PROCESS_AND_OPERATOR = 24 + 1
+RESERVED = 24 + LOG_FILES + 1  # for the process, the log and an operator
 LEAST = 35  # descriptors, with which every share has its minimum
 
 
@@ -139,39 +140,40 @@ LEAST = 35  # descriptors, with which every share has its minimum
 def test_the_shares_of_descriptors_never_exceed_the_limit(nofiles):
     """And nothing is left over, so that no limit is lower than it must be."""
     for nofile in nofiles:
-        shares = log_files(nofile), refused_sockets(nofile), connection_sockets(nofile)
-        assert sum(shares) + PROCESS_AND_OPERATOR == nofile
+        shares = refused_sockets(nofile), connection_sockets(nofile)
+        assert sum(shares) + RESERVED == nofile
         assert min(shares) >= 1
 
 
 @pytest.mark.parametrize("nofile", range(LEAST))
 def test_with_too_few_descriptors_there_is_one_connection(nofile):
-    assert (log_files(nofile), refused_sockets(nofile), connection_sockets(nofile)) == (8, 1, 1)
+    assert (refused_sockets(nofile), connection_sockets(nofile)) == (1, 1)
+
+
+def test_there_is_a_descriptor_for_each_thread_of_the_log_and_for_its_lock():
+    assert LOG_FILES >= WRITERS + READERS + 1
 
 
 def test_shares_grow_with_the_limit():
-    for share in (log_files, refused_sockets):
+    for share in (connection_sockets, refused_sockets):
         sizes = [share(nofile) for nofile in range(5000)]
         assert sizes == sorted(sizes)
-    assert (log_files(0), log_files(5000)) == (8, 512)
     assert (refused_sockets(0), refused_sockets(5000)) == (1, 16)
 
 
 @pytest.mark.parametrize(
-    ("nofile", "log", "refused", "connections"),
+    ("nofile", "refused", "connections"),
     [
-        (40, 10, 1, 4),
-        (64, 16, 5, 18),
-        (80, 20, 8, 27),
-        (256, 64, 16, 151),
-        (1024, 256, 16, 727),
-        (20_000, 512, 16, 10_000),
-        (2**20, 512, 16, 10_000),
+        (40, 1, 6),
+        (64, 7, 24),
+        (80, 11, 36),
+        (256, 16, 207),
+        (1024, 16, 975),
+        (20_000, 16, 10_000),
+        (2**20, 16, 10_000),
     ],
 )
-def test_the_default_number_of_connections_leaves_descriptors_for_the_log(
-    monkeypatch, nofile, log, refused, connections
-):
+def test_the_default_number_of_connections_leaves_descriptors_for_the_log(monkeypatch, nofile, refused, connections):
     monkeypatch.setattr("zaichik.broker.settings.getrlimit", lambda _: (nofile, 2**20))
-    assert (log_files(nofile), refused_sockets(nofile)) == (log, refused)
+    assert refused_sockets(nofile) == refused
     assert BrokerSettings().max_connections == connections

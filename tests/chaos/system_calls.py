@@ -19,9 +19,9 @@ from sim_disk import torn
 
 from zaichik_protocol import NEED_DATA, Frame, FrameDecoder
 
-WRITES, SYNCS = "pwritev,pwritev2", "fdatasync,fsync"
+WRITES, SYNCS = "pwrite64", "fdatasync,fsync"
 TRACED = f"open,openat,close,accept,accept4,sendto,sendmsg,ftruncate,rename,unlink,rmdir,mkdir,{WRITES},{SYNCS}"
-OTHER_CHANGES = "creat,write,pwrite64,truncate,renameat,renameat2,unlinkat,mkdirat,link,linkat,symlink,fallocate"
+OTHER_CHANGES = "creat,write,pwritev,truncate,renameat,renameat2,unlinkat,mkdirat,link,linkat,symlink,fallocate"
 _LINE = re.compile(r"(\d+) +(.*)")
 _RESUMED = re.compile(r"<\.\.\. \w+ resumed>")
 _CALL = re.compile(r"(\w+)\((.*)\) += (-?\d+|\?)")
@@ -200,8 +200,8 @@ class Replay:
 
     def _begin(self, call: Call) -> None:
         match call.name:
-            case "pwritev" | "pwritev2" if file := self._file(call):
-                at = int(call.told.rpartition("], ")[2].split(", ")[1])
+            case "pwrite64" if file := self._file(call):
+                at = int(call.told.rpartition(", ")[2])
                 file.now = file.now.ljust(at, b"\0")[:at] + call.data + file.now[at + len(call.data) :]
             case "ftruncate" if file := self._file(call):
                 size = int(call.told.split(", ")[1])

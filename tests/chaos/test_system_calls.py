@@ -18,13 +18,12 @@ from system_calls import OTHER_CHANGES, SYNCS, TRACED, WRITES, Replay, recorded,
 from zaichik.broker.broker import Broker
 from zaichik.broker.clock import ManualClock
 from zaichik.broker.settings import BrokerSettings
-from zaichik.log.checking import check
 from zaichik.log.disk import PosixDisk
 from zaichik.log.record import Kind
-from zaichik.log.recovery import records
 from zaichik.log.restoring import restore
-from zaichik.log.segment import HEAD_SIZE
 from zaichik.log.store import Store
+from zaichik.log.walk import walk
+from zaichik.repair.checking import check
 from zaichik_protocol import (
     DURABLE,
     Batch,
@@ -146,7 +145,7 @@ class Work:
         """All that was answered is there, once, at its offset; and nothing that was not asked for."""
         stored, batches = {}, 0
         for segment in recovered.segments:
-            for _, record in records(disk, segment, HEAD_SIZE):
+            for record in (step.record for step in walk(disk, segment)):
                 assert record.kind == Kind.MESSAGES
                 batches += 1
                 stored |= enumerate(payloads_of(record), record.base)
@@ -188,7 +187,7 @@ SMALL_TRACE = f"""\
 8  openat(AT_FDCWD, {shown(b"/r/data/.a")}, O_RDWR|O_CREAT|O_EXCL, 0600) = 5
 7  openat(AT_FDCWD, {shown(b"/elsewhere/a")}, O_RDWR|O_CREAT|O_EXCL, 0600) = 6
 8  openat(AT_FDCWD, {shown(b"/r/data/none")}, O_RDWR) = -1 ENOENT (No such file or directory)
-8  pwritev2(5, [{{iov_base={shown(b"one ")}, iov_len=4}}, {{iov_base={shown(b"two")}, iov_len=3}}], 2, 0, 0) = 7
+8  pwrite64(5, {shown(b"one two")}, 7, 0) = 7
 8  fdatasync(5 <unfinished ...>
 7  accept4(3, {{sa_family=AF_INET}}, [16], SOCK_CLOEXEC) = 9
 7  --- SIGCHLD ---
@@ -260,7 +259,7 @@ def payloads(folder):
     ((_, recovered, _),) = store.recovered
     found = []
     for segment in recovered.segments:
-        for _, record in records(PosixDisk(folder), segment, HEAD_SIZE):
+        for record in (step.record for step in walk(PosixDisk(folder), segment)):
             found += payloads_of(record)
     store.release()
     return found

@@ -94,7 +94,7 @@ async def test_an_address_that_does_not_accept_in_time_is_no_broker(monkeypatch)
 async def test_no_answer_to_hello_in_time_is_no_broker():
     async with fake_broker({Hello: silent}) as broker:
         with pytest.raises(zaichik.ConnectFailed, match="does not answer as a zaichik broker"):
-            async with zaichik.connect(port=broker.port, timeout=0.2):
+            async with zaichik.connect(port=broker.port, timeout=1):
                 pass
 
 

@@ -211,7 +211,7 @@ async def test_a_stalled_client_does_not_blame_the_broker():
 @pytest.mark.anyio
 async def test_it_is_so_on_every_backend(monkeypatch):
     monkeypatch.setattr(transport_module, "FIRST_WAIT", 0.0)
-    async with fake_client({Ping: silent}, silence_timeout=0.1) as (broker, client):
+    async with fake_client({Ping: silent}, silence_timeout=1) as (broker, client):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(client.ping)
             await broker.has_received(Ping, 2)

@@ -401,6 +401,31 @@ async def test_a_commit_that_was_sent_again_too_early_is_sent_once_more():
         await broker.send(Committed(commit.id, commit.next))
 
 
+async def test_a_commit_that_is_sent_again_fails_as_its_subscription_does():
+    """The broker only knows that there is no subscription any more; the program learns why."""
+
+    def unknown(frame):
+        return Error(frame.id, ErrorCode.NO_SUCH_SUBSCRIPTION, Commit.TYPE, "subscription", 0, "unknown")
+
+    async with fake_client({Subscribe: named_from_the_start, Commit: lambda _: None}) as (broker, client):
+        errors = []
+        async with client.subscribe("t", name="worker") as subscription, anyio.create_task_group() as tasks:
+            await broker.messages(0, b"0")
+            message = await anext(subscription)
+
+            async def commit():
+                with pytest.raises(zaichik.ZaichikError) as caught:
+                    await subscription.commit(message)
+                errors.append(caught.type)
+
+            tasks.start_soon(commit)
+            await broker.has_received(Commit)
+            broker.answers[Subscribe] = lambda frame: refused(frame, ErrorCode.EPOCH_CHANGED)
+            broker.answers[Commit] = unknown
+            await again(broker)
+        assert errors == [zaichik.EpochChanged]
+
+
 @asynccontextmanager
 async def commit_that_waits(broker, client):
     """A subscription is made again, and a commit waits for its message to be delivered again; yields its errors."""

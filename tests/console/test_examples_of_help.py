@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.unmeasured  # each command has tests of its own
+
 BIN = os.path.dirname(sys.executable)  # noqa: PTH120 (not resolved: `zaichik` is beside the link)
 
 
@@ -26,7 +28,7 @@ def typed(connect, tmp_path):
     """Type a line; what it printed."""
 
     def run(line):
-        pipe = {"cwd": tmp_path, "env": connect, "text": True, "capture_output": True, "timeout": 20}
+        pipe = {"cwd": tmp_path, "env": connect, "text": True, "capture_output": True, "timeout": 60}
         result = subprocess.run(["bash", "-c", line], stdin=subprocess.DEVNULL, check=False, **pipe)
         assert (result.returncode, "Traceback" in result.stderr) == (0, False), (line, result.stderr)
         return result.stdout

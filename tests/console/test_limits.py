@@ -108,9 +108,9 @@ def test_a_wrong_value_is_answered_with_the_allowed_ones(name, value, allowed):
 def test_more_connections_than_files_may_be_open_are_refused(monkeypatch):
     """Files of the log, and what the process itself needs, are not for connections."""
     monkeypatch.setattr("zaichik.broker.settings.getrlimit", lambda _: (1024, 4096))
-    assert given("max_connections=727") == {"max_connections": 727}
-    with pytest.raises(ArgumentTypeError, match=r"from 1 to 727, .* files that this process may open \(ulimit -n\)$"):
-        limits.limit("max_connections=728")
+    assert given("max_connections=975") == {"max_connections": 975}
+    with pytest.raises(ArgumentTypeError, match=r"from 1 to 975, .* files that this process may open \(ulimit -n\)$"):
+        limits.limit("max_connections=976")
 
 
 def test_a_limit_is_given_once():

@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 import pyarrow.dataset as ds
 import pytest
@@ -40,11 +41,10 @@ def test_missing_messages_are_reported_and_set_the_exit_code(zaichik, topic, tmp
     assert result.err == f"{topic}: 1 messages are missing: the broker no longer had them\n"
 
 
-def test_ctrl_c_finishes_the_file(start, zaichik, topic, tmp_path):
+def test_ctrl_c_finishes_the_file(start, until, zaichik, topic, tmp_path):
     zaichik("publish", topic, "one", "two")
     following = start("record", topic, "--into", str(tmp_path), "--follow")
-    while not list(tmp_path.rglob(".unfinished.parquet")):
-        assert following.poll() is None
+    until(lambda: list(tmp_path.rglob(".unfinished.parquet")), following)
     following.send_signal(signal.SIGINT)
     out, err = following.communicate()
     assert (following.returncode, err) == (130, "")
@@ -66,14 +66,13 @@ def recorded(folder):
     return sorted((row["offset"], int(row["payload"].rstrip(b"\0"))) for row in table.to_pylist())
 
 
-def test_after_a_recorder_was_killed_nothing_is_missing_or_duplicated(start, zaichik, broker, topic, tmp_path):
+def test_after_a_recorder_was_killed_nothing_is_missing_or_duplicated(start, until, zaichik, broker, topic, tmp_path):
     """Killed when it had written some of a file: there is more than it keeps in memory."""
     publish(broker, topic, range(50))
     zaichik("record", topic, "--into", str(tmp_path))
     publish(broker, topic, range(50, 450))
     killed = start("record", topic, "--into", str(tmp_path), "--follow")
-    while not any(path.stat().st_size > len(b"PAR1") for path in tmp_path.rglob(".unfinished.parquet")):
-        assert killed.poll() is None
+    until(lambda: any(path.stat().st_size > len(b"PAR1") for path in tmp_path.rglob(".unfinished.parquet")), killed)
     killed.kill()
     killed.wait()
     assert recorded(tmp_path) == [(number, number) for number in range(50)]
@@ -152,13 +151,12 @@ def test_a_topic_that_is_not_there_is_one_sentence(zaichik, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_several_topics_are_followed_until_ctrl_c(start, zaichik, topic, tmp_path):
+def test_several_topics_are_followed_until_ctrl_c(start, until, zaichik, topic, tmp_path):
     topics = [topic, f"{topic}-too"]
     for name in topics:
         zaichik("publish", name, "one", "two")
     following = start("record", *topics, "--into", str(tmp_path), "--follow")
-    while len(list(tmp_path.rglob(".unfinished.parquet"))) < 2:
-        assert following.poll() is None
+    until(lambda: len(list(tmp_path.rglob(".unfinished.parquet"))) == 2, following)
     following.send_signal(signal.SIGINT)
     out, err = following.communicate()
     assert (following.returncode, err) == (130, "")
@@ -195,11 +193,10 @@ def stopping(start):
     return address, process
 
 
-def test_a_recorder_that_follows_says_that_it_waits_for_the_broker_until_ctrl_c(start, stopping, tmp_path):
+def test_a_recorder_that_follows_says_that_it_waits_for_the_broker_until_ctrl_c(start, until, stopping, tmp_path):
     address, process = stopping
     following = start("record", "t", "--into", str(tmp_path), "--follow", "--connect", address)
-    while not list(tmp_path.rglob(".unfinished.parquet")):
-        assert following.poll() is None
+    until(lambda: list(tmp_path.rglob(".unfinished.parquet")), following)
     process.send_signal(signal.SIGTERM)
     assert following.stderr.readline() == (
         f"zaichik: the connection to {address} was lost (the broker is stopping; come back later); reconnecting\n"
@@ -210,7 +207,7 @@ def test_a_recorder_that_follows_says_that_it_waits_for_the_broker_until_ctrl_c(
     assert out == f"t: 2 messages recorded into {tmp_path} (offsets 0 to 1)\n"
 
 
-def test_a_recorder_goes_on_when_the_broker_of_a_durable_topic_is_there_again(start, tmp_path):
+def test_a_recorder_goes_on_when_the_broker_of_a_durable_topic_is_there_again(start, until, tmp_path):
     """Killed and started again: it is a pause for the recorder, and for those who publish."""
 
     def serve(port="0"):
@@ -224,16 +221,14 @@ def test_a_recorder_goes_on_when_the_broker_of_a_durable_topic_is_there_again(st
         publish(f"127.0.0.1:{port}", "t", range(50))
         words = ["record", "t", "--into", str(tmp_path / "recording"), "--follow", "--connect", f"127.0.0.1:{port}"]
         following = start(*words)
-        while not list((tmp_path / "recording").rglob(".unfinished.parquet")):
-            assert following.poll() is None
+        until(lambda: list((tmp_path / "recording").rglob(".unfinished.parquet")), following)
         broker.kill()
         assert "reconnecting" in following.stderr.readline()
         serve(port)
         for first in range(50, 100, 10):
             client.publish_batch("t", Batch.of((b"", b"%d" % number) for number in range(first, first + 10)))
         assert client.topic("t")["next_offset"] == 100
-        while max((reader["committed"] for reader in client.subscriptions("t#")), default=0) < 100:
-            assert following.poll() is None
+        until(lambda: max((it["committed"] for it in client.subscriptions("t#")), default=0) == 100, following)
     following.send_signal(signal.SIGINT)
     out, _ = following.communicate()
     assert "100 messages recorded" in out
@@ -253,7 +248,7 @@ def test_a_lost_connection_is_told_above_the_bar(on_terminal, stopping, tmp_path
 
 def _stop_when_recorded(broker, folder):
     while not list(folder.rglob(".unfinished.parquet")) and broker.poll() is None:
-        pass
+        time.sleep(0.01)
     broker.send_signal(signal.SIGTERM)
 
 

@@ -51,6 +51,21 @@ def test_durable_can_be_the_default_of_topics(start, zaichik, tmp_path):
     assert (topic["name"], topic["stored"]) == ("t", 1)
 
 
+def test_the_broker_shows_what_it_has_on_the_disk_and_how_fast_that_is(start, zaichik, tmp_path):
+    _, address = served(start, tmp_path, "--limit", "max_disk_bytes=1GiB")
+    before = zaichik("describe", "--connect", address).out
+    assert "on the disk    0 B" in before
+    assert "sync, p99" not in before, "nothing was synced yet"
+    zaichik("create", "t", "--durable", "--connect", address)
+    zaichik("publish", "t", "a word", "--connect", address)
+    lines = {
+        line.partition("  ")[0]: line.split() for line in zaichik("describe", "--connect", address).out.splitlines()
+    }
+    assert lines["on the disk"][-1] == "KiB"
+    assert lines["sync, p99"][-1] == "ms"
+    assert lines["max_disk_bytes"][1:3] == ["1", "GiB"]
+
+
 def test_without_a_folder_durable_is_a_wrong_use(zaichik):
     result = zaichik("serve", "0", "--durable")
     assert result.code == 2

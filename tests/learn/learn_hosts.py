@@ -60,9 +60,13 @@ async def tiny(source):
 
 @asynccontextmanager
 async def shipped():
-    """The broker of this project; a heartbeat is due so often that checks can wait for it to be missed."""
+    """The broker of this project; a heartbeat is due so often that checks can wait for it to be missed.
+
+    In the end it waits a second, and not ten, for what a mutant never answers.
+    """
+    settings = BrokerSettings(idle_timeout=IDLE_S, drain_timeout=1)
     with TemporaryDirectory() as folder:
-        async with running_broker(settings=BrokerSettings(idle_timeout=IDLE_S), data=Path(folder)) as broker:
+        async with running_broker(settings=settings, data=Path(folder)) as broker:
             yield Connected(Target("127.0.0.1", broker.port))
 
 

@@ -61,7 +61,8 @@ MUTANTS = [
     ),
     Mutant(
         "what is not written yet is answered", "S16.34", "acknowledged", "broker.durable",
-        "        self.log.publish(self.next, now_us, stored, dropped, producer, sequence)\n",
-        "        self.log.publish(self.next, now_us, stored, dropped, producer, sequence)\n        self.synced(1)\n",
+        "        return self._write(write)\n",
+        "        self._write(write).settle(Published(0, write.base, stored.count, write.compacted, 0, dropped))\n"
+        "        return write.answer\n",
     ),
 ]  # fmt: skip

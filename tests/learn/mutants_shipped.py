@@ -69,7 +69,7 @@ def _replaced(function, other):
 MUTANTS = [
     Mutant(
         "a batch that comes again is not marked", "S16.6", "flags should be", "broker.producers",
-        "duplicate=True)", "duplicate=False)",
+        "durable=durable, duplicate=True)", "durable=durable)",
     ),
     Mutant(
         "the newest batch is stored again", "S16.6", "flags should be|first_offset should be", "broker.producers",
@@ -198,15 +198,15 @@ MUTANTS = [
     ),
     Mutant(
         "the newest of those that waited is answered first", "S16.25", "out of order|first_offset", "broker.durable",
-        "done = self._waiting.popleft()", "done = self._waiting.pop()",
+        "done = self.waiting.popleft()", "done = self.waiting.pop()",
     ),
     Mutant(
         "what waits when its topic is deleted may be tried again", "S16.26", "NO_SUCH_TOPIC", "broker.durable",
-        'Refused(ErrorCode.NO_SUCH_TOPIC, f"topic {name!r} was', 'Refused(ErrorCode.STORAGE_FULL, f"topic {name!r} was',
+        "Refused(ErrorCode.NO_SUCH_TOPIC, problem)", "Refused(ErrorCode.STORAGE_FULL, problem)",
     ),
     Mutant(
         "what waits when its topic is deleted is never answered", "S16.26", "nothing came", "broker.durable",
-        '        self.refused(Refused(ErrorCode.NO_SUCH_TOPIC,', '        (Refused(ErrorCode.NO_SUCH_TOPIC,',
+        "self.refused(Refused(ErrorCode.NO_SUCH_TOPIC, problem))", "pass",
     ),
     Mutant(
         "what has gone from the ring is gone", "S16.27", "start should be|Lagged", "broker.topic_controller",
@@ -218,11 +218,11 @@ MUTANTS = [
     ),
     Mutant(
         "what the disk is asked comes when it comes", "S16.27", "should have come|id should be", "broker.replies",
-        "return self._owed_in_place > 0", "return False",
+        "self.must_wait = not size", "self.must_wait = False",
     ),
     Mutant(
         "a log grows for ever", "S16.28", "is the head", "log.writer",
-        "too_much, index = self.bytes - self._log_bytes, 0", "too_much, index = 0, 0",
+        "too_much, index = self.bytes - min(self._log_bytes, room), 0", "too_much, index = 0, 0",
     ),
     Mutant(
         "a log that rejects grows for ever", "S16.28", "should have come", "broker.durable",

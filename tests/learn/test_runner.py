@@ -7,7 +7,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from learn_hosts import QUICK, answering, run, tiny
+from learn_hosts import answering, run, tiny
 from learn_mutants import MUTANTS
 
 from zaichik.learn import examination, runner, story
@@ -154,7 +154,7 @@ async def test_a_failure_reads_as_it_always_did(name):
     """Regenerate by deleting tests/learn/golden; then read what changed."""
     mutant = next(mutant for mutant in MUTANTS if mutant.name == name)
     async with tiny(mutant.source()) as host:
-        result = await run(host, TRANSCRIPTS[name], seeds=[6], pace=Pace(QUICK.scale, 2.0))
+        result = await run(host, TRANSCRIPTS[name], seeds=[6], pace=Pace(1.0, 2.0))
     text = masked(story.as_text(result)) + "\n"
     path = GOLDEN / f"{TRANSCRIPTS[name]} {name.partition(' (')[0]}.txt"
     if not path.exists():

@@ -108,7 +108,7 @@ async def test_of_megabytes_of_output_only_both_ends_are_read(tmp_path):
 )
 async def test_a_server_that_does_not_start_is_told_apart(tmp_path, program, said):
     with pytest.raises(ServerTrouble, match=said):
-        await Server.start(config.read(write(tmp_path, program, start=0.3 if program == "never_listens" else 5)))
+        await Server.start(config.read(write(tmp_path, program, start=0.3 if program == "never_listens" else 20)))
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ async def test_what_a_server_has_started_ends_with_it(tmp_path):
     server = await Server.start(config.read(write(tmp_path, "leaves_a_child")))
     assert await server.terminate() == ""
     server.close()
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         while listens(server.target):  # noqa: ASYNC110 (a killed process takes a moment to be gone)
             await anyio.sleep(0.01)
 
@@ -150,7 +150,7 @@ async def test_a_launcher_keeps_one_server_and_starts_it_again_when_it_has_ended
     assert await launcher.ready() == first
     pid = launcher._server._process.pid
     os.kill(pid, signal.SIGKILL)
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await launcher._server._process.wait()
     assert (await launcher.aftermath())[0] == "the server was ended by SIGKILL"
     assert await launcher.ready() != first

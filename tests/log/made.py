@@ -7,9 +7,9 @@ from sim_disk import SimDisk
 
 from zaichik.log.record import Kind, Record
 from zaichik.log.recovery import Recovered, new_state, recover
-from zaichik.log.recovery import records as good_records
-from zaichik.log.segment import HEAD_SIZE, Topic
+from zaichik.log.segment import Topic
 from zaichik.log.state import State
+from zaichik.log.walk import walk
 from zaichik.log.writer import Writer
 from zaichik_protocol import FOREVER, Batch
 
@@ -64,7 +64,7 @@ def written(parts: Sequence[Sequence[Record]], of: Topic | None = None) -> tuple
 
 def found_records(disk: SimDisk, found: Recovered) -> list[Record]:
     """Returns all records that a start finds whole."""
-    return [record for it in found.segments for _, record in good_records(disk, it, HEAD_SIZE)]
+    return [step.record for it in found.segments for step in walk(disk, it) if step.record is not None]
 
 
 def start(disk: SimDisk) -> tuple[Recovered, list[Record]]:

@@ -22,8 +22,10 @@ class SimDisk:
     Attributes:
         content: the files by path, as they are on the disk.
         calls: those that change something, as they came: the method and the path.
-        settled: the paths whose content was asked to come from the disk.
+        dropped: the paths whose content was asked to come from the disk.
         fault: called with the number of each such call, from 0 on; returns what it raises, or None.
+        under_way: called with the method and the path of each call that reads a file or changes something, before it
+            does; what it takes is the call's time, and what it returns is raised, or None.
         random: decides what is left of a call that does not succeed.
     """
 
@@ -31,8 +33,9 @@ class SimDisk:
         self.content = dict(content or {})
         self.folders = {*folders, *(path.rpartition("/")[0] for path in self.content)}
         self.calls: list[tuple[str, str]] = []
-        self.settled: list[str] = []
+        self.dropped: list[str] = []
         self.fault: Callable[[int], Exception | None] = lambda _: None
+        self.under_way: Callable[[str, str], Exception | None] = lambda *_: None
         self.random = Random(0)
         self._cache: dict[str, bytes] = {}  # what the system believes that files hold
 
@@ -40,28 +43,32 @@ class SimDisk:
         """Returns a disk with the same content, and no faults: what a restart finds."""
         return SimDisk(self.content, [*self.folders])
 
-    def _begin(self, name: str, path: str) -> Exception | None:
+    def _begin(self, name: str, path: str, *, needs_room: bool = False) -> Exception | None:
         """Count a call. Returns how it will end early, if its half is to be done; raises if none of it is."""
-        error = self.fault(len(self.calls))
+        error = self.fault(len(self.calls)) or self.under_way(name, path)
         self.calls.append((name, path))
-        if isinstance(error, DiskFull) and name in ("write", "replace"):
+        if isinstance(error, DiskFull) and needs_room:
             raise error
         return None if isinstance(error, DiskFull) else error  # the others need no room
 
     def files(self, folder: str) -> dict[str, int]:
         prefix = folder and f"{folder}/"
-        found = {name.removeprefix(prefix): -1 for name in self.folders if name.startswith(prefix) and name != folder}
+        within = [name for name in sorted(self.folders) if name.startswith(prefix) and name != folder]
+        found = {name.removeprefix(prefix): -1 for name in within}
         known = {**self.content, **self._cache}
         found |= {path.removeprefix(prefix): len(data) for path, data in known.items() if path.startswith(prefix)}
         return {name: size for name, size in found.items() if name and "/" not in name}
 
     def read(self, path: str, at: int, size: int) -> bytes:
+        assert size >= 0, "a system refuses that"
+        if error := self.under_way("read", path):
+            raise error
         if path not in self.content:
             raise FileNotFoundError(path)
         return self._cache.get(path, self.content[path])[at : at + size]
 
     def write(self, path: str, at: int, pieces: Sequence[bytes]) -> None:
-        error = self._begin("write", path)
+        error = self._begin("write", path, needs_room=any(pieces))
         is_new = path not in self.content
         assert is_new == (not at), f"{path} is to be written from {at} on"
         old = self.content.get(path, b"")
@@ -77,7 +84,7 @@ class SimDisk:
         raise error
 
     def replace(self, path: str, data: bytes) -> None:
-        error = self._begin("replace", path)
+        error = self._begin("replace", path, needs_room=True)
         folder, _, name = path.rpartition("/")
         step = 4 if error is None else self.random.randrange(5)
         hidden = f"{folder}/.{name}".removeprefix("/")
@@ -116,11 +123,11 @@ class SimDisk:
         if error is not None:
             raise error
 
-    def settle(self, path: str) -> None:
-        error = self._begin("settle", path)
+    def drop_cache(self, path: str) -> None:
+        error = self._begin("drop_cache", path)
         if error is not None:
             raise error
-        self.settled.append(path)
+        self.dropped.append(path)
         self._cache.pop(path, None)
 
 

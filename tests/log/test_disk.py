@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from zaichik.log import disk as module
 from zaichik.log.disk import DiskFull, PosixDisk, StorageFailed
 
 OLD = b"what was there"
@@ -45,7 +44,7 @@ class Calls:
 
 def only(size):
     """Writes that many bytes of what is asked for, and says so."""
-    return lambda real, file, pieces, at: real(file, [b"".join(pieces)[:size]], at)
+    return lambda real, file, data, at: real(file, data[:size], at)
 
 
 def test_bytes_are_written_where_they_belong(disk):
@@ -76,24 +75,24 @@ def test_a_file_that_is_not_there_cannot_go_on(disk):
     assert not (disk.root / "gone").exists()
 
 
-def test_many_pieces_are_written_in_several_calls(disk, monkeypatch, patchable):
-    calls = Calls(monkeypatch, "pwritev")
+def test_many_pieces_are_written_at_once(disk, monkeypatch, patchable):
+    calls = Calls(monkeypatch, "pwrite")
     pieces = [b"%d," % i for i in range(1500)]
     disk.write("old", len(OLD), pieces)
     assert disk.read("old", len(OLD), 10_000) == b"".join(pieces)
-    assert len(calls.made) == 3
+    assert len(calls.made) == 1
 
 
 @pytest.mark.parametrize("sizes", [(1,), (3, 2, 1), (4, 0, 5), (11,), (1,) * 11])
 def test_a_short_write_goes_on_where_it_ended(disk, monkeypatch, patchable, sizes):
-    Calls(monkeypatch, "pwritev", *map(only, sizes))
+    Calls(monkeypatch, "pwrite", *map(only, sizes))
     disk.write("old", len(OLD), [b"abcd", b"", b"efg", b"hijk"])
     assert disk.read("old", 0, 100) == OLD + b"abcdefghijk"
 
 
 @pytest.mark.parametrize("answers", [(errno.ENOSPC,), (only(5), errno.ENOSPC), (only(3), errno.EDQUOT)])
 def test_without_room_the_file_is_as_before(disk, monkeypatch, patchable, answers):
-    Calls(monkeypatch, "pwritev", *answers)
+    Calls(monkeypatch, "pwrite", *answers)
     with pytest.raises(DiskFull, match="there is no room on the disk for old"):
         disk.write("old", len(OLD), [b"abcd", b"efgh"])
     assert disk.read("old", 0, 100) == OLD
@@ -101,7 +100,7 @@ def test_without_room_the_file_is_as_before(disk, monkeypatch, patchable, answer
 
 def test_what_was_taken_back_is_off_the_disk_before_anyone_is_told(disk, monkeypatch, patchable):
     """Else a power cut could bring back what was refused."""
-    Calls(monkeypatch, "pwritev", only(5), errno.ENOSPC)
+    Calls(monkeypatch, "pwrite", only(5), errno.ENOSPC)
     sizes = []
     Calls(monkeypatch, "fdatasync", lambda real, file: (sizes.append(os.fstat(file).st_size), real(file)))
     with pytest.raises(DiskFull):
@@ -111,7 +110,7 @@ def test_what_was_taken_back_is_off_the_disk_before_anyone_is_told(disk, monkeyp
 
 @pytest.mark.parametrize("answers", [(errno.ENOSPC,), (only(5), errno.ENOSPC)])
 def test_without_room_a_new_file_is_gone_again(disk, monkeypatch, patchable, answers):
-    Calls(monkeypatch, "pwritev", *answers)
+    Calls(monkeypatch, "pwrite", *answers)
     with pytest.raises(DiskFull):
         disk.write("new", 0, [b"abcdefgh"])
     assert disk.files("") == {"old": len(OLD)}
@@ -153,13 +152,13 @@ def test_the_reserve_is_for_what_replaces_a_file_and_cutting_off_needs_none(disk
 
 
 def test_an_error_of_a_write_is_not_a_full_disk(disk, monkeypatch, patchable):
-    Calls(monkeypatch, "pwritev", only(3), errno.EIO)
+    Calls(monkeypatch, "pwrite", only(3), errno.EIO)
     with pytest.raises(StorageFailed, match="old cannot be written"):
         disk.write("old", len(OLD), [b"abcd"])
 
 
 def test_what_cannot_be_taken_back_is_a_failure(disk, monkeypatch, patchable):
-    Calls(monkeypatch, "pwritev", only(3), errno.ENOSPC)
+    Calls(monkeypatch, "pwrite", only(3), errno.ENOSPC)
     Calls(monkeypatch, "ftruncate", errno.EIO)
     with pytest.raises(StorageFailed, match="cannot be taken back"):
         disk.write("old", len(OLD), [b"abcd"])
@@ -196,7 +195,7 @@ class Order:
             self.steps.append((name, str(Path(target).relative_to(root)).removesuffix(" (deleted)")))
             return real(path, *more)
 
-        for name in ("fdatasync", "pwritev", "unlink", "rename", "replace", "rmdir", "mkdir"):
+        for name in ("fdatasync", "pwrite", "unlink", "rename", "replace", "rmdir", "mkdir"):
             real = getattr(os, name)
             monkeypatch.setattr(os, name, lambda *given, name=name, real=real, **_: note(name, real, *given))
 
@@ -210,7 +209,7 @@ def test_a_new_file_and_its_name_are_synced_and_an_old_one_alone(disk, monkeypat
     disk.write("new", 0, [b"x"])
     disk.write("new", 1, [b"x"])
     assert order.steps == [
-        ("pwritev", "new"), ("fdatasync", "new"), ("fdatasync", "."), ("pwritev", "new"), ("fdatasync", "new"),
+        ("pwrite", "new"), ("fdatasync", "new"), ("fdatasync", "."), ("pwrite", "new"), ("fdatasync", "new"),
     ]  # fmt: skip
 
 
@@ -221,7 +220,7 @@ def test_a_file_is_replaced_by_one_that_is_synced_in_a_folder_that_is(disk, monk
     hidden = "new/.topic.json"
     steps = [step for step in order.steps if step != ("unlink", hidden)]
     assert steps == [
-        ("mkdir", "new"), ("fdatasync", "."), ("pwritev", hidden), ("fdatasync", hidden), ("fdatasync", "new"),
+        ("mkdir", "new"), ("fdatasync", "."), ("pwrite", hidden), ("fdatasync", hidden), ("fdatasync", "new"),
         ("replace", hidden), ("fdatasync", "new"),
     ]  # fmt: skip
     assert (disk.root / "new").stat().st_mode & 0o777 == 0o700
@@ -244,7 +243,7 @@ def test_names_are_removed_and_changed_on_the_disk_too(disk, monkeypatch, patcha
 
 
 def test_a_replacement_without_room_leaves_the_old_file_alone(disk, monkeypatch, patchable):
-    Calls(monkeypatch, "pwritev", only(3), errno.ENOSPC)
+    Calls(monkeypatch, "pwrite", only(3), errno.ENOSPC)
     with pytest.raises(DiskFull):
         disk.replace("old", b"something new")
     assert disk.files("") == {"old": len(OLD)}
@@ -279,37 +278,13 @@ def test_files_have_their_sizes_folders_have_none_and_links_are_not_followed(dis
     assert (tmp_path / "folder").exists()
 
 
-def test_settling_syncs_and_then_forgets_what_is_in_memory(disk, monkeypatch, patchable):
+def test_dropping_the_cache_syncs_first(disk, monkeypatch, patchable):
     syncs = Calls(monkeypatch, "fdatasync")
     if hasattr(os, "posix_fadvise"):
         advice = Calls(monkeypatch, "posix_fadvise", lambda *_: syncs.made.append("advised"))
-        disk.settle("old")
+        disk.drop_cache("old")
         assert syncs.made[1:] == ["advised"]
         assert advice.made[0][1:] == (0, 0, os.POSIX_FADV_DONTNEED)
     syncs.answers.append(errno.EIO)
     with pytest.raises(StorageFailed, match="old cannot be synced"):
-        disk.settle("old")
-
-
-def test_what_is_left_of_pieces():
-    pieces = [b"abc", b"", b"de"]
-    assert [b"".join(module._after(pieces, size)) for size in range(6)] == [b"abcde"[size:] for size in range(6)]
-
-
-@pytest.mark.parametrize(
-    ("folder", "says"),
-    [
-        ("/var/lib/zaichik", ""),
-        ("/fast/zaichik", "in memory"),
-        ("/mnt/a share/x", "on another machine"),
-        ("/", "part of a container"),
-    ],
-)
-def test_file_systems_that_keep_nothing_are_known(folder, says):
-    mounts = (
-        "overlay / overlay rw 0 0\n/dev/vda /var ext4 rw 0 0\n"
-        "tmpfs /fast tmpfs rw 0 0\nx:/ /mnt/a\\040share nfs4 rw 0 0\n"
-    )
-    found = module.doubtful(Path(folder), mounts)
-    assert says in found
-    assert bool(found) == bool(says)
+        disk.drop_cache("old")

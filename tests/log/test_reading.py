@@ -9,8 +9,9 @@ from sim_disk import SimDisk
 from zaichik.broker.ring import Entry
 from zaichik.log.reading import CHUNK, Chunks, Damaged, first_since, read_chunk
 from zaichik.log.record import HEADER, Record
-from zaichik.log.recovery import READ_SIZE, recover
+from zaichik.log.recovery import recover
 from zaichik.log.segment import HEAD_SIZE
+from zaichik.log.walk import READ_SIZE
 from zaichik_protocol import Batch
 
 
@@ -91,15 +92,35 @@ def test_records_without_messages_are_passed_over():
     assert [entry.base for entry in read_chunk(disk, log.segments, 0)] == [0, 1]
 
 
-@pytest.mark.parametrize("keep_index", [True, False])
-def test_a_start_reads_the_same_with_and_without_an_index(keep_index):
+def test_a_start_reads_the_same_and_notes_the_same():
     disk, segments = big()
     expected = read_all(disk, segments, 0, 400)
-    for path in [path for path in disk.content if path.endswith(".index") and not keep_index]:
-        del disk.content[path]
     again = recover(disk, FOLDER).segments
+    assert [list(it.positions) for it in again] == [[]] * len(again)
     assert read_all(disk, again, 0, 400) == expected
     assert [list(it.positions) for it in again] == [list(it.positions) for it in segments]
+
+
+def test_what_is_before_the_wanted_offset_is_passed_over_and_noted():
+    """Without its bodies: one that is damaged is of no concern to who does not want it."""
+    disk, segments = big(2000, 1000, segment_bytes=2**31)
+    without_index(segments[0])
+    disk.content[path_of(0)] = changed(disk.content[path_of(0)], HEAD_SIZE + 100)
+    assert read_chunk(disk, segments, 900)[0].base == 900
+    assert 5 < len(segments[0].positions) < 40
+    assert HEAD_SIZE < segments[0].position(800) <= HEAD_SIZE + 400 * message(0, 2000, 2).size
+
+
+@pytest.mark.parametrize("first", [5, 995])
+def test_what_two_readers_note_is_in_order(first):
+    disk, segments = big(2000, 1000, segment_bytes=2**31)
+    without_index(segments[0])
+    for offset in (first, 500, 995, 5, 700):
+        assert read_chunk(disk, segments, offset)[0].base == offset // 2 * 2
+    noted = segments[0]
+    columns = [noted.positions, noted.offsets, noted.times]
+    assert [list(column) for column in columns] == [sorted(column) for column in columns]
+    assert len({len(column) for column in columns}) == 1
 
 
 # -- damage ----------------------------------------------------------------------------------------------------
@@ -200,8 +221,7 @@ def test_a_segment_that_was_removed_has_nothing_to_read():
     assert read_chunk(disk, [], 0) == []
 
 
-@pytest.mark.parametrize("method", ["files", "read"])
-def test_a_segment_that_is_removed_while_it_is_read_has_nothing_to_read(method, monkeypatch):
+def test_a_segment_that_is_removed_while_it_is_read_has_nothing_to_read(monkeypatch):
     disk, segments = big()
     first = segments[0]
     without_index(first)
@@ -210,9 +230,9 @@ def test_a_segment_that_is_removed_while_it_is_read_has_nothing_to_read(method, 
         if first in segments:
             segments.remove(first)
             del disk.content[first.path]
-        return getattr(SimDisk, method)(disk, *arguments)
+        return SimDisk.read(disk, *arguments)
 
-    monkeypatch.setattr(disk, method, remove)
+    monkeypatch.setattr(disk, "read", remove)
     assert read_chunk(disk, segments, 0) == []
 
 
@@ -273,3 +293,38 @@ def test_damage_is_where_a_reader_of_its_time_begins():
     assert first_since(disk, segments, 5) == 50
     assert first_since(disk, segments, 6) == 60
     assert first_since(disk, segments, 7) == 70
+
+
+def test_damage_at_the_end_is_where_a_reader_of_a_later_time_begins():
+    """DUR-7: of what time it was, nobody knows."""
+    disk, segments = big(300, 120, segment_bytes=2**31)
+    disk.content[path_of(0)] = changed(disk.content[path_of(0)], segments[0].size - 10)
+    assert [first_since(disk, segments, time) for time in (11, 12)] == [110, None], "the header tells its time"
+    disk.content[path_of(0)] = changed(disk.content[path_of(0)], segments[0].size - message(0, 300, 2).size)
+    assert [first_since(disk, segments, time) for time in (11, 12)] == [110, 118]
+
+
+def test_a_bad_sector_is_where_a_reader_of_its_time_begins():
+    disk, segments = big()
+    bad = BadSector(disk.content)
+    bad.bad = HEAD_SIZE + 10
+    without_index(segments[-1])
+    assert first_since(bad, segments[-1:], 40) == segments[-1].base
+    bad.error = errno.EMFILE
+    with pytest.raises(OSError, match="bad"):
+        first_since(bad, segments[-1:], 40)
+
+
+def test_a_segment_that_is_removed_while_a_time_is_looked_for_is_passed_over(monkeypatch):
+    disk, segments = big()
+    first, second = segments[:2]
+    without_index(first)
+
+    def remove(*arguments):
+        if first in segments:
+            segments.remove(first)
+            del disk.content[first.path]
+        return SimDisk.read(disk, *arguments)
+
+    monkeypatch.setattr(disk, "read", remove)
+    assert first_since(disk, segments, 2) == second.base

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zaichik.log.record import HEADER, MAGIC, Kind, Record, header, next_header, unpack
+from zaichik.log.record import HEADER, MAGIC, Kind, Record, header, next_header, skip
 
 SALT = 0xC0FFEE
 U64, U32 = st.integers(0, 2**64 - 1), st.integers(0, 2**32 - 1)
@@ -20,6 +20,13 @@ RECORDS = st.builds(
     dropped=st.binary(max_size=20),
 )
 SAMPLE = Record(70, 1_000, 3, b"the batch", producer=5, sequence=6, dropped=b"\x12")
+
+
+def unpack(data, at, salt):
+    """The record that begins there, and its header; None if it is not whole."""
+    head = header(data, at, salt)
+    record = head and head.record(data, at, salt)
+    return record and (record, head)
 
 
 @given(RECORDS, U32, U32, st.binary(max_size=10))
@@ -73,14 +80,27 @@ def test_a_header_can_be_believed_when_its_body_is_lost():
     cut = data[:64] + bytes(len(data) - 64)
     found = header(cut, 0, SALT)
     assert found is not None
-    assert (found.record.base, found.record.count, found.size, found.group_at) == (70, 3, len(data), 4096)
+    assert (found.base, found.messages, found.size, found.group_at) == (70, 3, len(data), 4096)
     assert unpack(cut, 0, SALT) is None
 
 
 def test_the_next_header_is_found_behind_bytes_that_only_look_like_one():
     junk = b"ZAI ZAIK ZAIK" + bytes(70) + Record(1, 1).pack(SALT + 1, 0)
     data = junk + SAMPLE.pack(SALT, 9)
-    found = next_header(data, 0, SALT)
-    assert found is not None
-    assert (found[0], found[1].group_at) == (len(junk), 9)
+    assert next_header(data, 0, SALT) == len(junk)
     assert next_header(data, len(junk) + 1, SALT) is None
+
+
+def test_records_are_passed_over_up_to_the_one_that_is_wanted():
+    records = [Record(0, 1, 3, b"abc"), Record(3, 1), Record(3, 2, 2, b"x"), Record(5, 3, 1, b"wanted")]
+    packed = [record.pack(SALT, 0) for record in records]
+    data, ends = b"".join(packed), [sum(map(len, packed[:count])) for count in range(5)]
+    assert [skip(data, 0, SALT, wanted) for wanted in (0, 3, 4, 5, 6, 7, 99)] == [
+        ends[i] for i in (0, 0, 2, 2, 3, 4, 4)
+    ]
+    assert skip(data[:-3], 0, SALT, 99) == ends[4], "the end of a body is not needed"
+    assert skip(data[: ends[3] + 63], 0, SALT, 99) == ends[3]
+    for at in (0, 4, 20, 63):
+        wrong = bytearray(data)
+        wrong[ends[2] + at] ^= 1
+        assert skip(bytes(wrong), 0, SALT, 99) == ends[2], "a header that is damaged"

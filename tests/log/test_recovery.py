@@ -3,7 +3,6 @@
 import json
 from functools import cache
 from random import Random
-from zlib import crc32
 
 import pytest
 from made import (
@@ -22,10 +21,10 @@ from made import (
 from sim_disk import SECTOR, SimDisk
 
 from zaichik.log.recovery import new_state, read_topic, recover, topic_file
-from zaichik.log.segment import HEAD_SIZE, NewerFormat, Segment
+from zaichik.log.segment import HEAD_SIZE, NewerFormat, Segment, seal, unseal
 
 LOG = path_of(0)
-TOPIC = f"{FOLDER}/topic.json"
+TOPIC = f"{FOLDER}/topic"
 
 
 @cache
@@ -179,7 +178,7 @@ def test_the_disk_is_asked_before_it_is_believed():
     disk._cache[LOG] = content[LOG]
     found, records = start(disk)
     assert (found.damage, records) == ("", flat(parts[:-1]))
-    assert disk.settled == [LOG]
+    assert disk.dropped == [LOG]
 
 
 def test_the_disk_is_asked_before_a_head_is_believed():
@@ -306,7 +305,7 @@ def spoiled(data):
     yield "zeros", bytes(len(data))
 
 
-def test_checkpoints_and_indexes_are_caches():
+def test_checkpoints_are_caches():
     """Missing, short, flipped, of another topic, or old: a start finds the same."""
     _, disk, log = several()
     log.write([positions(400, 400)])
@@ -316,8 +315,8 @@ def test_checkpoints_and_indexes_are_caches():
     expected = facts(recover(disk.copy(), FOLDER))
     assert expected[0] == ""
     assert expected[8:] == ([("reader", 1)], [9])
-    caches = sorted(path for path in disk.content if path.endswith((".state", ".index")))
-    assert len([path for path in caches if path.endswith(".state")]) == 2
+    caches = sorted(path for path in disk.content if path.endswith(".state"))
+    assert len(caches) == 2
     _, strange, other = several(topic("other", epoch=8))
     other.write([message(400)])
     other.close()
@@ -344,7 +343,7 @@ def test_without_any_checkpoint_the_records_tell_everything():
     _, disk, log = several()
     log.write([positions(400, 400)])
     log.close()
-    for path in [path for path in disk.content if path.endswith((".state", ".index"))]:
+    for path in [path for path in disk.content if path.endswith(".state")]:
         del disk.content[path]
     found = recover(disk, FOLDER)
     assert (found.damage, found.state.end, found.state.positions) == ("", 400, {"reader": 1})
@@ -394,7 +393,7 @@ def test_no_changed_byte_makes_another_topic():
     assert not [size for size in range(len(data) - 1) if read_topic(data[:size])]
 
 
-@pytest.mark.parametrize("data", [b"", b"[]", b"7", b'{"topic": 7, "crc": 0}', b'{"crc": 1}', b"\xff\xfe"])
+@pytest.mark.parametrize("data", [b"", b"{}", b"zaichik topic 1\n", b"zaichik topic 1\n00000000", b"\xff\xfe"])
 def test_what_is_no_topic_file_is_none(data):
     assert read_topic(data) is None
 
@@ -408,14 +407,13 @@ def test_a_topic_file_without_a_segment_is_a_new_topic():
 def test_a_folder_that_says_nothing_is_damaged():
     found = recover(SimDisk({f"{FOLDER}/notes": b"x"}), FOLDER)
     assert found.topic is None
-    assert found.damage == "neither topic.json nor a segment tells which topic it is"
+    assert found.damage == "neither topic nor a segment tells which topic it is"
 
 
 def newer(data):
     """A topic file that a later version has written."""
-    told = json.loads(data)["topic"]
-    told["format"], told["new"] = 2, "something"
-    return json.dumps({"topic": told, "crc": crc32(json.dumps(told, sort_keys=True).encode())}).encode()
+    mark = b"zaichik topic 1\n"
+    return seal(mark, json.dumps({**json.loads(unseal(mark, data)), "format": 2, "new": "something"}).encode())
 
 
 def test_a_newer_format_is_refused_and_nothing_touched():
@@ -424,7 +422,7 @@ def test_a_newer_format_is_refused_and_nothing_touched():
     before = dict(disk.content)
     with pytest.raises(NewerFormat, match="the log of 'orders' has format 2, and this zaichik knows 1"):
         recover(disk, FOLDER)
-    assert (disk.content, disk.calls) == (before, [("settle", LOG)])
+    assert (disk.content, disk.calls) == (before, [("drop_cache", LOG)])
 
 
 def test_files_that_are_not_ours_are_not_touched():
@@ -437,9 +435,9 @@ def test_files_that_are_not_ours_are_not_touched():
 
 
 def test_what_a_crash_has_left_is_removed():
-    """Files that were not finished, and the index of a segment that was removed."""
+    """Files that were not finished."""
     _, content, _ = two_hundred()
-    left = [f"{FOLDER}/.topic.json", f"{FOLDER}/.{0:020}.index", f"{FOLDER}/.{9:020}.state", path_of(3, "index")]
+    left = [f"{FOLDER}/.topic", f"{FOLDER}/.{0:020}.log", f"{FOLDER}/.{9:020}.state"]
     disk = with_log(content[LOG], **dict.fromkeys(left, b"half"))
     recover(disk, FOLDER)
     assert disk.content == content
@@ -479,13 +477,3 @@ def test_a_first_group_that_was_torn_leaves_an_empty_segment_that_goes_on():
 def test_a_new_state_has_a_window_only_with_compaction():
     assert new_state(topic()).window is None
     assert new_state(topic(compaction_window_ms=1)).window is not None
-
-
-def test_a_segment_that_will_go_on_has_an_index_before_anyone_reads_or_writes_it():
-    """A reader must never make one while the writer adds to it."""
-    disk, log = written([[message(0), message(1)]])
-    assert list(recover(disk, FOLDER).segments[-1].positions) == []
-    disk, log = written([[message(0)], [positions(1)]], topic(segment_bytes=100))
-    assert [segment.base for segment in log.segments] == [0, 1]
-    found = recover(disk, FOLDER)
-    assert (list(found.segments[-1].offsets), list(found.segments[-1].positions)) == ([1], [HEAD_SIZE])

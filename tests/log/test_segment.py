@@ -1,14 +1,13 @@
-"""Segments: their heads, and the index, which is a cache."""
+"""Segments: their heads, and what is noted of where their records are."""
 
 import json
 from itertools import pairwise
-from zlib import crc32
 
 import pytest
-from made import FOLDER, KIB, changed, message, path_of, positions, topic, written
+from made import FOLDER, KIB, changed, message, path_of, topic, written
 from sim_disk import SimDisk
 
-from zaichik.log.segment import HEAD_SIZE, INDEX_EVERY, NewerFormat, Segment, headers, named, seal, unseal
+from zaichik.log.segment import HEAD_SIZE, INDEX_EVERY, NewerFormat, Segment, named, seal, unseal
 
 MARK = b"sixteen letters\n"
 
@@ -28,12 +27,12 @@ def opened(disk, base=0):
 
 
 def test_what_is_sealed_is_whole_or_nothing():
-    data = seal(MARK, b"something", 5)
-    assert unseal(MARK, data, 5) == b"something"
-    assert unseal(MARK, data, 6) is None
-    assert unseal(MARK[::-1], data, 5) is None
-    assert not [size for size in range(len(data)) if unseal(MARK, data[:size], 5) is not None]
-    assert not [at for at in range(len(data)) if unseal(MARK, changed(data, at), 5) is not None]
+    data = seal(MARK, b"something")
+    assert data == b"sixteen letters\n09da31fb\nsomething"
+    assert unseal(MARK, data) == b"something"
+    assert unseal(MARK[::-1], data) is None
+    assert not [size for size in range(len(data)) if unseal(MARK, data[:size]) is not None]
+    assert not [at for at in range(len(data)) if unseal(MARK, changed(data, at)) is not None]
 
 
 def test_a_head_is_four_kib_and_tells_which_topic_it_is_of():
@@ -59,12 +58,12 @@ def test_a_file_with_the_name_of_another_offset_is_none():
 
 def test_a_head_of_a_newer_format_is_refused():
     told = {**topic().told(), "format": 2, "base": 70, "salt": 0, "accepted_us": 0}
-    data = seal(b"zaichik log 1\n\0\0", json.dumps(told).encode()).ljust(HEAD_SIZE, b"\0")
+    data = seal(b"zaichik log 1\n", json.dumps(told).encode()).ljust(HEAD_SIZE, b"\0")
     with pytest.raises(NewerFormat, match=r"'orders' has format 2, and this zaichik knows 1"):
         opened(SimDisk({path_of(70): data}), 70)
 
 
-def test_the_writers_index_has_an_entry_every_64_kib():
+def test_the_writer_notes_a_record_every_64_kib():
     _, segment = big_segment()
     at = list(segment.positions)
     assert at[0] == HEAD_SIZE
@@ -72,33 +71,23 @@ def test_the_writers_index_has_an_entry_every_64_kib():
     assert all(INDEX_EVERY <= after - before < INDEX_EVERY + 4 * KIB for before, after in pairwise(at))
 
 
-def test_an_index_comes_back_from_its_file_and_from_the_records():
-    disk, segment = big_segment()
-    disk.content[segment.index_path] = segment.index()
-    assert segment.index_path == path_of(0, "index")
-    for files in (disk.files(FOLDER), {}):
-        again = opened(disk)[0]
-        again.load_index(disk, files)
-        assert (again.offsets, again.times, again.positions) == (segment.offsets, segment.times, segment.positions)
+def test_a_place_that_another_thread_has_noted_meanwhile_is_not_noted_again():
+    segment = Segment(FOLDER, 0, 5, 0)
 
+    class Noted:
+        """A lock that another thread held until now."""
 
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        lambda data, _: b"",
-        lambda data, _: data[:-1],
-        lambda data, _: changed(data, len(data) // 2),
-        lambda data, _: bytes(len(data)),
-        lambda _, segment: Segment(FOLDER, 0, segment.salt + 1, 0).index(),
-    ],
-    ids=["empty", "short", "flipped", "zeros", "of another segment"],
-)
-def test_an_index_that_is_not_whole_is_made_again(spoil):
-    disk, segment = big_segment()
-    disk.content[segment.index_path] = spoil(segment.index(), segment)
-    again = opened(disk)[0]
-    again.load_index(disk, disk.files(FOLDER))
-    assert (again.offsets, again.positions) == (segment.offsets, segment.positions)
+        def __enter__(self):
+            segment.positions.append(HEAD_SIZE + 10)
+            segment.offsets.append(1)
+            segment.times.append(1)
+
+        def __exit__(self, *_):
+            pass
+
+    segment._noting = Noted()
+    segment.note(0, 0, HEAD_SIZE)
+    assert (list(segment.positions), list(segment.offsets)) == ([HEAD_SIZE + 10], [1])
 
 
 def test_looking_begins_at_most_64_kib_and_a_record_before():
@@ -111,18 +100,9 @@ def test_looking_begins_at_most_64_kib_and_a_record_before():
         assert 0 <= first - segment.place_of_time(time)[1] < INDEX_EVERY + 24 * KIB
 
 
-def test_a_segment_without_an_index_is_read_from_its_first_record():
+def test_a_segment_of_which_nothing_is_noted_is_read_from_its_first_record():
     segment = Segment(FOLDER, 70, 99, 1234)
     assert segment.position(70) == segment.place_of_time(5)[1] == HEAD_SIZE
-
-
-def test_headers_end_where_one_is_not_whole():
-    disk, log = written([[message(0), positions(1), message(1), message(2)]])
-    segment = log.segments[0]
-    found = list(headers(disk, segment, HEAD_SIZE))
-    assert [(it.record.base, it.record.count) for _, it in found] == [(0, 1), (1, 0), (1, 1), (2, 1)]
-    disk.content[segment.path] = changed(disk.content[segment.path], found[2][0] + 20)
-    assert list(headers(disk, segment, HEAD_SIZE)) == found[:2]
 
 
 def test_only_files_named_by_an_offset_are_ours():
@@ -130,7 +110,3 @@ def test_only_files_named_by_an_offset_are_ours():
     others = [".00000000000000000000.log", "00000000000000000000.log.bak", "0.log", "notes.log", "x.state",
               "00000000000000000001.index", "\u0660" * 20 + ".log"]  # fmt: skip
     assert named(others + ours[::-1], "log") == ours
-
-
-def test_the_salt_begins_the_checksum():
-    assert seal(MARK, b"x", 5)[20:24] == crc32(b"x", 5).to_bytes(4, "little")

@@ -1,25 +1,29 @@
 """One topic's log, with worker threads that work when they are told to."""
 
+from collections import deque
+
 import pytest
 from made import FOLDER, KIB, MIB, as_told, changed, path_of, start, topic
 from sim_disk import SimDisk, eio, failing, full
 
+from zaichik.broker.durable import NOTHING, Write
 from zaichik.log.disk import StorageFailed
 from zaichik.log.reading import Chunks
 from zaichik.log.record import Kind
 from zaichik.log.recovery import Recovered, new_state, recover
 from zaichik.log.segment import HEAD_SIZE
 from zaichik.log.topic_log import GROUP, TopicLog
-from zaichik_protocol import Batch, ErrorCode, Refused
+from zaichik_protocol import FOREVER, Batch, ErrorCode, Refused
 
 
 class Hands:
-    """Workers that do one thing at a time, when told; and the owner, who notes what becomes of records."""
+    """Workers that do one thing at a time, when told; and the owner, who notes what becomes of what waits."""
 
     def __init__(self):
         self.writing = self.busy = False
         self.reads, self.told, self.needed = {}, [], 10**9
-        self.chunks = Chunks()
+        self.waiting = deque()
+        self.chunks, self.used, self.limit, self.syncs = Chunks(), 0, FOREVER, deque()
 
     def write(self, log):
         self.writing = self.writing or not self.busy  # when it is done, it is asked whether it has work
@@ -53,10 +57,20 @@ class Hands:
         return told
 
     def synced(self, count):
-        self.told.append(("synced", count))
+        done = [self.waiting.popleft() for _ in range(count)]
+        if publishes := sum(isinstance(write.what, Batch | Refused) for write in done):
+            self.told.append(("synced", publishes))
+        for write in done:
+            write.answer.settle(True)
 
     def refused(self, refusal):
         self.told.append(("refused", refusal.code))
+        while self.waiting:
+            self.waiting.pop().answer.settle(refusal)
+
+    def gone(self):
+        self.waiting.clear()
+        self.told.append("gone")
 
     def head_moved(self, head):
         self.told.append(("head", head))
@@ -69,13 +83,23 @@ class Bench:
         self.disk, self.hands = disk or SimDisk(), Hands()
         of = topic(**settings)
         self.log = TopicLog(self.disk, FOLDER, of, found or Recovered(of, new_state(of)), self.hands)
-        self.log.attach(self.hands)
+        self.log.owner = self.hands
         self.end = self.log.end
 
-    def publish(self, size=10, producer=0, sequence=0):
-        batch = Batch.of([(b"", b"%d" % self.end + bytes(size))])
-        self.log.publish(self.end, self.end, batch, b"", producer, sequence)
+    def write(self, what, **more):
+        """Has that wait for the log, accepted when its offset says. Returns it."""
+        self.hands.waiting.append(Write(self.end, self.end, what, **more))
+        self.log.write()
+        return self.hands.waiting[-1]
+
+    def publish(self, size=10):
+        self.write(Batch.of([(b"", b"%d" % self.end + bytes(size))]))
         self.end += 1
+
+    def after_all(self, name):
+        """Waits for everything before; what comes of that is noted under a name."""
+        told = self.hands.told
+        self.write(None).answer.then(lambda answer: told.append((name, getattr(answer, "code", None))))
 
     def written(self, count, size=10):
         """Publishes so many, each a group of its own."""
@@ -86,10 +110,6 @@ class Bench:
 
     def run(self):
         return self.hands.run(self.log)
-
-    def note(self, name):
-        """A callback that notes its name and what it was told."""
-        return lambda refusal: self.hands.told.append((name, refusal and refusal.code))
 
     def bases(self):
         return [record.base for record in start(self.disk.copy())[1]]
@@ -112,9 +132,9 @@ def reader():
 def test_nothing_is_told_before_it_is_on_the_disk():
     bench = Bench()
     bench.publish()
-    assert (bench.hands.told, bench.log.end, bench.disk.content) == ([], 0, {})
+    assert (bench.hands.told, bench.disk.content) == ([], {})
     assert bench.run() == [("synced", 1), ("head", 0)]
-    assert (bench.log.end, bench.log.size, bench.bases()) == (1, len(bench.disk.content[path_of(0)]), [0])
+    assert (bench.log.size, bench.bases()) == (len(bench.disk.content[path_of(0)]), [0])
 
 
 def test_what_gathers_while_a_group_is_written_is_the_next_group():
@@ -142,9 +162,9 @@ def test_a_group_is_four_mib_and_a_record_at_most():
 
 def test_positions_are_no_publishes_and_refusals_are():
     bench = Bench()
-    bench.log.move(0, 5, {"a": 3, "b": None})
-    bench.log.refuse(0, 6, Refused(ErrorCode.BATCH_TOO_LARGE, "too large", "batch"), 9, 4)
-    bench.log.publish(0, 7, None, b"\1", 9, 5)
+    bench.write({"a": 3, "b": None})
+    bench.write(Refused(ErrorCode.BATCH_TOO_LARGE, "too large", "batch"), producer=9, sequence=4)
+    bench.write(NOTHING, dropped=b"\1", producer=9, sequence=5)
     assert bench.run() == [("synced", 2), ("head", 0)]
     found, records = start(bench.disk)
     assert [record.kind for record in records] == [Kind.POSITIONS, Kind.REFUSED, Kind.MESSAGES]
@@ -157,13 +177,13 @@ def test_positions_are_no_publishes_and_refusals_are():
 def test_without_room_everything_that_was_gathered_is_refused_together():
     bench = Bench().written(2)
     bench.publish()
-    bench.log.move(2, 0, {"a": 1})
+    bench.write({"a": 1})
     bench.disk.fault = lambda _: full()
     end = bench.hands.take(bench.log)
     bench.publish()
     end()
     assert bench.hands.told_since() == [("refused", ErrorCode.STORAGE_FULL), ("head", 0)]
-    assert (bench.log.end, bench.hands.writing, bench.bases()) == (2, False, [0, 1])
+    assert (bench.hands.writing, bench.bases()) == (False, [0, 1])
     bench.disk.fault, bench.end = lambda _: None, 2
     bench.publish()
     assert bench.run() == [("synced", 1), ("head", 0)]
@@ -173,11 +193,11 @@ def test_without_room_everything_that_was_gathered_is_refused_together():
 def test_a_topic_is_not_created_without_room_and_is_later():
     bench = Bench()
     bench.disk.fault = lambda _: full()
-    bench.log.after_all(bench.note("created"))
-    assert bench.run() == [("refused", ErrorCode.STORAGE_FULL), ("head", 0), ("created", ErrorCode.STORAGE_FULL)]
+    bench.after_all("created")
+    assert bench.run() == [("refused", ErrorCode.STORAGE_FULL), ("created", ErrorCode.STORAGE_FULL), ("head", 0)]
     bench.disk.fault = lambda _: None
-    bench.log.after_all(bench.note("created"))
-    assert bench.run() == [("head", 0), ("created", None)]
+    bench.after_all("created")
+    assert bench.run() == [("created", None), ("head", 0)]
     assert recover(bench.disk, FOLDER).topic == topic()
 
 
@@ -185,21 +205,21 @@ def test_who_waits_for_all_is_called_after_all_that_was_asked_for_before():
     bench = Bench()
     bench.publish(GROUP)
     bench.publish(GROUP)
-    bench.log.after_all(bench.note("one"))
-    bench.log.after_all(bench.note("two"))
-    assert bench.run() == [("synced", 1), ("head", 0), ("synced", 1), ("head", 0), ("one", None), ("two", None)]
+    bench.after_all("one")
+    bench.after_all("two")
+    assert bench.run() == [("synced", 1), ("head", 0)] * 2 + [("one", None), ("two", None), ("head", 0)]
 
 
 def test_who_waits_for_all_does_not_wait_for_what_comes_later():
     """However much more comes all the time."""
     bench = Bench()
     bench.publish()
-    bench.log.after_all(bench.note("done"))
+    bench.after_all("done")
     for _ in range(6):
         bench.publish(MIB)
     bench.hands.take(bench.log)()
     assert bench.log.has_work
-    assert bench.hands.told_since()[-1] == ("done", None)
+    assert ("done", None) in bench.hands.told_since()
 
 
 def test_who_waits_for_what_was_refused_is_told_so():
@@ -208,12 +228,12 @@ def test_who_waits_for_what_was_refused_is_told_so():
     bench.disk.fault = lambda _: full()
     end = bench.hands.take(bench.log)
     bench.publish()
-    bench.log.after_all(bench.note("waits"))
+    bench.after_all("waits")
     end()
     assert bench.hands.told_since() == [
         ("refused", ErrorCode.STORAGE_FULL),
-        ("head", 0),
         ("waits", ErrorCode.STORAGE_FULL),
+        ("head", 0),
     ]
     assert bench.run() == []
 
@@ -279,6 +299,114 @@ def test_what_the_owner_needs_is_not_removed_to_make_room():
     assert bench.log.size <= 64 * KIB
 
 
+def test_what_goes_is_decided_before_a_thread_begins_and_known_while_it_works():
+    """RET-9: who attaches then begins after it, and so loses nothing."""
+    bench = Bench(**SMALL).written(60, 1000)
+    before = bench.log.head
+    while True:
+        bench.publish(1000)
+        end = bench.hands.take(bench.log)
+        if bench.log.head > before:
+            break
+        end()
+    head = bench.hands.needed = bench.log.head  # of a reader that comes now
+    assert bench.bases()[0] == before
+    end()
+    bench.written(40, 1000)
+    assert bench.bases()[0] == head == bench.log.head
+
+
+def test_what_is_needed_of_a_file_keeps_all_of_it():
+    bench = Bench(**SMALL)
+    bench.hands.needed = 3
+    for _ in range(100):
+        bench.publish(1000)
+        end = bench.hands.take(bench.log)
+        assert bench.log.head == 0
+        end()
+    assert bench.log.head == 0
+
+
+# -- what all logs have together -------------------------------------------------------------------------------
+
+
+def test_the_bytes_of_a_log_are_counted_from_a_start_until_it_is_gone():
+    bench = Bench().written(9, 1000)
+    assert bench.hands.used == bench.log.size == len(bench.disk.content[path_of(0)])
+    again = Bench(bench.disk, recover(bench.disk, FOLDER))
+    assert again.hands.used == again.log.size == bench.log.size
+    again.publish()
+    end = again.hands.take(again.log)
+    again.log.delete(again.hands.gone)
+    end()
+    again.run()
+    assert again.hands.used == 0
+
+
+def test_what_is_being_written_counts_already():
+    """DUR-9: two threads that write at the same time do not exceed the limit together."""
+    bench = Bench()
+    bench.publish(1000)
+    end = bench.hands.take(bench.log)
+    assert bench.hands.used > 1000
+    end()
+    assert bench.hands.used == bench.log.size
+    bench.disk.fault = lambda _: full()
+    bench.publish(1000)
+    bench.run()
+    assert bench.hands.used == bench.log.size
+
+
+def test_beyond_the_limit_of_all_logs_a_topic_drops_its_own_oldest_files():
+    """DUR-9."""
+    bench = Bench(**SMALL)
+    bench.hands.limit, others = 100 * KIB, 60 * KIB
+    bench.hands.used += others
+    for _ in range(200):
+        bench.publish(1000)
+        end = bench.hands.take(bench.log)
+        assert bench.hands.used <= bench.hands.limit
+        end()
+    assert [name for name, _ in bench.hands.told_since() if name == "refused"] == []
+    assert 20 * KIB < bench.log.size == bench.hands.used - others <= 40 * KIB
+
+
+def test_what_cannot_drop_anything_is_refused_until_there_is_room():
+    """DUR-9: nothing of it goes for a group that has no room all the same, and no other topic loses anything."""
+    bench = Bench(**SMALL)
+    bench.written(10, 1000)
+    head, size = bench.log.head, bench.log.size
+    bench.hands.limit, bench.hands.needed = size + KIB, 5  # its first file could go, which is too little
+    for _ in range(8):
+        bench.publish(1000)
+    bench.write({"a": 1})
+    (refused, _) = bench.run()
+    assert refused == ("refused", ErrorCode.STORAGE_FULL)
+    assert (bench.log.head, bench.log.size, bench.hands.used) == (head, size, size)
+    bench.after_all("done")
+    assert ("done", None) in bench.run(), "that takes no room"
+    bench.end, bench.hands.limit = 10, 64 * KIB
+    bench.written(8, 1000)
+    assert bench.bases() == [*range(18)]
+
+
+def test_a_quiet_topic_drops_nothing_for_others():
+    bench = Bench(**SMALL).written(40, 1000)
+    head, bench.hands.limit = bench.log.head, 1
+    bench.log.save()
+    bench.after_all("done")
+    bench.run()
+    assert bench.log.head == head
+
+
+def test_the_time_that_each_group_takes_is_noted():
+    bench = Bench().written(2)
+    bench.after_all("nothing is written")
+    bench.run()
+    assert len(bench.hands.syncs) == 2
+    assert min(bench.hands.syncs) > 0
+
+
 def test_what_retention_allows_is_removed_also_if_asked_while_busy():
     bench = Bench(**SMALL).written(40, 1000)
     bench.publish()
@@ -311,12 +439,11 @@ def test_a_damaged_log_is_read_up_to_there_and_never_written():
     found = recover(bench.disk, FOLDER)
     before, again = dict(bench.disk.content), Bench(bench.disk, found, **SMALL)
     assert "but the one before ends at" in again.log.damage
-    again.log.move(again.end, 0, {"a": 1})
     again.log.save()
     again.log.drop_below(again.end)
     assert again.log.head < again.end
-    again.log.after_all(again.note("done"))
-    assert again.run()[-1] == ("done", None)
+    again.after_all("done")
+    assert ("done", None) in again.run()
     again.log.close()
     assert bench.disk.content == before
     wake = reader()
@@ -329,11 +456,12 @@ def test_a_damaged_log_is_read_up_to_there_and_never_written():
 # -- deletion --------------------------------------------------------------------------------------------------
 
 
-def test_a_log_is_deleted_and_what_gathered_is_not_written():
+def test_a_log_is_deleted_and_what_waits_is_not_written():
     bench = Bench().written(3)
+    bench.log.save()
     bench.publish()
-    bench.log.delete(bench.note("gone"))
-    assert bench.run() == [("gone", None)]
+    bench.log.delete(bench.hands.gone)
+    assert bench.run() == ["gone"]
     assert (bench.disk.content, bench.log.is_deleted) == ({}, True)
     bench.log.save()
     bench.log.drop_below(3)
@@ -344,22 +472,22 @@ def test_a_log_is_deleted_and_what_gathered_is_not_written():
 
 @pytest.mark.parametrize("error", [None, full()], ids=["written", "full"])
 def test_a_log_that_is_deleted_while_it_writes_tells_its_owner_nothing_more(error):
-    """The owner has refused everything that waited: it would be surprised."""
+    """Until it is gone: then everything that waited is refused, whatever has become of it."""
     bench = Bench().written(1)
     bench.publish()
     bench.disk.fault = lambda _: error
     end = bench.hands.take(bench.log)
-    bench.log.delete(bench.note("gone"))
+    bench.log.delete(bench.hands.gone)
     end()
     assert bench.hands.told_since() == []
-    assert bench.run() == [("gone", None)]
+    assert bench.run() == ["gone"]
     assert bench.disk.content == {}
 
 
 def test_a_log_that_was_never_written_is_deleted_without_the_disk():
     bench = Bench()
-    bench.log.delete(bench.note("gone"))
-    assert bench.run() == [("gone", None)]
+    bench.log.delete(bench.hands.gone)
+    assert bench.run() == ["gone"]
     assert bench.disk.calls == []
 
 
@@ -371,9 +499,6 @@ def test_after_an_orderly_end_a_start_reads_no_record():
     bench.log.close()
     found = recover(bench.disk, FOLDER)
     assert (found.unsaved, found.state.end) == (0, 60)
-    assert {path[-26:-6] for path in bench.disk.content if path.endswith(".index")} == {
-        path[-24:-4] for path in bench.disk.content if path.endswith(".log")
-    }
     assert as_told(found.state) == as_told(bench.log._writer._state)
 
 

@@ -57,13 +57,13 @@ def test_nothing_is_on_the_disk_before_the_first_record():
     assert (disk.content, disk.calls, log.head, log.bytes) == ({}, [], 0, 0)
     log.create()
     log.create()
-    assert disk.calls == [("replace", f"{FOLDER}/topic.json")]
+    assert disk.calls == [("replace", f"{FOLDER}/topic")]
 
 
 def test_a_group_is_one_write_in_one_segment_after_its_head():
     disk, _ = written([[message(0), message(1)], [message(2)]])
     log = path_of(0)
-    assert disk.calls == [("replace", f"{FOLDER}/topic.json"), ("write", log), ("write", log), ("write", log)]
+    assert disk.calls == [("replace", f"{FOLDER}/topic"), ("write", log), ("write", log), ("write", log)]
 
 
 def test_a_new_segment_begins_with_the_group_after_the_last_one_is_full():
@@ -71,9 +71,6 @@ def test_a_new_segment_begins_with_the_group_after_the_last_one_is_full():
     assert [segment.path for segment in log.segments] == names(disk, ".log")
     assert all(8 * KIB <= segment.size < 8 * KIB + 1100 for segment in log.segments[:-1])
     assert log.bytes == sum(len(disk.content[segment.path]) for segment in log.segments)
-    for segment in log.segments[:-1]:
-        assert disk.content[segment.index_path] == segment.index()
-    assert log.segments[-1].index_path not in disk.content
 
 
 def test_each_segment_has_a_salt_of_its_own():
@@ -173,14 +170,7 @@ def test_without_room_they_go_on_where_they_are(suffix, monkeypatch):
     monkeypatch.undo()
     log.write([nothing(30)])
     assert log.bytes < 18 * KIB
-    assert list(log.segments[-1].positions) == [HEAD_SIZE]
     assert recover(disk, FOLDER).state.positions == {"a": 30}
-
-
-def test_an_index_is_not_written_for_a_segment_that_may_go_on():
-    disk, log = written([[positions(0)]])
-    log.close()
-    assert names(disk, ".index") == []
 
 
 # -- checkpoints -----------------------------------------------------------------------------------------------
@@ -236,16 +226,6 @@ def test_without_room_for_a_checkpoint_the_last_one_has_to_do(caplog):
     assert recover(disk, FOLDER).unsaved == 0
 
 
-def test_without_room_for_an_index_the_log_goes_on():
-    disk, log = until_full()
-    disk.fault = failing(len(disk.calls), full())
-    log.write([message(log._state.end, 1000)])
-    assert (len(log.segments), disk.calls[-3]) == (2, ("replace", log.segments[0].index_path))
-    assert names(disk, ".index") == []
-    found, records = start(disk)
-    assert (found.damage, len(records)) == ("", log._state.end)
-
-
 def test_a_checkpoint_of_others_is_never_removed():
     disk, log = written([[message(0)]])
     disk.content[f"{FOLDER}/0.state"] = disk.content[f"{FOLDER}/mine.state"] = b"mine"
@@ -268,7 +248,6 @@ def test_what_is_below_an_offset_goes_in_whole_segments_but_the_last():
     log.drop_below(10**6)
     assert [segment.base for segment in log.segments] == bases[-1:]
     assert [path[-24:-4] for path in names(disk, ".log")] == [f"{bases[-1]:020}"]
-    assert names(disk, ".index") == []
     assert not log.can_drop(10**6)
 
 
@@ -516,7 +495,7 @@ def test_a_second_crash_while_a_start_recovers_changes_nothing(seed):
 def test_a_full_disk_after_a_roll_leaves_an_empty_segment_that_goes_on():
     disk, log = until_full()
     end = log._state.end
-    disk.fault = failing(len(disk.calls) + 2, full())  # after the index and the head
+    disk.fault = failing(len(disk.calls) + 1, full())  # after the head
     with pytest.raises(DiskFull):
         log.write([message(end, 50)])
     assert (log.segments[-1].base, log.segments[-1].size) == (end, HEAD_SIZE)

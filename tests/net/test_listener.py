@@ -410,7 +410,7 @@ def test_a_process_without_descriptors_continues(anyio_backend):
         freed = time.monotonic()
         while not another():
             turned_away.append(clients.pop())
-        assert time.monotonic() - freed < 2
+        assert time.monotonic() - freed < 10  # within a second, unless this machine stands still
         assert all(map(answers, clients))
         seconds = time.monotonic() - started
     finally:

@@ -13,7 +13,7 @@ async def test_all_tasks_that_wait_are_woken():
         await wakeup.wait()
         woken.append(number)
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
             for number in range(3):
                 tasks.start_soon(wait, number)
@@ -35,7 +35,7 @@ async def test_what_has_happened_is_not_waited_for_but_others_have_their_turn():
     wakeup.set()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(other)
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             while not turns:
                 await wakeup.wait()
 
@@ -47,7 +47,7 @@ async def test_a_task_that_is_cancelled_wakes_no_other_and_leaves_nothing():
         await wakeup.wait()
         woken.append(True)
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(wait)
             for _ in range(3):
@@ -63,7 +63,7 @@ async def test_a_task_that_is_cancelled_wakes_no_other_and_leaves_nothing():
 
 async def test_a_task_that_is_cancelled_in_the_turn_of_the_wakeup_does_no_harm():
     wakeup = Wakeup()
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(wakeup.wait)
             await anyio.wait_all_tasks_blocked()

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from conversation import Conversation, batch, broker_with
+from fake_log import Durably
 
 from zaichik.broker.reader import Reader
 from zaichik.broker.rights import ANYBODY
@@ -47,6 +48,20 @@ def test_the_broker_reports_its_counts_and_limits(client):
     assert state["topic_defaults"]["capacity"] == 10_000
 
 
+def test_the_broker_reports_what_it_has_on_the_disk_if_it_may_have_anything_there(client):
+    _, state = described(client, Kind.BROKER)
+    assert "disk_bytes" not in state
+    durably = Durably()
+    durably.logs.used, durably.logs.p99_us = 12_345, 678
+    _, state = described(durably, Kind.BROKER)
+    assert (state["disk_bytes"], state["sync_p99_us"]) == (12_345, 678)
+    durably.create()
+    durably.filled(b"x")
+    _, state = described(durably, Kind.TOPICS)
+    (topic,) = state["topics"]
+    assert (topic["log_bytes"], topic["waiting_bytes"], topic["damage"]) == (durably.log.size, 0, "")
+
+
 def test_a_topic_accounts_for_every_message(client):
     """P2: the conservation laws, reported as what is left over."""
     client.ask(CreateTopic(2, "t", ((1, 1), (2, 5), (3, 2), (5, 1))))
@@ -64,9 +79,9 @@ def test_a_topic_accounts_for_every_message(client):
         },
         "head": 3, "next_offset": 4, "bytes": len(batch(b"p").data),
         "memory": prices.TOPIC + prices.ENTRY + len(batch(b"p").data) + prices.KEY + 1, "subscriptions": 1, "needed": 4,
-        "published": 5, "stored": 4, "compacted": 1, "resident": 1, "expired": 2, "evicted": 1,
+        "published": 5, "stored": 4, "compacted": 1, "resident": 1, "expired": 2, "evicted": 1, "damaged": 0,
         "open_windows": 1, "forgotten_windows": 1,
-        "left_over": {"published - stored - compacted": 0, "stored - resident - expired - evicted": 0},
+        "left_over": {"published - stored - compacted": 0, "stored - resident - expired - evicted - damaged": 0},
     }  # fmt: skip
 
 

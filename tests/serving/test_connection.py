@@ -619,8 +619,9 @@ async def test_publishing_much_to_a_subscribed_topic_without_reading_does_not_de
         (False, encode(Hello(1, features=HEARTBEAT)), ErrorCode.IDLE_TIMEOUT),
     ],
 )
-async def test_a_client_that_takes_too_long_is_told_and_disconnected(greeting, first, code, caplog):
+async def test_a_client_that_takes_too_long_is_told_and_disconnected(greeting, first, code, caplog, monkeypatch):
     """TIM-1, TIM-2, TIM-3; the others never notice."""
+    monkeypatch.setattr(connection_module, "LINGER_SECONDS", 0.01)
     caplog.set_level(logging.INFO)
     peer, other = Peer(greeting=greeting), Peer()
     async with connected(peer, other, idle_timeout=20, handshake_timeout=0.01) as (broker, connections):

@@ -10,6 +10,7 @@ from durable_server import BROKEN, FULL, START_US, TamedDisk, client_of, server_
 
 import zaichik
 from zaichik.broker.clock import ManualClock
+from zaichik.broker.settings import BrokerSettings
 from zaichik.log.disk import StorageFailed
 from zaichik.log.store import CannotOpen
 from zaichik.net.background import BackgroundTasks
@@ -22,6 +23,7 @@ from zaichik_protocol import (
     CreateTopic,
     Delete,
     Deleted,
+    Error,
     ErrorCode,
     GoAway,
     GoAwayCode,
@@ -363,6 +365,43 @@ async def test_a_full_disk_refuses_publishes_until_there_is_room(disk):
         assert await client.ask(Publish(6, "t", batch(b"1"), producer=7)) == [Published(6, 1, 1, 0, 0, durable=True)]
 
 
+async def test_a_topic_that_finds_no_room_is_neither_there_nor_on_the_disk(disk):
+    async with server_on(disk) as server, client_of(server) as client:
+        disk.failure = FULL
+        (error,) = await client.ask(DURABLE_TOPIC)
+        assert (error.code, error.retryable) == (ErrorCode.STORAGE_FULL, True)
+        assert server.broker.registry.durable("t") is None
+        disk.failure = None
+        (created,) = await client.ask(DURABLE_TOPIC)
+        assert created.created == 1
+        assert len(disk.files("topics")) == 1
+
+
+async def test_all_logs_together_have_no_more_bytes_than_they_may(disk):
+    """DUR-9: a topic removes its own oldest files, and nobody else's."""
+    settings, message = BrokerSettings(max_disk_bytes=600_000), batch(b"x" * 10_000)
+    small_files = (Setting.DURABLE, 1), (Setting.LOG_BYTES, MIB)
+    async with server_on(disk, settings=settings) as server, client_of(server) as client:
+        await client.ask(CreateTopic(2, "t", small_files))
+        for number in range(100):
+            (answer,) = await client.ask(Publish(3, "t", message))
+            assert answer.first_offset == number
+        assert 450_000 < server.broker.registry.on_disk()["disk_bytes"] <= settings.max_disk_bytes
+        head = server.broker.registry.durable("t").head
+        assert head > 40
+        await client.ask(CreateTopic(4, "other", DURABLE_TOPIC.settings))
+        answers = [(await client.ask(Publish(5, "other", message)))[0] for _ in range(60)]
+        error = next(answer for answer in answers if isinstance(answer, Error))
+        assert (error.code, error.retryable) == (ErrorCode.STORAGE_FULL, True)
+        assert "max_disk_bytes" in error.message
+        assert server.broker.registry.durable("t").head == head
+        await client.ask(Delete(6, "t"))
+        (answer,) = await client.ask(Publish(7, "other", message))
+        assert isinstance(answer, Published)
+    files = sum(path.stat().st_size for path in disk.root.rglob("*.log"))
+    assert 0 < files == server.broker.registry.on_disk()["disk_bytes"]
+
+
 async def test_our_client_waits_for_room(disk):
     async with server_on(disk) as server, zaichik.connect(port=server.port) as client:
         await client.create_topic("t", durable=True)
@@ -442,9 +481,12 @@ async def test_a_deletion_is_answered_when_the_files_are_gone(disk):
         await client.send(Publish(4, "t", batch(b"1")), Ping(5, 0))
         await client.receive()
         await client.send(Publish(6, "t", batch(b"2")), Delete(7, "t"))
+        async with client_of(server) as other:  # it answers when the broker has got that far
+            while server.broker.registry.durable("t") is not None:
+                await other.ask(Ping(2, 0))
+        disk.let_go()
         errors = [await client.receive(), await client.receive()]
         assert {(error.id, error.code) for error in errors} == {(number, ErrorCode.NO_SUCH_TOPIC) for number in (4, 6)}
-        disk.let_go()
         assert await client.receive() == Deleted(7)
         assert disk.files("topics") == {}
         await client.ask(Publish(8, "t", batch(b"3")))

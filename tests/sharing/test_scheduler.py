@@ -516,6 +516,31 @@ def test_no_turn_is_given_between_turns_and_all_are_given_afterwards(machine):
     assert machine.log == connections
 
 
+def test_what_a_client_used_before_a_pause_is_forgotten_also_if_it_asks_between_turns(machine):
+    """LAG-5; as connections do whose answers come from a disk."""
+    busy, others = Connection(machine, "busy"), [Connection(machine, "others") for _ in range(2)]
+    busy.ask(50)
+    machine.rest()
+    with machine.scheduler.between_turns():
+        for connection in (busy, *others):
+            connection.ask()
+    machine.log.clear()
+    machine.rest()
+    assert machine.log == [busy, *others]
+
+
+def test_a_client_that_waits_gets_no_turn_before_its_own(machine):
+    """LAG-5: or else two of its connections would be served before others that have used as little."""
+    one, another, other = Connection(machine, "a"), Connection(machine, "a"), Connection(machine, "b")
+    machine.rest()
+    with machine.scheduler.between_turns():
+        one.ask()
+        other.ask()
+    another.ask()
+    machine.rest()
+    assert machine.log == [one, other, another]
+
+
 # -- whatever happens ----------------------------------------------------------------------------------------------
 
 COSTS = [1.0, 20.0, 150.0, 300.0]

@@ -90,6 +90,7 @@ class Client:
         raise Anomaly("P5", f"{self.book.name} waits for the answer to {request_id} for {PATIENCE} s")
 
     async def hello(self, features=0):
+        """Returns the Welcome."""
         return await self.ask(Hello, features=features, client=self.book.name)
 
     async def publish(self, topic, messages, *, batch=None, **more):
@@ -160,18 +161,17 @@ class Client:
 
 
 @asynccontextmanager
-async def connected(world, name, random, weather=None, *, is_good=True):
+async def connected(world, name, random, weather=None, *, is_good=True, is_first=False):
     """A client on a connection of its own, which is closed at the end.
 
     Raises:
-        Lost: the broker takes no more connections.
+        Lost: the broker takes no more connections, or none yet; `is_first` comes before all others.
     """
     book = ConnectionLedger(world, name, is_good=is_good)
     try:
-        socket = world.listener.connect(random, weather or Weather(), book.say, host=world.host(name))
+        socket = world.connect(random, weather or Weather(), book, is_first=is_first)
     except ConnectionRefusedError:
         raise Lost("STOPPED") from None
-    world.met(socket.number, book)
     client = Client(world, book, socket)
     async with BackgroundTasks() as tasks:
         tasks.group.start_soon(client.listen)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from zaichik.serving.foreign import HTTP_ANSWER
 from zaichik_protocol import (
+    DURABLE,
     NEED_DATA,
     Closed,
     Commit,
@@ -29,6 +30,7 @@ from zaichik_protocol import (
     TopicCreated,
     Unsubscribe,
     Unsubscribed,
+    Welcome,
 )
 
 from .subscription_ledger import SubscriptionLedger
@@ -70,12 +72,14 @@ class ConnectionLedger:
 
     def __init__(self, world, name, *, is_good=True):
         self.world = world
+        self.life = world.life
         self.name = name
         self.is_good = is_good
         self.subscriptions = {}
         self.told = ""
         self.events = 0
         self._asked = deque()
+        self._knows_durable = False
         self._ears = FrameDecoder.for_client()
         self._said = bytearray()  # and not heard yet
         self._spoken = deque()  # the frames that these bytes are, each with where it ends
@@ -123,7 +127,7 @@ class ConnectionLedger:
 
     def hear_the_end(self):
         """The broker has ended its side. If it had the time, all it said has come before (CLO-1)."""
-        if self._said and self.is_good and not self.world.is_stopping:
+        if self._said and self.is_good and not self.life.is_stopping:
             raise Anomaly("P2", f"{self.name} hears the end, and not the last {len(self._said)} bytes that were said")
 
     # -- the broker ------------------------------------------------------------------------------------------
@@ -131,7 +135,7 @@ class ConnectionLedger:
     def say(self, pieces):
         """The broker says this, now."""
         world, data = self.world, b"".join(pieces)
-        if data == HTTP_ANSWER:  # to a client that speaks another protocol
+        if data == HTTP_ANSWER or self.life.is_dead:  # to a client that speaks another protocol, or to nobody
             return
         self._said += data
         self._bytes_said += len(data)
@@ -149,7 +153,7 @@ class ConnectionLedger:
 
     def _check_size(self, size):
         most = self.world.settings.soft_output + self.world.settings.max_frame
-        if size > most and not self.world.is_stopping:  # when it stops, it answers all it has read at once (CLO-2)
+        if size > most and not self.life.is_stopping:  # when it stops, it answers all it has read at once (CLO-2)
             raise Anomaly("P6", f"{self.name} is sent {size} bytes in one turn, and {most} are enough")
 
     def _judge(self, frame):
@@ -193,10 +197,7 @@ class ConnectionLedger:
             raise Anomaly("P5", f"{self.name} did nothing wrong, and is told {self.told}: {error.message}")
 
     def _answer(self, reply, now_us):
-        asked = self._asked.popleft() if self._asked else None
-        if asked is None or reply.id != asked.request.id:
-            wanted = asked and asked.request.id
-            raise Anomaly("ERR", f"{self.name} is answered {reply.id} ({type(reply).__name__}) instead of {wanted}")
+        asked = self._answered_now(reply)
         request = asked.request
         if isinstance(reply, Error):
             if asked.batch is not None and not request.producer:
@@ -208,11 +209,38 @@ class ConnectionLedger:
             raise Anomaly("ERR", f"{self.name}: a {type(request).__name__} is answered {type(reply).__name__}")
         self._is_done(asked, reply, now_us)
 
+    def _answered_now(self, reply):
+        """What that answers: the oldest request, but for publishes that wait for a disk (DUR-2)."""
+        for index, asked in enumerate(self._asked):
+            if asked.request.id == reply.id:
+                del self._asked[index]
+                return asked
+            if not self._waits_for_disk(asked) or isinstance(reply, Closed):
+                break
+            is_stored = isinstance(reply, Published) and not reply.duplicate
+            if is_stored and self._topic_of(reply.id) == asked.request.topic:
+                break
+        wanted = self._asked[0].request.id if self._asked else None
+        raise Anomaly("ERR", f"{self.name} is answered {reply.id} ({type(reply).__name__}) instead of {wanted}")
+
+    def _waits_for_disk(self, asked):
+        return isinstance(asked.request, Publish) and self.world.topics[asked.request.topic].is_durable
+
+    def _topic_of(self, number):
+        return next((asked.request.topic for asked in self._asked if asked.request.id == number), None)
+
     def _is_done(self, asked, reply, now_us):
         request, world = asked.request, self.world
         match reply:
             case Published():
-                world.topics[request.topic].published(asked.batch, reply, now_us)
+                topic = world.topics[request.topic]
+                if reply.durable != (topic.is_durable and self._knows_durable):
+                    raise Anomaly("ERR", f"{self.name} publishes to {topic.name}, and durable is {reply.durable}")
+                topic.published(asked.batch, reply, now_us)
+            case Welcome():
+                if reply.boot != self.life.boot:
+                    raise Anomaly("ERR", f"{self.name} is told boot {reply.boot}, and it is {self.life.boot}")
+                self._knows_durable = bool(request.features & DURABLE)
             case Subscribed():
                 self._subscribed(asked, reply, now_us)
             case Committed():
@@ -221,9 +249,7 @@ class ConnectionLedger:
                 self.subscriptions[request.subscription].is_over = "Unsubscribed"
             case TopicCreated():
                 topic = world.topics[request.topic]
-                if topic.epoch not in (0, reply.epoch) or bool(reply.created) == bool(topic.epoch):
-                    raise Anomaly("P1", f"{topic.name} is made twice: {topic.epoch}, {reply.epoch}")
-                topic.epoch = reply.epoch
+                topic.created(reply)
             case Closed():
                 self.told = "CLOSED"
 
@@ -233,9 +259,13 @@ class ConnectionLedger:
         session = world.session(request) if request.name else None
         if bool(reply.named) != bool(session):
             raise Anomaly("ERR", f"{self.name}: a subscription's name is {request.name!r}, and named is {reply.named}")
+        if reply.epoch != topic.epoch:
+            raise Anomaly("P1", f"{self.name} is told that {topic.name} has epoch {reply.epoch}, not {topic.epoch}")
         subscription = self.subscriptions[request.id] = SubscriptionLedger(topic, request, reply, session, asked.claim)
         if session is not None:
-            session.begins(subscription, reply, now_us, world.settings.session_ttl * 1_000_000)
+            settings = world.settings
+            ttl = settings.disk_session_ttl if topic.is_durable else settings.session_ttl
+            session.begins(subscription, reply, now_us, ttl * 1_000_000)
         subscription.check_start(world.next_offset(topic.name), asked.acked_end, now_us)
         for behind in self._asked:
             if isinstance(behind.request, Commit) and behind.request.subscription == request.id:

@@ -22,6 +22,7 @@ from zaichik_protocol import (
 
 from .client import PATIENCE, Lost, connected
 from .network import MS
+from .publisher import FULL
 from .trace import Anomaly
 from .trouble import PAGE
 
@@ -77,7 +78,7 @@ async def echo(world, name, random):
         numbers = []
         for serial in range(30):
             payload = b"%s/%d " % (name.encode(), serial) + random.randbytes(600)
-            numbers.append(await client.publish(topic, [(b"", payload)], expects={ErrorCode.TOPIC_FULL}))
+            numbers.append(await client.publish(topic, [(b"", payload)], expects=FULL))
         for number in numbers:
             await client.answer(number)
         await client.ask(Unsubscribe, reply.id)

@@ -23,11 +23,12 @@ class Inspector:
     """Looks whenever it is asked to, and after every sweep.
 
     Args:
-        world: where it looks.
+        world: where it looks, for as long as this life lasts.
     """
 
     def __init__(self, world):
         self._world = world
+        self._life = world.life
         self._swept_us = world.now_us()
         self._sweep = world.broker.sweep
         world.broker.sweep = self._sweep_and_look
@@ -62,8 +63,8 @@ class Inspector:
         if budget.used != held:
             raise Anomaly("P6", f"all topics hold {held} bytes, and {budget.used} are counted")
         _bounded("bytes of all topics", sum(topic.ring.bytes for topic in broker.registry), broker.settings.max_bytes)
-        _bounded("connections", len(self._world.server._connections), broker.settings.max_connections)
-        for connection in self._world.server._connections:
+        _bounded("connections", len(self._life.server._connections), broker.settings.max_connections)
+        for connection in self._life.server._connections:
             self._look_at_connection(connection)
 
     def _look_at_topic(self, topic):
@@ -71,7 +72,8 @@ class Inspector:
         resident = ring.next_offset - ring.head
         _bounded(f"messages of {topic.name}", resident, settings.capacity)
         _bounded(f"bytes of {topic.name}", ring.bytes, settings.max_bytes)
-        if ring.next_offset != resident + ring.expired + ring.evicted:
+        kept = topic.durable or ring
+        if kept.head != kept.expired + kept.evicted:
             raise Anomaly("P2", f"{topic.name}: stored is not resident + expired + evicted")
         if topic.published != ring.next_offset + topic.compacted:
             raise Anomaly("P2", f"{topic.name}: published is not stored + compacted")
@@ -81,7 +83,7 @@ class Inspector:
     def _look_at_connection(self, connection):
         settings, manager = self._world.settings, connection._manager
         book = self._world.books[int(connection._peer.rpartition(":")[2])]
-        if not self._world.is_stopping:
+        if not self._life.is_stopping:
             _bounded(f"bytes of replies to {book.name}", manager.replies.bytes, settings.max_replies + LARGEST_REPLY)
             unsent = sum(map(len, connection._unsent))
             _bounded(f"output of {book.name}", unsent, settings.soft_output + settings.max_frame)
@@ -101,7 +103,8 @@ class Inspector:
         if ledger and (ledger.cursor, ledger.delivered, ledger.skipped) != (subscription.cursor, delivered, skipped):
             told = f"it was told up to {ledger.cursor}: {ledger.delivered} messages, {ledger.skipped} lagged"
             raise Anomaly("P2", f"{book.name}, {topic.name}: {told}; not {subscription.cursor}: {delivered}, {skipped}")
-        if ahead and not subscription.in_flight and not subscription.is_ready and not subscription.ended:
+        is_served = subscription.is_ready or subscription.ended or subscription.waits_for_disk
+        if ahead and not subscription.in_flight and not is_served:
             raise Anomaly("P5", f"{book.name}, {topic.name}: {ahead} are ahead, none in flight, and it was not woken")
         if not subscription.ended and subscription not in topic.readers:
             raise Anomaly("P2", f"{book.name} reads {topic.name}, which does not know it")
@@ -110,7 +113,7 @@ class Inspector:
 def check_nothing_left(world):
     """Nobody is there any more: so nothing of them may be (CLO-3)."""
     broker = world.broker
-    left = {"conversations": len(broker.managers), "connections": len(world.server._connections)}
+    left = {"conversations": len(broker.managers), "connections": len(world.life.server._connections)}
     for topic in broker.registry:
         left[f"readers of {topic.name}"] = len(topic.readers)
         left[f"readers of names in {topic.name}"] = sum(name.reader is not None for name in topic.names.values())
@@ -121,15 +124,16 @@ def check_nothing_left(world):
 
 def check_reasons(world):
     """Every connection that was accepted has ended for a reason that fits what was said, and was counted (P7)."""
-    ends, words = world.broker.ends, {number: reason.partition(":")[0] for number, reason in world.reasons.items()}
+    life = world.life
+    ends, words = life.broker.ends, {number: reason.partition(":")[0] for number, reason in life.reasons.items()}
     if Counter(words.values()) != ends:
         raise Anomaly("P7", f"the log tells of {dict(Counter(words.values()))}, and counted are {dict(ends)}")
-    accepted = world.broker._connections + ends["TURNED_AWAY"]
+    accepted = life.broker._connections + ends["TURNED_AWAY"]
     if len(words) != accepted:
         raise Anomaly("P7", f"{accepted} connections were accepted, and {len(words)} have a reason")
     for number, word in words.items():
         book = world.books[number]
-        allowed = {"GONE", "STOPPED" if world.is_stopping else "GONE"}
+        allowed = {"GONE", "STOPPED" if life.is_stopping else "GONE"}
         allowed |= {book.told} if book.told else {"CLOSED", "TURNED_AWAY"}
         if not book.is_good:
             allowed |= {"SLOW_CONSUMER"} | ({"NOT_ZAICHIK"} if not book.told else set())

@@ -243,14 +243,23 @@ class SimulatedSocket(ByteStream):
 
 
 class SimulatedListener:
-    """Where clients connect; offers the server what `zaichik.net.listener.Listener` does."""
+    """Where clients connect; offers the server what `zaichik.net.listener.Listener` does.
+
+    Args:
+        connections: how many there were before, on other listeners.
+
+    Attributes:
+        connections: how many there were, with those.
+        sockets: the server's ends of its own.
+    """
 
     host, port = "simulated", 0
 
-    def __init__(self):
+    def __init__(self, connections=0):
         self._give, self._take = trio.open_memory_channel(math.inf)
         self._is_open = True
-        self.connections = 0
+        self.connections = connections
+        self.sockets = []
 
     def connect(self, random, weather, on_said, kind=SimulatedSocket, host="simulated"):
         """The client's end of a new connection, of that kind, from that address.
@@ -262,7 +271,8 @@ class SimulatedListener:
             raise ConnectionRefusedError
         self.connections += 1
         up, down = Pipe(random, weather), Pipe(random, weather)
-        self._give.send_nowait(SimulatedSocket(up, down, self.connections, on_said, host))
+        self.sockets.append(SimulatedSocket(up, down, self.connections, on_said, host))
+        self._give.send_nowait(self.sockets[-1])
         return kind(down, up, self.connections)
 
     async def serve(self, handler, tasks, turn):
@@ -279,6 +289,10 @@ class SimulatedListener:
 
     async def __aexit__(self, *_):
         """Close it; who was not accepted yet is turned away."""
+        self.close()
+
+    def close(self):
+        """Turn everybody away."""
         self._is_open = False
         while True:
             try:

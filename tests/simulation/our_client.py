@@ -32,19 +32,37 @@ class _Program:
         self.world = world
         self.name = name
         self.random = world.random(name)
-        self.topic = world.topics[topic]
+        self._topic = topic
 
     async def run(self):
         """Do what it came for, with one client after the other; only the first connection of each may fail."""
         while not self.is_done and not self.world.is_stopping:
             try:
                 async with zaichik.connect(self.name, 1, name=self.name) as client:
-                    await self.use(client)
+                    try:
+                        await self.use(client)
+                    finally:
+                        self._check_lost(client)
             except (zaichik.ConnectFailed, zaichik.TooManyConnections):
                 await trio.sleep(1)
             except zaichik.ZaichikError as error:
-                if not self.world.is_stopping:
+                if not self.world.is_stopping and not self._may_notice(error):
                     raise Anomaly("P5", f"{self.name} is told {error!r}") from error
+
+    @property
+    def topic(self):
+        """The ledger of its topic; a topic in memory is another one after a restart, with another ledger."""
+        return self.world.topics[self._topic]
+
+    def _check_lost(self, client):
+        """Whether the client takes a topic for lost that is not."""
+        for lost in client.lost_topics:
+            if self.topic.is_durable or self.world.life.boot == 1:
+                raise Anomaly("P5", f"{self.name} is told: {lost}")
+
+    def _may_notice(self, error):
+        """Whether it is the loss of a topic in memory that a program is told of."""
+        return isinstance(error, zaichik.EpochChanged) and not self.topic.is_durable and self.world.life.boot > 1
 
     @property
     def is_done(self):
@@ -80,19 +98,22 @@ class OurPublisher(_Program):
 
     async def _publish_some(self, client):
         """Publish some messages; or give up, which must do no harm to others."""
-        messages, patience = self._messages(), LONGEST_REFUSED
+        messages, patience, topic = self._messages(), LONGEST_REFUSED, self.topic
         if self.random.random() < 0.1:
             patience = self.random.choice([0, 0.05, 1])
         problem = None
         try:
             with trio.move_on_after(patience) as giving_up:
-                self._check(messages, await self._publish(client, messages))
+                told = await self._publish(client, messages)
+                if topic is self.topic:  # else it is lost
+                    self._check(messages, told)
             if giving_up.cancelled_caught and patience == LONGEST_REFUSED:
                 problem = Anomaly("P5", f"{self.name} waits for the answer to {messages} for {patience} s")
         except Anomaly as anomaly:
             problem = anomaly
         except zaichik.ZaichikError as error:
-            if not self.world.is_stopping:
+            may_be_unknown = isinstance(error, zaichik.ProducerUnknown) and topic is not self.topic
+            if not self.world.is_stopping and not may_be_unknown:
                 problem = Anomaly("P5", f"{self.name} cannot publish: {error!r}")
         if problem:
             self.world.fail(problem)
@@ -124,9 +145,12 @@ class OurPublisher(_Program):
 
     async def _as_stream(self, client, messages):
         async with client.producer(self.topic.name) as producer:
+            topic = self.topic
             for key, payload in messages:
                 await producer.send(payload, key or None)
-        places = [self.topic.place_told(payload) for _, payload in messages]
+        if topic is not self.topic:
+            return []
+        places = [topic.place_told(payload) for _, payload in messages]
         if (producer.stored, producer.compacted) != (len(places) - places.count(None), places.count(None)):
             told = f"{producer.stored} stored and {producer.compacted} compacted"
             raise Anomaly("P3", f"{self.name} is told of {told}; the places are {places}")
@@ -139,18 +163,26 @@ class OurReader(_Program):
     def __init__(self, world, name, topic):
         super().__init__(world, name, topic)
         self._session = name if self.random.random() < 0.6 else ""  # the name to subscribe under
+        self._read = None  # the ledger of the topic that it reads
         self._cursor = None  # the next offset to come
         self._settled = 0  # what lies below may be settled, and nothing else
 
     @property
     def is_done(self):
-        return self.world.is_published and self._cursor is not None and self._cursor >= self.topic.acked_end
+        is_at_end = self._cursor is not None and self._cursor >= self.topic.acked_end
+        return self.world.is_published and is_at_end and self._read is self.topic
+
+    def _may_notice(self, error):
+        if may_notice := super()._may_notice(error):
+            self._read = self._cursor = None
+        return may_notice
 
     async def use(self, client):
         start = "earliest" if self._cursor is None else self._cursor
+        epoch = self._read.epoch if self._read and self.world.machine else None
         credit = self.random.choice([1, 10, 1000])
         async with client.subscribe(
-            self.topic.name, start=start, credit=credit, name=self._session, events=True
+            self.topic.name, start=start, epoch=epoch, credit=credit, name=self._session, events=True
         ) as messages:
             self._begin(messages)
             await self._follow(messages)
@@ -175,7 +207,9 @@ class OurReader(_Program):
 
     def _begin(self, messages):
         """Whether it may begin there: a name at what it has not settled, everything else where it asked to."""
-        if self._cursor is not None:
+        if self._read is None:
+            self._read = self.topic
+        elif self._cursor is not None:
             may_begin = messages.start <= self._settled if messages.resumed else messages.start == self._cursor
             if not may_begin:
                 where = f"had settled {self._settled} and was given {self._cursor}"
@@ -183,7 +217,7 @@ class OurReader(_Program):
         self._cursor = messages.start
 
     def _take(self, item):
-        name, topic = self.name, self.topic
+        name, topic = self.name, self._read
         is_lag = isinstance(item, zaichik.Lagged)
         first, end = (item.start, item.end) if is_lag else (item.offset, item.offset + 1)
         if first != self._cursor:
@@ -193,7 +227,8 @@ class OurReader(_Program):
             self._settled = end
             has_retention = topic.settings.retention_ttl_ms > 0
             end_of_topic, now_us = self.world.next_offset(topic.name), self.world.now_us()
-            if has_retention and not topic.may_be_gone(end - 1, end_of_topic, now_us):
+            is_there = topic is self.topic
+            if is_there and has_retention and not topic.may_be_gone(end - 1, end_of_topic, now_us):
                 raise Anomaly("P2", f"{name}: the client tells of lag, {item}, and these messages were not gone")
         elif topic.message(item.offset) != (item.key or b"", item.payload):
             raise Anomaly("P3", f"{name}: the client gives out {item}, and there is {topic.message(item.offset)}")

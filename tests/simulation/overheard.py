@@ -18,17 +18,24 @@ import trio
 import zaichik.client.client
 from zaichik.client import sequencer, transport
 from zaichik.net.socket_stream import SocketStream
-from zaichik_protocol import NEED_DATA, Commit, ErrorCode, FrameDecoder, Hello, ProtocolError, Publish
+from zaichik_protocol import NEED_DATA, Commit, ErrorCode, FrameDecoder, Hello, ProtocolError, Publish, Subscribe
 
 from .connection_ledger import ConnectionLedger
 from .network import RECEIVE_BYTES, SimulatedSocket
+from .publisher import FULL
 from .topic_ledger import SentBatch
 from .trace import Anomaly
 
 # What the client may be refused without its user being told: it tries again.
 MAY_FAIL = {
-    Publish: {ErrorCode.TOPIC_FULL, ErrorCode.SEQUENCE_GAP},
+    Publish: FULL,
     Commit: {ErrorCode.NOT_IN_FLIGHT},  # what was delivered before a cut and not yet again
+}
+# And what a topic in memory is refused after a restart, of which its user is told.
+MAY_BE_LOST = {
+    Publish: {ErrorCode.PRODUCER_UNKNOWN},
+    Subscribe: {ErrorCode.EPOCH_CHANGED},
+    Commit: {ErrorCode.NO_SUCH_SUBSCRIPTION},
 }
 CUT_AFTER_FRAME = 0.03  # how likely
 COMMIT_SECONDS = 1.0  # instead of 0.1: whole minutes pass here, and a commit that has no news costs time, too
@@ -48,6 +55,7 @@ class OverheardSocket(SimulatedSocket):
         self._book = book
         self._on_frame = on_frame
         self._decoder = FrameDecoder.for_broker()
+        self._read = {}  # topics, by subscription
 
     def send_nowait(self, data):
         size = super().send_nowait(data)
@@ -63,8 +71,17 @@ class OverheardSocket(SimulatedSocket):
             self._decoder.greeted(world.settings.max_frame)
         elif isinstance(request, Publish):
             batch = _batch_of(request, world.topics[request.topic])
-        self._book.ask(request, expects=MAY_FAIL.get(type(request), ()), batch=batch)
+        self._book.ask(request, expects=self._expected(request), batch=batch)
         self._on_frame(self)
+
+    def _expected(self, request):
+        """What it may be refused."""
+        world = self._book.world
+        if isinstance(request, Subscribe):
+            self._read[request.id] = request.topic
+        topic = self._read.get(request.subscription) if isinstance(request, Commit) else getattr(request, "topic", None)
+        is_lost = world.life.boot > 1 and topic and not world.topics[topic].is_durable
+        return MAY_FAIL.get(type(request), set()) | (MAY_BE_LOST.get(type(request), set()) if is_lost else set())
 
     async def receive(self, max_bytes=RECEIVE_BYTES):
         try:
@@ -115,8 +132,7 @@ def clients_live_in(world, tasks):
         await trio.lowlevel.checkpoint()
         book = ConnectionLedger(world, host)
         kind = partial(OverheardSocket, book=book, on_frame=cut_some)
-        socket = world.listener.connect(random, world.weather(random), book.say, kind, world.host(host))
-        world.met(socket.number, book)
+        socket = world.connect(random, world.weather(random), book, kind)
         tasks.start_soon(_cut, socket, world.cut_after(random))
         return socket
 

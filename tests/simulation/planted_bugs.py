@@ -221,10 +221,10 @@ def a_position_is_forgotten_with_its_connection(monkeypatch):
 @bug("P1", "P3")
 def a_retry_is_stored_again(monkeypatch):
     def make(real):
-        def once(self, request, now_us, publish, client, scope):
+        def once(self, request, now_us, publish, client, scope, **options):
             if known := self._known.get((scope, request.producer)):
                 known.next = request.sequence
-            return real(self, request, now_us, publish, client, scope)
+            return real(self, request, now_us, publish, client, scope, **options)
 
         return once
 

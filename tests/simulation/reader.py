@@ -5,7 +5,18 @@ from dataclasses import dataclass
 
 import trio
 
-from zaichik_protocol import FOREVER, Commit, Lagged, Messages, Start, Subscribe, SubscriptionEnded, Unsubscribe
+from zaichik_protocol import (
+    FOREVER,
+    Commit,
+    Error,
+    ErrorCode,
+    Lagged,
+    Messages,
+    Start,
+    Subscribe,
+    SubscriptionEnded,
+    Unsubscribe,
+)
 
 from .client import PATIENCE, Lost, connected
 from .trace import Anomaly
@@ -47,6 +58,7 @@ class Reader:
         self.name = name
         self.random = world.random(name)
         self._cursors = dict.fromkeys(topics)  # where to go on; None: it was not there yet
+        self._epochs = dict.fromkeys(topics, 0)  # of which topic; 0: any
         self._is_auditor = is_auditor
         self._is_done = False
         self._session = name if self.random.random() < 0.4 and not is_auditor else ""  # the name to subscribe under
@@ -130,7 +142,18 @@ class Reader:
         credit, credit_bytes = random.choice([1, 2, 7, 50]), random.choice([1, 100, 700, 100_000])
         if self._is_auditor:
             credit, credit_bytes = 1000, 100_000
-        reply = await client.ask(Subscribe, topic, self._session, start, value, 0, until, credit, credit_bytes)
+        epoch, expects = self._epochs[topic], set()
+        if not self.world.topics[topic].is_durable and client.book.life.boot > 1:
+            expects = {ErrorCode.EPOCH_CHANGED}
+        reply = await client.ask(
+            Subscribe, topic, self._session, start, value, epoch, until, credit, credit_bytes, expects=expects
+        )
+        if isinstance(reply, Error):  # what was there is gone
+            self._cursors[topic], self._epochs[topic] = None, 0
+            await self._subscribe(client, topic, places)
+            return
+        if self.world.machine:
+            self._epochs[topic] = reply.epoch
         places[reply.id] = Place(topic, reply.id, reply.start, reply.start)
 
     def _take(self, event, places):

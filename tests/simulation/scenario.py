@@ -1,19 +1,22 @@
 """What a seed stands for: which topics there are, who comes, when the broker stops. And how to run it."""
 
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from functools import partial
 from unittest.mock import patch
 
 import trio
 import trio.testing
 
-from zaichik.broker.settings import KIB, BrokerSettings, TopicSettings
+from zaichik.broker.settings import KIB, MIB, BrokerSettings, TopicSettings
 from zaichik.net.background import BackgroundTasks
-from zaichik_protocol import FOREVER, CreateTopic, Overflow
+from zaichik_protocol import FOREVER, Overflow
 
-from .client import Lost, connected
-from .guests import GUESTS, dozer
-from .inspection import Inspector, check_nothing_left, check_reasons
+from .client import Lost
+from .guests import GUESTS, dozer, metronome
+from .inspection import check_nothing_left
+from .lives import Lives
+from .machine import Machine
 from .our_client import OurPublisher, OurReader
 from .overheard import clients_live_in
 from .publisher import Publisher
@@ -25,7 +28,7 @@ from .world import World
 
 LONGEST = 5000  # simulated seconds: what has not ended by then never will
 OUR_CLIENT_EVERY = 10  # seeds: a world with it takes more than twice the time of one without
-DRAIN = 1  # simulated seconds on top of the drain timeout
+MACHINE_EVERY = 10  # likewise
 LINES_BEFORE, LINES_AFTER = 40, 3  # of the trace around an anomaly
 
 
@@ -67,7 +70,12 @@ def run(seed):
 
 def has_our_client(seed):
     """Whether our own client lives in that world, among all the others."""
-    return seed % OUR_CLIENT_EVERY == OUR_CLIENT_EVERY - 1
+    return seed % OUR_CLIENT_EVERY == OUR_CLIENT_EVERY - 1 or has_machine(seed)
+
+
+def has_machine(seed):
+    """Whether the broker runs on a machine that loses power now and then, and has durable topics on its disk."""
+    return seed % MACHINE_EVERY == 4
 
 
 def make_world(seed):
@@ -76,11 +84,10 @@ def make_world(seed):
         max_message=2 * KIB, max_batch=16, max_frame=4 * KIB, max_connections=20, max_topics=6, max_subscriptions=6,
         soft_output=4 * KIB, max_replies=2 * KIB,
     )  # fmt: skip
-    world = World(seed, settings, [])
+    world = World(seed, settings)
     random = world.random("topics")
     if is_squeezed := random.random() < 0.2:
-        settings = BrokerSettings(**{**settings.limits(), "max_bytes": 64 * KIB})
-        world = World(seed, settings, [])
+        world.settings = BrokerSettings(**{**settings.limits(), "max_bytes": 64 * KIB})
     topics = {
         "live": TopicSettings(capacity=random.choice([16, 100, 1000])),
         "short": TopicSettings(random.choice([500, 1000, 2500]), capacity=random.choice([30, 1000])),
@@ -89,6 +96,10 @@ def make_world(seed):
         "full": TopicSettings(FOREVER, capacity=random.choice([16, 60]), max_bytes=5 * KIB, overflow=Overflow.REJECT),
         "keys": TopicSettings(random.choice([2000, FOREVER]), random.choice([500, 2500, 30_000]), capacity=200),
     }
+    if has_machine(seed):
+        world.machine = Machine(world)
+        for name in random.sample(["short", "bytes", "full", "keys"], random.randint(2, 4)):
+            topics[name] = replace(topics[name], durable=1, log_bytes=MIB, segment_bytes=64 * KIB)
     for name, topic in topics.items():
         may_pay = is_squeezed and topic.overflow == Overflow.EVICT
         world.topics[name] = TopicLedger(name, topic, is_squeezed=may_pay)
@@ -97,7 +108,8 @@ def make_world(seed):
 
 async def _live(seed):
     world = make_world(seed)
-    with world.listening_to_the_log(), world.run:
+    threads = world.machine.has_all_threads() if world.machine else nullcontext()
+    with world.listening_to_the_log(), threads, world.run:
         world.run.deadline = LONGEST
         try:
             await _Cast(world).play()
@@ -115,16 +127,14 @@ class _Cast:
     def __init__(self, world):
         self.world = world
         self.random = world.random("cast")
-        self._stopped = trio.Event()
 
     async def play(self):
         """From the first connection until the broker has stopped and nothing is left."""
         world = self.world
         async with BackgroundTasks() as background:
-            background.group.start_soon(self._serve)
-            background.group.start_soon(self._inspect)
-            await self._create_topics()
-            guests = self.random.choices(TROUBLE + GUESTS, k=self.random.randint(0, 8))
+            lives = self.lives = Lives(world, self.random, background.group)
+            await lives.begin()
+            guests = self.random.choices(self._possible_guests(), k=self.random.randint(0, 3 if world.machine else 8))
             if self.random.random() < 0.3:
                 background.group.start_soon(self._stop_after, self.random.choice([3, 30, 100]))
                 guests.append(sipper)  # who would keep the broker from stopping
@@ -133,50 +143,22 @@ class _Cast:
                 await self._all_come_and_go(guests)
             if not world.is_stopping:
                 await trio.sleep(world.settings.session_ttl + 5)  # by then, the last connection was given up, too
-                if world.broker.named_positions:
-                    raise Anomaly("CLO-3", f"{len(world.broker.named_positions)} positions are kept for nobody")
+            if not world.is_stopping:
+                if left := [topic.name for topic in world.broker.registry if topic.names and not topic.durable]:
+                    raise Anomaly("CLO-3", f"positions are kept for nobody in {left}")
                 check_nothing_left(world)
-            await self._stop()
-        check_nothing_left(world)
-        check_reasons(world)
+            await lives.stop()
         for topic in world.topics.values():
             topic.check_windows()
 
-    async def _serve(self):
-        await self.world.server.run()
-        self._stopped.set()
-
-    async def _stop(self):
-        """Stop the broker; it must be gone in time, whatever its clients do (CLO-2)."""
-        world = self.world
-        if not world.is_stopping:
-            world.is_stopping = True
-            world.trace.add(world.time(), "the broker", "is told to stop")
-            world.server.stop()
-        with trio.move_on_after(world.settings.drain_timeout + DRAIN):
-            await self._stopped.wait()
-        if not self._stopped.is_set():
-            raise Anomaly("P5", "the broker does not stop, for the sake of a client")
+    def _possible_guests(self):
+        if self.world.machine is None:
+            return TROUBLE + GUESTS
+        return [guest for guest in TROUBLE + GUESTS if guest is not metronome]  # who cannot wait for a disk
 
     async def _stop_after(self, seconds):
         await trio.sleep(seconds)
-        await self._act(self._stop)
-
-    async def _inspect(self):
-        inspector = Inspector(self.world)
-        try:
-            while not self._stopped.is_set():
-                inspector.look()
-                await trio.sleep(self.random.choice([0.3, 1.1, 2]))
-        except Anomaly as anomaly:
-            self.world.fail(anomaly)
-
-    async def _create_topics(self):
-        async with connected(self.world, "creator", self.random) as client:
-            await client.hello()
-            for name, topic in self.world.topics.items():
-                await client.ask(CreateTopic, name, topic.settings.pairs())
-            await client.close()
+        await self._act(self.lives.stop)
 
     async def _all_come_and_go(self, guests):
         world, random, names = self.world, self.random, list(self.world.topics)
@@ -191,31 +173,38 @@ class _Cast:
                 name = f"{guest.__name__}-{number}"
                 act = partial(self._visit, guest, name, world.random(name))
                 others.start_soon(self._act, act)
+            if world.machine:
+                others.start_soon(self.lives.have_trouble)
             async with trio.open_nursery() as publishers:
                 for number in range(random.randint(1, 3)):
                     publisher = Publisher(world, f"publisher-{number}", random.sample(names, random.randint(1, 5)))
                     publishers.start_soon(self._act, publisher.run)
                 for act in self._of_our_client(OurPublisher):
                     publishers.start_soon(self._act, act)
+            if world.machine:
+                await self._act(self.lives.calm_down)
             world.is_published = True
             await self._act(Reader(world, "latecomer", names, is_auditor=True).run)
 
     def _of_our_client(self, kind):
-        """What those who use it do, if this is one of its worlds: all with two topics, one of which may be full."""
+        """What those who use it do, if this is one of its worlds: all with two topics, of which one may be full."""
         world = self.world
         if not has_our_client(world.seed):
             return
-        topics = ["full", world.random("topic of our client").choice(list(world.topics))]
+        names = [name for name, topic in world.topics.items() if topic.is_durable] or ["full"]
+        topics = [names[0], world.random("topic of our client").choice(list(world.topics))]
         random = world.random(kind.__name__)
         for number in range(random.randint(1, 2)):
             yield kind(world, f"{kind.__name__}-{number}", random.choice(topics)).run
 
     async def _visit(self, guest, name, random):
         await trio.sleep(random.choice([0, 1, 10, 40]))
+        life = self.world.life
         try:
             await guest(self.world, name, random)
         except Lost as lost:
-            if guest in GUESTS and str(lost) != "TOO_MANY_CONNECTIONS" and not self.world.is_stopping:
+            is_fault = life is self.world.life and life.is_open and str(lost) != "TOO_MANY_CONNECTIONS"
+            if guest in GUESTS and is_fault:
                 raise Anomaly("P5", f"{name} was lost: {lost}") from lost
 
     async def _act(self, act):

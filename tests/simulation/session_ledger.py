@@ -23,6 +23,9 @@ class SessionLedger:
         seen_us: when it was there for certain.
     """
 
+    # The power may be cut at any time. Of the commits that were answered, those of the last two seconds may be on the
+    # disk or not (DUR-5), so all of them are remembered, for as long as the broker lives.
+
     def __init__(self):
         self.claims = self.dropped = 0
         self.is_known = False
@@ -30,6 +33,7 @@ class SessionLedger:
         self.delivered = None
         self.live = 0
         self.seen_us = -math.inf
+        self._commits = []  # time and position
 
     def begins(self, subscription, reply, now_us, ttl_us):
         """The broker has said so; is it as it should be?"""
@@ -48,7 +52,7 @@ class SessionLedger:
         self.is_known = True
         self.committed = reply.start
         self.asked = max(self.asked, reply.start)
-        self.seen_us = now_us
+        self._is_at(reply.start, now_us)
 
     def messages(self, subscription, frame, now_us):
         """Its reader is told these messages."""
@@ -67,7 +71,22 @@ class SessionLedger:
         """A commit of its reader was answered."""
         if self._is_reader(subscription):
             self.committed = max(self.committed, next_offset)
-            self.seen_us = now_us
+            self._is_at(next_offset, now_us)
+
+    def _is_at(self, position, now_us):
+        self._commits.append((now_us, position))
+        self.seen_us = now_us
+
+    def survives(self, end, written_us):
+        """The broker has started again, and the topic ends there; what was committed by that time is on the disk."""
+        written = [position for now_us, position in self._commits if now_us <= written_us]
+        self._commits = []
+        if written:
+            self.committed = max(written)
+            self.delivered = end
+            self._commits.append((-math.inf, self.committed))
+        else:
+            self.is_known, self.seen_us = False, -math.inf
 
     def _is_reader(self, subscription):
         """Whether it is for certain; who was taken over commits nothing."""
@@ -82,3 +101,4 @@ class SessionLedger:
         self.dropped = self.claims
         self.seen_us = -math.inf
         self.is_known = False
+        self._commits = []

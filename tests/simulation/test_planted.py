@@ -5,8 +5,8 @@ Bugs are planted into the real broker, and into our client, one at a time, and i
 
 import pytest
 
-from simulation import planted_bugs, planted_client_bugs
-from simulation.scenario import has_our_client, run
+from simulation import planted_bugs, planted_client_bugs, planted_disk_bugs
+from simulation.scenario import has_machine, has_our_client, run
 
 pytestmark = [
     pytest.mark.unmeasured,  # a broker, or a client, with a bug
@@ -15,7 +15,24 @@ pytestmark = [
 
 # Seed 0 finds most bugs; the next ones find what few others do, as of today; then come the rest.
 SEEDS = list(dict.fromkeys([0, 10, 2, 3, 5, 6, 68, *range(30)]))  # the list of `test_simulation`
-WITH_OUR_CLIENT = list(filter(has_our_client, dict.fromkeys([9, 19, 29, 49, *range(100)])))
+DISK_BUGS = {  # and what comes first here finds that bug, as of today
+    "what_is_written_is_answered_before_it_is_synced": 174,
+    "a_torn_end_is_not_cut_off": 54,
+    "that_all_was_compacted_is_answered_before_what_kept_it_out_is_synced": 24,
+    "offsets_that_found_no_room_are_not_given_back": 54,
+    "positions_that_found_no_room_count_as_written": 494,
+    "a_stop_does_not_wait_for_what_was_committed": 1744,
+    "after_a_restart_what_comes_again_is_not_marked": 174,
+    "after_a_restart_new_messages_are_marked_too": 224,
+    "a_restart_changes_epochs": 174,
+    "a_restart_closes_all_windows": 104,
+    "a_restart_opens_all_windows_anew": 24,
+    "a_restart_forgets_answers": 24,
+    "a_restart_forgets_producers": 54,
+    "our_client_takes_a_new_boot_for_a_new_epoch": 174,
+}
+WITH_MACHINE = list(filter(has_machine, range(600)))
+WITH_OUR_CLIENT = list(filter(has_our_client, dict.fromkeys([9, 19, 29, 49, 44, *range(100)])))
 
 
 def assert_caught(bug, seeds, monkeypatch):
@@ -34,3 +51,8 @@ def test_every_planted_bug_is_caught_and_named(name, monkeypatch):
 @pytest.mark.parametrize("name", planted_client_bugs.BUGS)
 def test_every_bug_planted_into_our_client_is_caught_and_named(name, monkeypatch):
     assert_caught(planted_client_bugs.BUGS[name], WITH_OUR_CLIENT, monkeypatch)
+
+
+@pytest.mark.parametrize("name", planted_disk_bugs.BUGS)
+def test_every_bug_planted_into_what_outlives_a_restart_is_caught_and_named(name, monkeypatch):
+    assert_caught(planted_disk_bugs.BUGS[name], [DISK_BUGS[name], *WITH_MACHINE], monkeypatch)

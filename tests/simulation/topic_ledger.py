@@ -55,18 +55,45 @@ class TopicLedger:
         name: its name.
         settings: the `TopicSettings` it was created with.
         is_squeezed: whether other topics may take its room (RET-10); then anything may be gone at any time.
+        older: the epoch of the last topic of this name, which is gone.
+
+    Attributes:
+        epoch: 0 until it is known.
+        acked_end: every offset below was said to be taken.
     """
 
-    def __init__(self, name, settings, *, is_squeezed=False):
+    def __init__(self, name, settings, *, is_squeezed=False, older=0):
         self.name = name
         self.settings = settings
         self.is_squeezed = is_squeezed
+        self._older = older
         self.epoch = 0
-        self.acked_end = 0  # every offset below was said to be taken
+        self.acked_end = 0
         self._sent = {}  # payload: batch and index
         self._at = {}  # offset: batch and index
         self._dropped = []  # batch and index
         self._last_order = {}  # sender: order and offset of its latest batch that is known
+
+    @property
+    def is_durable(self):
+        """Whether it outlives the broker: all that is known of it stays true."""
+        return bool(self.settings.durable)
+
+    def created(self, reply):
+        """The broker said that it is there."""
+        if self.epoch not in (0, reply.epoch) or bool(reply.created) == bool(self.epoch):
+            raise Anomaly("P1", f"{self.name} is made twice: {self.epoch}, {reply.epoch}")
+        if reply.epoch <= self._older:
+            raise Anomaly("P1", f"{self.name} is another topic than before, and has epoch {reply.epoch}")
+        self.epoch = reply.epoch
+
+    def survives(self, topic):
+        """The broker has started again, and has found this topic."""
+        if topic is None or topic.end < self.acked_end:
+            found = "gone" if topic is None else f"ends at {topic.end}"
+            raise Anomaly("P3", f"{self.name} had {self.acked_end} messages that were acknowledged, and is {found}")
+        if topic.epoch != self.epoch:
+            raise Anomaly("P1", f"{self.name} had epoch {self.epoch}, and after a restart {topic.epoch}")
 
     # -- what is sent ----------------------------------------------------------------------------------------
 
@@ -182,7 +209,12 @@ class TopicLedger:
         return batch and batch.accepted_us
 
     def may_be_gone(self, offset, next_offset, now_us):
-        """Whether that message may be gone by now, in a topic that ends before `next_offset` (RET-1, RET-6)."""
+        """Whether that message may be gone by now, in a topic that ends before `next_offset` (RET-1, RET-6).
+
+        A log is never full here: what is in it goes when its time is over, and only then (DUR-4).
+        """
+        if self.is_durable:
+            return self._is_expired(offset, now_us)
         return (
             self.is_squeezed
             or next_offset - offset > self.settings.capacity

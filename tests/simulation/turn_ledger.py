@@ -19,19 +19,19 @@ WHILE = 0.1  # simulated seconds; all that ever waits at the same time takes les
 
 
 class TurnLedger:
-    """All turns of a world's broker.
+    """All turns of one life of a world's broker.
 
     Args:
         world: which.
+        scheduler: the broker's.
     """
 
-    def __init__(self, world):
+    def __init__(self, world, scheduler):
         self._world = world
         self._hosts = {}  # of turns, as long as they have not left
         self._used_at = {}  # host: when it last had a turn, or a new connection
         self._waiting = {}  # host that waits, and is behind nobody: how many turns each other has had meanwhile
         self._current = None
-        scheduler = world.broker.scheduler
         self._join, self._ask, self._leave = scheduler.join, scheduler.ask, scheduler.leave
         scheduler.join, scheduler.ask, scheduler.leave = self._joins, self._asks, self._leaves
 
@@ -49,8 +49,15 @@ class TurnLedger:
         self._ask(turns, **how)
 
     def _leaves(self, turns):
-        self._waiting.pop(self._hosts.pop(turns), None)
+        host = self._hosts.pop(turns)
+        self._waiting.pop(host, None)
         self._leave(turns)
+        turns.take = partial(self._empty_turn, host)
+
+    def _empty_turn(self, host):
+        """A connection that has left still asks if an answer comes for it from the disk. That costs next to nothing."""
+        self._waiting.pop(host, None)
+        return False
 
     def _turn(self, turns, take):
         connection, host = take.__self__, self._hosts[turns]

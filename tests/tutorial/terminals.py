@@ -33,7 +33,7 @@ from zaichik.learn.server import HOST, free_port
 ROOT = Path(__file__).parents[2]
 PORT = "8889"
 COLUMNS, ROWS, LINES = 80, 24, 600  # how wide and high programs think it is, and how many lines are kept
-GUARD_S = 30
+GUARD_S = 120  # after which a program that hangs has failed: one that counts for a second takes ten beside others
 QUIET_S = 0.3  # a program that has written what is shown, and then nothing for so long, has no more to say
 SIMPLE = re.compile(r'zaichik( [\w./-]+| "[^"$]*")*')  # nothing in it that a shell would have to read
 TOOK = re.compile(r"\s+\d+\.\d\s+s$", re.MULTILINE)  # on a line of its own where the line before is full
@@ -123,7 +123,7 @@ class Program:
     def has_ended(self) -> bool:
         """Whether it is gone. After a kill, that may take a moment."""
         with suppress(subprocess.TimeoutExpired):
-            self._process.wait(5)
+            self._process.wait(GUARD_S)
         return self._process.returncode is not None
 
     def interrupt(self) -> None:

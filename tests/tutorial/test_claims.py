@@ -20,6 +20,7 @@ from zaichik.learn.trial import Pace
 pytestmark = [pytest.mark.anyio, pytest.mark.unmeasured]  # the tester has tests of its own, in tests/learn
 
 PATIENT, QUICK = Pace(scale=0.5, patience=20.0), Pace(scale=0.5, patience=0.5)
+UNHURRIED = Pace(scale=1.0, patience=20.0)
 AT_ONCE = 6  # checks of one broker: most of them wait most of the time
 STEPS = [(chapter, name) for chapter in all_chapters() for name in chapter.stages]
 each_step = pytest.mark.parametrize(("chapter", "name"), STEPS, ids=[f"{c.folder.name}-{n}" for c, n in STEPS])
@@ -57,7 +58,7 @@ async def outcome(name, launcher, pace):
 
 
 async def outcomes(names, launcher):
-    """Of several checks: some at once, those that load the machine one by one."""
+    """Of several checks: some at once; those that load the machine, or that time decided nothing about, one by one."""
     came = {}
     limit = anyio.Semaphore(AT_ONCE)
 
@@ -72,6 +73,8 @@ async def outcomes(names, launcher):
     for name in names:
         if CHECKS[name].heavy:
             await one(name)
+        elif came[name] == "inconclusive":
+            came[name] = await outcome(name, launcher, UNHURRIED)
     return came
 
 

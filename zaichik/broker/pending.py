@@ -13,13 +13,6 @@ class Pending:
         self._answer: Any = None
         self._calls: list[Callable[[Any], None]] = []
 
-    @classmethod
-    def of(cls, answer: Any) -> "Pending":
-        """Returns one whose answer is known."""
-        known = cls()
-        known.settle(answer)
-        return known
-
     def then(self, call: Callable[[Any], None]) -> None:
         """Call that with the answer: now if it is known, else as soon as it is, in the order in which it was asked."""
         if self._answer is None:

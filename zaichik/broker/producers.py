@@ -84,6 +84,8 @@ class Producers:
         publish: Callable[[Publish, int], Published | Pending],
         client: str = "",
         scope: str = "",
+        *,
+        durable: bool = False,
     ) -> Published | Pending:
         """Returns the reply of `publish`; for a retry, its reply to the batch of that number the first time.
 
@@ -93,6 +95,7 @@ class Producers:
             publish: publishes it.
             client: the client that a new producer is charged to.
             scope: the name of the topic, if that is durable.
+            durable: whether a reply that is known already says that the batch is on the disk (DUR-1).
 
         Raises:
             Refused: `SEQUENCE_GAP`, `PRODUCER_UNKNOWN`, `NO_MEMORY`, `INVALID_FIELD`, or what `publish` raises or
@@ -112,7 +115,9 @@ class Producers:
             )
         if sequence < known.next:
             answered = _answered(known, sequence)
-            return _duplicate(answered) if isinstance(answered, Pending) else _published(request.id, answered)
+            if isinstance(answered, Pending):
+                return answered.followed_by(lambda answer: replace(answer, duplicate=True))
+            return Published(request.id, *answered, durable=durable, duplicate=True)
         try:
             answer = publish(request, now_us)
         except Refused as refusal:
@@ -206,17 +211,6 @@ class Producers:
 
 def _stored(answer: Published) -> Stored:
     return answer.first_offset, answer.stored, answer.compacted, answer.subscribers, answer.dropped
-
-
-def _published(request_id: int, stored: Stored) -> Published:
-    return Published(request_id, *stored, duplicate=True)
-
-
-def _duplicate(first: Pending) -> Pending:
-    """Returns the answer to come to a batch that was sent again while its first copy waits for the disk."""
-    again = Pending()
-    first.then(lambda answer: again.settle(_published(0, _stored(answer)) if isinstance(answer, Published) else answer))
-    return again
 
 
 def _answered(known: _Producer, sequence: int) -> Stored | Pending:

@@ -149,12 +149,14 @@ class Reader:
             return self._end(EndCode.UNTIL, f"it reached offset {self.until}")
         if not self.has_credit:
             return None  # lag is not reported either: by the time the reader can go on, it may have grown (LAG-1)
-        if self.cursor < topic.head:
-            return self._skip(min(topic.head, self.until))
+        durable = topic.durable
+        readable = topic.head if durable is None else durable.readable_from(self.cursor)
+        if self.cursor < readable:
+            return self._skip(min(readable, self.until))
         if self.cursor < topic.end:
             return self._deliver()
-        if topic.durable is not None and topic.durable.log.damage:  # what comes next is not known (DUR-7)
-            return self._end(EndCode.DAMAGED, topic.durable.log.damage)
+        if durable is not None and durable.log.damage:  # what comes next is not known (DUR-7)
+            return self._end(EndCode.DAMAGED, durable.log.damage)
         return None
 
     def _end(self, code: EndCode, text: str) -> SubscriptionEnded:

@@ -29,6 +29,7 @@ class Replies:
         bytes: size of the replies in the queue.
         waiting: the queue.
         owed: replies that wait for the disk.
+        must_wait: whether one of them must not be overtaken by others.
         tells_durable: whether the client knows the flag (DUR-1).
     """
 
@@ -38,8 +39,8 @@ class Replies:
         self.waiting: deque[bytes] = deque()
         self.owed = 0
         self.tells_durable = False
+        self.must_wait = False
         self._owed_bytes = 0  # of the batches whose replies are owed
-        self._owed_in_place = 0  # replies that others must not overtake
         self._last: Frame | None = None  # waits for all that is owed
 
     def add(self, reply: Frame) -> None:
@@ -59,18 +60,17 @@ class Replies:
     def owe(self, request: Frame, pending: Pending) -> None:
         """Reply to a request when the answer comes (DUR-2)."""
         size = OWED + len(request.batch.data) if isinstance(request, Publish) else 0
-        self._owe(1, size, in_place=not isinstance(request, Publish))
-        pending.then(partial(self._pay, request, size))
-
-    def _owe(self, count: int, size: int, *, in_place: bool) -> None:
-        self.owed += count
+        self.owed += 1
         self._owed_bytes += size
-        self._owed_in_place += count * in_place
+        self.must_wait = not size
+        pending.then(partial(self._pay, request, size))
 
     def _pay(self, request: Frame, size: int, answer: Frame | Refused) -> None:
         if not self.owed:
             return  # it was written off
-        self._owe(-1, -size, in_place=not isinstance(request, Publish))
+        self.owed -= 1
+        self._owed_bytes -= size
+        self.must_wait = self.must_wait and size > 0  # if this is not the one, that is still owed
         match answer:
             case Refused():
                 self.add(error(answer, request.id, request.TYPE, fatal=False))
@@ -90,11 +90,6 @@ class Replies:
     def is_behind(self, most: int) -> bool:
         """Returns whether so much is unsent, or owed, that no more requests should be carried out (LAG-3, DUR-2)."""
         return self.bytes > most or self._owed_bytes > MOST_OWED or self.must_wait
-
-    @property
-    def must_wait(self) -> bool:
-        """Whether a reply is owed that others must not overtake."""
-        return self._owed_in_place > 0
 
     def take(self) -> list[bytes]:
         """Removes and returns all that is in the queue."""

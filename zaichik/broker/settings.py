@@ -12,6 +12,7 @@ MIB = 1024 * KIB
 # sockets and the spare one, pipes for signals, a connection that was just accepted, and files that are read briefly.
 # 16 are open in a `zaichik serve` that nobody uses.
 _PROCESS_FILES = 24
+LOG_FILES = 8  # one for each of the log's six threads, one for its lock, one to spare: no client can take them
 _OPERATORS = 1  # connections beyond `max_connections` (CLO-5)
 
 
@@ -20,14 +21,9 @@ def open_files() -> int:
 
     They are divided, and the shares never exceed NOFILE if that is 35 or more:
 
-        the process itself (24) | `log_files` | an operator (1) | `refused_sockets` | `connection_sockets`
+        the process itself (24) | the log (8) | an operator (1) | `refused_sockets` | `connection_sockets`
     """
     return getrlimit(RLIMIT_NOFILE)[0]
-
-
-def log_files(nofile: int) -> int:
-    """Returns how many files the log may have open: no number of clients can take these descriptors."""
-    return min(max(8, nofile // 4), 512)
 
 
 def refused_sockets(nofile: int) -> int:
@@ -41,7 +37,7 @@ def connection_sockets(nofile: int) -> int:
 
 
 def _for_sockets(nofile: int) -> int:
-    return nofile - _PROCESS_FILES - log_files(nofile) - _OPERATORS
+    return nofile - _PROCESS_FILES - LOG_FILES - _OPERATORS
 
 
 def out_of_range(name: str, value: int, allowed: str, field: str = "") -> Refused:
@@ -168,9 +164,11 @@ class BrokerSettings:
         max_bytes: memory of all topics together, at its real cost (RET-10); no batch may be larger.
         max_client_bytes: memory of everything else that clients make the broker hold (LAG-6): connections,
             subscriptions, names, producers, incomplete frames, unread output.
-        max_connections: open connections (CLO-5). By default at most as many as there are file descriptors when a
-            quarter (512 at most) is left for files of the log, 25 for the process itself and an operator, and 16 for
-            connections that are being refused: see `open_files`.
+        max_disk_bytes: the logs of all durable topics together (DUR-9). The default is out of reach: the file system
+            limits them, of which 64 MiB stay free.
+        max_connections: open connections (CLO-5). By default at most as many as there are file descriptors when 8 are
+            left for files of the log, 25 for the process itself and an operator, and 16 for connections that are being
+            refused: see `open_files`.
         max_topics, max_subscriptions: topics of the broker, and subscriptions of one connection.
         topic_ttl: seconds after which a topic that was created by first use, and is unused, is deleted (TOP-7).
         max_producers: numbered producers whose replies are remembered (PUB-4). With its 64 replies, a producer takes
@@ -200,6 +198,7 @@ class BrokerSettings:
     max_credit: int = 1_000_000
     max_bytes: int = 512 * MIB
     max_client_bytes: int = 512 * MIB
+    max_disk_bytes: int = 2**50
     max_connections: int = field(default_factory=lambda: min(10_000, connection_sockets(open_files())))
     max_topics: int = 10_000
     max_subscriptions: int = 1_000

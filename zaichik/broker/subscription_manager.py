@@ -155,16 +155,17 @@ class SubscriptionManager:
             case Hello():
                 return self._hello(request)
             case CreateTopic():
-                topic, created = self._broker.registry.create(request.topic, request.settings, now_us, self.share)
+                registry = self._broker.registry
+                topic, created = registry.create(request.topic, request.settings, now_us, self.share)
                 reply = TopicCreated(request.id, int(created), topic.epoch, topic.settings.pairs())
-                return topic.durable.after_all(reply) if topic.durable is not None and created else reply
+                return registry.when_written(topic, reply)
             case Publish(producer=0):
                 return self._store(request, now_us)
             case Publish():
                 request = owned(self.user.name, request)
                 scope = self._broker.registry.scope(request.topic)
-                answer = self._broker.producers.once(request, now_us, self._store, self.share, scope)
-                return Pending.of(answer) if scope and isinstance(answer, Published) else answer
+                durable = bool(scope) and self.replies.tells_durable
+                return self._broker.producers.once(request, now_us, self._store, self.share, scope, durable=durable)
             case Subscribe():
                 return self._subscribe(request, now_us)
             case Unsubscribe():

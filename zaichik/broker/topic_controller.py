@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 
 from zaichik.broker.compaction import CompactionWindow, bitmap
-from zaichik.broker.durable import Durable, Log, Wake
+from zaichik.broker.durable import Durable, Wake
 from zaichik.broker.pending import Pending
 from zaichik.broker.position import LiveReader, Position
 from zaichik.broker.ring import BroadcastRing
@@ -45,7 +45,7 @@ class TopicController:
         observer: called before a published batch is stored, with the batch, the indices of the messages to be stored,
             the offset of the first of these, and the time.
         unused_us: when a sweep first found it unused; None if it has been used since (TOP-7).
-        durable: its side on the disk (DUR); None if it is in memory only.
+        durable: its side on the disk (DUR), which an empty topic may be given; None if it is in memory only.
     """
 
     def __init__(
@@ -90,10 +90,6 @@ class TopicController:
         self.window = CompactionWindow(window_us, settings.max_keys) if window_us else None
         self._account()
 
-    def keep_on(self, log: Log) -> None:
-        """Become durable: from now on, everything is written to that log first. The topic must be empty."""
-        self.durable = Durable(self, log)
-
     # -- reading -----------------------------------------------------------------------------------------------
 
     @property
@@ -107,14 +103,9 @@ class TopicController:
         return self.ring.next_offset
 
     @property
-    def expired(self) -> int:
-        """Messages dropped because their retention had ended (RET-5, RET-1)."""
-        return self.ring.expired if self.durable is None else self.durable.expired
-
-    @property
-    def evicted(self) -> int:
-        """Messages dropped to make room for newer ones (RET-6, DUR-4)."""
-        return self.ring.evicted if self.durable is None else self.durable.evicted
+    def damaged(self) -> int:
+        """Messages that were damaged on the disk, and given up by a repair (DUR-7)."""
+        return 0 if self.durable is None else self.durable.damaged
 
     def read(
         self, offset: int, messages: int, max_bytes: int, wake: Wake, *, at_least: int
@@ -134,13 +125,10 @@ class TopicController:
         Raises:
             Refused: `DAMAGED`.
         """
-        if self.durable is not None and offset < self.ring.head:
-            found = self.durable.entry(offset, wake)
-            if found is None:
-                return None
-            entry = found
-        else:
-            entry = self.ring.entry(offset)
+        durable, ring = self.durable, self.ring
+        entry = durable.entry(offset, wake) if durable is not None and offset < ring.head else ring.entry(offset)
+        if entry is None:
+            return None
         batch, first = entry.batch, offset - entry.base
         stop = min(first + messages, batch.count)
         if batch.size > max_bytes:
@@ -358,10 +346,10 @@ class TopicController:
         self.expire(now_us)
         ring = self.ring
         match start:
+            case Start.EARLIEST if self.durable is not None:
+                return self.durable.earliest()
             case Start.EARLIEST:
-                if self.durable is not None and self._ttl_us and self.head < ring.head:
-                    return self.durable.first_since(now_us - self._ttl_us + 1)
-                return self.head if self.settings.retention_ttl_ms else ring.next_offset
+                return ring.head if self.settings.retention_ttl_ms else ring.next_offset
             case Start.LATEST:
                 return ring.next_offset
             case Start.OFFSET if value <= ring.next_offset:

@@ -6,10 +6,11 @@ between, there is nothing to lock (TOP-1).
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from zaichik.broker.checks import check_name
 from zaichik.broker.clock import MICROSECONDS
-from zaichik.broker.durable import Log, Logs
+from zaichik.broker.durable import Durable, Log, Logs
 from zaichik.broker.journal import Journal
 from zaichik.broker.pending import Pending
 from zaichik.broker.rights import ANYBODY, User
@@ -18,7 +19,7 @@ from zaichik.broker.topic_controller import TopicController
 from zaichik.observing.directory import Directory
 from zaichik.sharing.budget import Budget
 from zaichik.sharing.quota import Quota
-from zaichik_protocol import ErrorCode, Refused
+from zaichik_protocol import ErrorCode, Refused, TopicCreated
 
 
 class TopicRegistry:
@@ -67,7 +68,7 @@ class TopicRegistry:
         """Returns a durable topic that was on the disk."""
         known = TopicSettings(**settings)
         topic = TopicController(name, known, epoch, explicit=True, budget=self.budget)
-        topic.keep_on(log)
+        topic.durable = Durable(topic, log)
         self._keep(topic)
         return topic
 
@@ -135,6 +136,26 @@ class TopicRegistry:
         self._give_log(topic)
         self._give_journal(topic)
         return topic, False
+
+    def when_written(self, topic: TopicController, reply: TopicCreated) -> TopicCreated | Pending:
+        """Returns the reply to a CreateTopic; if the topic is durable, it is to come when that is on the disk."""
+        if topic.durable is None:
+            return reply
+        answer = topic.durable.after_all(reply)
+        if reply.created:
+            answer.then(partial(self._undo, topic))
+        return answer
+
+    def _undo(self, topic: TopicController, outcome: TopicCreated | Refused) -> None:
+        """Remove a new topic that has found no room on the disk, unless it is used already."""
+        is_used = topic.end or topic.names or topic.readers
+        if isinstance(outcome, Refused) and not is_used and self._topics.get(topic.name) is topic:
+            self._remove(topic)
+
+    def on_disk(self) -> dict[str, int | None]:
+        """Returns what the logs of all durable topics take, for `describe`; nothing if there can be none."""
+        logs = self._logs
+        return {} if logs is None else {"disk_bytes": logs.used, "sync_p99_us": logs.sync_p99_us()}
 
     def delete(self, name: str, epoch: int, now_us: int, *, if_empty: bool) -> Pending | None:
         """Delete the topic of that name, and its journal (TOP-6). Epoch 0 matches any.
@@ -204,7 +225,7 @@ class TopicRegistry:
 
     def _give_log(self, topic: TopicController) -> None:
         if topic.settings.durable and topic.durable is None and self._logs is not None:
-            topic.keep_on(self._logs.create(topic.name, topic.epoch, topic.settings.by_name()))
+            topic.durable = Durable(topic, self._logs.create(topic.name, topic.epoch, topic.settings.by_name()))
 
     def _check_room(self, client: str, topics: int) -> None:
         """Refuse this many more topics if they exceed the limit or the client's share of it (TOP-8).

@@ -308,6 +308,8 @@ class Subscription(Generic[Item]):
                     raise
                 continue  # it was sent again over a new connection, which has not delivered the message yet
             except NoSuchSubscription:
+                if self.name and (failure := self.failure):  # it was refused after a loss
+                    raise failure from None
                 if self.name or self._inbox.is_live:
                     raise
                 return  # it had ended before a loss and was not made again, so there is nothing left to settle

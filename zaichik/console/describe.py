@@ -108,6 +108,14 @@ def _disk(state: dict[str, Any]) -> Iterator[screen.Row]:
             yield "damage", shown(state["damage"])
 
 
+def _all_logs(state: dict[str, Any]) -> Iterator[screen.Row]:
+    """Returns what all durable topics have on the disk, and how fast that is."""
+    if "disk_bytes" in state:
+        yield "on the disk", show_size(state["disk_bytes"])
+        if (slow_us := state["sync_p99_us"]) is not None:
+            yield "sync, p99", f"{slow_us / 1000:,.1f} ms"
+
+
 def _show_broker(console: Console, state: dict[str, Any]) -> None:
     names = ("connections", "subscriptions", "topics", "producers", "sessions")
     ends = ", ".join(f"{reason} {count:,}" for reason, count in state["disconnects"].items())
@@ -116,6 +124,7 @@ def _show_broker(console: Console, state: dict[str, Any]) -> None:
         ("time", _time(state["now_us"])),
         *((name, state[name]) for name in names),
         ("bytes", show_size(state["bytes"])),
+        *_all_logs(state),
         ("disconnects", ends or "none yet"),
     ]
     screen.print_rows(console, state["name"], pairs)

@@ -31,6 +31,7 @@ _LARGEST = {
     "max_message": _GIB,  # offsets within a batch have 31 bits
     "max_key": _GIB,
     "max_frame": 2 * _GIB,  # room for the largest of the other two
+    "max_disk_bytes": 2**50,  # as `log_bytes`
     "max_batch": 10_000_000,
     "idle_timeout": 49 * _DAY,  # Welcome has it in milliseconds, in 32 bits
 }

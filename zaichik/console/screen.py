@@ -152,7 +152,7 @@ def setting(name: str, value: Any) -> str:
 
 SIZES = {
     "max_message", "max_frame", "max_key", "soft_output", "max_replies", "max_bytes", "max_client_bytes",
-    "journal_bytes", "frame_rate", "log_bytes", "segment_bytes", "bytes",
+    "max_disk_bytes", "journal_bytes", "frame_rate", "log_bytes", "segment_bytes", "bytes",
 }  # fmt: skip
 
 

@@ -13,15 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 FULL = {errno.ENOSPC, errno.EDQUOT}
-DOUBTFUL = {
-    "tmpfs": "is in memory: it is gone with the machine's power",
-    "ramfs": "is in memory: it is gone with the machine's power",
-    "overlay": "is part of a container: it is gone with that",
-    "nfs": "is on another machine: whether a sync reaches its disk is for that to say",
-    "cifs": "is on another machine: whether a sync reaches its disk is for that to say",
-}
 RESERVE = 64 * 1024 * 1024  # bytes that stay free: for checkpoints, and for whoever has to tidy up
-MOST_PIECES = 512  # buffers in one call; the system's limit is 1024
 
 
 class StorageFailed(Exception):
@@ -67,7 +59,7 @@ class Disk(Protocol):
     def remove(self, paths: Sequence[str]) -> None:
         """Remove files of one folder, in this order, on the disk, too; or one empty folder."""
 
-    def settle(self, path: str) -> None:
+    def drop_cache(self, path: str) -> None:
         """Make the next reads of a file come from the disk: what the system has in memory may not be there."""
 
 
@@ -127,12 +119,10 @@ class PosixDisk:
             raise OSError(errno.ENOSPC, f"a write would leave less than {reserve} bytes free")
         if not size or os.fstat(file).st_size > at:
             os.ftruncate(file, at)
-        for first in range(0, len(pieces), MOST_PIECES):
-            left = pieces[first : first + MOST_PIECES]
-            while left:
-                written = os.pwritev(file, left, at)
-                at += written
-                left = _after(left, written)
+        data = memoryview(b"".join(pieces))
+        while data:
+            written = os.pwrite(file, data, at)
+            at, data = at + written, data[written:]
 
     def _take_back(self, file: int, path: str, at: int) -> None:
         """Cut off what was half written, on the disk, too: it is answered that nothing of it was stored."""
@@ -176,7 +166,7 @@ class PosixDisk:
         if paths:
             self._sync_folder(paths[-1])
 
-    def settle(self, path: str) -> None:
+    def drop_cache(self, path: str) -> None:
         """See `Disk`."""
         file = os.open(self.root / path, os.O_RDWR | os.O_CLOEXEC)
         try:
@@ -210,29 +200,6 @@ def _sync(file: int, path: str) -> None:
             os.fdatasync(file)
     except OSError as error:
         raise StorageFailed(f"{path} cannot be synced: {error.strerror}") from error
-
-
-def _after(pieces: Sequence[bytes], written: int) -> list[bytes]:
-    """What is left of the pieces after that many bytes."""
-    left = list(pieces)
-    while left and written >= len(left[0]):
-        written -= len(left.pop(0))
-    if written:
-        left[0] = left[0][written:]
-    return left
-
-
-def doubtful(folder: Path, mounts: str) -> str:
-    """Returns why a folder's file system should not be trusted with a log, for a person; "" if nothing is known.
-
-    Args:
-        folder: an absolute path.
-        mounts: the content of `/proc/mounts`.
-    """
-    places = [line.split()[1:3] for line in mounts.splitlines()]
-    under = [(place, kind) for place, kind in places if folder.is_relative_to(place.replace("\\040", " "))]
-    _, kind = max(under, key=lambda it: len(it[0]), default=("", ""))
-    return DOUBTFUL.get(kind.removesuffix("4"), "")
 
 
 def _failure(error: OSError, path: str) -> Exception:

@@ -8,9 +8,9 @@ from itertools import zip_longest
 
 from zaichik.broker.ring import Entry
 from zaichik.log.disk import Disk
-from zaichik.log.record import HEADER, Kind, Record, header, next_header
-from zaichik.log.recovery import READ_SIZE, records
-from zaichik.log.segment import HEAD_SIZE, Segment
+from zaichik.log.record import Kind
+from zaichik.log.segment import Segment
+from zaichik.log.walk import Step, walk
 from zaichik_protocol import Batch
 
 CHUNK = 256 * 1024  # bytes of batches that are read at once; one batch at least
@@ -71,21 +71,17 @@ def read_chunk(disk: Disk, segments: Sequence[Segment], offset: int) -> list[Ent
         return []
     entries: list[Entry] = []
     size, wanted = 0, offset
-    try:
-        _index(disk, segment)
-        for record in _records(disk, segment, segment.position(offset)):
-            if record.base + record.count <= offset or not record.count:
-                continue
-            if record.base > wanted:
-                break
-            wanted = record.base + record.count
-            entries.append(_entry(record))
-            size += len(record.body)
-            if size >= CHUNK:
-                return entries
-    except OSError as error:
-        if not isinstance(error, FileNotFoundError) and error.errno != errno.EIO:
-            raise
+    for step in _noted(disk, segment, segment.position(offset), offset):
+        record = step.record
+        if record is None or record.kind != Kind.MESSAGES or record.base + record.count <= wanted:
+            continue
+        if record.base > wanted:
+            break
+        wanted = record.base + record.count
+        entries.append(Entry(record.base, record.accepted_us, Batch(record.body, record.count)))
+        size += len(record.body)
+        if size >= CHUNK:
+            break
     if not entries and segment in segments:
         raise Damaged(f"the log is damaged at offset {offset}, in {segment.path}; `zaichik check` tells more")
     return entries
@@ -99,59 +95,36 @@ def first_since(disk: Disk, segments: Sequence[Segment], time_us: int) -> int | 
     snapshot = list(segments)
     index = max(bisect_right([segment.accepted_us for segment in snapshot], time_us - 1) - 1, 0)
     for segment, after in zip_longest(snapshot[index:], snapshot[index + 1 :]):
-        wanted = segment.base
-        try:
-            _index(disk, segment)
-            wanted, position = segment.place_of_time(time_us)
-            for record in _records(disk, segment, position):
-                if record.accepted_us >= time_us and record.kind == Kind.MESSAGES:
-                    return wanted  # less than its base, if something before it is damaged
-                wanted = record.base + record.count
-        except OSError as error:
-            if not isinstance(error, FileNotFoundError) and error.errno != errno.EIO:
-                raise
-            if segment not in segments:
-                continue  # it was removed meanwhile
-            return wanted
-        if after is not None and after.base > wanted and after.accepted_us >= time_us:
+        wanted, position = segment.place_of_time(time_us)
+        is_damaged = False
+        for step in _noted(disk, segment, position):
+            is_damaged = step.header is None
+            if step.header is None:
+                continue
+            if step.header.accepted_us >= time_us and step.header.kind in (Kind.MESSAGES, Kind.LOST):
+                return wanted  # less than its base, if something before it is damaged
+            wanted = step.header.end
+        if after is not None:
+            is_damaged = after.base > wanted and after.accepted_us >= time_us
+        if is_damaged and segment in segments:  # else it was removed meanwhile
             return wanted
     return None
 
 
-def _records(disk: Disk, segment: Segment, position: int) -> Iterator[Record]:
-    """Returns the good records from a position on: those that are damaged are left out."""
-    end = segment.size
-    while position < end:
-        for after, record in records(disk, segment, position):
-            yield record
-            position = after
-        if position < end:
-            position = _after_damage(disk, segment, position)
-
-
-def _after_damage(disk: Disk, segment: Segment, position: int) -> int:
-    """Returns where the next record may begin, if the one at that position is damaged."""
-    top = header(disk.read(segment.path, position, HEADER.size), 0, segment.salt)
-    if top is not None:
-        return position + top.size
-    while len(data := disk.read(segment.path, position, READ_SIZE)) >= HEADER.size:
-        if found := next_header(data, 0, segment.salt):
-            return position + found[0]
-        position += len(data) - HEADER.size + 1
-    return segment.size
+def _noted(disk: Disk, segment: Segment, position: int, wanted: int = 0) -> Iterator[Step]:
+    """Walk a segment, and have it note what is where, for those who come after. What the disk cannot read is damage."""
+    try:
+        for step in walk(disk, segment, position, wanted):
+            if step.header is not None:
+                segment.note(step.header.base, step.header.accepted_us, step.position)
+            yield step
+    except OSError as error:
+        if not isinstance(error, FileNotFoundError) and error.errno != errno.EIO:
+            raise
+        yield Step(position, segment.size, None, None)
 
 
 def _segment(segments: Sequence[Segment], offset: int) -> Segment | None:
     snapshot = list(segments)  # the writer may add or remove one meanwhile
     index = bisect_right([segment.base for segment in snapshot], offset) - 1
     return snapshot[index] if index >= 0 else None
-
-
-def _index(disk: Disk, segment: Segment) -> None:
-    """Have the index. A segment that is being written has it from its first record on, before that has a size."""
-    if segment.size > HEAD_SIZE and not segment.positions:
-        segment.load_index(disk, disk.files(segment.path.rpartition("/")[0]))
-
-
-def _entry(record: Record) -> Entry:
-    return Entry(record.base, record.accepted_us, Batch(record.body, record.count))

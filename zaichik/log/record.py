@@ -17,8 +17,9 @@ from zlib import crc32
 
 HEADER = Struct("<IIIIQqIHHQQII")
 MAGIC = 0x4B49415A  # the letters ZAIK
-_MAGIC = Struct("<I").pack(MAGIC)
-_CHECKED_FROM = 8  # the header's checksum is over everything after it
+_FIRST_FIELDS = Struct("<IIIIQqI")
+MAGIC_BYTES = Struct("<I").pack(MAGIC)
+CHECKED_FROM = 8  # the header's checksum is over everything after it
 
 
 class Kind(IntEnum):
@@ -26,6 +27,7 @@ class Kind(IntEnum):
 
     MESSAGES = 0  # the body is a batch; of 0 messages if compaction dropped all of them
     POSITIONS = 1  # the body is JSON: the committed offset of each named subscription that has moved; null: forgotten
+    LOST = 2  # a repair found these offsets damaged; the body is zeros, as many as keep later records in their places
     REFUSED = 3  # a numbered batch was refused for good; the body is JSON: code, message, field
 
 
@@ -66,7 +68,7 @@ class Record:
         )  # fmt: skip
         body_crc = crc32(body, salt)
         header = HEADER.pack(MAGIC, 0, body_crc, *fields)
-        header_crc = crc32(header[_CHECKED_FROM:], salt)
+        header_crc = crc32(header[CHECKED_FROM:], salt)
         return HEADER.pack(MAGIC, header_crc, body_crc, *fields) + body
 
 
@@ -74,52 +76,70 @@ class Header(NamedTuple):
     """A record's header that has passed its check.
 
     Attributes:
-        record: the record, without its body.
-        size: bytes of the whole record.
+        body_crc, body: the checksum and the bytes of what follows.
+        base, accepted_us, messages, kind, producer, sequence: see `Record`; messages is its count.
         group_at: where its group begins.
-        body_crc: the checksum of the body.
         dropped: how many bytes of the body are the bitmap.
     """
 
-    record: Record
-    size: int
-    group_at: int
     body_crc: int
+    body: int
+    base: int
+    accepted_us: int
+    messages: int
+    kind: int
+    zero: int
+    producer: int
+    sequence: int
+    group_at: int
     dropped: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole record."""
+        return HEADER.size + self.body
+
+    @property
+    def end(self) -> int:
+        """The offset after its last message."""
+        return self.base + self.messages
+
+    def record(self, data: bytes, at: int, salt: int) -> Record | None:
+        """Returns the record whose header is at that index of the data; None if it is not whole."""
+        begin = at + HEADER.size
+        body, bitmap = data[begin : begin + self.body], self.dropped
+        if len(body) < self.body or crc32(body, salt) != self.body_crc:
+            return None
+        _, _, base, accepted_us, count, kind, _, producer, sequence, _, _ = self
+        return Record(base, accepted_us, count, body[bitmap:], kind, producer, sequence, body[:bitmap])
 
 
 def header(data: bytes, at: int, salt: int) -> Header | None:
     """Returns the header that begins at that index of the data; None if there is none, or not all of it."""
-    if len(data) - at < HEADER.size or not data.startswith(_MAGIC, at):
+    if len(data) - at < HEADER.size or not data.startswith(MAGIC_BYTES, at):
         return None
-    _, crc, body_crc, body, base, accepted_us, count, kind, _, producer, sequence, group_at, dropped = (
-        HEADER.unpack_from(data, at)
-    )
-    if crc32(data[at + _CHECKED_FROM : at + HEADER.size], salt) != crc:
-        return None
-    found = Record(base, accepted_us, count, kind=kind, producer=producer, sequence=sequence)
-    return Header(found, HEADER.size + body, group_at, body_crc, dropped)
+    _, crc, *fields = HEADER.unpack_from(data, at)
+    return Header(*fields) if crc32(data[at + CHECKED_FROM : at + HEADER.size], salt) == crc else None
 
 
-def unpack(data: bytes, at: int, salt: int) -> tuple[Record, Header] | None:
-    """Returns the record that begins at that index of the data, and its header; None if it is not whole."""
-    found = header(data, at, salt)
-    if found is None or len(data) - at < found.size:
-        return None
-    body = data[at + HEADER.size : at + found.size]
-    if crc32(body, salt) != found.body_crc:
-        return None
-    top = found.record
-    dropped, rest = body[: found.dropped], body[found.dropped :]
-    record = Record(top.base, top.accepted_us, top.count, rest, top.kind, top.producer, top.sequence, dropped)
-    return record, found
+def next_header(data: bytes, start: int, salt: int) -> int | None:
+    """Returns the index of the first valid header from that one on; None if there is none."""
+    at = data.find(MAGIC_BYTES, start)
+    while at >= 0 and header(data, at, salt) is None:
+        at = data.find(MAGIC_BYTES, at + 1)
+    return at if at >= 0 else None
 
 
-def next_header(data: bytes, start: int, salt: int) -> tuple[int, Header] | None:
-    """Returns the first valid header from that index on, and where it is; None if there is none."""
-    at = data.find(_MAGIC, start)
-    while at >= 0:
-        if found := header(data, at, salt):
-            return at, found
-        at = data.find(_MAGIC, at + 1)
-    return None
+def skip(data: bytes, at: int, salt: int, wanted: int) -> int:
+    """Returns the index after the records from that index on that end below an offset: their headers tell.
+
+    A reader may have to pass hundreds of thousands of them.
+    """
+    last = len(data) - HEADER.size
+    while at <= last:
+        magic, crc, _, body, base, _, count = _FIRST_FIELDS.unpack_from(data, at)
+        checked = data[at + CHECKED_FROM : at + HEADER.size]
+        if magic != MAGIC or base + count >= wanted or crc32(checked, salt) != crc:
+            break
+        at += HEADER.size + body
+    return at

@@ -15,24 +15,24 @@ unknown.
 import json
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import chain
 from operator import itemgetter
 from typing import Any
-from zlib import crc32
 
 from zaichik.log.disk import Disk
-from zaichik.log.record import HEADER, Record, header, next_header, unpack
-from zaichik.log.segment import HEAD_SIZE, Segment, Topic, named
+from zaichik.log.segment import HEAD_SIZE, Segment, Topic, named, seal, unseal
 from zaichik.log.state import State, read_checkpoint
+from zaichik.log.walk import READ_SIZE, Step, walk
 
 logger = logging.getLogger(__name__)
 
-TOPIC_FILE = "topic.json"
-READ_SIZE = 256 * 1024
+TOPIC_FILE = "topic"
+_TOPIC_MARK = b"zaichik topic 1\n"
 KEPT_CHECKPOINTS = 2
 Opened = dict[str, tuple[Segment, Topic] | None]  # segments by name; None if the head is not whole
-_UNFINISHED = re.compile(r"\.(topic\.json|[0-9]{20}\.(index|log|state))")  # what `Disk.replace` was interrupted at
+_UNFINISHED = re.compile(r"\.(topic|[0-9]{20}\.(log|state))")  # what `Disk.replace` was interrupted at
 
 
 @dataclass
@@ -61,48 +61,23 @@ class Recovered:
 
 
 def topic_file(topic: Topic) -> bytes:
-    """Returns the content of `topic.json`, with its checksum."""
-    told = topic.told()
-    crc = crc32(json.dumps(told, sort_keys=True).encode())
-    return json.dumps({"topic": told, "crc": crc}, indent=1).encode() + b"\n"
+    """Returns the content of the file `topic`."""
+    return seal(_TOPIC_MARK, json.dumps({**topic.told(), "lost": topic.lost}).encode() + b"\n")
 
 
 def read_topic(data: bytes) -> Topic | None:
-    """Returns the topic that the content of `topic.json` names; None if it is damaged.
+    """Returns the topic that the content of the file `topic` names; None if it is damaged.
 
     Raises:
         NewerFormat: it is not for this version to read.
     """
-    try:
-        told = json.loads(data)
-        is_whole = crc32(json.dumps(told["topic"], sort_keys=True).encode()) == told["crc"]
-    except (ValueError, KeyError, TypeError):
-        return None
-    return Topic.of(told["topic"]) if is_whole else None
+    told = unseal(_TOPIC_MARK, data)
+    return None if told is None else Topic.of(json.loads(told))
 
 
 def new_state(topic: Topic) -> State:
     """Returns the state of a topic without records."""
     return State(topic.settings["compaction_window_ms"] * 1000, topic.settings["max_keys"])
-
-
-def records(disk: Disk, segment: Segment, position: int) -> Iterator[tuple[int, Record]]:
-    """Returns the good records from a position on, each with the position after it, up to the first bad byte."""
-    data, start, asked = b"", position, 0
-    while position < segment.size:
-        at = position - start
-        found = unpack(data, at, segment.salt)
-        if found is None:
-            top = header(data, at, segment.salt)
-            wanted = HEADER.size if top is None else top.size
-            if at == 0 and asked >= wanted:
-                return
-            start, asked = position, max(READ_SIZE, wanted)
-            data = disk.read(segment.path, position, asked)
-            continue
-        record, top = found
-        position += top.size
-        yield position, record
 
 
 def look(disk: Disk, folder: str, files: dict[str, int]) -> tuple[Topic | None, Opened]:
@@ -123,9 +98,9 @@ def recover(disk: Disk, folder: str) -> Recovered:
         NewerFormat: the folder is not for this version to read.
     """
     files = disk.files(folder)
-    settled = "".join(f"{folder}/{last}" for last in named(files, "log")[-1:])
-    if settled:
-        disk.settle(settled)  # before its head is believed
+    fresh = "".join(f"{folder}/{last}" for last in named(files, "log")[-1:])
+    if fresh:
+        disk.drop_cache(fresh)  # before its head is believed
     topic, opened = look(disk, folder, files)
     if topic is None:
         return Recovered(None, State(0, 0), damage=f"neither {TOPIC_FILE} nor a segment tells which topic it is")
@@ -138,34 +113,37 @@ def recover(disk: Disk, folder: str) -> Recovered:
         else:
             recovered.damage = f"{folder}/{name}: the head of the file is damaged"
             break
-    _fold(disk, folder, files, recovered, settled)
-    if not recovered.damage:
-        _tidy(disk, folder, files)
+    _fold(disk, folder, topic, recovered, fresh)
+    if not recovered.damage:  # what a crash has left goes: files that were not finished
+        disk.remove([f"{folder}/{name}" for name in files if _UNFINISHED.fullmatch(name)])
     return recovered
 
 
-def _fold(disk: Disk, folder: str, files: dict[str, int], recovered: Recovered, settled: str) -> None:
+def _fold(disk: Disk, folder: str, topic: Topic, recovered: Recovered, fresh: str) -> None:
     """Find the state: from the newest checkpoint that is good, through all records after it."""
     segments, state = recovered.segments, recovered.state
-    index, position, synced = _from_checkpoint(disk, folder, files, recovered)
+    index, position, synced = _from_checkpoint(disk, folder, topic, recovered)
     damage, is_cut_short = "", bool(recovered.damage)
     for at, segment in enumerate(segments[index:], index):
         begin = position = position if at == index else HEAD_SIZE
         if segment.base != state.end and position == HEAD_SIZE:
             damage = f"{segment.path}: begins at offset {segment.base}, but the one before ends at {state.end}"
             break
-        if segment.path != settled:
-            disk.settle(segment.path)
-        for after, record in records(disk, segment, position):
-            if record.base != state.end:
+        if segment.path != fresh:
+            disk.drop_cache(segment.path)
+        steps, rest = walk(disk, segment, position), list[Step]()
+        for step in steps:
+            if step.record is None or step.record.base != state.end:
+                rest.append(step)
                 break
-            state.add(record)
-            position = after
+            state.add(step.record)
+            position = step.end
         recovered.unsaved += position - begin
         is_last = segment is segments[-1] and not is_cut_short
-        if position < segment.size or (is_last and (segment.base, position) < synced):
-            damage = _judge(disk, segment, position, is_last=is_last, synced=synced, end=state.end)
-            if damage:
+        if rest or (is_last and (segment.base, position) < synced):
+            proof = _proof(chain(rest, steps), (segment.base, position), synced, is_last=is_last)
+            if proof:
+                damage = f"{segment.path}: damaged at position {position}, from offset {state.end} on: {proof}"
                 break
             recovered.torn = segment.size - position
             disk.write(segment.path, position, [])
@@ -173,34 +151,28 @@ def _fold(disk: Disk, folder: str, files: dict[str, int], recovered: Recovered, 
     if damage:  # what lies behind it cannot be reached
         segment.size = position
         del segments[segments.index(segment) + 1 :]
-    elif segments and segments[-1].base == state.end:  # it will go on, and readers must not look for its index then
-        segments[-1].note(state.end, segments[-1].accepted_us, HEAD_SIZE)
     elif not segments and synced > (0, 0):
         damage = f"{folder}: a checkpoint tells of records, but their files are gone"
     recovered.damage = damage or recovered.damage
 
 
-def _from_checkpoint(
-    disk: Disk, folder: str, files: dict[str, int], recovered: Recovered
-) -> tuple[int, int, tuple[int, int]]:
+def _from_checkpoint(disk: Disk, folder: str, topic: Topic, recovered: Recovered) -> tuple[int, int, tuple[int, int]]:
     """Take over the newest good checkpoint.
 
     Returns the index of the segment and the position that records have to be read from, and the base and the position
     up to which a checkpoint proves that all was synced.
     """
-    segments, synced, good = recovered.segments, (0, 0), list[tuple[int, int, dict[str, Any], bytes]]()
-    salts = {segment.base: segment.salt for segment in segments}
-    for name in named(files, "state"):
-        found = read_checkpoint(disk.read(f"{folder}/{name}", 0, files[name]))
-        if found is None or recovered.topic is None or found[0]["epoch"] != recovered.topic.epoch:
-            logger.warning("%s/%s is damaged, and not needed", folder, name)
-            continue
-        told, keys = found
-        if salts.get(told["segment"], told["salt"]) != told["salt"]:
-            continue  # of another file
-        synced = max(synced, (told["segment"], told["position"]))
-        if (place := _place(told, segments)) is not None:
-            good.append((place, told["position"], told, keys))
+    segments = recovered.segments
+    known, bad = checkpoints(disk, folder, topic, segments)
+    for name in bad:
+        logger.warning("%s/%s is damaged, and not needed", folder, name)
+    synced = max(((told["segment"], told["position"]) for told, _ in known), default=(0, 0))
+    good = [
+        (index, told["position"], told, keys)
+        for told, keys in known
+        for index, segment in enumerate(segments)
+        if segment.base == told["segment"] and told["position"] <= segment.size  # else it is gone, or shorter
+    ]
     if good:
         place, position, told, keys = max(good, key=itemgetter(0, 1))
         recovered.state.restore(told, keys)
@@ -212,31 +184,36 @@ def _from_checkpoint(
     return 0, HEAD_SIZE, synced
 
 
-def _tidy(disk: Disk, folder: str, files: dict[str, int]) -> None:
-    """Remove what a crash has left: files that were not finished, indexes of segments that are gone."""
-    orphans = [name for name in named(files, "index") if f"{name[:20]}.log" not in files]
-    if left := [name for name in files if _UNFINISHED.fullmatch(name)] + orphans:
-        disk.remove([f"{folder}/{name}" for name in left])
+def checkpoints(
+    disk: Disk, folder: str, topic: Topic, segments: Iterable[Segment]
+) -> tuple[list[tuple[dict[str, Any], bytes]], list[str]]:
+    """Returns the good checkpoints of a topic, and the names of files that are damaged, or of another one.
+
+    Those that tell of another file than one of these segments are neither.
+    """
+    salts, files = {segment.base: segment.salt for segment in segments}, disk.files(folder)
+    good, bad = list[tuple[dict[str, Any], bytes]](), list[str]()
+    for name in named(files, "state"):
+        found = read_checkpoint(disk.read(f"{folder}/{name}", 0, files[name]))
+        if found is None or found[0]["epoch"] != topic.epoch:
+            bad.append(name)
+        elif salts.get(found[0]["segment"], found[0]["salt"]) == found[0]["salt"]:
+            good.append(found)
+    return good, bad
 
 
-def _place(told: dict[str, Any], segments: list[Segment]) -> int | None:
-    """Returns the index of the segment that a checkpoint stands in; None if it is gone, or shorter."""
-    for index, segment in enumerate(segments):
-        if segment.base == told["segment"] and told["position"] <= segment.size:
-            return index
-    return None
+def _proof(rest: Iterable[Step], place: tuple[int, int], synced: tuple[int, int], *, is_last: bool) -> str:
+    """Returns what proves that the rest of a segment, from a place on, was synced; "" if it may be a torn end.
 
-
-def _judge(disk: Disk, segment: Segment, position: int, *, is_last: bool, synced: tuple[int, int], end: int) -> str:
-    """Returns what is wrong with the bytes from a position on; "" if they are a torn end."""
-    rest = disk.read(segment.path, position, segment.size - position)
-    at, proof = 0, ""
+    Args:
+        rest: the steps from there on.
+        place: the base of the segment, and the position.
+        synced: the place up to which a checkpoint proves it.
+        is_last: whether no segment follows.
+    """
     if not is_last:
-        proof = "another segment follows"
-    elif (segment.base, position) < synced:
-        proof = "a checkpoint was made after it was written"
-    while not proof and (found := next_header(rest, at, segment.salt)) is not None:
-        at = found[0] + 1
-        if found[1].group_at > position:
-            proof = f"records that were written later follow at position {position + found[0]}"
-    return proof and f"{segment.path}: damaged at position {position}, from offset {end} on: {proof}"
+        return "another segment follows"
+    if place < synced:
+        return "a checkpoint was made after it was written"
+    later = next((step for step in rest if step.header is not None and step.header.group_at > place[1]), None)
+    return "" if later is None else f"records that were written later follow at position {later.position}"

@@ -20,6 +20,8 @@ def restore(broker: Broker, store: Store) -> None:
     for topic, found, log in store.recovered:
         controller = broker.registry.restore(topic.name, topic.epoch, topic.settings, log)
         state = found.state
+        if controller.durable is not None:
+            controller.durable.lost = topic.lost
         controller.compacted, controller.published = state.compacted, state.published
         if controller.window is not None and state.window is not None:
             for key, opened_us in state.window.opened():

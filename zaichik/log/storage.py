@@ -28,6 +28,8 @@ class Storage:
     def __init__(self, broker: Broker, store: Store | None) -> None:
         self.broker = broker
         self.store = store
+        if store is not None:
+            store.limit = broker.settings.max_disk_bytes
 
     @classmethod
     async def opened(cls, data: Path | None, settings: BrokerSettings | None, clock: Clock | None) -> "Storage":

@@ -10,7 +10,7 @@ import hashlib
 import logging
 import os
 import re
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
@@ -18,7 +18,8 @@ from pathlib import Path
 import anyio
 from anyio import to_thread
 
-from zaichik.log.disk import Disk, DiskFull, PosixDisk, StorageFailed, doubtful, failure_of, sync_folder
+from zaichik.log.disk import Disk, DiskFull, PosixDisk, StorageFailed, failure_of, sync_folder
+from zaichik.log.file_systems import doubtful
 from zaichik.log.reading import Chunks
 from zaichik.log.recovery import Recovered, look, new_state, recover
 from zaichik.log.segment import NewerFormat, Topic, seal, unseal
@@ -26,7 +27,7 @@ from zaichik.log.state import State
 from zaichik.log.topic_log import Then, TopicLog
 from zaichik.log.writer import DELETED, delete_folder, remove_folder
 from zaichik.net.wakeup import Wakeup
-from zaichik_protocol import ErrorCode, Refused
+from zaichik_protocol import FOREVER, ErrorCode, Refused
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +35,7 @@ TOPICS, CLOCK = "topics", "clock"
 _CLOCK_MARK = b"zaichik clock 1\n"
 FOLDER = re.compile(rf"[A-Za-z0-9_-]{{0,40}}\.[0-9a-f]{{16}}\.[0-9a-f]+({DELETED})?")  # anything else is not ours
 WRITERS, READERS = 4, 2  # threads: a slow read never holds up a sync
+KEPT_SYNCS = 256  # whose times are kept: a second of a busy disk, and enough for a percentile
 
 
 class CannotOpen(Exception):
@@ -62,7 +64,7 @@ class Store:
         failure: why the disk cannot be trusted any more; None if it can.
         between_turns: what is called on the event loop is called in one of these.
         on_failure: called when there is a failure.
-        chunks: what was read for readers of all topics.
+        chunks, used, limit, syncs: see `Workers`.
     """
 
     def __init__(self, disk: Disk, lock: int | None = None) -> None:
@@ -73,6 +75,8 @@ class Store:
         self.on_failure: Callable[[], None] = lambda: None
         self.clock_us = 0
         self.chunks = Chunks()
+        self.used, self.limit = 0, FOREVER
+        self.syncs: deque[float] = deque(maxlen=KEPT_SYNCS)
         self._lock = lock
         self._unreadable: set[str] = set()  # folders of topics whose epochs are not known
         self._logs: dict[TopicLog, None] = {}
@@ -182,12 +186,15 @@ class Store:
 
     def create(self, name: str, epoch: int, settings: dict[str, int]) -> TopicLog:
         """See `zaichik.broker.durable.Logs`."""
-        topic = Topic(name, epoch, settings)
-        log = TopicLog(
-            self._disk, f"{TOPICS}/{folder_of(name)}.{epoch:x}", topic, Recovered(topic, new_state(topic)), self
-        )
+        topic, folder = Topic(name, epoch, settings), f"{TOPICS}/{folder_of(name)}.{epoch:x}"
+        log = TopicLog(self._disk, folder, topic, Recovered(topic, new_state(topic)), self)
         self._logs[log] = None
         return log
+
+    def sync_p99_us(self) -> int | None:
+        """See `zaichik.broker.durable.Logs`."""
+        seconds = sorted(self.syncs)
+        return round(seconds[len(seconds) * 99 // 100] * 1e6) if seconds else None
 
     # -- work for threads --------------------------------------------------------------------------------------
 
@@ -208,10 +215,8 @@ class Store:
     async def run(self) -> None:
         """Work until cancelled, or until the disk has failed."""
         async with anyio.create_task_group() as tasks:
-            for _ in range(WRITERS):
-                tasks.start_soon(self._write_for_ever, anyio.CapacityLimiter(1))
-            for _ in range(READERS):
-                tasks.start_soon(self._read_for_ever, anyio.CapacityLimiter(1))
+            for work in [self._write_for_ever] * WRITERS + [self._read_for_ever] * READERS:
+                tasks.start_soon(work, anyio.CapacityLimiter(1))
 
     async def _write_for_ever(self, thread: anyio.CapacityLimiter) -> None:
         while not self._has_failed():

@@ -1,32 +1,33 @@
 """One topic's log, as the broker's core sees it: synchronous, and never waiting.
 
-    publish ──▶ gathered ──▶ a group ──▶ a worker thread writes and syncs it ──▶ `synced`, or `refused`
+    write ──▶ a worker is asked ──▶ `gather`: the oldest that wait ──▶ a thread writes, syncs ──▶ `synced` or `refused`
 
     entry ──▶ of a chunk that was read for this reader; or nothing, then a worker thread reads one and wakes the reader
 
-Only one group is written at a time. What comes meanwhile gathers, and is the next group.
+What waits, waits at the owner, in its one queue. Only one group of it is written at a time. What comes meanwhile is the
+next group.
 """
 
 import json
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
+from time import perf_counter
 from typing import Protocol
 
-from zaichik.broker.durable import Done, LogOwner, Wake
+from zaichik.broker.durable import Durable, Wake, Write
 from zaichik.broker.ring import Entry
 from zaichik.log.disk import Disk, DiskFull
 from zaichik.log.reading import Chunks, Damaged, first_since, read_chunk
 from zaichik.log.record import Kind, Record
 from zaichik.log.recovery import Recovered
-from zaichik.log.segment import Topic
+from zaichik.log.segment import HEAD_SIZE, Topic
 from zaichik.log.writer import Writer
 from zaichik_protocol import Batch, ErrorCode, Refused
 
-MOST_RECORDS = 512  # in a group: what follows its sync is done in one go, while connections wait
+MOST_WRITES = 512  # in a group: what follows its sync is done in one go, while connections wait
 GROUP = 4 * 1024 * 1024  # bytes that are written and synced as one, and one record more
 
 Then = Callable[[], None]
@@ -37,36 +38,21 @@ class Workers(Protocol):
 
     Attributes:
         chunks: what was read for readers.
+        used: bytes of all logs, with those that are being written.
+        limit: the most that this may be (DUR-9).
+        syncs: seconds that the last groups took to be written and synced.
     """
 
     chunks: Chunks
+    used: int
+    limit: int
+    syncs: deque[float]
 
     def write(self, log: "TopicLog") -> None:
         """Have a thread do `log.gather()`, soon; when it is done, call what it returned."""
 
     def read(self, waiter: object, read: Callable[[], Then]) -> None:
         """Have a thread do that, and then call what it returned; unless that waiter waits for something already."""
-
-
-@dataclass(frozen=True)
-class Job:
-    """What a worker thread does for a log at one time.
-
-    Attributes:
-        group: the records to write.
-        below: files that hold nothing from that offset on are removed.
-        keep: from that offset on nothing is removed for want of room.
-        save: whether to write a checkpoint.
-        delete: whether to remove the log.
-        after: called when all of it is done.
-    """
-
-    group: Sequence[Record]
-    below: int
-    keep: int
-    save: bool
-    delete: bool
-    after: Sequence[Done]
 
 
 class TopicLog:
@@ -78,6 +64,9 @@ class TopicLog:
         topic: which it is.
         recovered: what a start has found there.
         workers: see `Workers`.
+
+    Attributes:
+        is_deleted: whether it is removed, or soon will be.
     """
 
     def __init__(self, disk: Disk, folder: str, topic: Topic, recovered: Recovered, workers: Workers) -> None:
@@ -86,45 +75,21 @@ class TopicLog:
         self._workers = workers
         self.head = self._writer.head
         self.end = recovered.state.end
-        self.size = self._writer.bytes
+        self.size = 0
         self.damage = recovered.damage
-        self._owner: LogOwner
-        self._gathered: deque[Record] = deque()
-        self._appended = self._taken = 0  # records: all so far, and those that do not wait any more
-        self._after: deque[tuple[int, Done]] = deque()  # who waits until so many are taken
+        self.is_deleted = False
+        self.owner: Durable
+        self._log_bytes = topic.settings["log_bytes"]
         self._below = 0
-        self._is_written = not recovered.unsaved  # all is on the disk, a checkpoint of it included
-        self._wants_save = self._wants_delete = self._wants_drop = False
+        self._wants_save = self._wants_drop = False
+        self._gone: list[Then] = []  # called when it is removed
         self._reading: set[Wake] = set()  # the readers that a chunk is read for
-
-    def attach(self, owner: LogOwner) -> None:
-        """See `Log`."""
-        self._owner = owner
+        self._resize(self._writer.bytes)
 
     # -- writing -----------------------------------------------------------------------------------------------
 
-    def publish(
-        self, base: int, accepted_us: int, batch: Batch | None, dropped: bytes, producer: int, sequence: int
-    ) -> None:
+    def write(self) -> None:
         """See `Log`."""
-        count, data = (0, b"") if batch is None else (batch.count, batch.data)
-        self._append(Record(base, accepted_us, count, data, Kind.MESSAGES, producer, sequence, dropped))
-
-    def refuse(self, base: int, accepted_us: int, refusal: Refused, producer: int, sequence: int) -> None:
-        """See `Log`."""
-        body = json.dumps([refusal.code, refusal.message, refusal.field]).encode()
-        self._append(Record(base, accepted_us, 0, body, Kind.REFUSED, producer, sequence))
-
-    def move(self, base: int, accepted_us: int, positions: dict[str, int | None]) -> None:
-        """See `Log`."""
-        self._append(Record(base, accepted_us, 0, json.dumps(positions).encode(), Kind.POSITIONS))
-
-    def _append(self, record: Record) -> None:
-        if self.damage:  # nothing is published, and that positions have moved is not written
-            return
-        self._gathered.append(record)
-        self._appended += 1
-        self._is_written = False
         self._workers.write(self)
 
     def drop_below(self, offset: int) -> None:
@@ -140,31 +105,23 @@ class TopicLog:
 
     def save(self) -> None:
         """See `Log`."""
-        if not self._is_written:
+        if not self._writer.is_saved:
             self._wants_save = True
             self._workers.write(self)
 
-    def after_all(self, done: Done) -> None:
+    def delete(self, gone: Then) -> None:
         """See `Log`."""
-        self._after.append((self._appended, done))
-        self._workers.write(self)
-
-    def delete(self, done: Done) -> None:
-        """See `Log`."""
-        self._forget_gathered()
         self._reading.clear()
-        self._wants_delete = True
-        self.after_all(done)
-
-    @property
-    def is_deleted(self) -> bool:
-        """Whether the log is removed, or soon will be."""
-        return self._wants_delete
+        self._gone.append(gone)
+        self.is_deleted = True
+        self._workers.write(self)
 
     @property
     def has_work(self) -> bool:
         """Whether a worker thread has something to do."""
-        return bool(self._gathered or self._after or self._wants_save or self._wants_drop)
+        if self.is_deleted:
+            return bool(self._gone)
+        return bool(self.owner.waiting or self._wants_save or self._wants_drop)
 
     def gather(self) -> Callable[[], Then]:
         """Returns what is to be done now, in a worker thread; that returns what to do with its result, back here.
@@ -172,70 +129,83 @@ class TopicLog:
         Raises:
             StorageFailed: by what it returns.
         """
-        group, size = list[Record](), 0
-        while self._gathered and size < GROUP and len(group) < MOST_RECORDS:
-            group.append(self._gathered.popleft())
-            size += group[-1].size
-        self._taken += len(group)
-        after = self._take_after()
-        job = Job(group, self._below, self._owner.needed, self._wants_save, self._wants_delete, after)
-        self._wants_save = self._wants_drop = False
-        return partial(self._work, job)
+        self._wants_drop = False
+        if self.is_deleted:
+            return self._remove
+        records, count, size = list[Record](), 0, 0
+        for write in self.owner.waiting:
+            if size >= GROUP or count == MOST_WRITES:
+                break
+            count += 1
+            if write.what is not None:
+                records.append(_record(write))
+                size += records[-1].size
+        size += HEAD_SIZE if records else 0  # it may begin a file
+        below, full = self._room_for(size)
+        self._resize(self._writer.bytes_from(below) + (0 if full else size))
+        if self._writer.can_drop(below):
+            self.head = max(segment.base for segment in self._writer.segments if segment.base <= below)
+        return partial(self._work, records, count, below, full)
 
-    def _take_after(self) -> list[Done]:
-        """Returns those who wait for no more than what is taken."""
-        after = list[Done]()
-        while self._after and self._after[0][0] <= self._taken:
-            after.append(self._after.popleft()[1])
-        return after
+    def _room_for(self, size: int) -> tuple[int, str]:
+        """Returns the offset below which everything goes (DUR-4), and why there is no room all the same (DUR-9), or "".
 
-    def _forget_gathered(self) -> None:
-        self._gathered.clear()
-        self._taken = self._appended
+        That is decided here, where no reader attaches meanwhile that needs what goes.
+        """
+        writer, limit = self._writer, self._workers.limit
+        room = limit - self._workers.used + self.size if size else self._log_bytes
+        below = max(self._below, min(writer.excess(min(self._log_bytes, room) - size), self.owner.needed))
+        if not size or writer.bytes_from(below) + size <= room:
+            return below, ""
+        full = f"all logs may have {limit} bytes together (max_disk_bytes), and this one has nothing more to drop"
+        return self._below, full
 
-    def _work(self, job: Job) -> Then:
-        writer, full = self._writer, ""
+    def _work(self, records: Sequence[Record], count: int, below: int, full: str) -> Then:
+        """Remove what goes, and write the group unless there is no room: the part of a worker thread."""
+        writer, save, self._wants_save = self._writer, self._wants_save, False
+        writer.drop_below(below)
         try:
-            if job.delete:
-                writer.delete()
-                return partial(self._finish, job, "")
             if not self.damage:
                 writer.create()
-            if job.group:
-                writer.write(job.group)
-            if job.save and not self.damage:
+            if records and not full:
+                begun = perf_counter()
+                writer.write(records)
+                self._workers.syncs.append(perf_counter() - begun)
+            if save and not self.damage:
                 writer.save()
         except DiskFull as error:
             full = str(error)
-        writer.drop_below(max(job.below, min(writer.excess(), job.keep)))
-        return partial(self._finish, job, full)
+        return partial(self._finish, count, full)
 
-    def _finish(self, job: Job, full: str) -> None:
-        """Tell the owner what has become of the group, and those who wait for all of it."""
-        refusal = None
+    def _finish(self, count: int, full: str) -> None:
+        """Tell the owner what has become of the group."""
+        self._resize(self._writer.bytes)
+        if self.is_deleted:
+            return  # all that waits is refused when it is gone
+        self.head = self._writer.head
         if full:
-            refusal = Refused(ErrorCode.STORAGE_FULL, f"{full}. Nothing was stored; try again later.", "topic")
-        self.size, self.head = self._writer.bytes, self._writer.head
-        after = job.after
-        if self._wants_delete:  # then the owner waits for nothing else
-            pass
-        elif refusal is not None:
-            self._forget_gathered()
-            after = [*after, *self._take_after()]  # they waited for those, too
-            self._owner.refused(refusal)
-            self._owner.head_moved(self.head)
+            problem = f"{full}. Nothing was stored; try again later."
+            self.owner.refused(Refused(ErrorCode.STORAGE_FULL, problem, "topic"))
         else:
-            if job.group:
-                self.end = job.group[-1].base + job.group[-1].count
-                self._owner.synced(sum(record.kind != Kind.POSITIONS for record in job.group))
-            self._is_written = self._is_written or (job.save and not self._gathered and self._writer.is_saved)
-            self._owner.head_moved(self.head)
-        for done in after:
-            done(refusal)
+            self.owner.synced(count)
+        self.owner.head_moved(self.head)
+
+    def _resize(self, size: int) -> None:
+        self._workers.used += size - self.size
+        self.size = size
+
+    def _remove(self) -> Then:
+        self._writer.delete()
+        return self._is_removed
+
+    def _is_removed(self) -> None:
+        self._resize(0)
+        while self._gone:
+            self._gone.pop()()
 
     def close(self) -> None:
         """Write what saves the next start from reading. In a worker thread, when nothing else is done any more."""
-        if not self._wants_delete:
+        if not self.is_deleted:
             self._writer.close()
 
     # -- reading -----------------------------------------------------------------------------------------------
@@ -288,3 +258,15 @@ class TopicLog:
     def expired_until(self, time_us: int) -> int:
         """See `Log`."""
         return self._writer.expired_until(time_us)
+
+
+def _record(write: Write) -> Record:
+    base, accepted_us, producer, sequence = write.base, write.accepted_us, write.producer, write.sequence
+    match write.what:
+        case Batch(data, count):
+            return Record(base, accepted_us, count, data, Kind.MESSAGES, producer, sequence, write.dropped)
+        case Refused() as refusal:
+            body = json.dumps([refusal.code, refusal.message, refusal.field]).encode()
+            return Record(base, accepted_us, 0, body, Kind.REFUSED, producer, sequence)
+        case positions:
+            return Record(base, accepted_us, 0, json.dumps(positions).encode(), Kind.POSITIONS)

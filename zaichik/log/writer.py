@@ -97,8 +97,6 @@ class Writer:
 
     def _roll(self, first: Record) -> Segment:
         """Begin a new segment, for a group that begins with that record."""
-        if self._active is not None:
-            self._save_index(self._active)
         salt = secrets.randbits(32)
         segment = Segment(self.folder, first.base, salt, first.accepted_us)
         self._disk.write(segment.path, 0, [segment.head(self._topic)])
@@ -120,17 +118,8 @@ class Writer:
             self._disk.replace(new.path, new.head(self._topic))
         except DiskFull:
             return segment
-        new.note(new.base, new.accepted_us, new.size)  # as a start does
         self.segments[-1] = new
         return new
-
-    def _save_index(self, segment: Segment) -> None:
-        if segment.base == self._state.end:
-            return  # without messages there is nothing to be found in it, and it will go on
-        try:
-            self._disk.replace(segment.index_path, segment.index())
-        except DiskFull:
-            logger.info("no room for %s: it will be made again when it is needed", segment.index_path)
 
     @property
     def is_saved(self) -> bool:
@@ -159,11 +148,8 @@ class Writer:
 
     def close(self) -> None:
         """Write what saves the next start from reading."""
-        if self.is_damaged:
-            return
-        self.save()
-        if self._active is not None:
-            self._save_index(self._active)
+        if not self.is_damaged:
+            self.save()
 
     def drop_below(self, offset: int) -> None:
         """Remove the segments that hold nothing from that offset on; the last one stays.
@@ -179,7 +165,7 @@ class Writer:
             self.save()
         while segments[count].base > self._saved_in and count:
             count -= 1
-        gone = [path for old in segments[:count] for path in (old.path, old.index_path)]
+        gone = [old.path for old in segments[:count]]
         del segments[:count]  # first: a reader that finds no file then knows why
         self._disk.remove(gone)
 
@@ -203,9 +189,9 @@ class Writer:
         first = max(bisect_right([segment.base for segment in segments], offset) - 1, 0)
         return sum(segment.size for segment in segments[first:])
 
-    def excess(self) -> int:
-        """Returns the first offset that `log_bytes` leaves."""
-        too_much, index = self.bytes - self._log_bytes, 0
+    def excess(self, room: int = FOREVER) -> int:
+        """Returns the first offset that `log_bytes` leaves, or so many bytes if that is less."""
+        too_much, index = self.bytes - min(self._log_bytes, room), 0
         while too_much > 0 and index + 1 < len(self.segments):
             too_much -= self.segments[index].size
             index += 1

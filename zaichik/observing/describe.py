@@ -102,6 +102,7 @@ def _broker(broker: Described) -> JSON:
         "resident": _resident(),
         "producers": len(broker.producers),
         "sessions": len(broker.named_positions),
+        **broker.registry.on_disk(),
     }
 
 
@@ -129,7 +130,8 @@ def _connection(name: str, manager: SubscriptionManager) -> JSON:
 
 def _topic(topic: TopicController, now_us: int) -> JSON:
     topic.expire(now_us)  # an expired message is not resident, even if no sweep has dropped it yet
-    ring, stored, resident = topic.ring, topic.end, topic.end - topic.head
+    ring, stored, resident = topic.ring, topic.end, topic.end - topic.head - topic.damaged
+    kept, damaged = topic.durable or ring, topic.damaged
     return {
         "name": topic.name,
         "epoch": topic.epoch,
@@ -145,14 +147,17 @@ def _topic(topic: TopicController, now_us: int) -> JSON:
         "stored": stored,
         "compacted": topic.compacted,
         "resident": resident,
-        "expired": topic.expired,
-        "evicted": topic.evicted,
+        "expired": kept.expired,
+        "evicted": kept.evicted,
+        "damaged": damaged,
         "open_windows": 0 if topic.window is None else len(topic.window),
         "forgotten_windows": 0 if topic.window is None else topic.window.forgotten,
         **_disk(topic),
         "left_over": {
             "published - stored - compacted": topic.published - stored - topic.compacted,
-            "stored - resident - expired - evicted": stored - resident - topic.expired - topic.evicted,
+            "stored - resident - expired - evicted - damaged": (
+                stored - resident - kept.expired - kept.evicted - damaged
+            ),
         },
     }
 

@@ -195,7 +195,7 @@ class Scheduler:
         is_alone = not queue.waiting
         if is_alone and self._idle() > PAUSE_US:
             self._hurried_us = 0.0
-        is_due = client.finish <= queue.virtual
+        is_due = client.finish <= queue.virtual and not client.is_waiting  # if it waits, it has its turn there
         if is_due or (is_alone and self._hurried_us < SLICE_US):
             client.queue.pass_by(turns)
             before_us = self._idle_since_us if is_alone else self._time_us()
@@ -212,6 +212,8 @@ class Scheduler:
     @contextmanager
     def between_turns(self) -> Iterator[None]:
         """Returns a context in which no turn is taken: turns asked for inside it wait until it ends."""
+        if not self._queue.waiting:
+            self._idle()  # or else those who ask are charged for what they used before, however long ago
         self._current = self._nobody
         try:
             yield

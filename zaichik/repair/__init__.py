@@ -1,0 +1,1 @@
+"""Logs that no broker uses: looked at byte by byte, and repaired."""

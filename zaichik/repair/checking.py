@@ -1,0 +1,223 @@
+"""Reads every byte of the logs in a folder that no broker uses, and tells what is wrong; it changes nothing.
+
+What is wrong in a segment are stretches of bytes that are no records. Which offsets they held is known from the records
+around them, from the next segment, or from a checkpoint.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from zaichik.log.disk import Disk
+from zaichik.log.record import HEADER, Kind
+from zaichik.log.recovery import TOPIC_FILE, checkpoints, look, read_topic
+from zaichik.log.segment import HEAD_SIZE, Segment, Topic
+from zaichik.log.store import TOPICS
+from zaichik.log.walk import READ_SIZE, walk
+from zaichik.log.writer import DELETED
+from zaichik.repair.salvage import salvaged
+
+Mark = tuple[int, int]  # of a checkpoint: its position, and the offset after the last message before that
+Range = tuple[int, int]  # of offsets: the first, and the one after the last
+
+
+class Stretch(NamedTuple):
+    """Bytes of a segment that are no records.
+
+    Attributes:
+        position, end: where they are.
+        base, to: the offsets they held: from the first, up to the second.
+        accepted_us: when the messages may have been accepted, at the latest.
+    """
+
+    position: int
+    end: int
+    base: int
+    to: int
+    accepted_us: int
+
+
+@dataclass
+class Part:
+    """A segment, as it was found.
+
+    Attributes:
+        segment: what its head says; if that is damaged, what is known without it.
+        marks: the checkpoints that stand in it.
+        problem: what is wrong with the file as a whole; "" if nothing is.
+        stretches: what is damaged.
+        torn: where a torn end begins; -1 if there is none.
+        end: the offset after its last message.
+        lost: the offsets that earlier repairs have given up.
+    """
+
+    segment: Segment
+    marks: list[Mark]
+    problem: str = ""
+    stretches: list[Stretch] = field(default_factory=list)
+    torn: int = -1
+    end: int = 0
+    lost: list[Range] = field(default_factory=list)
+
+    def add(self, begin: int, end: int, base: int, to: int, accepted_us: int) -> None:
+        """Note a stretch; it is divided where a checkpoint stands, because a start begins to read there."""
+        for position, offset in self.marks:
+            if begin < position <= end:
+                self.stretches.append(Stretch(begin, position, base, offset, accepted_us))
+                begin, base = position, offset
+        if begin < end or base < to:
+            self.stretches.append(Stretch(begin, end, base, to, accepted_us))
+
+
+@dataclass
+class Checked:
+    """What is in one folder.
+
+    Attributes:
+        folder: its path.
+        topic: whose it is; None if nothing says so.
+        is_kept: whether the file `topic` is good.
+        parts: its segments.
+        strange: names of files that are damaged and not needed, or not of this topic.
+        problems: what is wrong, one sentence each.
+        hopeless: what of that no repair can change.
+    """
+
+    folder: str
+    topic: Topic | None
+    is_kept: bool = False
+    parts: list[Part] = field(default_factory=list)
+    strange: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    hopeless: list[str] = field(default_factory=list)
+
+    @property
+    def lost(self) -> list[Range]:
+        """The offsets that earlier repairs have given up."""
+        return [lost for part in self.parts for lost in part.lost]
+
+    @property
+    def damaged(self) -> list[Range]:
+        """The offsets that are damaged."""
+        return [(it.base, it.to) for part in self.parts for it in part.stretches if it.base < it.to]
+
+    @property
+    def messages(self) -> int:
+        """How many are whole."""
+        gone = sum(to - base for base, to in self.lost + self.damaged)
+        return sum(part.end - part.segment.base for part in self.parts) - gone
+
+
+def check(disk: Disk) -> Iterator[Checked]:
+    """Returns what is in each topic's folder.
+
+    Raises:
+        NewerFormat: a folder is not for this version to read.
+    """
+    for name in sorted(disk.files(TOPICS)):
+        if not name.endswith(DELETED):
+            yield check_folder(disk, f"{TOPICS}/{name}")
+
+
+def check_folder(disk: Disk, folder: str) -> Checked:
+    """Returns what is in the folder of a topic.
+
+    Raises:
+        NewerFormat: the folder is not for this version to read.
+    """
+    files = disk.files(folder)
+    topic, opened = look(disk, folder, files)
+    checked = Checked(folder, topic)
+    if topic is None:
+        checked.hopeless.append(f"neither {TOPIC_FILE} nor a segment tells which topic it is")
+        return checked
+    checked.strange = [name for name, it in opened.items() if it is not None and it[1][:2] != topic[:2]]
+    good = {it[0].base: it[0] for name, it in opened.items() if it is not None and name not in checked.strange}
+    known, bad = checkpoints(disk, folder, topic, good.values())
+    names = [name for name in opened if name not in checked.strange]
+    checked.parts = list(_parts(disk, folder, names, good, [told for told, _ in known]))
+    checked.strange += bad
+    for index, part in enumerate(checked.parts):
+        if part.torn < 0:
+            _read(disk, part, next((it.segment for it in checked.parts[index + 1 :]), None))
+    checked.is_kept = TOPIC_FILE in files and read_topic(disk.read(f"{folder}/{TOPIC_FILE}", 0, READ_SIZE)) is not None
+    _tell(checked, topic)
+    return checked
+
+
+def _parts(
+    disk: Disk, folder: str, names: list[str], good: dict[int, Segment], known: list[dict[str, Any]]
+) -> Iterator[Part]:
+    """Returns the segments: also those that have lost their heads, and those that only a checkpoint tells of."""
+    files, bases = disk.files(folder), {int(name[:20]) for name in names}
+    newest, accepted_us = max(bases, default=-1), 0
+    for base in sorted(bases | {told["segment"] for told in known if told["segment"] > newest}):
+        own, size = [told for told in known if told["segment"] == base], files.get(f"{base:020}.log", 0)
+        marks = sorted((told["position"], told["end"]) for told in own)
+        if base in good:
+            part = Part(good[base], marks)
+        elif size <= HEAD_SIZE and base == newest and not own:  # no record was ever in it
+            part = Part(Segment(folder, base, 0, accepted_us), marks, torn=0, end=base)
+        else:
+            salt = own[0]["salt"] if own else None
+            problem = "the head of the file is damaged" if size else "the file is missing"
+            part = Part(salvaged(disk, folder, base, size, salt, accepted_us), marks, problem)
+        accepted_us = part.segment.accepted_us
+        yield part
+
+
+def _read(disk: Disk, part: Part, after: Segment | None) -> None:
+    """Read a segment, which ends where the next one begins."""
+    segment, bad, group = part.segment, -1, 0
+    end = told = segment.base
+    at_us = segment.accepted_us
+    for step in walk(disk, segment):
+        if step.header is not None:
+            group = max(group, step.header.group_at)
+        record = step.record
+        if record is None or record.base < end:
+            bad = step.position if bad < 0 else bad
+            told = max(told, end if step.header is None else step.header.end)
+            continue
+        if bad >= 0 or record.base > end:
+            part.add(step.position if bad < 0 else bad, step.position, end, record.base, record.accepted_us)
+            bad = -1
+        end, at_us = record.base + record.count, record.accepted_us
+        if record.kind == Kind.LOST and record.count:
+            part.lost.append((record.base, end))
+    told, at_us = (max(told, end), at_us) if after is None else (max(after.base, end), after.accepted_us)
+    synced = max([0, *(position for position, _ in part.marks)])
+    size = max(segment.size, synced)
+    part.add(segment.size if bad < 0 else bad, size, end, told, at_us)
+    part.end = told
+    for index, stretch in enumerate(part.stretches):
+        if after is None and stretch.position >= max(group, synced):  # nothing was written later
+            part.torn, part.end = stretch.position, stretch.base
+            del part.stretches[index:]
+            break
+
+
+def _tell(checked: Checked, topic: Topic) -> None:
+    """Say what is wrong, for a person."""
+    problems = checked.problems
+    if not checked.is_kept:
+        problems.append(f"{TOPIC_FILE} is damaged or missing; the head of a segment says the same")
+    problems += [f"{name} is damaged, or of another topic; it is not needed" for name in checked.strange]
+    end = checked.parts[0].segment.base if checked.parts else 0
+    for part in checked.parts:
+        segment = part.segment
+        if segment.base < end:
+            checked.hopeless.append(f"{segment.path} begins at offset {segment.base}, but the one before ends at {end}")
+        if part.problem:
+            problems.append(f"{segment.path}: {part.problem}")
+        for it in part.stretches:
+            offsets = f"offsets {it.base} to {it.to - 1}" if it.base < it.to else "no messages"
+            where = f"bytes {it.position} to {it.end} are damaged"
+            problems.append(f"{segment.path}: {where if it.position < it.end else 'more is missing'}; {offsets}")
+            if it.end - it.position < HEADER.size and it.end < segment.size:
+                checked.hopeless.append(f"{segment.path}: there is no room for a record at position {it.position}")
+        if part.torn >= 0:
+            problems.append(f"{segment.path}: from position {part.torn} on, a torn end, which a start cuts off")
+        end = part.end
+    if not set(checked.lost) <= set(topic.lost):
+        problems.append(f"{TOPIC_FILE} does not tell of the offsets that a repair has given up")

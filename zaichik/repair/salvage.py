@@ -1,0 +1,70 @@
+"""What can be known of a segment whose head is damaged.
+
+Without its salt no record can be told from any other bytes. But a checkpoint may know the salt. And a checksum can be
+undone: of the 2^32 salts with which it might begin, one leads to the checksum that a record's header has.
+"""
+
+import errno
+import secrets
+from zlib import crc32
+
+from zaichik.log.disk import Disk, PosixDisk
+from zaichik.log.record import CHECKED_FROM, HEADER, MAGIC_BYTES, header
+from zaichik.log.segment import HEAD_SIZE, Segment
+
+SECTOR = 512  # bytes: of what cannot be read, no more than that is lost
+MOST_READ = 64 * 1024 * 1024  # bytes in which a good record is looked for
+
+
+def salvaged(disk: Disk, folder: str, base: int, size: int, salt: int | None, accepted_us: int) -> Segment:
+    """Returns a segment as it may have been. The salt is that of a checkpoint, if there is one; the time is a guess."""
+    segment = Segment(folder, base, secrets.randbits(32) if salt is None else salt, accepted_us, max(size, HEAD_SIZE))
+    data = disk.read(segment.path, HEAD_SIZE, MOST_READ) if size > HEAD_SIZE else b""
+    at = data.find(MAGIC_BYTES)
+    while at >= 0:
+        possible = salt_of(data[at : at + HEADER.size])
+        head = header(data, at, possible)
+        if head is not None and salt in (None, possible) and head.record(data, at, possible) is not None:
+            segment.salt, segment.accepted_us = possible, head.accepted_us
+            break
+        at = data.find(MAGIC_BYTES, at + 1)
+    return segment
+
+
+def salt_of(head: bytes) -> int:
+    """Returns the salt of a record's header, if it is one.
+
+    With the salt, a checksum changes by something that is linear in the bits of the salt, and the same for all bytes of
+    one length. So what each bit changes is known, and a few of them together make the change that there is: found by
+    elimination.
+    """
+    crc, checked, answer = int.from_bytes(head[4:8], "little"), head[CHECKED_FROM:], 0
+    plain = crc32(checked)
+    changes = dict[int, tuple[int, int]]()  # by their highest bits: a change, and the bits of a salt that make it
+    for bit in range(32):
+        change, bits = crc32(checked, 1 << bit) ^ plain, 1 << bit
+        while change.bit_length() in changes:
+            other, more = changes[change.bit_length()]
+            change, bits = change ^ other, bits ^ more
+        changes[change.bit_length()] = change, bits
+    left = crc ^ plain
+    while left:
+        change, bits = changes[left.bit_length()]
+        left, answer = left ^ change, answer ^ bits
+    return answer
+
+
+class PatientDisk(PosixDisk):
+    """A disk of which some sectors cannot be read: they are zeros, which pass for nothing."""
+
+    def read(self, path: str, at: int, size: int) -> bytes:
+        """See `Disk`."""
+        try:
+            return super().read(path, at, size)
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+        if size <= SECTOR:
+            return bytes(size)
+        half = size // 2
+        return self.read(path, at, half) + self.read(path, at + half, size - half)
