@@ -1,12 +1,14 @@
 """A broker inside a program: `serve` for as long as the program runs, `running_broker` for a block of it."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from zaichik.access.gate import in_memory
 from zaichik.broker.clock import Clock
 from zaichik.broker.settings import BrokerSettings
 from zaichik.net.background import BackgroundTasks
+from zaichik.serving.gate import OPEN, Gate
 from zaichik.serving.server import Server
 from zaichik_protocol import DEFAULT_PORT
 
@@ -18,14 +20,23 @@ async def serve(
     settings: BrokerSettings | None = None,
     clock: Clock | None = None,
     data: Path | None = None,
+    gate: Gate = OPEN,
 ) -> None:
     """Run a broker on that address until cancelled.
+
+    Args:
+        host: the address.
+        port: see above.
+        settings: limits and defaults.
+        clock: the source of time.
+        data: the folder of durable topics; by default there can be none.
+        gate: encrypts, and asks who somebody is; by default everybody who reaches the address may do everything.
 
     Raises:
         OSError: the address is not available.
         CannotOpen: the folder of durable topics, `data`, cannot be used.
     """
-    await (await Server.listening(host, port, settings, clock, data)).run()
+    await (await Server.listening(host, port, settings, clock, data, gate)).run()
 
 
 @asynccontextmanager
@@ -36,16 +47,22 @@ async def running_broker(
     settings: BrokerSettings | None = None,
     clock: Clock | None = None,
     data: Path | None = None,
+    users: Mapping[str, str] | None = None,
+    rules: str = "user *\nallow all *\n",
 ) -> AsyncIterator[Server]:
     """Returns a broker that runs for the length of the `async with` block, on a free port unless one is given.
 
-    For examples, lessons and tests: with `clock=ManualClock()`, time passes when you say so.
+    For examples, lessons and tests: with `clock=ManualClock()`, time passes when you say so; with
+    `users={"ana": "zk_..."}`, everybody logs in with a token, without TLS, and may do what the rules say.
 
     Raises:
         OSError: the address is not available.
         CannotOpen: the folder of durable topics, `data`, cannot be used.
+        Unusable: there is a mistake in the rules.
     """
     server = await Server.listening(host, port, settings, clock, data)
+    if users is not None:
+        server.gate = in_memory(users, rules, server.clock)
     async with BackgroundTasks() as tasks:
         tasks.group.start_soon(server.run)
         yield server

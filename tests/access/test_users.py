@@ -9,18 +9,17 @@ from hypothesis import strategies as st
 
 from zaichik.access import users as module
 from zaichik.access.files import Unusable
-from zaichik.access.users import NO_PASSWORD, Password, Record, Shares, Token, Users, hash_of, knows, scrypt_of
+from zaichik.access.users import NO_PASSWORD, Password, Record, Token, Users, hash_of, knows, scrypt_of
 from zaichik.console.access_folder import dump, new_password, new_token
 
 TOKEN = {"id": "0a1b2c3d", "sha256": "ab" * 32, "created": 1, "expires": None, "note": "é \u201c"}
 PASSWORD = {"salt": "00" * 16, "scrypt": "cd" * 32, "created": 1, "expires": 9}
-ANA = {"name": "ana", "tokens": [TOKEN], "password": PASSWORD, "shares": {"topics": 5}}
-FILE = {"version": 1, "users": [ANA, {"name": "boris", "tokens": [], "password": None, "shares": {}}]}
+ANA = {"name": "ana", "tokens": [TOKEN], "password": PASSWORD}
+FILE = {"version": 1, "users": [ANA, {"name": "boris", "tokens": [], "password": None}]}
 WHOLE = Users(
     1,
     (
-        Record("ana", (Token("0a1b2c3d", "ab" * 32, 1, None, "é \u201c"),), Password("00" * 16, "cd" * 32, 1, 9),
-               Shares(topics=5)),
+        Record("ana", (Token("0a1b2c3d", "ab" * 32, 1, None, "é \u201c"),), Password("00" * 16, "cd" * 32, 1, 9)),
         Record("boris"),
     ),
 )  # fmt: skip
@@ -58,14 +57,14 @@ def test_users_and_tokens_are_found():
         ("", "1:1: Expecting value"),
         ("[]", "1:1: there must be"),
         ("null", "1:1: there must be"),
-        ("{}", "1:1: there must be"),
+        ("{}", "1:1: the keys must be version, users"),
         ('{"version": 1}', "1:1: the keys must be version, users"),
         ('{"version": 2, "users": []}', "1:1: there must be"),
         ('{"version": true, "users": []}', "1:1: version must be int"),
-        ('{"version": 1, "users": {}}', "1:1: users must be a list of Record"),
+        ('{"version": 1, "users": {}}', "1:25: the keys must be version, users"),
         ('{"version": 1, "users": [1]}', "1:1: users must be a list of Record"),
         ('{"version": 1, "users": [], "users": []}', "1:1: the keys must be version, users, each of them once"),
-        ('{"version": 1,\n "users": [{"name": "ana"}]}', "2:12: the keys must be name, tokens, password, shares"),
+        ('{"version": 1,\n "users": [{"name": "ana"}]}', "2:12: the keys must be name, tokens, password"),
         ('{"version": 1, "users": [], "more": 1}', "1:1: the keys must be version, users"),
         ("[" * 200_000, "1:1: "),
         ('{"a":' * 200_000, "1:1: "),
@@ -103,9 +102,6 @@ def with_token(**changes):
         (with_user(tokens=[PASSWORD]), "4:3: tokens must be a list of Token"),
         (with_user(password=TOKEN), "4:3: password must be Password or null"),
         (with_user(password=[]), "4:3: password must be Password or null"),
-        (with_user(shares={"topics": -1}), "topics must match"),
-        (with_user(shares={"topics": True}), "topics must be int"),
-        (with_user(shares={"tokens": 1}), "the keys must be"),
         (with_token(id="x"), "7:5: id must match"),
         (with_token(sha256="AB" * 32), "7:5: sha256 must match"),
         (with_token(created=-1), "7:5: created must match"),

@@ -194,9 +194,17 @@ def test_a_default_out_of_range_is_refused_as_a_client_would_be(zaichik):
 
 
 def test_an_open_address_comes_with_a_warning(start):
-    process = start("serve", "--port", "0", "--host", "0.0.0.0", "--json")  # noqa: S104
+    process = start("serve", "--port", "0", "--host", "0.0.0.0", "--insecure", "--json")  # noqa: S104
     ready(process)
-    assert process.stderr.readline().startswith("warning: there is no authentication, and 0.0.0.0:")
+    warning = process.stderr.readline()
+    assert warning.startswith("warning: 0.0.0.0:")
+    assert "anyone who reaches it can write, too" in warning
+
+
+def test_strangers_are_not_served_by_accident(zaichik):
+    result = zaichik("serve", "--port", "0", "--host", "0.0.0.0")  # noqa: S104
+    assert (result.code, result.out) == (1, "")
+    assert "would ask nobody who they are. Choose: `zaichik serve --host 0.0.0.0 --init-access" in result.err
 
 
 def test_on_a_terminal_the_log_is_coloured(on_terminal):

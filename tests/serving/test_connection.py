@@ -15,7 +15,7 @@ from zaichik.broker.pending import Pending
 from zaichik.broker.subscription_manager import MESSAGES_A_TURN, SubscriptionManager
 from zaichik.serving import connection as connection_module
 from zaichik.serving.connection import REQUESTS_A_TURN, TURN_US, Connection
-from zaichik.serving.foreign import HTTP_ANSWER
+from zaichik.serving.foreign import ANSWERS
 from zaichik.sharing.scheduler import SLICE_US, Scheduler
 from zaichik_protocol import (
     HEARTBEAT,
@@ -679,9 +679,9 @@ async def test_time_in_which_a_connection_waits_for_its_turn_does_not_count():
 @pytest.mark.parametrize(
     ("first", "name", "answer"),
     [
-        (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP", HTTP_ANSWER),
-        (bytes.fromhex("16030100f8010000f40303"), "TLS", b""),
-        (b"POST / HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP", HTTP_ANSWER),
+        (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP", ANSWERS["HTTP"]),
+        (bytes.fromhex("16030100f8010000f40303"), "TLS", ANSWERS["TLS"]),
+        (b"POST / HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP", ANSWERS["HTTP"]),
         (b"*1\r\n$4\r\nPING\r\n", "Redis", b""),
         (b"*12\r\n$4\r\nPING\r\n", "Redis", b""),
         (b"SSH-2.0-x\r\n", "SSH", b""),

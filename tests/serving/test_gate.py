@@ -1,5 +1,6 @@
 """What a connection and a server do with a gate: nothing is carried out before it has let somebody in."""
 
+from collections import Counter
 from contextlib import asynccontextmanager
 
 import anyio
@@ -49,7 +50,7 @@ class OneToken:
     """A gate that knows one user, and waits before it answers until it is told to."""
 
     def __init__(self):
-        self.user, self.asked, self.gone = Ana(), [], []
+        self.user, self.asked, self.gone, self.counters = Ana(), [], [], Counter()
         self.may_answer = anyio.Event()
         self.secured = None
 

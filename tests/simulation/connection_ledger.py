@@ -8,7 +8,7 @@ late and in whatever pieces, must be just those words, in their order.
 from collections import deque
 from dataclasses import dataclass
 
-from zaichik.serving.foreign import HTTP_ANSWER
+from zaichik.serving.foreign import ANSWERS
 from zaichik_protocol import (
     DURABLE,
     NEED_DATA,
@@ -135,7 +135,7 @@ class ConnectionLedger:
     def say(self, pieces):
         """The broker says this, now."""
         world, data = self.world, b"".join(pieces)
-        if data == HTTP_ANSWER or self.life.is_dead:  # to a client that speaks another protocol, or to nobody
+        if data in ANSWERS.values() or self.life.is_dead:  # to a client that speaks another protocol, or to nobody
             return
         self._said += data
         self._bytes_said += len(data)

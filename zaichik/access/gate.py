@@ -13,7 +13,7 @@ import logging
 import os
 import secrets
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,7 +25,7 @@ from zaichik.access.backoff import Failures, OneByOne, Sleep
 from zaichik.access.contexts import ServerTls, UnusableCertificate, certificate_login
 from zaichik.access.files import judge_folder, parsed
 from zaichik.access.rules import Rules
-from zaichik.access.users import Password, Shares, Token, Users, hash_of, knows
+from zaichik.access.users import Password, Record, Token, Users, hash_of, knows
 from zaichik.broker.clock import MICROSECONDS, Clock
 from zaichik.broker.rights import Action
 from zaichik.escapes import harmless, shown
@@ -66,6 +66,17 @@ class Access:
         return cls(parsed(folder / USERS, Users.parse, is_secret=True), rules, tls and tls(folder))
 
 
+def in_memory(users: Mapping[str, str], rules: str, clock: Clock) -> "AccessGate":
+    """Returns a gate without files and without TLS, for tests and lessons: names with their tokens, and rules.
+
+    Raises:
+        Unusable: LINE:COLUMN, and what is wrong with the rules.
+        ValueError: a name is none.
+    """
+    known = (Record(name, (Token("0" * 8, hash_of(token), 0, None, ""),)) for name, token in users.items())
+    return AccessGate(Access(Users(users=tuple(known)), Rules.parse(rules.encode())), clock)
+
+
 @dataclass(frozen=True, slots=True)
 class Certificate:
     """What proves that a user has the key of a certificate; the CA is trusted with the names."""
@@ -87,12 +98,6 @@ class LoggedIn:
         self.how = f"token:{proof.id}" if isinstance(proof, Token) else type(proof).__name__.lower()
         self._gate = gate
         self._proof = proof
-
-    @property
-    def shares(self) -> Shares:
-        """The most that all connections of the user may have together."""
-        record = self._gate.access.users.by_name.get(self.name)
-        return record.shares if record else Shares()
 
     def may(self, action: Action, topic: str) -> bool:
         """Returns whether the rules of now allow it."""
@@ -123,8 +128,8 @@ class AccessGate:
 
     Attributes:
         access: the users and rights of now.
-        counters: how often what happened.
-        stale_since_us: since when `access` is not what the files say, because they cannot be used; None if it is.
+        counters: how often what happened; and `stale_since_us`: since when `access` is not what the files say, because
+            they cannot be used.
     """
 
     def __init__(
@@ -138,10 +143,10 @@ class AccessGate:
     ) -> None:
         self.access = access
         self.counters: Counter[str] = Counter()
-        self.stale_since_us: int | None = None
         self._clock, self._folder, self._tls, self._seconds = clock, folder, tls, handshake_timeout
         self._failures, self._passwords = Failures(clock, sleep), OneByOne(clock, sleep)
         self._key, self._right = secrets.token_bytes(32), dict[bytes, Password]()
+        self._checked_by = access  # what connections were last checked by
         self._told: dict[tuple[str, Action], int] = {}
         self._seen: tuple[int, int] | None = None  # so that nothing is missed that was written meanwhile
 
@@ -234,21 +239,27 @@ class AccessGate:
         return self._replace(lambda folder: Access.load(folder, self._tls))
 
     def recheck(self, now_us: int) -> bool:
-        """Read users.json again if it is another file now: only our commands write it, and it is always whole."""
+        """Read users.json again if it is another file now: only our commands write it, and it is always whole.
+
+        Returns whether `access` is another one than at the last call.
+        """
         before, self._seen = self._seen, self._stamp()
-        return self._seen != before and self._replace(
-            lambda folder: replace(self.access, users=parsed(folder / USERS, Users.parse, is_secret=True))
-        )
+        if self._seen != before:
+            self._replace(
+                lambda folder: replace(self.access, users=parsed(folder / USERS, Users.parse, is_secret=True))
+            )
+        known, self._checked_by = self._checked_by, self.access
+        return known is not self.access
 
     def _replace(self, load: Callable[[Path], Access]) -> bool:
         try:
             self.access = load(self._folder)
         except Exception as error:
             self._count("reload_failed", f"the old rules stay: {error}", logging.ERROR)
-            self.stale_since_us = self.stale_since_us or self._clock.now_us()
+            self.counters.setdefault("stale_since_us", self._clock.now_us())
             return False
         self._count("reload_ok", "")
-        self.stale_since_us = None
+        del self.counters["stale_since_us"]
         return True
 
     def _stamp(self) -> tuple[int, int] | None:

@@ -53,18 +53,6 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Shares(Entry):
-    """The most that a user's connections may have together; in the file are only those that differ from these."""
-
-    connections: int = 256
-    topics: int = 1_000
-    subscriptions: int = 10_000
-    producers: int = 1_000
-    positions: int = 1_000
-    percent_of_bytes: int = 25
-
-
-@dataclass(frozen=True, slots=True)
 class Token(Entry):
     """What proves that somebody has a token. Times are in seconds since 1970."""
 
@@ -95,7 +83,6 @@ class Record(Entry):
     name: str
     tokens: tuple[Token, ...] = ()
     password: Password | None = None
-    shares: Shares = Shares()
 
 
 @dataclass(frozen=True)
@@ -134,7 +121,7 @@ class Users(Entry):
         return {token.sha256: (user, token) for user in self.users for token in user.tokens}
 
 
-KINDS: tuple[type[Any], ...] = (Shares, Token, Password, Record, Users)
+KINDS: tuple[type[Any], ...] = (Users, Record, Token, Password)  # the first one is what an empty object lacks
 
 
 def hash_of(token: str) -> str:
@@ -164,7 +151,7 @@ def _made(pairs: list[tuple[str, Any]]) -> Any:
     given = {name: tuple(value) if isinstance(value, list) else value for name, value in pairs}
     kind = max(KINDS, key=lambda kind: len(given.keys() & kind.__match_args__))
     names = set(kind.__match_args__)
-    if len(given) < len(pairs) or given.keys() - names or (kind is not Shares and names - given.keys()):
+    if len(given) < len(pairs) or given.keys() ^ names:
         raise ValueError(f"the keys must be {', '.join(kind.__match_args__)}, each of them once")
     return kind(**given)
 

@@ -43,6 +43,7 @@ class Broker:
         conversations: the same, in the order in which `describe` lists them.
         readers: all subscriptions, with their connections, by the names that `describe` gives them.
         ends: how many connections have ended, by reason.
+        access: how often what happened to logins and rights; empty without access control.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class Broker:
         self.conversations: Directory[SubscriptionManager] = Directory()
         self.readers: Directory[tuple[SubscriptionManager, Reader]] = Directory()
         self.ends: Counter[str] = Counter()
+        self.access: Counter[str] = Counter()
         self._connections = 0
 
     def _forget(self, topic: TopicController) -> None:

@@ -12,7 +12,7 @@ from zaichik.access.contexts import ClientTls
 from zaichik.client.coalescing import PublishCalls
 from zaichik.client.connection import CLOSE_SECONDS, Connection
 from zaichik.client.dialer import Dialer
-from zaichik.client.endpoint import Endpoint, endpoint
+from zaichik.client.endpoint import Endpoint, at
 from zaichik.client.epochs import Epochs, LostTopic
 from zaichik.client.messages import (
     BatchResult,
@@ -121,7 +121,7 @@ async def connect(
         raise ValueError(f"silence_timeout must be more than 0 seconds, not {silence_timeout!r}")
     if on_new_epoch not in {"warn", "raise"}:
         raise ValueError(f"on_new_epoch must be 'warn' or 'raise', not {on_new_epoch!r}")
-    dialer = Dialer(_endpoint(host, port), tls)
+    dialer = Dialer(at(host, port), tls)
     opening = opened(dialer, name, timeout, reconnect, silence_timeout)
     async with opening as connection, BackgroundTasks() as tasks:
         epochs = Epochs(connection, is_strict=on_new_epoch == "raise")
@@ -132,12 +132,6 @@ async def connect(
             yield client
         finally:
             sequencers.close()
-
-
-def _endpoint(host: str | Endpoint, port: int) -> Endpoint:
-    if isinstance(host, Endpoint):
-        return host
-    return endpoint(host) if "://" in host else Endpoint(host, port)
 
 
 class Client:

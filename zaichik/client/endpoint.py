@@ -114,6 +114,17 @@ def endpoint(text: str) -> Endpoint:
     return Endpoint(host, port, scheme == ENCRYPTED, pins, _credentials(userinfo) if has_credentials else None)
 
 
+def at(host: str | Endpoint, port: int) -> Endpoint:
+    """Returns the address that these arguments of a function mean: a host and a port, or all of it in the first.
+
+    Raises:
+        NotAnAddress: the first is a line, and no address.
+    """
+    if isinstance(host, Endpoint):
+        return host
+    return endpoint(host) if "://" in host else Endpoint(host, port)
+
+
 def _host_and_port(place: str, text: str) -> tuple[str, int]:
     host, colon, number = place.rpartition(":")
     is_bracketed = host.startswith("[") and host.endswith("]")

@@ -22,7 +22,6 @@ from zaichik.access.users import (
     LONGEST_PASSWORD,
     Password,
     Record,
-    Shares,
     Token,
     Users,
     hash_of,
@@ -131,10 +130,7 @@ def dump(users: Users) -> bytes:
 
 
 def _written(entry: Any) -> dict[str, Any]:
-    values = {item.name: getattr(entry, item.name) for item in fields(entry)}
-    if isinstance(entry, Shares):
-        return {name: value for name, value in values.items() if value != getattr(Shares(), name)}
-    return values
+    return {item.name: getattr(entry, item.name) for item in fields(entry)}
 
 
 def new_token(expires: int | None = None, note: str = "") -> tuple[Token, str]:

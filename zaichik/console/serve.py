@@ -21,12 +21,14 @@ import anyio
 from rich.console import Console
 
 from zaichik.broker.settings import BrokerSettings, TopicSettings
+from zaichik.client.endpoint import Endpoint
 from zaichik.client.messages import milliseconds
-from zaichik.console import address, limits, log, memory, screen, topic_settings
+from zaichik.console import address, limits, log, memory, screen, serve_access, topic_settings
 from zaichik.console.failure import Failure
 from zaichik.log.disk import StorageFailed
 from zaichik.log.store import CannotOpen
 from zaichik.net.background import BackgroundTasks
+from zaichik.serving.gate import OPEN
 from zaichik.serving.server import Server
 from zaichik_protocol import DEFAULT_PORT, Setting
 
@@ -34,11 +36,12 @@ logger = logging.getLogger(__name__)
 
 DESCRIPTION = """\
 Run a broker until it is told to stop. Topics are kept in memory, and are gone when the broker ends, except for
-durable ones, which are kept in the folder that --data names. There is no authentication: anyone who can reach the
-address can read and write everything, so by default only this machine can. SIGTERM stops the broker gracefully,
-with exit code 0: requests it has read are answered, and clients are told. Ctrl-C does the same with exit code 130.
-A second signal stops it at once. SIGHUP is ignored: a broker outlives the terminal it was started in. If the disk
-of durable topics fails, the broker ends with exit code 74.
+durable ones, which are kept in the folder that --data names. By default, only this machine can reach the broker, and
+everybody there may do everything. For others, --init-access makes what is needed: a certificate, users, and rules that
+say who may do what; --access uses it again. SIGTERM stops the broker gracefully, with exit code 0: requests it has
+read are answered, and clients are told. Ctrl-C does the same with exit code 130. A second signal stops it at once.
+SIGHUP has the files of --access read again; it never stops a broker, which outlives the terminal it was started in. If
+the disk of durable topics fails, the broker ends with exit code 74.
 
 If uvloop is installed (pip install "zaichik[speed]"), the broker runs on it, and takes less processor time.
 """
@@ -48,6 +51,7 @@ examples:
   zaichik serve                                      # 127.0.0.1:8889
   zaichik serve 9000 --retention 1h                  # topics keep messages for an hour, unless told otherwise
   zaichik serve --data ./topics                      # a folder for durable topics: zaichik create --durable
+  zaichik serve --host 0.0.0.0 --init-access ./access   # for others; prints what they paste into `zaichik login`
   zaichik serve --no-auto-create --log-level warning
   zaichik serve --limit max_connections=100 --limit max_bytes=128MiB --limit idle_timeout=5m
   zaichik serve --port 0 --json                      # a free port; prints {"host": ..., "port": ..., ...}
@@ -86,6 +90,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="a folder for durable topics, made if it is missing; without it, all topics are in memory",
     )
+    serve_access.add_options(parser)
     limits.add_option(parser)
     topic_settings.add_options(parser)
 
@@ -93,6 +98,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 async def run(arguments: argparse.Namespace, console: Console) -> int:
     """Serve until a signal comes. Returns the exit code, which depends on the signal."""
     server = await _listening(_port(arguments), arguments.host, _settings(arguments), arguments.data)
+    try:
+        lines = serve_access.prepare(server, arguments)
+    except BaseException:
+        await server.aclose()
+        raise
     memory.spare_collector()
     level = LEVELS[arguments.log_level]
     # Signals are caught before the announcement: a program that waits for it may send one right away.
@@ -101,7 +111,7 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
         screen.logging_to(handler, level),
         anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals,
     ):
-        announce = partial(_announce, server, _loop(), as_json=arguments.json)
+        announce = partial(_announce, server, _loop(), lines, as_json=arguments.json)
         announcement = threading.Thread(target=announce, name="announcement", daemon=True)
         announcement.start()
         ending = _Ending(server)
@@ -167,8 +177,8 @@ def _loop() -> str:
     return type(asyncio.get_running_loop()).__module__.partition(".")[0]
 
 
-def _announce(server: Server, loop: str, *, as_json: bool) -> None:
-    """Print the broker's address, event loop and limits, and a warning if other machines can reach it."""
+def _announce(server: Server, loop: str, lines: list[tuple[str, Endpoint]], *, as_json: bool) -> None:
+    """Print the broker's address, event loop and limits, the lines to log in, and a warning if there are none."""
     here, settings = address.Address(server.host, server.port), server.broker.settings
     out = log.unbuffered(sys.stdout)
     if as_json:
@@ -177,6 +187,8 @@ def _announce(server: Server, loop: str, *, as_json: bool) -> None:
             "port": server.port,
             "pid": os.getpid(),
             "loop": loop,
+            "pin": serve_access.pin(server),
+            "logins": {name: endpoint.line for name, endpoint in lines},
             "limits": settings.limits(),
             "topic_defaults": settings.topic.by_name(),
         }
@@ -188,10 +200,11 @@ def _announce(server: Server, loop: str, *, as_json: bool) -> None:
             f"on {loop}"
         )
         screen.print_table(console, limits.table(settings.limits(), settings.topic.by_name()))
-    if not here.is_loopback:
+        serve_access.print_lines(console, lines)
+    if not here.is_loopback and not serve_access.pin(server):
         screen.remark(
-            f"warning: there is no authentication, and {here} may be reached from other machines: "
-            "anyone who reaches it can read and write everything",
+            f"warning: {here} may be reached from other machines, and is not encrypted: anyone on the way can read "
+            "everything" + ("" if server.gate is not OPEN else ", and anyone who reaches it can write, too"),
             "bold yellow",
             log.unbuffered(sys.stderr),
         )
@@ -212,8 +225,9 @@ class _Ending:
     async def watch(self, signals: AsyncIterator[signal.Signals]) -> None:
         """Stop gracefully at the first signal, and at once at the second."""
         async for received in signals:
-            if received == signal.SIGHUP:  # the terminal is gone, or a session has ended
-                logger.info("SIGHUP is ignored; SIGTERM stops the broker")
+            if received == signal.SIGHUP:  # somebody asks for a reload; or the terminal is gone, or a session has ended
+                if not await serve_access.reload(self._server):
+                    logger.info("SIGHUP is ignored; SIGTERM stops the broker")
                 continue
             if self.cause is not None:
                 os._exit(128 + received)

@@ -3,8 +3,12 @@
 import argparse
 import socket
 from datetime import UTC, datetime
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
+
+from anyio import to_thread
+from rich.console import Console
 
 from zaichik.access.contexts import ServerTls, UnusableCertificate, server_tls
 from zaichik.access.files import Unusable, read
@@ -15,6 +19,7 @@ from zaichik.broker.clock import Clock
 from zaichik.client.endpoint import Credentials, Endpoint
 from zaichik.console.access_folder import dump, locked, new_token, with_token, write
 from zaichik.console.failure import Failure
+from zaichik.serving.server import Server
 
 CERTIFICATE, KEY = "cert.pem", "key.pem"
 ADMIN, CLASS = "admin", "class"
@@ -44,7 +49,46 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--init-access", metavar="DIR", type=Path, help="the same; first make DIR, with two users and a certificate"
     )
+    group.add_argument(
+        "--tls-client-ca", metavar="FILE", type=Path, help="clients may log in with a certificate of this CA"
+    )
     group.add_argument("--insecure", action="store_true", help="serve other machines although nobody is asked")
+
+
+def prepare(server: Server, arguments: argparse.Namespace) -> list[tuple[str, Endpoint]]:
+    """Give a server that listens the gate that the options ask for. Returns the lines to log in, if just made.
+
+    Raises:
+        Failure: files cannot be used or made, or strangers would be served.
+    """
+    lines = init(arguments.init_access, server.host, server.port) if arguments.init_access else []
+    gate = gate_of(arguments, server.clock)
+    check_reach(server.host, gate, is_insecure=arguments.insecure)
+    if gate is not None:
+        server.gate = gate
+    return lines
+
+
+def pin(server: Server) -> str | None:
+    """Returns the pin of the certificate that a server shows; None if it speaks no TLS."""
+    return server.gate.access.tls.pin if isinstance(server.gate, AccessGate) and server.gate.access.tls else None
+
+
+async def reload(server: Server) -> bool:
+    """Returns whether there are files to be read again, which is done; the log tells how that went."""
+    if not isinstance(server.gate, AccessGate):
+        return False
+    await to_thread.run_sync(server.gate.reload)  # many users and rules take a while to read
+    return True
+
+
+def print_lines(console: Console, lines: list[tuple[str, Endpoint]]) -> None:
+    """Show the lines to log in: the only time that anybody sees them."""
+    for name, endpoint in lines:
+        console.print(f"\nto log in as {name}, type `zaichik login` and paste:", markup=False)
+        console.print(endpoint.line, markup=False, soft_wrap=True)
+    if lines:
+        console.print("\nThey are shown once and kept nowhere; `zaichik user token add` makes others.", markup=False)
 
 
 def gate_of(arguments: argparse.Namespace, clock: Clock) -> AccessGate | None:
@@ -56,22 +100,24 @@ def gate_of(arguments: argparse.Namespace, clock: Clock) -> AccessGate | None:
     folder: Path | None = arguments.init_access or arguments.access
     if folder is None:
         return None
-    tls = tls_in if (folder / CERTIFICATE).exists() else None
+    tls = partial(tls_in, client_ca=arguments.tls_client_ca) if (folder / CERTIFICATE).exists() else None
+    if tls is None and arguments.tls_client_ca:
+        raise Failure(f"--tls-client-ca needs TLS: there is no {CERTIFICATE} in {folder}")
     try:
         return AccessGate(Access.load(folder, tls), clock, folder, tls)
     except (Unusable, UnusableCertificate) as error:
         raise Failure(str(error)) from None
 
 
-def tls_in(folder: Path) -> ServerTls:
-    """Returns the certificate of a folder.
+def tls_in(folder: Path, client_ca: Path | None = None) -> ServerTls:
+    """Returns the certificate of a folder, and the CA whose certificates clients may log in with.
 
     Raises:
         Unusable, UnusableCertificate, OSError: it cannot be used.
     """
     read(folder / CERTIFICATE, is_secret=False)
     read(folder / KEY, is_secret=True)
-    return server_tls(folder / CERTIFICATE, folder / KEY)
+    return server_tls(folder / CERTIFICATE, folder / KEY, client_ca)
 
 
 def check_reach(host: str, gate: AccessGate | None, *, is_insecure: bool) -> None:

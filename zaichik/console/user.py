@@ -127,7 +127,7 @@ def _remove_token(folder: Path, name: str, token: str) -> None:
         kept = tuple(known for known in record.tokens if known.id != token)
         if len(kept) == len(record.tokens):
             raise Failure(f"{name} has no token {shown(token)}; see: zaichik user list")
-        editing.put(Record(name, kept, record.password, record.shares))
+        editing.put(Record(name, kept, record.password))
 
 
 def _show(token: str, name: str, console: Console) -> None:

@@ -71,6 +71,11 @@ class Storage:
             except (StorageFailed, OSError) as error:
                 self.store.failure = failure_of(error)
 
+    def release(self) -> None:
+        """Let go of the folder, in which nothing was written."""
+        if self.store is not None:
+            self.store.release()
+
     def check(self) -> None:
         """Raise what has ended the storage.
 

@@ -39,6 +39,7 @@ class Described(State, Protocol):
     managers: dict[int, SubscriptionManager]
     conversations: Directory[SubscriptionManager]
     ends: Counter[str]
+    access: Counter[str]
 
 
 def describe(broker: Described, request: Describe, user: User, now_us: int) -> tuple[bool, bytes]:
@@ -95,6 +96,7 @@ def _broker(broker: Described) -> JSON:
     return {
         "connections": len(broker.managers),
         "disconnects": dict(sorted(broker.ends.items())),
+        "access": dict(sorted(broker.access.items())),
         "subscriptions": len(broker.readers),
         "topics": len(broker.registry),
         "bytes": budget.stored,

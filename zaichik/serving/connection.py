@@ -24,7 +24,7 @@ from zaichik.broker.broker import Broker
 from zaichik.net.stream import RECEIVE_BYTES, Buffer, Stream
 from zaichik.net.wakeup import Wakeup
 from zaichik.serving.deadlines import Deadlines
-from zaichik.serving.foreign import HTTP_ANSWER
+from zaichik.serving.foreign import ANSWERS
 from zaichik.serving.gate import OPEN, Gate
 from zaichik.serving.greeting import ForeignProtocol, admit
 from zaichik.sharing.quota import Holding
@@ -116,7 +116,7 @@ class Connection:
         except Refused as refusal:
             self.refuse(refusal)
         except ForeignProtocol as foreign:
-            self._unsent = [HTTP_ANSWER] if foreign.name == "HTTP" else []
+            self._unsent = [ANSWERS[foreign.name]] if foreign.name in ANSWERS else []
             self._manager.end(f"NOT_ZAICHIK: it speaks {foreign.name}")
         except (anyio.EndOfStream, *GONE) as error:
             self._end_input(error)
@@ -139,9 +139,9 @@ class Connection:
                 else:
                     self._attention = Wakeup()
                     await self._attention.wait()
-            with suppress(*GONE):
-                await self._stream.send_eof()
             with anyio.move_on_after(LINGER_SECONDS):
+                with suppress(*GONE):
+                    await self._stream.send_eof()
                 await self._read_all.wait()
             tasks.cancel_scope.cancel()
 

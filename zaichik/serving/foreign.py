@@ -2,7 +2,7 @@
 
 Pointing a browser or a TLS client at the broker's port is a common mistake, and "a frame of length 542393671" helps
 no one to find it. So the broker's log names the protocol. These clients get no reply in our protocol, which they would
-not understand; only HTTP has a response that every client shows to its user.
+not understand; only HTTP and TLS have one that every client shows to its user.
 """
 
 import re
@@ -11,6 +11,7 @@ HTTP_ANSWER = (
     b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n"
     b"This is a zaichik broker, which does not speak HTTP. Use a zaichik client.\n"
 )
+ANSWERS = {"HTTP": HTTP_ANSWER, "TLS": b"\x15\x03\x01\x00\x02\x02\x46"}  # the latter: a fatal alert, protocol_version
 FIRST_BYTES = 16  # enough to tell them all apart
 
 _KNOWN = {

@@ -1,5 +1,6 @@
 """What a server asks before it serves a connection: may it be encrypted, and whose is it? See `zaichik.access`."""
 
+from collections import Counter
 from typing import Protocol
 
 from zaichik.broker.rights import ANYBODY, User
@@ -8,7 +9,13 @@ from zaichik_protocol import Hello
 
 
 class Gate(Protocol):
-    """The way into a broker."""
+    """The way into a broker.
+
+    Attributes:
+        counters: how often what happened, for `describe`.
+    """
+
+    counters: Counter[str]
 
     async def secure(self, stream: Stream, peer: str) -> Stream:
         """Returns the stream to speak on: after the peer's back-off, and with TLS if this port has it.
@@ -42,6 +49,9 @@ class Gate(Protocol):
 
 
 class _Open:
+    def __init__(self) -> None:
+        self.counters = Counter[str]()
+
     async def secure(self, stream: Stream, peer: str) -> Stream:
         return stream
 

@@ -47,6 +47,7 @@ class Server:
 
     Attributes:
         broker: see above.
+        gate: see above; another one may take its place before `run`.
         host, port: the address of the listener.
         bugs: exceptions that sweeps have run into.
     """
@@ -57,7 +58,7 @@ class Server:
         self.host, self.port = listener.host, listener.port
         self.bugs = Bugs(logger, broker.clock.now_us)
         self._listener = listener
-        self._gate = gate
+        self.gate = gate
         self._stopping = anyio.Event()
         scheduler = broker.scheduler
         self._turns = Repeating(scheduler.run, lambda: scheduler.is_waited_for, scheduler.rest)
@@ -116,7 +117,7 @@ class Server:
                 self.broker.sweep()
             now_us = self.clock.now_us()
             with self.bugs.contained("looking after logins and rights"):
-                self.broker.recheck(rights=self._gate.recheck(now_us))
+                self.broker.recheck(rights=self.gate.recheck(now_us))
             for connection in self._connections:
                 with self.bugs.contained("the deadlines of a connection"):
                     connection.check_deadlines(now_us)
@@ -125,12 +126,18 @@ class Server:
         """Begin the graceful stop (CLO-2); `run` returns when it is done."""
         self._stopping.set()
 
+    async def aclose(self) -> None:
+        """Let go of the address and of the folder: a server that never runs needs that."""
+        await self._listener.aclose()
+        self._storage.release()
+
     async def run(self) -> None:
         """Serve until `stop` or until cancelled; both stop gracefully, within the drain timeout.
 
         Raises:
             StorageFailed: the disk of the durable topics cannot be trusted any more.
         """
+        self.broker.access = self.gate.counters
         async with BackgroundTasks() as background:
             background.group.start_soon(every, SWEEP_SECONDS, self.sweep)
             async with anyio.create_task_group() as tasks:
@@ -199,7 +206,7 @@ class Server:
             self.broker.ends[reason := "RESET" if stream.is_reset else "TURNED_AWAY"] += 1
             logger.info("%s disconnected: %s before it was served", peer, reason)
             return await stream.aclose()
-        connection = Connection(stream, self.broker, peer, client, self._gate)
+        connection = Connection(stream, self.broker, peer, client, self.gate)
         if has_room:
             self._quota.take(client)
             self._connections[connection] = client
