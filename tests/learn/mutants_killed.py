@@ -5,7 +5,7 @@ from mutants_shipped import Mutant
 MUTANTS = [
     Mutant(
         "records are not read at a start", "S16.30", "live should be|start should be|should have come", "log.recovery",
-        "            state.add(record)\n", "",
+        "            state.add(step.record)\n", "",
     ),
     Mutant(
         "no topic is read at a start", "S16.30", "created should be", "log.restoring",
@@ -25,7 +25,7 @@ MUTANTS = [
     ),
     Mutant(
         "messages are younger when they are read from the disk", "S16.30", "acceptance times", "log.reading",
-        "return Entry(record.base, record.accepted_us, ", "return Entry(record.base, record.accepted_us + 1, ",
+        "Entry(record.base, record.accepted_us, ", "Entry(record.base, record.accepted_us + 1, ",
     ),
     Mutant(
         "numbers of producers are forgotten", "S16.31", "should have come", "log.restoring",

@@ -28,14 +28,21 @@ class Mutant:
     new: str
     patience: float = 0.3
 
+    def _module(self):
+        return importlib.import_module(f"zaichik.{self.module}")
+
+    def source(self):
+        """The module with the mutant's code."""
+        text = Path(self._module().__file__).read_text(encoding="utf-8")
+        assert text.count(self.old) == 1, f"{self.name}: {self.module} has {text.count(self.old)} times: {self.old}"
+        return text.replace(self.old, self.new)
+
     @contextmanager
     def in_force(self):
         """Functions of the module have the mutant's code meanwhile, and its numbers the mutant's values."""
-        right = importlib.import_module(f"zaichik.{self.module}")
-        text = Path(right.__file__).read_text(encoding="utf-8")
-        assert text.count(self.old) == 1, f"{self.name}: {self.module} has {text.count(self.old)} times: {self.old}"
+        right, source = self._module(), self.source()
         wrong = types.ModuleType(right.__name__)
-        exec(compile(text.replace(self.old, self.new), right.__file__, "exec"), wrong.__dict__)  # noqa: S102
+        exec(compile(source, right.__file__, "exec"), wrong.__dict__)  # noqa: S102
         undo = [_replaced(*pair) for pair in _pairs(vars(right), vars(wrong), right.__name__)]
         numbers = {name: value for name, value in vars(right).items() if type(value) is int}
         vars(right).update({name: vars(wrong)[name] for name in numbers})

@@ -95,6 +95,13 @@ async def test_learn_kills_the_server_that_it_has_started_and_starts_it_again(tm
 @pytest.mark.unmeasured
 @pytest.mark.skipif(not producers.__file__.endswith(".py"), reason="compiled code cannot be replaced")
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_every_mutant_can_still_be_made(mutant):
+    mutant.source()
+
+
+@pytest.mark.unmeasured
+@pytest.mark.skipif(not producers.__file__.endswith(".py"), reason="compiled code cannot be replaced")
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_a_broker_that_forgets_is_found(mutant, verdicts):
     result = verdicts[mutant.name]
     assert result.outcome == "failed", f"{mutant.kills} does not find it: {result.outcome} {result.reason}"

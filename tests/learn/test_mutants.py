@@ -84,7 +84,7 @@ async def test_a_history_s_failure_shows_the_frames_that_matter_and_draws_them()
     async with tiny(mutant.source()) as host:
         result = await find(host, "S15.1", mutant.says)
     last = result.failure.frames[-1]
-    assert last.frame.name == "Messages"
+    assert last.frame.name in {"Messages", "Lagged"}  # the first that begins too late; a slow reader is told of a lag
     assert {entry.frame.name for entry in result.failure.frames} >= {"Subscribe", "Subscribed", "Messages"}
     assert len(result.failure.frames) < 10 < len(result.trace.entries)
     assert len({entry.connection for entry in result.failure.frames}) <= 3  # the reader's, and those of two publishers
