@@ -8,10 +8,12 @@ import pytest
 from embedded import START_US
 from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
+from zaichik.client.endpoint import Endpoint
 from zaichik.client.errors import ConnectFailed, EpochChanged
 from zaichik.recording.columns import keys, payloads
 from zaichik.spark.columns import MESSAGES, UnknownColumn, check, record_batch
-from zaichik.spark.options import BadOption, Options, address
+from zaichik.spark.errors import BadOption
+from zaichik.spark.options import Options
 from zaichik.spark.reading import CannotRead, Range
 from zaichik.spark.source import ZaichikSource
 from zaichik_protocol import Batch, Messages
@@ -247,7 +249,7 @@ def test_an_option_that_means_nothing_is_explained(options, words):
 
 
 def test_an_ipv6_address():
-    assert address("[::1]:8889") == ("::1", 8889)
+    assert Options.of({"topic": "t", "broker": "[::1]:8889"}).broker.address == Endpoint("::1", 8889)
 
 
 @pytest.mark.parametrize(

@@ -53,11 +53,23 @@ def chosen(given: str | None, environment: Mapping[str, str] = os.environ) -> En
                 "everybody on this machine can see arguments, so an address with a secret is none; type `zaichik login`"
                 f" and paste it, or set {VARIABLE}"
             )
-    elif line := environment.get(VARIABLE):
-        found = endpoint(line)
     else:
-        return kept(environment) or endpoint(DEFAULT)
+        found = named(environment)
+        if not environment.get(VARIABLE):
+            return found
     return found if _is_complete(found) else completed(found, environment)
+
+
+def named(environment: Mapping[str, str] = os.environ) -> Endpoint:
+    """Returns the address that is meant if none was given, with the credentials that came with it.
+
+    Raises:
+        NotAnAddress: the environment's is none.
+        UnusableLogin: the login that is kept cannot be used.
+    """
+    if line := environment.get(VARIABLE):
+        return endpoint(line)
+    return kept(environment) or endpoint(DEFAULT)
 
 
 def _is_complete(found: Endpoint) -> bool:
