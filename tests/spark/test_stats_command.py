@@ -11,7 +11,9 @@ import pytest
 from door import door
 from gated import gated_broker
 
+from zaichik.client.endpoint import endpoint
 from zaichik.console import stats, stats_spark
+from zaichik.console.logins import keep
 from zaichik.console.main import INTERRUPTED, main
 from zaichik.recording.recording import Recording
 from zaichik_protocol import Batch, Messages
@@ -111,13 +113,19 @@ def test_ctrl_c_while_spark_starts_waits_until_it_has_started(broker, monkeypatc
     assert started
 
 
-def test_workers_log_in_as_the_command_did(tmp_path):
+@pytest.mark.parametrize("place", ["environment", "login"])
+def test_workers_log_in_as_the_command_does(place, tmp_path):
     """A program of its own: its workers inherit its environment, and not that of the tests."""
     with gated_broker(tmp_path) as gated:
+        environment = os.environ | {"XDG_CONFIG_HOME": str(tmp_path), "ZAICHIK_TOKEN": "zk_" + "b" * 43}
+        if place == "login":
+            keep(endpoint(gated.line()), environment)
+        else:
+            environment["ZAICHIK_CONNECT"] = gated.line()
         gated.fill("t", *(b"%d" % (number // 2) for number in range(10)), compaction_window=60, journal=2**20)
         done = subprocess.run(
             [sys.executable, "-m", "zaichik", "stats", "t", *MASTER, "--json"],
-            env=os.environ | {"ZAICHIK_CONNECT": gated.line()}, capture_output=True, text=True, timeout=GUARD,
+            env=environment, capture_output=True, text=True, timeout=GUARD,
         )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     (found,) = json.loads(done.stdout)
