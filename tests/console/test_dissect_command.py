@@ -120,3 +120,49 @@ def test_a_terminal_is_told_that_input_is_read(on_terminal):
     assert code == 0
     assert "reading from the terminal; Ctrl-D ends the input" in text
     assert "\x1b[1mPing" in text
+
+
+CANARY = "zk_" + "Canary-" * 6 + "x"
+
+
+def hello(auth=1, user="", secret=CANARY):
+    return encode(Hello(1, client="me", auth=auth, user=user, secret=secret))
+
+
+def check_hidden(result, secret=CANARY):
+    pieces = [secret[at : at + 4] for at in range(len(secret) - 3)]
+    texts = (result.out, result.err, re.sub(r"\s", "", result.out))
+    assert not [text for text in texts for piece in pieces if piece in text or piece.encode().hex() in text]
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]], ids=["lines", "json"])
+def test_a_secret_is_shown_by_its_length_alone(zaichik, file, options):
+    result = zaichik("dissect", file(hello()), *options)
+    assert result.code == 0
+    assert "46 bytes" in result.out
+    check_hidden(result)
+
+
+def test_a_secret_is_hidden_on_a_terminal(on_terminal, file):
+    code, out = on_terminal("dissect", file(hello()))
+    assert (code, "secret" in out, "Canary" in out, b"Cana".hex(" ") in out) == (0, True, False, False)
+
+
+def test_a_hello_without_a_secret_is_shown_as_it_is(zaichik, file):
+    assert zaichik("dissect", file(hello(0, secret="")), "--json").json_lines[-1] == {
+        "offset": 35, "bytes": "0000", "frame": "Hello", "name": "secret", "value": "",
+        "meaning": "token or password; empty with auth 0", "problem": "",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]], ids=["lines", "json"])
+def test_no_hello_that_is_cut_or_wrong_shows_a_secret(zaichik, file, options):
+    """Wherever it is cut, whatever length a text says it has, and with bytes before or after the secret."""
+    data = hello(2, "ana")
+    wrong = [data[:end] for end in range(12, len(data))]
+    for at in (28, 33, 38):  # client, user and secret begin with their lengths
+        wrong += [data[:at] + bytes([length, high]) + data[at + 2 :] for length in range(256) for high in (0, 255)]
+    longer = bytes([data[0] + 3]) + data[1:]
+    wrong += [longer + b"123", data[:12] + b"GET " + data[16:], data[:-3] + b"\xff\xfe\xfd"]
+    for one in wrong:
+        check_hidden(zaichik("dissect", file(one), *options))

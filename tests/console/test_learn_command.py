@@ -10,6 +10,7 @@ import xml.etree.ElementTree as ET
 from dataclasses import replace
 
 import pytest
+from gated import gated_broker
 
 from zaichik.console import learn_doctor
 from zaichik.learn import chapters, files, sentences
@@ -432,3 +433,16 @@ def test_watch_ends_with_ctrl_c_and_gives_the_terminal_back(on_terminal, folder)
     code, output = on_terminal("learn", "watch", interrupt_at=b"q quit")
     assert code == 130
     assert "Traceback" not in output
+
+
+@pytest.mark.parametrize("is_encrypted", [True, False], ids=["TLS", "plain"])
+@pytest.mark.parametrize("what", ["all", "S1.1", "S5"])
+def test_a_broker_that_asks_for_a_login_is_told_in_one_sentence(zaichik, tmp_path, monkeypatch, what, is_encrypted):
+    """And not as a mistake of its own, with the bytes of its answer."""
+    monkeypatch.chdir(tmp_path)
+    with gated_broker(tmp_path, is_encrypted=is_encrypted) as gated:
+        result = zaichik("learn", "check", what, "--connect", f"127.0.0.1:{gated.port}")
+        as_json = zaichik("learn", "check", what, "--connect", f"127.0.0.1:{gated.port}", "--json")
+    sentence = "this broker asks for a login; the chapters run brokers of their own: leave --connect out"
+    assert (result.code, result.out.count(sentence), "FAIL" in result.out) == (1, 1, False)
+    assert as_json.json_lines[-1]["trouble"] == [sentence]

@@ -2,9 +2,10 @@
 
 import pytest
 
-from zaichik.learn import shown
+from zaichik.learn import shown, wire
 from zaichik.learn.layouts import FOREVER, NEVER
 from zaichik.learn.ledger import Ledger
+from zaichik.learn.trace import Trace
 from zaichik.learn.wire import Message
 
 
@@ -71,3 +72,29 @@ def test_a_ledger_tells_what_is_beyond_the_credit():
     ledger.committed(3)
     ledger.delivered([Message(3, b"", bytes(1000))])
     assert ledger.overdrawn() == ""  # alone, any size may go
+
+
+CANARY, HIDDEN = "zk_" + "Canary-" * 6 + "x", "\u203946 bytes\u203a"
+
+
+@pytest.mark.parametrize("client", ["", "a client with a long name, so that all of this is beyond what is shown"])
+def test_a_secret_is_shown_by_its_length_alone(client):
+    """In the line of a frame, in hexadecimal, for programs, and as Python shows the objects."""
+    data = wire.encode("Hello", frame_id=1, client=client, auth=1, secret=CANARY)
+    trace = Trace()
+    trace.sent(0.0, 1, data)
+    (entry,) = trace.entries
+    assert entry.line().endswith(f'auth=1 user="" secret={HIDDEN}')
+    texts = [entry.line(), entry.hex(), entry.hex(len(data), ""), repr(entry.frame), str(entry.frame.span("secret"))]
+    texts.append(shown.fields("Hello", {"auth": 1, "secret": CANARY}))
+    assert not [text for text in texts if "Canary" in text or b"Canary".hex() in text.replace(" ", "")]
+    assert entry.hex(len(data), "") == data[:-46].hex() + HIDDEN
+    assert entry.hex().endswith(f" 2e 00 {HIDDEN}" if not client else " more")
+
+
+def test_a_hello_without_a_secret_is_shown_as_it_is():
+    data = wire.encode("Hello", frame_id=1)
+    trace = Trace()
+    trace.sent(0.0, 1, data)
+    assert trace.entries[0].line().endswith('secret=""')
+    assert trace.entries[0].hex(len(data)) == data.hex(" ")

@@ -4,7 +4,7 @@ import pytest
 from wire_examples import ALL_FRAMES
 
 import zaichik_protocol
-from zaichik_protocol import EVENTS, REPLIES, REQUESTS, Close, Error, Frame, Ping, Pong, frames
+from zaichik_protocol import EVENTS, REPLIES, REQUESTS, Close, Error, Frame, Hello, Ping, Pong, frames
 
 
 def test_every_frame_class_is_a_request_a_reply_or_an_event():
@@ -66,3 +66,7 @@ def test_a_frame_is_told_in_a_sentence(cls):
 def test_the_package_offers_every_frame_and_whatever_else_it_lists():
     assert {cls.__name__ for cls in ALL_FRAMES} <= set(zaichik_protocol.__all__)
     assert all(hasattr(zaichik_protocol, name) for name in zaichik_protocol.__all__)
+
+
+def test_a_secret_is_in_no_repr():
+    assert "Canary" not in repr(Hello(1, auth=2, user="ana", secret="Canary"))

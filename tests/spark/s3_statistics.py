@@ -13,9 +13,9 @@ from datetime import timedelta
 from small import SMALL
 
 from zaichik import blocking
+from zaichik.client.endpoint import endpoint
 from zaichik.spark import live
 from zaichik.spark.events import from_journal
-from zaichik.spark.options import address
 from zaichik.spark.session import session
 from zaichik_protocol import Batch
 
@@ -24,7 +24,7 @@ if __name__ == "__main__":
     spark = session("local[2]", config=SMALL)
     options = {"broker": broker, "topic": "$journal/orders", "maxMessagesPerTrigger": "30"}
     for half in range(2):
-        with blocking.connect(*address(broker)) as client:
+        with blocking.connect(endpoint(broker)) as client:
             numbers = range(half * 50, half * 50 + 50)
             client.publish_batch("orders", Batch.of([(b"%d" % (n % 7), b"%d" % (n // 10)) for n in numbers]))
         stream = spark.readStream.format("zaichik").options(**options).load()

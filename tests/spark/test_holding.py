@@ -11,8 +11,8 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from zaichik import blocking
 from zaichik.client.errors import ZaichikError
+from zaichik.spark.errors import BadOption
 from zaichik.spark.holding import NameTaken
-from zaichik.spark.options import BadOption
 from zaichik.spark.source import ZaichikSource
 
 OFFSETS = StructType([StructField("offset", LongType())])

@@ -5,6 +5,7 @@ from datetime import timedelta
 from unittest.mock import Mock
 
 import pytest
+from gated import gated_broker
 
 from zaichik.spark import live
 from zaichik.spark.carry import RAN_US
@@ -123,3 +124,19 @@ def test_where_the_default_file_system_is_not_the_local_one_nothing_is_lost(spar
 def test_a_session_without_a_java_of_its_own_is_refused():
     with pytest.raises(NoFileSystem, match="Spark Connect"):
         Storage(Mock(_jvm=None), "/data")
+
+
+def test_statistics_go_on_at_a_broker_that_asks_for_a_login(spark, tmp_path):
+    with gated_broker(tmp_path) as gated:
+        gated.fill("t", *(b"%d" % (number // 2) for number in range(10)), compaction_window=60, journal=2**20)
+        token = tmp_path / "token"
+        token.touch(mode=0o600)
+        token.write_text(gated.token)
+        options = {"broker": gated.address, "tokenFile": str(token)}
+        stream = spark.readStream.format("zaichik").options(**options).load("$journal/t")
+        counting = live.writer(from_journal(stream), tmp_path / "live", ["forever"])
+        counting.trigger(availableNow=True).start().awaitTermination()
+    assert {row["messages"] for row in live.sums(spark, tmp_path / "live").collect()} == {10}
+    files = [path for path in (tmp_path / "live").rglob("*") if path.is_file()]
+    assert files
+    assert not [path for path in files if gated.token.encode() in path.read_bytes()]

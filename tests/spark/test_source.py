@@ -2,19 +2,25 @@
 
 import pickle
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from embedded import START_US
 from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
+from zaichik.client.endpoint import Endpoint
 from zaichik.client.errors import ConnectFailed, EpochChanged
 from zaichik.recording.columns import keys, payloads
+from zaichik.spark import options as options_module
 from zaichik.spark.columns import MESSAGES, UnknownColumn, check, record_batch
-from zaichik.spark.options import BadOption, Options, address
+from zaichik.spark.errors import BadOption
+from zaichik.spark.options import Options
 from zaichik.spark.reading import CannotRead, Range
 from zaichik.spark.source import ZaichikSource
 from zaichik_protocol import Batch, Messages
+
+ROOT = Path(__file__).parents[2]
 
 
 def reader(broker, schema=MESSAGES, **options):
@@ -246,8 +252,16 @@ def test_an_option_that_means_nothing_is_explained(options, words):
         Options.of(options)
 
 
+def test_every_option_is_documented():
+    known = options_module._KNOWN
+    for text in (options_module.__doc__, (ROOT / "docs" / "statistics.md").read_text(encoding="utf-8")):
+        table = text.partition("| option | meaning |")[2].partition("\n\n")[0]
+        named = [row.partition(" | ")[0] for row in table.splitlines()[2:]]
+        assert {name for names in named for name in names.strip("| ").replace("`", "").split(", ")} == set(known)
+
+
 def test_an_ipv6_address():
-    assert address("[::1]:8889") == ("::1", 8889)
+    assert Options.of({"topic": "t", "broker": "[::1]:8889"}).broker.address == Endpoint("::1", 8889)
 
 
 @pytest.mark.parametrize(

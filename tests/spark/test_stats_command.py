@@ -1,16 +1,24 @@
 """`zaichik stats --master`, in this process, with the session that runs already. `test_cluster` runs the program."""
 
+import json
+import os
 import re
 import signal
+import subprocess
+import sys
 
 import pytest
 from door import door
+from gated import gated_broker
 
+from zaichik.client.endpoint import endpoint
 from zaichik.console import stats, stats_spark
+from zaichik.console.logins import keep
 from zaichik.console.main import INTERRUPTED, main
 from zaichik.recording.recording import Recording
 from zaichik_protocol import Batch, Messages
 
+GUARD = 300  # seconds after which what hangs has failed
 MASTER = ["--master", "local[2]"]
 
 
@@ -103,3 +111,23 @@ def test_ctrl_c_while_spark_starts_waits_until_it_has_started(broker, monkeypatc
     broker.create("t")
     assert main(["stats", "t", "--connect", broker.address, *MASTER]) == INTERRUPTED
     assert started
+
+
+@pytest.mark.parametrize("place", ["environment", "login"])
+def test_workers_log_in_as_the_command_does(place, tmp_path):
+    """A program of its own: its workers inherit its environment, and not that of the tests."""
+    with gated_broker(tmp_path) as gated:
+        environment = os.environ | {"XDG_CONFIG_HOME": str(tmp_path), "ZAICHIK_TOKEN": "zk_" + "b" * 43}
+        if place == "login":
+            keep(endpoint(gated.line()), environment)
+        else:
+            environment["ZAICHIK_CONNECT"] = gated.line()
+        gated.fill("t", *(b"%d" % (number // 2) for number in range(10)), compaction_window=60, journal=2**20)
+        done = subprocess.run(
+            [sys.executable, "-m", "zaichik", "stats", "t", *MASTER, "--json"],
+            env=environment, capture_output=True, text=True, timeout=GUARD,
+        )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    (found,) = json.loads(done.stdout)
+    assert found["account"]["published"] == 10
+    assert gated.token not in done.stdout

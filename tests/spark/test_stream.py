@@ -15,7 +15,8 @@ from small import python
 
 import zaichik
 from zaichik.spark.columns import MESSAGES
-from zaichik.spark.options import BadOption, Options
+from zaichik.spark.errors import BadOption
+from zaichik.spark.options import Options
 from zaichik.spark.reading import CannotRead
 from zaichik.spark.source import ZaichikSource
 

@@ -8,7 +8,7 @@ from pyspark.sql.types import BinaryType, LongType, StringType, StructField, Str
 
 from zaichik import blocking
 from zaichik.client.errors import MessageTooLarge
-from zaichik.spark.options import BadOption
+from zaichik.spark.errors import BadOption
 from zaichik.spark.source import ZaichikSource
 from zaichik.spark.writer import CannotWrite, Written, batches
 from zaichik_protocol import Batch

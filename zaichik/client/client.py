@@ -96,7 +96,8 @@ async def connect(
         port: the broker's port, if `host` does not name one.
         tls: what to insist on with TLS, if not what the address says: see `zaichik.client_tls`.
         name: the client's name in the broker's log and in `describe`.
-        timeout: seconds the broker may take to accept a connection and answer its Hello.
+        timeout: seconds the broker may take to accept a connection and answer its Hello. With a password, the answer
+            may take 30 seconds, if `timeout` is not longer than that: brokers check passwords one at a time.
         reconnect: seconds to keep trying after the connection was lost, before everything raises `ConnectionLost`;
             0: do not try. The first connection is attempted only once.
         silence_timeout: seconds after which the connection to a broker that owes a reply, and sends nothing at all,

@@ -14,6 +14,8 @@ from zaichik.net.peers import is_loopback
 from zaichik.net.socket_stream import SocketStream
 from zaichik.net.stream import Stream
 
+PASSWORD_SECONDS = 30.0  # a broker checks passwords one at a time, slowly: others may have come first
+
 
 class Dialer:
     """The way to one broker.
@@ -34,6 +36,11 @@ class Dialer:
             raise ValueError(f"tls is given, but {endpoint} is without TLS: write zaichiks://{endpoint}")
         self.endpoint = endpoint
         self._tls = tls or (client_tls(pins=endpoint.pins) if endpoint.is_encrypted else None)
+
+    def greeting_seconds(self, timeout: float) -> float:
+        """Returns how long the broker may take to answer a Hello: `timeout`, or longer if that has a password."""
+        known = self.endpoint.credentials
+        return max(timeout, PASSWORD_SECONDS) if known and known.user and known.secret else timeout
 
     async def dial(self) -> Stream:
         """Returns a stream to the broker; nothing was said on it.

@@ -21,13 +21,13 @@ async def opened(
     """Returns a connection whose Hello was accepted, and sends a Close when the block ends.
 
     Raises:
-        ConnectFailed: there is no broker, or none answered within `timeout` seconds, or TLS failed.
+        ConnectFailed: there is no broker, or none answered in time (see `connect`), or TLS failed.
         BrokerError: the broker refused to serve this client, with `TooManyConnections` for example.
         Unencodable: the name is longer than a Hello can carry.
     """
     connection = Connection(dialer, name, timeout, reconnect, silence)
     peer = str(dialer.endpoint)
-    deadline = anyio.current_time() + timeout
+    deadline = anyio.current_time() + dialer.greeting_seconds(timeout)
     try:
         with anyio.fail_after(timeout):
             stream = await dialer.dial()

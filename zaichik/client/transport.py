@@ -61,7 +61,8 @@ class Transport:
     Args:
         dialer: opens another socket.
         user: the sender and receiver of frames.
-        timeout: seconds the broker may take to accept a connection and our Hello.
+        timeout: seconds the broker may take to accept a connection and our Hello; with a password, the Hello may take
+            longer.
         reconnect: seconds to keep trying to open another socket.
         silence: seconds that the broker may be silent while it owes a reply.
 
@@ -134,7 +135,7 @@ class Transport:
         self.goodbye, self._ended, self._is_hopeless = "", "", False
         try:
             async with stream:
-                with anyio.move_on_after(self._timeout) as self._patience:
+                with anyio.move_on_after(self._dialer.greeting_seconds(self._timeout)) as self._patience:
                     async with anyio.create_task_group() as tasks:
                         tasks.start_soon(self._write)
                         tasks.start_soon(self._watch, tasks.cancel_scope)

@@ -6,8 +6,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from zaichik.client.client import MOST_RECONNECT_SECONDS, RECONNECT_SECONDS, Client, connect
 from zaichik.client.endpoint import Endpoint, NotAnAddress
-from zaichik.console import logins, quantities
-from zaichik.console.failure import Failure
+from zaichik.client.logins import DEFAULT, VARIABLE, UnusableLogin, chosen
+from zaichik.console import quantities
 
 NOT_GIVEN = "the one of the environment"
 
@@ -20,14 +20,14 @@ def add_option(parser: argparse.ArgumentParser) -> None:
         type=_chosen,
         default=NOT_GIVEN,
         help="the broker: HOST:PORT, or with TLS zaichiks://HOST:PORT (default: the environment variable "
-        f"{logins.VARIABLE}, else where `zaichik login` has logged in, else {logins.DEFAULT})",
+        f"{VARIABLE}, else where `zaichik login` has logged in, else {DEFAULT})",
     )
 
 
 def _chosen(text: str) -> Endpoint:
     try:
-        return logins.chosen(None if text is NOT_GIVEN else text)
-    except (NotAnAddress, Failure) as error:
+        return chosen(None if text is NOT_GIVEN else text)
+    except (NotAnAddress, UnusableLogin) as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 

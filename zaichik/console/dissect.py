@@ -20,7 +20,8 @@ from zaichik.escapes import harmless, shown
 DESCRIPTION = """\
 Explain bytes of the wire protocol: every field of every frame, its offset, value and meaning. A frame that is cut
 or wrong is explained up to the fault, which is marked, and the exit code is 1. The bytes may also be given as text
-in hexadecimal digits: a file of nothing but hexadecimal digits is read as such.
+in hexadecimal digits: a file of nothing but hexadecimal digits is read as such. Of a secret in a Hello, only its length
+is shown.
 """
 
 EPILOG = """\
@@ -127,12 +128,22 @@ def _cells(field: Field) -> tuple[str, ...]:
     if field.problem:
         value, meaning = "!!", harmless(field.problem)
     else:
-        value, meaning = _value(field.value), field.meaning
-    return str(field.offset), _hex(field.data), field.name, value, meaning
+        value, meaning = _hidden(field) or _value(field.value), field.meaning
+    return str(field.offset), _hex(field), field.name, value, meaning
 
 
-def _hex(data: bytes) -> str:
-    return data[:SHOWN_BYTES].hex(" ") + (" …" if len(data) > SHOWN_BYTES else "")
+def _hidden(field: Field) -> str:
+    """Returns how long a secret is, to be shown in place of it; "" if the field may be shown."""
+    return f"‹{field.hidden} bytes›" if field.hidden else ""  # noqa: RUF001 (these are no < and >: it is no value)
+
+
+def _shown(field: Field) -> bytes:
+    return field.data[: len(field.data) - field.hidden]
+
+
+def _hex(field: Field) -> str:
+    shown = _shown(field)[:SHOWN_BYTES]
+    return shown.hex(" ") + (" …" if len(field.data) > len(shown) else "")
 
 
 def _value(value: Any) -> str:
@@ -153,10 +164,10 @@ def _value(value: Any) -> str:
 def _state(field: Field) -> dict[str, Any]:
     return {
         "offset": field.offset,
-        "bytes": field.data.hex(),
+        "bytes": _shown(field).hex(),
         "frame": field.frame,
         "name": field.name,
-        "value": _plain(field.value),
+        "value": _hidden(field) or _plain(field.value),
         "meaning": field.meaning,
         "problem": field.problem,
     }

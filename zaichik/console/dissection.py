@@ -5,7 +5,7 @@ where a cut one ends, and in the middle of which field.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 from typing import Any
 
@@ -13,8 +13,12 @@ from construct import Construct, ConstructError, Struct
 
 from zaichik_protocol.codec import FrameDecoder
 from zaichik_protocol.errors import ProtocolError
-from zaichik_protocol.frames import EVENTS, REPLIES, REQUESTS, Frame
+from zaichik_protocol.frames import EVENTS, REPLIES, REQUESTS, Frame, Hello
 from zaichik_protocol.layout import BATCH_COLUMNS, HEADER, HEADER_SIZE, LENGTH_SIZE, reason
+
+# A secret is never shown. Where a Hello is wrong, it may be in any text, or among the bytes that are left: of those,
+# only as many are shown as a field has before its text.
+_SHOWN_OF_HELLO = {"magic": 4, "client": 2, "user": 2, "secret": 2, "rest": 0}
 
 _TYPES = {cls.TYPE: cls for cls in REQUESTS + REPLIES + EVENTS}
 
@@ -30,6 +34,8 @@ class Field:
         name, value: as in the declaration; value is None if there is a problem.
         meaning: the declaration's text.
         problem: "", or what is wrong here.
+        hidden: how many of the last of its bytes nobody may read: those of a secret, or of what is wrong and may have
+            one in it.
     """
 
     offset: int
@@ -39,6 +45,7 @@ class Field:
     value: Any
     meaning: str
     problem: str = ""
+    hidden: int = 0
 
 
 def dissect(data: bytes) -> Iterator[Field]:
@@ -69,6 +76,8 @@ def dissect(data: bytes) -> Iterator[Field]:
         else:
             flags = {flag: bool(values["flags"] & bit) for flag, bit in cls.FLAGS.items()}
             fields = _body(cls.BODY, body, body_at, name, flags)
+            if cls is Hello:
+                fields = _without_secret(list(fields), is_cut=end > len(data))
             for field in fields:
                 problems = problems or bool(field.problem)
                 if field.data or field.problem:
@@ -79,6 +88,15 @@ def dissect(data: bytes) -> Iterator[Field]:
             missing = end - len(data)
             yield Field(len(data), b"", name, "cut", None, "", f"the frame is cut here: {missing} bytes are missing")
         offset = end
+
+
+def _without_secret(fields: list[Field], *, is_cut: bool) -> Iterator[Field]:
+    """Yields the fields of a Hello, and hides what may be a secret."""
+    is_wrong = any(field.problem for field in fields) and not is_cut  # else what is there is what it says
+    for field in fields:
+        is_hidden = field.name == "secret" or bool(field.problem) or (is_wrong and isinstance(field.value, bytes))
+        shown = _SHOWN_OF_HELLO.get(field.name, len(field.data))
+        yield replace(field, hidden=max(0, len(field.data) - shown)) if is_hidden else field
 
 
 def _misread(frame: bytes, cls: type[Frame], offset: int) -> Iterator[Field]:

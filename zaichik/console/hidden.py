@@ -8,7 +8,7 @@ import signal
 import sys
 from pathlib import Path
 
-from zaichik.access.files import Unusable, read
+from zaichik.client.logins import secret_in
 from zaichik.console import streams
 from zaichik.console.failure import Failure
 
@@ -17,10 +17,11 @@ def secret(file: Path | None, prompt: str) -> str:
     """Returns a line, without its end: of the file, or else of standard input; on a terminal it asks for it.
 
     Raises:
-        Failure: the file cannot be used, or there is nothing.
+        UnusableLogin: the file cannot be used.
+        Failure: there is nothing.
     """
     if file is not None:
-        text = from_file(file)
+        text = secret_in(file)
     elif sys.stdin.isatty():
         text = asked(prompt)
     else:
@@ -29,20 +30,6 @@ def secret(file: Path | None, prompt: str) -> str:
     if not text.strip():
         raise Failure(f"nothing was given as the {prompt.rstrip(': ')}")
     return text.removesuffix("\n").removesuffix("\r")
-
-
-def from_file(file: Path) -> str:
-    """Returns the first line of a file that nobody else may read.
-
-    Raises:
-        Failure: others may, or it cannot be used.
-    """
-    try:
-        return read(file, is_secret=True).decode().partition("\n")[0]
-    except Unusable as error:
-        raise Failure(str(error)) from None
-    except UnicodeDecodeError:
-        raise Failure(f"{file} is not UTF-8") from None
 
 
 def asked(prompt: str) -> str:

@@ -42,7 +42,7 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
     launcher: Launcher | None = None
     try:
         launcher = None if arguments.connect else Launcher(config.read(arguments.config))
-        host: Host = launcher or Connected(Target(*arguments.connect))
+        host: Host = launcher or await Connected.to(Target(*arguments.connect))
         for _ in range(arguments.repeat):
             await _round(checks, host, arguments, console, results)
             if any(result.is_bad for result in results) and not arguments.keep_going:

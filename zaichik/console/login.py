@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from zaichik.client.endpoint import Credentials, NotAnAddress, endpoint
+from zaichik.client.logins import place
 from zaichik.console import hidden, logins, screen
 from zaichik.console.failure import Failure
 
@@ -43,7 +44,7 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
         )
         raise argparse.ArgumentTypeError(problem)
     if arguments.remove:
-        path = logins.place()
+        path = place()
         was_there = path.exists()
         path.unlink(missing_ok=True)
         console.print("the login is forgotten" if was_there else "there was no login")

@@ -13,19 +13,21 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from zaichik.client.errors import ZaichikError
+from zaichik.client.logins import VARIABLE
 from zaichik.console import screen
 from zaichik.console.failure import Failure
 from zaichik.spark import session
 from zaichik.spark.collecting import collect
 from zaichik.spark.sources import check, events
 from zaichik.statistics.chain import Window
-from zaichik.statistics.sources import Topic, check_all
+from zaichik.statistics.sources import HeldTopic, Topic, check_all
 from zaichik.statistics.truth import Statistics
 
 
 def counted_by_spark(topics: Sequence[Topic], windows: Sequence[Window], master: str) -> list[Statistics]:
     """Returns the statistics. An error inside Spark becomes one sentence; Java's log has the rest."""
     check(topics)
+    _pass_login(topics)
     descriptor, name = tempfile.mkstemp(prefix="zaichik-spark-", suffix=".log")
     os.close(descriptor)
     log = Path(name)
@@ -44,6 +46,13 @@ def counted_by_spark(topics: Sequence[Topic], windows: Sequence[Window], master:
         raise
     log.unlink()
     return counted
+
+
+def _pass_login(topics: Sequence[Topic]) -> None:
+    """Have workers on this machine log in as the command does: they inherit its environment. No option has a secret."""
+    broker = next((topic.broker for topic in topics if isinstance(topic, HeldTopic)), None)
+    if broker and broker.credentials:
+        os.environ[VARIABLE] = broker.line
 
 
 @contextmanager

@@ -1,9 +1,31 @@
 """A broker that runs already, whoever started it."""
 
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
+
+import anyio
 
 from zaichik.learn.failure import Skipped
+from zaichik.learn.layouts import ERROR_CODES
+from zaichik.learn.runner import ServerTrouble
 from zaichik.learn.trial import Instance, Restartable, Target
+from zaichik.learn.wire import BadFrame, encode, parse, take_frame
+
+LOGIN_ASKED = "this broker asks for a login; the chapters run brokers of their own: leave --connect out"
+PATIENCE_S = 1.0  # a broker answers within milliseconds, and one that does not answer yet is to be checked, too
+_ASKING = {ERROR_CODES["AUTH_FAILED"], ERROR_CODES["TLS_REQUIRED"]}
+
+
+async def asks_for_login(target: Target) -> bool:
+    """Whether a Hello without a login is refused for want of one, or of TLS, which comes before it."""
+    received = bytearray()
+    with anyio.move_on_after(PATIENCE_S), suppress(OSError, BadFrame, anyio.EndOfStream, anyio.BrokenResourceError):
+        async with await anyio.connect_tcp(target.host, target.port) as stream:
+            await stream.send(encode("Hello", frame_id=1))
+            while (data := take_frame(received)) is None:
+                received += await stream.receive()
+            frame = parse(data)
+            return frame.name == "Error" and frame["code"] in _ASKING
+    return False
 
 
 class Connected:
@@ -15,6 +37,17 @@ class Connected:
 
     def __init__(self, target: Target) -> None:
         self._target = target
+
+    @classmethod
+    async def to(cls, target: Target) -> "Connected":
+        """A host for the broker there.
+
+        Raises:
+            ServerTrouble: it does not talk to just anybody.
+        """
+        if await asks_for_login(target):
+            raise ServerTrouble(LOGIN_ASKED)
+        return cls(target)
 
     async def ready(self) -> Target:
         """Where it listens; whether it does, checks will tell."""

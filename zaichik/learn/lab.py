@@ -23,6 +23,7 @@ from typing import IO
 
 from zaichik.learn import config, wire
 from zaichik.learn.caller import Caller
+from zaichik.learn.environment import for_program
 from zaichik.learn.server import HOST, free_port, private_folder
 
 START_S, STOP_S, PATIENCE_S = 10.0, 5.0, 5.0
@@ -107,7 +108,7 @@ def running(program: str | Path = "", *, limits: Sequence[str] = ()) -> Iterator
             command, variable = known.command_at(port, data), known.port_variable
         if limits:
             command = ["bash", "-c", 'ulimit "$1" "$2" && shift 2 && exec "$@"', "limited", *limits, *command]
-        environment = {**os.environ, variable: str(port), "PYTHONUNBUFFERED": "1"}
+        environment = for_program(variable, port)
         process = subprocess.Popen(  # noqa: S603 (the learner's own program)
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment
         )

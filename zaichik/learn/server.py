@@ -21,6 +21,7 @@ import anyio
 from anyio.abc import Process
 
 from zaichik.learn.config import DATA, PORT, Config
+from zaichik.learn.environment import for_program
 from zaichik.learn.failure import Failed, Skipped
 from zaichik.learn.runner import ServerTrouble
 from zaichik.learn.trial import Target
@@ -68,7 +69,7 @@ class Server:
             data = lent.enter_context(private_folder())
         command = config.command_at(port, data)
         began = time.monotonic()
-        environment = {**os.environ, config.port_variable: str(port), "PYTHONUNBUFFERED": "1"}
+        environment = for_program(config.port_variable, port)
         try:
             process = await anyio.open_process(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=config.folder, env=environment,

@@ -24,6 +24,11 @@ def text(data: bytes, longest: int = LONGEST) -> str:
     return f'"{shown}…" ({len(data):,} bytes)' if len(data) > longest else f'"{shown}"'
 
 
+def hidden(data: bytes) -> str:
+    """The length of what nobody may read, in place of it."""
+    return f"‹{len(data)} bytes›"  # noqa: RUF001 (these are no < and >: it is no value)
+
+
 def numbers(values: Iterable[int]) -> str:
     """Numbers beside one another, "0, 5, 7"; "none" if there are none."""
     return ", ".join(map(str, values)) or "none"
@@ -62,6 +67,8 @@ def value(frame: str, field: str, kind: str, what: Any) -> str:
     match frame, field, kind:
         case "Error", "code", _:
             return ERRORS.get(what, f"{what}, which is no error")
+        case "Hello", "secret", _ if what:
+            return hidden(_bytes(what))
         case _, "code", _:
             return ENDS.get(frame, {}).get(what, str(what))
         case "Error", "flags", _ if what == FATAL:
@@ -78,11 +85,13 @@ def value(frame: str, field: str, kind: str, what: Any) -> str:
             return bytes(what).hex(" ") or "(no bytes)"
         case _, "until", _ if what == NEVER:
             return "never"
-        case _ if isinstance(what, bytes):
-            return text(what)
-        case _ if isinstance(what, str):
-            return text(what.encode())
+        case _ if isinstance(what, bytes | str):
+            return text(_bytes(what))
     return str(what)
+
+
+def _bytes(what: bytes | str) -> bytes:
+    return what if isinstance(what, bytes) else what.encode()
 
 
 def fields(frame: str, given: dict[str, Any]) -> str:

@@ -113,7 +113,7 @@ def as_json(result: Result) -> dict[str, Any]:
                     "connection": entry.connection,
                     "direction": entry.direction,
                     "frame": entry.line(),
-                    "hex": entry.data.hex(),
+                    "hex": entry.hex(len(entry.data), ""),
                 }
                 for entry in result.trace.entries
             ],

@@ -39,15 +39,20 @@ class Entry:
         what = frame_line(self.frame) if self.frame else raw
         return " ".join(filter(None, (what, f"({self.note})" if self.note else "")))
 
-    def hex(self) -> str:
-        """The first bytes in hexadecimal."""
-        return shown_hex(self.data)
+    def hex(self, longest: int = HEX_SHOWN, between: str = " ") -> str:
+        """The first bytes in hexadecimal; of a secret, which is the last field of its frame, how long it is."""
+        secret = self.frame.secret if self.frame else b""
+        known = len(self.data) - len(secret)
+        if secret and known < longest:
+            return f"{shown_hex(self.data[:known], known, between)}{between}{shown.hidden(secret)}"
+        return shown_hex(self.data, longest, between)
 
 
-def shown_hex(data: bytes) -> str:
+def shown_hex(data: bytes, longest: int = HEX_SHOWN, between: str = " ") -> str:
     """Bytes in hexadecimal, cut where it gets long."""
-    more = len(data) - HEX_SHOWN
-    return data[:HEX_SHOWN].hex(" ") + (f" … {more} more" if more > 0 else "")
+    more = len(data) - longest
+    text = data[:longest].hex(between) if between else data[:longest].hex()
+    return text + (f" … {more} more" if more > 0 else "")
 
 
 def frame_line(frame: Frame) -> str:

@@ -38,7 +38,7 @@ class BadFrame(Exception):
         self.problem = problem
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Span:
     """A field of a frame, and the bytes it lay in.
 
@@ -54,6 +54,11 @@ class Span:
     raw: bytes
     value: Any
 
+    def __repr__(self) -> str:
+        # Only a Hello has a field of that name.
+        frame = "Hello" if self.name == "secret" else ""
+        return f"Span({self.name}={shown.value(frame, self.name, self.kind, self.value)} at {self.at})"
+
 
 @dataclass(frozen=True, slots=True)
 class Message:
@@ -64,7 +69,7 @@ class Message:
     payload: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Frame:
     """A frame that was taken apart.
 
@@ -95,6 +100,14 @@ class Frame:
             if span.name == field:
                 return span
         raise KeyError(f"{self.name} has no field {field}")
+
+    @property
+    def secret(self) -> bytes:
+        """The bytes that nobody may read, which end the frame; b"" if it has none."""
+        return self.span("secret").raw[2:] if self.name == "Hello" and self.spans[-1].name == "secret" else b""
+
+    def __repr__(self) -> str:
+        return f"Frame({self.name}, {', '.join(map(repr, self.spans))})"
 
     @property
     def is_event(self) -> bool:

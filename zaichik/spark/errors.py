@@ -20,6 +20,10 @@ from zaichik_protocol import Unencodable
 _HIDE = "SPARK_HIDE_TRACEBACK"
 
 
+class BadOption(ZaichikError):
+    """An option has a value that means nothing, or there is no such option."""
+
+
 @contextmanager
 def without_traceback() -> Iterator[None]:
     """Has Spark report an error that leaves the block by its sentence; also a decorator, for what Spark calls."""

@@ -2,7 +2,10 @@
 
 | option | meaning |
 | --- | --- |
-| broker | HOST:PORT (default: the environment variable ZAICHIK_CONNECT, else 127.0.0.1:8889) |
+| broker | HOST:PORT or zaichiks://HOST:PORT?pin=... (default: ZAICHIK_CONNECT, a login that is kept, 127.0.0.1:8889) |
+| tokenFile | a file on each worker with the token to log in with; other ways, and why options hold none: see `broker` |
+| user, passwordFile | instead: a user's name, and a file on each worker with the password |
+| ca | a file on each worker with the CA of the broker's certificate (default: the pin, or what the system trusts) |
 | topic | a topic's name, or several with commas between them; `.load("orders")` says the same |
 | start | earliest (default), latest, an offset, or an ISO 8601 time; or JSON with one for each topic: {"orders": 100} |
 | end | latest (default), an offset, or a time: read what is before it; or JSON; not for streams |
@@ -19,28 +22,25 @@
 """
 
 import json
-import os
 import re
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Literal, cast
 
 from zaichik import blocking
-from zaichik.client.endpoint import NotAnAddress, endpoint
-from zaichik.client.errors import ZaichikError
+from zaichik.client.client import RECONNECT_SECONDS
 from zaichik.client.messages import StartAt, start_written
-from zaichik_protocol import DEFAULT_PORT
+from zaichik.spark.broker import Broker
+from zaichik.spark.errors import BadOption
 
 MESSAGES_A_TASK = 1_000_000
 _KNOWN = (
     "broker", "topic", "topicPattern", "start", "end", "epoch", "partitions", "onLag", "maxMessagesPerTrigger",
-    "minMessagesPerTrigger", "maxTriggerDelay", "name", "pushDown", "exactlyOnce",
+    "minMessagesPerTrigger", "maxTriggerDelay", "name", "pushDown", "exactlyOnce", "tokenFile", "user", "passwordFile",
+    "ca",
 )  # fmt: skip
 _OF_SPARK = {"path", "checkpointlocation"}  # it passes on what is its own
-
-
-class BadOption(ZaichikError):
-    """An option has a value that means nothing, or there is no such option."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Options:
     """The options, read.
 
     Attributes:
-        host, port: the broker's address.
+        broker: where it is, and how to log in there.
         topics: what to read, or the one to write to; none if the table to write has a column that says it.
         starts, ends: for each topic, as the client has them.
         epochs: of each topic, which one it must be; None: any.
@@ -62,8 +62,7 @@ class Options:
         name: of a stream's positions; "": it has none.
     """
 
-    host: str
-    port: int
+    broker: Broker
     topics: tuple[str, ...]
     starts: Mapping[str, StartAt]
     ends: Mapping[str, StartAt]
@@ -89,17 +88,17 @@ class Options:
             BadOption: one of them means nothing, or no topic matches the pattern.
         """
         words = {name.lower(): value for name, value in given.items()}
+        broker = Broker.of(words)
         known = {name.lower() for name in _KNOWN} | _OF_SPARK
         if unknown := sorted(words.keys() - known):
             raise BadOption(f"there is no option {unknown[0]}; there are {', '.join(_KNOWN)}")
         if words.get("path") and words.get("topic"):
             raise BadOption(f"the topic is named twice: {words['topic']!r} and .load({words['path']!r}); name it once")
         topics = topics_in(words.get("topic") or words.get("path") or "")
-        host, port = address(words.get("broker") or os.environ.get("ZAICHIK_CONNECT") or f"127.0.0.1:{DEFAULT_PORT}")
         if "topicpattern" in words:
             if topics:
                 raise BadOption("topics are named, and topicPattern is given, too; one of them is enough")
-            topics = _matching(host, port, words["topicpattern"])
+            topics = _matching(broker, words["topicpattern"])
         if not topics and needs_topic:
             raise BadOption('which topic? Name it with .option("topic", "orders"), or .load("orders")')
         if len(set(topics)) < len(topics):
@@ -108,8 +107,7 @@ class Options:
         if on_lag not in {"fail", "skip"}:
             raise BadOption(f"onLag is {on_lag!r}; it must be fail or skip")
         return cls(
-            host,
-            port,
+            broker,
             topics,
             _positions("start", words.get("start", "earliest"), topics, "earliest"),
             _positions("end", words.get("end", "latest"), topics, "latest"),
@@ -124,14 +122,18 @@ class Options:
             words.get("name", ""),
         )
 
+    def connect(self, reconnect: float = RECONNECT_SECONDS) -> AbstractContextManager[blocking.Client]:
+        """Returns a client of the broker; see `Broker.connect`."""
+        return self.broker.connect(reconnect)
 
-def _matching(host: str, port: int, pattern: str) -> tuple[str, ...]:
+
+def _matching(broker: Broker, pattern: str) -> tuple[str, ...]:
     """The broker's topics whose whole names match, without those that are its own."""
     try:
         matches = re.compile(pattern).fullmatch
     except re.error as error:
         raise BadOption(f"topicPattern is {pattern!r}, which is no regular expression: {error}") from None
-    with blocking.connect(host, port, name="zaichik-spark") as client:
+    with broker.connect() as client:
         names = [topic["name"] for topic in client.topics()]
     found = tuple(name for name in names if matches(name) and not name.startswith("$"))
     if not found:
@@ -142,21 +144,6 @@ def _matching(host: str, port: int, pattern: str) -> tuple[str, ...]:
 def topics_in(text: str) -> tuple[str, ...]:
     """The names between commas."""
     return tuple(filter(None, (name.strip() for name in text.split(","))))
-
-
-def address(text: str) -> tuple[str, int]:
-    """Host and port of 127.0.0.1:8889 or [::1]:8889.
-
-    Raises:
-        BadOption: it is none, or one for TLS or with a login.
-    """
-    try:
-        found = endpoint(text)
-    except NotAnAddress as error:
-        raise BadOption(f"broker is not HOST:PORT: {error}") from None
-    if found.is_encrypted or found.credentials:
-        raise BadOption(f"{found} is an address for TLS or a login; here it must be HOST:PORT")
-    return found.host, found.port
 
 
 def _number(words: Mapping[str, str], name: str) -> int | None:

@@ -35,7 +35,6 @@ from zaichik_protocol import Messages
 
 logger = logging.getLogger(__name__)
 
-CLIENT = "zaichik-spark"  # what the broker's log calls drivers and workers
 RETRY_SECONDS = 0.1  # between two attempts to connect to a broker that is restarted
 
 
@@ -111,7 +110,7 @@ def _connected(wanted: Range, options: Options, reconnect: float) -> Iterator[bl
     until = time.monotonic() + patience
     with ExitStack() as stack:
         while True:
-            connecting = blocking.connect(options.host, options.port, name=CLIENT, reconnect=max(reconnect, patience))
+            connecting = options.connect(max(reconnect, patience))
             try:
                 client = stack.enter_context(connecting)
                 break

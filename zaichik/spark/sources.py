@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import reduce
 from itertools import groupby
 from pathlib import Path
@@ -62,8 +63,15 @@ def _held(spark: SparkSession, topics: Sequence[Topic]) -> DataFrame:
     names = ",".join(map(_read_name, topics))
     read = {_read_name(topic): topic.read for topic in topics if isinstance(topic, HeldTopic)}
     ends, epochs = (json.dumps({name: state[key] for name, state in read.items()}) for key in ("next_offset", "epoch"))
-    options = {"broker": str(topics[0].place), "topic": names, "end": ends, "epoch": epochs, "onLag": "skip"}
+    options = {"topic": names, "end": ends, "epoch": epochs, "onLag": "skip"} | _broker(topics)
     return spark.read.format("zaichik").options(**options).load()
+
+
+def _broker(topics: Sequence[Topic]) -> dict[str, str]:
+    """Returns the options for the broker of the topics: without a secret, which each worker finds itself."""
+    broker = next(topic.broker for topic in topics if isinstance(topic, HeldTopic))
+    user = broker.credentials.user if broker.credentials else ""
+    return {"broker": replace(broker, credentials=None).line} | ({"user": user} if user else {})
 
 
 def _recording(spark: SparkSession, topics: Sequence[Topic]) -> DataFrame:

@@ -31,10 +31,10 @@ from pyspark.sql.types import StructType
 from zaichik import blocking
 from zaichik.client.errors import ConnectionLost
 from zaichik.spark.columns import check
-from zaichik.spark.errors import without_traceback
+from zaichik.spark.errors import BadOption, without_traceback
 from zaichik.spark.holding import Positions
-from zaichik.spark.options import BadOption, Options
-from zaichik.spark.reading import CLIENT, CannotRead, Range, position, read_range, state_of, tasks, whole
+from zaichik.spark.options import Options
+from zaichik.spark.reading import CannotRead, Range, position, read_range, state_of, tasks, whole
 
 Offset = dict[str, dict[str, int]]  # topic: epoch and next
 Result = TypeVar("Result")
@@ -199,7 +199,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _connection(self) -> blocking.Client:
         if self._client is None:
-            self._connected = blocking.connect(self.options.host, self.options.port, name=CLIENT)
+            self._connected = self.options.connect()
             self._client = self._connected.__enter__()
         return self._client
 

@@ -13,9 +13,9 @@ from pyspark.sql.types import StructType
 from zaichik import blocking
 from zaichik.client.messages import StartAt
 from zaichik.spark.columns import check
-from zaichik.spark.errors import without_traceback
-from zaichik.spark.options import BadOption, Options
-from zaichik.spark.reading import CLIENT, CannotRead, Range, position, read_range, state_of, tasks, whole
+from zaichik.spark.errors import BadOption, without_traceback
+from zaichik.spark.options import Options
+from zaichik.spark.reading import CannotRead, Range, position, read_range, state_of, tasks, whole
 
 AHEAD = timedelta(days=1)  # by which a broker's clock may be
 RECONNECT = 0  # seconds: a table is what the broker has now; a task that fails is Spark's to retry
@@ -35,7 +35,7 @@ class TopicReader(DataSourceReader):
     def partitions(self) -> list[Range]:
         """One range for each task."""
         options = self.options
-        with blocking.connect(options.host, options.port, name=CLIENT, reconnect=RECONNECT) as client:
+        with options.connect(RECONNECT) as client:
             return tasks(self.wholes(client), options.partitions)
 
     def wholes(self, client: blocking.Client) -> list[Range]:

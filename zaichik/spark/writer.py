@@ -35,9 +35,8 @@ from pyspark.sql.types import BinaryType, StringType, StructType
 from zaichik import blocking
 from zaichik.client.errors import BatchTooLarge, ZaichikError
 from zaichik.client.messages import BatchResult
-from zaichik.spark.errors import without_traceback
-from zaichik.spark.options import BadOption, Options
-from zaichik.spark.reading import CLIENT
+from zaichik.spark.errors import BadOption, without_traceback
+from zaichik.spark.options import Options
 from zaichik_protocol import Batch
 
 QUERY, MICRO_BATCH = "sql.streaming.queryId", "streaming.sql.batchId"  # what Spark tells a task of its stream
@@ -73,7 +72,7 @@ class TopicWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Publish one task's rows, in their order."""
         stored = compacted = 0
-        with blocking.connect(self.options.host, self.options.port, name=CLIENT) as client:
+        with self.options.connect() as client:
             most, most_bytes = client.welcome.max_batch, client.welcome.max_message
             publisher = _Publisher(client, self._task() if self.options.exactly_once else "")
             for topic, tables in _by_topic(iterator, self.options.topics):

@@ -1,0 +1,189 @@
+"""Which broker a program talks to, and as whom. The address and the secret come from the same place.
+
+    an argument or an option     which others can see: a secret in it is refused
+    ZAICHIK_CONNECT              may be a whole line with a token
+    ~/.config/zaichik/login.json what `zaichik login` has kept
+    127.0.0.1:8889
+
+A login that is kept, and one in the line of ZAICHIK_CONNECT, goes to the address that it was given for, and only over
+TLS with its pin if that was in the line: never to an address from an argument, however similar. An address without a
+secret, from an argument or the environment, is completed by ZAICHIK_TOKEN, ZAICHIK_TOKEN_FILE, or with a user's name
+ZAICHIK_PASSWORD_FILE.
+"""
+
+import json
+import logging
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from zaichik.access.files import Unusable, read
+from zaichik.client.endpoint import TOKEN, Credentials, Endpoint, NotAnAddress, endpoint
+from zaichik.client.errors import ZaichikError
+from zaichik_protocol import DEFAULT_PORT
+
+logger = logging.getLogger(__name__)
+
+VARIABLE, DEFAULT = "ZAICHIK_CONNECT", f"127.0.0.1:{DEFAULT_PORT}"
+NAME, KEY = "login.json", "connect"
+TOKEN_VARIABLE, TOKEN_FILE, PASSWORD_FILE = "ZAICHIK_TOKEN", "ZAICHIK_TOKEN_FILE", "ZAICHIK_PASSWORD_FILE"
+
+
+class UnusableLogin(ZaichikError):
+    """A file with a secret cannot be used. The text says which and why, and repeats nothing of what is in it."""
+
+
+def chosen(given: str | None, environment: Mapping[str, str] = os.environ) -> Endpoint:
+    """Returns the address to connect to, with credentials if there are any.
+
+    Args:
+        given: an address that others can see; None: none was given.
+        environment: the variables.
+
+    Raises:
+        NotAnAddress: what was given is none, or has a secret in it.
+        UnusableLogin: a file cannot be used.
+    """
+    if given is not None:
+        found = endpoint(given)
+        if _is_complete(found):
+            raise NotAnAddress(
+                "everybody on this machine can see arguments, so an address with a secret is none; type `zaichik login`"
+                f" and paste it, or set {VARIABLE}"
+            )
+    else:
+        found = named(environment)
+        if not environment.get(VARIABLE):
+            return found
+    return found if _is_complete(found) else completed(found, environment)
+
+
+def named(environment: Mapping[str, str] = os.environ) -> Endpoint:
+    """Returns the address that is meant if none was given, with the credentials that came with it.
+
+    Raises:
+        NotAnAddress: the environment's is none.
+        UnusableLogin: the login that is kept cannot be used.
+    """
+    if line := environment.get(VARIABLE):
+        return endpoint(line)
+    return kept(environment) or endpoint(DEFAULT)
+
+
+def _is_complete(found: Endpoint) -> bool:
+    return found.credentials is not None and bool(found.credentials.secret)
+
+
+def completed(found: Endpoint, environment: Mapping[str, str] = os.environ) -> Endpoint:
+    """Returns an address with the secret of ZAICHIK_TOKEN and its like; as it is, if there is none.
+
+    Raises:
+        NotAnAddress: what is there cannot be a token.
+        UnusableLogin: a file cannot be used.
+    """
+    if found.credentials and found.credentials.user:
+        path = environment.get(PASSWORD_FILE)
+        return with_password(found, found.credentials.user, Path(path)) if path else found
+    if path := environment.get(TOKEN_FILE):
+        return with_token(found, secret_in(Path(path)), TOKEN_FILE)
+    token = environment.get(TOKEN_VARIABLE)
+    return with_token(found, token, TOKEN_VARIABLE) if token else found
+
+
+def known_for(address: Endpoint, environment: Mapping[str, str] = os.environ) -> Endpoint:
+    """Returns an address that came from elsewhere with the secret that this machine has for it; as it is, if none.
+
+    That is the one of ZAICHIK_CONNECT or of the login that is kept, if it was given for exactly this address (and user,
+    if one is named), or else the one of ZAICHIK_TOKEN and its like.
+
+    Raises:
+        NotAnAddress, UnusableLogin: see `completed`.
+    """
+    with suppress(NotAnAddress):  # what the variable holds was not asked for
+        if _is_for(line := endpoint(environment.get(VARIABLE, "")), address):
+            return line
+    if _is_complete(found := completed(address, environment)):
+        return found
+    try:
+        login = kept(environment)
+    except UnusableLogin as error:  # nor was this; and many brokers need none
+        logger.warning("without the login that is kept: %s", error)
+        return address
+    return login if login and _is_for(login, address) else address
+
+
+def _is_for(known: Endpoint, address: Endpoint) -> bool:
+    """Returns whether there is a secret, and it may go there."""
+    user = address.credentials.user if address.credentials else ""
+    is_same = replace(known, credentials=None) == replace(address, credentials=None)
+    return is_same and known.credentials is not None and user in {"", known.credentials.user} and _is_complete(known)
+
+
+def with_token(found: Endpoint, token: str, place: str) -> Endpoint:
+    """Returns an address with a token.
+
+    Raises:
+        NotAnAddress: what was found at that place cannot be one.
+    """
+    if not TOKEN.fullmatch(token.strip()):
+        raise NotAnAddress(f"{place} holds no token; that is zk_ and 43 letters more")
+    return replace(found, credentials=Credentials(secret=token.strip()))
+
+
+def with_password(found: Endpoint, user: str, file: Path) -> Endpoint:
+    """Returns an address with a user's password.
+
+    Raises:
+        UnusableLogin: the file cannot be used.
+    """
+    return replace(found, credentials=Credentials(user, secret_in(file)))
+
+
+def secret_in(file: Path) -> str:
+    """Returns the first line of a file that nobody else may read.
+
+    Raises:
+        UnusableLogin: others may, or it cannot be used.
+    """
+    try:
+        return read(file, is_secret=True).decode().partition("\n")[0].removesuffix("\r")
+    except Unusable as error:
+        raise UnusableLogin(str(error)) from None
+    except UnicodeDecodeError:
+        raise UnusableLogin(f"{file} is not UTF-8") from None
+    except OSError as error:
+        raise UnusableLogin(f"{file} cannot be read: {error.strerror}") from None
+
+
+def place(environment: Mapping[str, str] = os.environ) -> Path:
+    """Returns where the login is kept.
+
+    Raises:
+        RuntimeError: the user has no home.
+    """
+    return Path(environment.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "zaichik" / NAME
+
+
+def kept(environment: Mapping[str, str] = os.environ) -> Endpoint | None:
+    """Returns the address that is kept; None if there is none.
+
+    Raises:
+        UnusableLogin: the file cannot be used.
+    """
+    try:
+        path = place(environment)
+    except RuntimeError:  # a container's user may have no home
+        return None
+    try:
+        found = json.loads(read(path, is_secret=True))
+        return endpoint(str(found[KEY]))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise UnusableLogin(f"{path} cannot be read: {error.strerror}") from None
+    except Unusable as error:
+        raise UnusableLogin(str(error)) from None
+    except (ValueError, TypeError, KeyError, RecursionError):  # without what it says, which may be a part of a token
+        raise UnusableLogin(f"{path} is damaged; type: zaichik login") from None
