@@ -116,6 +116,7 @@ async def test_nothing_that_comes_with_a_hello_is_carried_out_before_the_answer(
         gate.may_answer.set()
         (refusal,) = await peer.rest()
         assert (refusal.code, refusal.fatal) == (ErrorCode.AUTH_FAILED, True)
+        assert (refusal.id, refusal.request_type) == (1, Hello.TYPE)
         await gone(peer)
         assert len(broker.registry) == 0
     assert broker.ends["AUTH_FAILED"] == 1

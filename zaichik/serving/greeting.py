@@ -34,7 +34,11 @@ async def admit(gate: Gate, stream: Stream, decoder: FrameDecoder, peer: str, se
     except BaseException:
         gate.left(peer)
         raise
-    return hello, await gate.login(hello, stream, peer)
+    try:
+        return hello, await gate.login(hello, stream, peer)
+    except Refused as refusal:
+        refusal.request_id, refusal.request_type = hello.id, hello.TYPE
+        raise
 
 
 async def greet(stream: Stream, decoder: FrameDecoder, seconds: float) -> Hello:
