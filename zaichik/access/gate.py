@@ -41,7 +41,6 @@ logger = logging.getLogger(__name__)
 USERS, RULES = "users.json", "rules"
 NOWHERE = Path(os.devnull)  # a folder for what has no files
 NONE, TOKEN, PASSWORD = 0, 1, 2  # what a Hello's `auth` says that its secret is
-HANDSHAKE = 22  # what TLS begins with
 FIRST_BYTES = 16  # of a Hello that is not encrypted, its magic is the last of them
 MOST_REMEMBERED = 1024  # passwords that were right
 MINUTE_US, LONGEST_TOLD = 60 * MICROSECONDS, 200
@@ -169,7 +168,7 @@ class AccessGate:
     async def _encrypted(self, stream: Stream, tls: ServerTls) -> Stream:
         with anyio.move_on_after(self._seconds):
             first = await stream.receive(FIRST_BYTES)
-            while len(first) < FIRST_BYTES and first[0] != HANDSHAKE:  # a Hello may come in pieces
+            while len(first) < FIRST_BYTES and not first[2:4].strip(b"\0"):  # a Hello may come in pieces, and is short
                 first += await stream.receive(FIRST_BYTES - len(first))
             if first.endswith(b"ZAIK"):
                 raise Refused(ErrorCode.TLS_REQUIRED, "this port speaks TLS; write zaichiks://HOST:PORT")
