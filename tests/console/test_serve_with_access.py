@@ -38,6 +38,24 @@ def test_two_commands_and_one_copied_line(served, start, zaichik):
     assert "user class has no right to delete 'orders'" in refused.err
 
 
+def test_each_user_sees_what_is_theirs(served, zaichik, monkeypatch):
+    """ACC-5: in what a person reads, too."""
+    _, _, lines = served
+    monkeypatch.setenv("ZAICHIK_CONNECT", lines["class"].line)
+    assert zaichik("publish", "orders", "x").code == 0
+    shown = zaichik("describe").out
+    assert "you" in shown
+    assert "class" in shown
+    assert "disconnects" not in shown
+    assert zaichik("describe", "--connections").out.count("class") == 1
+    monkeypatch.setenv("ZAICHIK_CONNECT", lines["admin"].line)
+    with blocking.connect(lines["class"]):
+        shown = zaichik("describe").out
+        assert "CLOSED" in shown
+        assert "login_ok" in shown
+        assert "class" in zaichik("describe", "--connections").out
+
+
 def test_who_has_no_login_is_told_nothing_but_no(served, zaichik):
     _, _, lines = served
     where = f"zaichiks://127.0.0.1:{lines['class'].port}?pin={lines['class'].pins[0]}"

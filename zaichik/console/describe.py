@@ -90,12 +90,14 @@ async def _describe_connections(arguments: argparse.Namespace, console: Console)
         screen.print_json(connections)
         return 0
     table = Table(header_style="bold", box=None, pad_edge=False)
-    for name in ("connection", "peer", "client", "subscriptions", "requests", "replies"):
-        table.add_column(name, justify="left" if name in ("peer", "client") else "right", overflow="fold")
+    has_users = any(state.get("user") for state in connections)
+    words = ("peer", "user", "client") if has_users else ("peer", "client")
+    for name in ("connection", *words, "subscriptions", "requests", "replies"):
+        table.add_column(name, justify="left" if name in words else "right", overflow="fold")
     for state in connections:
-        peer_and_client = state["peer"], harmless(state["client"])
+        who = [harmless(state[word]) for word in words]
         numbers = screen.number(state["subscriptions"]), screen.number(state["requests"])
-        table.add_row(str(state["connection"]), *map(Text, peer_and_client), *numbers, show_size(state["reply_bytes"]))
+        table.add_row(str(state["connection"]), *map(Text, who), *numbers, show_size(state["reply_bytes"]))
     screen.print_table(console, table)
     return 0
 
@@ -116,17 +118,32 @@ def _all_logs(state: dict[str, Any]) -> Iterator[screen.Row]:
             yield "sync, p99", f"{slow_us / 1000:,.1f} ms"
 
 
+def _load(state: dict[str, Any]) -> Iterator[screen.Row]:
+    """Returns what a broker has to do; nothing if that is not for this user to know."""
+    if "connections" not in state:
+        return
+    for name in ("connections", "subscriptions", "topics", "producers", "sessions"):
+        yield name, state[name]
+    yield "bytes", show_size(state["bytes"])
+    yield from _all_logs(state)
+    yield "disconnects", _counts(state["disconnects"]) or "none yet"
+    access = dict(state.get("access", {}))
+    since = access.pop("stale_since_us", None)
+    if access:
+        yield "access", _counts(access)
+    if since:
+        yield "users, rules", f"not what their files say, since {_time(since)}: the log tells why"
+
+
+def _counts(counts: dict[str, int]) -> str:
+    return ", ".join(f"{what} {count:,}" for what, count in counts.items())
+
+
 def _show_broker(console: Console, state: dict[str, Any]) -> None:
-    names = ("connections", "subscriptions", "topics", "producers", "sessions")
-    ends = ", ".join(f"{reason} {count:,}" for reason, count in state["disconnects"].items())
-    pairs: list[screen.Row] = [
-        ("boot", str(state["boot"])),
-        ("time", _time(state["now_us"])),
-        *((name, state[name]) for name in names),
-        ("bytes", show_size(state["bytes"])),
-        *_all_logs(state),
-        ("disconnects", ends or "none yet"),
-    ]
+    pairs: list[screen.Row] = [("boot", str(state["boot"])), ("time", _time(state["now_us"]))]
+    if user := state.get("user"):
+        pairs.append(("you", user))
+    pairs += _load(state)
     screen.print_rows(console, state["name"], pairs)
     console.print()
     screen.print_table(console, limits.table(state["limits"], state["topic_defaults"]))
@@ -135,6 +152,12 @@ def _show_broker(console: Console, state: dict[str, Any]) -> None:
 def _is_there(subscription: dict[str, Any]) -> bool:
     """Returns whether the subscription has a reader; if not, it is a name whose reader is away."""
     return bool(subscription["connection"])
+
+
+def _gone(numbers: dict[str, str]) -> str:
+    """Returns the rest of a sum: what became of the messages that are not there any more."""
+    damaged = f" + damaged {numbers['damaged']}" if numbers.get("damaged", "0") != "0" else ""
+    return f" + expired {numbers['expired']} + evicted {numbers['evicted']}{damaged}"
 
 
 def _show_topic(console: Console, state: dict[str, Any], *, away: int) -> None:
@@ -147,7 +170,7 @@ def _show_topic(console: Console, state: dict[str, Any], *, away: int) -> None:
         ("next offset", state["next_offset"]),
         ("needed", needed),
         ("published", f"{n['published']} = stored {n['stored']} + compacted {n['compacted']}"),
-        ("stored", f"{n['stored']} = resident {n['resident']} + expired {n['expired']} + evicted {n['evicted']}"),
+        ("stored", f"{n['stored']} = resident {n['resident']}{_gone(n)}"),
         ("open windows", f"{n['open_windows']}, forgotten {n['forgotten_windows']}"),
         *_disk(state),
         ("subscriptions", n["subscriptions"] + (f", and {away:,} whose reader is away" if away else "")),
