@@ -8,7 +8,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from zaichik.client.endpoint import Credentials, NotAnAddress, endpoint
+from zaichik.client.client import connect
+from zaichik.client.endpoint import Credentials, Endpoint, NotAnAddress, endpoint
+from zaichik.client.errors import ConnectFailed
 from zaichik.client.logins import place
 from zaichik.console import hidden, logins, screen
 from zaichik.console.failure import Failure
@@ -60,8 +62,26 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
             raise Failure(f"there is no password in the line; write {found} with USER:PASSWORD before the @")
         user = found.credentials.user
         found = replace(found, credentials=Credentials(user, hidden.asked("password: ")))
+    outcome = await _tried(found)
     path = logins.keep(found)
-    console.print(Text(f"{found}: the login is kept in {path}, which only you can read"), soft_wrap=True)
+    console.print(Text(f"{outcome}; the login is kept in {path}, which only you can read"), soft_wrap=True)
     if not found.is_encrypted:
         screen.remark("warning: zaichik:// is not encrypted, so this login is good for a broker on this machine only")
     return 0
+
+
+async def _tried(found: Endpoint) -> str:
+    """Returns what has become of logging in, in words; that nobody answers now is no reason not to keep a login.
+
+    Raises:
+        AuthFailed: the broker does not accept it.
+        ConnectFailed: it is another broker, or the secret would be readable on the way.
+    """
+    try:
+        async with connect(found, name="zaichik login", reconnect=0) as client:
+            user = (await client.describe()).get("user")
+    except ConnectFailed as error:
+        if not isinstance(error.__cause__, OSError):
+            raise
+        return f"{found} does not answer now, so this login was not tried"
+    return f"logged in to {found} as {user}" if user else f"{found} asks nobody to log in"
