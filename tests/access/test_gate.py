@@ -13,9 +13,9 @@ import pytest
 import trustme
 
 from zaichik.access import users as users_module
-from zaichik.access.contexts import client_tls, server_tls
+from zaichik.access.contexts import ServerTls, client_tls, server_tls
 from zaichik.access.files import Unusable
-from zaichik.access.gate import Access, AccessGate
+from zaichik.access.gate import DAY_US, Access, AccessGate
 from zaichik.access.rules import Rules
 from zaichik.access.users import Record, Users
 from zaichik.broker.clock import ManualClock
@@ -592,3 +592,15 @@ async def test_a_key_of_another_certificate_leaves_the_old_one_in_force(over_tls
     issue(authority, certificates / "broker", "localhost")
     assert over_tls.reload()
     assert over_tls.access.tls.pin != before.pin
+
+
+def test_the_log_is_told_once_a_day_that_the_certificate_ends(folder, caplog):
+    """In its last fortnight."""
+    clock = ManualClock(0)
+    gate = AccessGate(Access(Users(), Rules([]), ServerTls(None, "", (), 20 * 86_400)), clock, folder.path)
+    for day in range(4, 9):
+        clock.move_to(day * DAY_US)
+        gate.recheck(clock.now_us())
+        gate.recheck(clock.now_us())
+    warned = [record.getMessage().split(":")[0] for record in caplog.records if "certificate" in record.getMessage()]
+    assert warned == ["the certificate ends in 13 days", "the certificate ends in 12 days"]

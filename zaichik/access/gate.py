@@ -42,6 +42,8 @@ USERS, RULES = "users.json", "rules"
 NOWHERE = Path(os.devnull)  # a folder for what has no files
 NONE, TOKEN, PASSWORD = 0, 1, 2  # what a Hello's `auth` says that its secret is
 FIRST_BYTES = 16  # of a Hello that is not encrypted, its magic is the last of them
+DAY_US = 86_400 * MICROSECONDS
+EXPIRY_DAYS = 14  # before its end, a certificate should be replaced
 MOST_REMEMBERED = 1024  # passwords that were right
 MINUTE_US, LONGEST_TOLD = 60 * MICROSECONDS, 200
 
@@ -147,6 +149,7 @@ class AccessGate:
         self._failures, self._passwords = Failures(clock, sleep), OneByOne(clock, sleep)
         self._key, self._right = secrets.token_bytes(32), dict[bytes, Password]()
         self._checked_by = access  # what connections were last checked by
+        self._warned = 0  # the last day on which the log was told that the certificate ends
         self._told: dict[tuple[str, Action], int] = {}
         self._seen: tuple[int, int] | None = None  # so that nothing is missed that was written meanwhile
 
@@ -246,6 +249,7 @@ class AccessGate:
 
         Returns whether `access` is another one than at the last call.
         """
+        self._warn_of_expiry(now_us)
         before, self._seen = self._seen, self._stamp()
         if self._seen != before:
             self._replace(
@@ -253,6 +257,13 @@ class AccessGate:
             )
         known, self._checked_by = self._checked_by, self.access
         return known is not self.access
+
+    def _warn_of_expiry(self, now_us: int) -> None:
+        """Tell the log once a day that the certificate ends soon."""
+        day, tls = now_us // DAY_US, self.access.tls
+        if tls and day != self._warned and (left := tls.not_after_s * MICROSECONDS // DAY_US - day) < EXPIRY_DAYS:
+            self._warned = day
+            logger.warning("the certificate ends in %d days: put another one there, and send SIGHUP", left)
 
     def _replace(self, load: Callable[[Path], Access]) -> bool:
         try:
