@@ -307,6 +307,23 @@ def test_a_reader_of_a_time_that_may_be_lost_begins_at_the_loss():
     assert [first_since(disk, found.segments, time) for time in (67, 68, 69, 70)] == [67, 68, 68, 70]
 
 
+@pytest.mark.parametrize("is_saved", [False, True], ids=["no checkpoint", "saved"])
+@pytest.mark.parametrize("bases", [[116], [174], [58, 116], [116, 174]])
+def test_what_comes_before_a_file_without_anything_does_not_expire_with_it(bases, is_saved):
+    """Nor is it passed over by a reader that wants what was accepted from a time on."""
+    disk = log_of(is_saved=is_saved)
+    for base in bases:
+        disk.content[path_of(base)] = bytes(len(disk.content[path_of(base)]))
+    _, found = repaired(disk)
+    log, offsets = writer(disk, found.topic, found), readable(disk, found)
+    for time in range(200):  # at which the message of that offset was accepted
+        assert log.expired_until(time) <= min((offset for offset in offsets if offset > time), default=200)
+        since = first_since(disk, found.segments, time)
+        assert since is None or since <= min((offset for offset in offsets if offset >= time), default=200)
+        if is_saved or 174 not in bases:  # else nothing tells until when the last were accepted
+            assert since is not None or not [it for it in offsets | lost_offsets(found) if it >= time]
+
+
 def frames_from(store, broker, offset):
     """What a reader is sent from an offset on."""
     talk = Conversation(broker)

@@ -17,7 +17,7 @@ from zaichik.log.walk import READ_SIZE, walk
 from zaichik.log.writer import DELETED
 from zaichik.repair.salvage import salvaged
 
-Mark = tuple[int, int]  # of a checkpoint: its position, and the offset after the last message before that
+Mark = tuple[int, int, int]  # of a checkpoint: its position, and of the last record before that: its end, its time
 Range = tuple[int, int]  # of offsets: the first, and the one after the last
 
 
@@ -61,7 +61,7 @@ class Part:
 
     def add(self, begin: int, end: int, base: int, to: int, accepted_us: int) -> None:
         """Note a stretch; it is divided where a checkpoint stands, because a start begins to read there."""
-        for position, offset in self.marks:
+        for position, offset, _ in self.marks:
             if begin < position <= end:
                 self.stretches.append(Stretch(begin, position, base, offset, accepted_us))
                 begin, base = position, offset
@@ -137,9 +137,10 @@ def check_folder(disk: Disk, folder: str) -> Checked:
     names = [name for name in opened if name not in checked.strange]
     checked.parts = list(_parts(disk, folder, names, good, [told for told, _ in known]))
     checked.strange += bad
+    at_us = 0
     for index, part in enumerate(checked.parts):
         if part.torn < 0:
-            _read(disk, part, next((it.segment for it in checked.parts[index + 1 :]), None))
+            at_us = _read(disk, part, [it.segment for it in checked.parts[index + 1 :]], at_us)
     checked.is_kept = TOPIC_FILE in files and read_topic(disk.read(f"{folder}/{TOPIC_FILE}", 0, READ_SIZE)) is not None
     _tell(checked, topic)
     return checked
@@ -150,27 +151,34 @@ def _parts(
 ) -> Iterator[Part]:
     """Returns the segments: also those that have lost their heads, and those that only a checkpoint tells of."""
     files, bases = disk.files(folder), {int(name[:20]) for name in names}
-    newest, accepted_us = max(bases, default=-1), 0
+    newest = max(bases, default=-1)
     for base in sorted(bases | {told["segment"] for told in known if told["segment"] > newest}):
         own, size = [told for told in known if told["segment"] == base], files.get(f"{base:020}.log", 0)
-        marks = sorted((told["position"], told["end"]) for told in own)
+        marks = sorted((told["position"], told["end"], told["accepted_us"]) for told in own)
         if base in good:
             part = Part(good[base], marks)
         elif size <= HEAD_SIZE and base == newest and not own:  # no record was ever in it
-            part = Part(Segment(folder, base, 0, accepted_us), marks, torn=0, end=base)
+            part = Part(Segment(folder, base, 0, 0), marks, torn=0, end=base)
         else:
             salt = own[0]["salt"] if own else None
             problem = "the head of the file is damaged" if size else "the file is missing"
-            part = Part(salvaged(disk, folder, base, size, salt, accepted_us), marks, problem)
-        accepted_us = part.segment.accepted_us
+            part = Part(salvaged(disk, folder, base, size, salt), marks, problem)
         yield part
 
 
-def _read(disk: Disk, part: Part, after: Segment | None) -> None:
-    """Read a segment, which ends where the next one begins."""
-    segment, bad, group = part.segment, -1, 0
+def _read(disk: Disk, part: Part, later: list[Segment], at_us: int) -> int:
+    """Read a segment, which ends where the next one begins. Returns when its last good record was accepted.
+
+    Args:
+        disk: where it is.
+        part: has the segment, and is told what is in it.
+        later: the segments that follow.
+        at_us: when the last good record before it was accepted. No segment is older than what comes before it, or else
+            that would expire with it.
+    """
+    segment, bad, group, after = part.segment, -1, 0, next(iter(later), None)
     end = told = segment.base
-    at_us = segment.accepted_us
+    segment.accepted_us = at_us = max(segment.accepted_us, at_us)
     for step in walk(disk, segment):
         if step.header is not None:
             group = max(group, step.header.group_at)
@@ -185,16 +193,18 @@ def _read(disk: Disk, part: Part, after: Segment | None) -> None:
         end, at_us = record.base + record.count, record.accepted_us
         if record.kind == Kind.LOST and record.count:
             part.lost.append((record.base, end))
-    told, at_us = (max(told, end), at_us) if after is None else (max(after.base, end), after.accepted_us)
-    synced = max([0, *(position for position, _ in part.marks)])
+    told = max(told if after is None else after.base, end)
+    synced, _, until_us = max(part.marks, default=(0, 0, 0))
+    until_us = next((it.accepted_us for it in later if it.accepted_us), until_us)
     size = max(segment.size, synced)
-    part.add(segment.size if bad < 0 else bad, size, end, told, at_us)
+    part.add(segment.size if bad < 0 else bad, size, end, told, max(at_us, until_us))
     part.end = told
     for index, stretch in enumerate(part.stretches):
         if after is None and stretch.position >= max(group, synced):  # nothing was written later
             part.torn, part.end = stretch.position, stretch.base
             del part.stretches[index:]
             break
+    return at_us
 
 
 def _tell(checked: Checked, topic: Topic) -> None:

@@ -16,9 +16,9 @@ SECTOR = 512  # bytes: of what cannot be read, no more than that is lost
 MOST_READ = 64 * 1024 * 1024  # bytes in which a good record is looked for
 
 
-def salvaged(disk: Disk, folder: str, base: int, size: int, salt: int | None, accepted_us: int) -> Segment:
-    """Returns a segment as it may have been. The salt is that of a checkpoint, if there is one; the time is a guess."""
-    segment = Segment(folder, base, secrets.randbits(32) if salt is None else salt, accepted_us, max(size, HEAD_SIZE))
+def salvaged(disk: Disk, folder: str, base: int, size: int, salt: int | None) -> Segment:
+    """Returns a segment as it may have been, of time 0 if that is not known. A checkpoint may tell the salt."""
+    segment = Segment(folder, base, secrets.randbits(32) if salt is None else salt, 0, max(size, HEAD_SIZE))
     data = disk.read(segment.path, HEAD_SIZE, MOST_READ) if size > HEAD_SIZE else b""
     at = data.find(MAGIC_BYTES)
     while at >= 0:
