@@ -272,6 +272,19 @@ def test_a_second_damage_is_repaired_beside_the_first():
     assert {f"{path_of(58)}.damaged", f"{path_of(58)}.damaged.2"} <= disk.content.keys()
 
 
+def test_any_number_of_records_may_be_lost_here_and_there():
+    """Then the file that lists them is longer than what a log reads at once."""
+    disk, log = written([[message(base, 0) for base in range(40_000)]], topic(segment_bytes=2**31))
+    log.write([positions(40_000)])
+    data, at = bytearray(disk.content[path_of(0)]), HEAD_SIZE
+    for base in range(40_000):
+        data[at + HEADER.size] ^= base & 1
+        at += message(base, 0).size
+    disk.content[path_of(0)] = bytes(data)
+    _, found = repaired(disk)
+    assert found.topic.lost == tuple((base, base + 1) for base in range(1, 40_000, 2))
+
+
 def test_files_of_another_topic_are_set_aside():
     disk = log_of()
     strange = Segment(FOLDER, 300, 1, 0).head(topic("other"))

@@ -13,7 +13,7 @@ from zaichik.log.record import HEADER, Kind
 from zaichik.log.recovery import TOPIC_FILE, checkpoints, look, read_topic
 from zaichik.log.segment import HEAD_SIZE, Segment, Topic
 from zaichik.log.store import TOPICS
-from zaichik.log.walk import READ_SIZE, walk
+from zaichik.log.walk import walk
 from zaichik.log.writer import DELETED
 from zaichik.repair.salvage import salvaged
 
@@ -141,7 +141,8 @@ def check_folder(disk: Disk, folder: str) -> Checked:
     for index, part in enumerate(checked.parts):
         if part.torn < 0:
             at_us = _read(disk, part, [it.segment for it in checked.parts[index + 1 :]], at_us)
-    checked.is_kept = TOPIC_FILE in files and read_topic(disk.read(f"{folder}/{TOPIC_FILE}", 0, READ_SIZE)) is not None
+    told = disk.read(f"{folder}/{TOPIC_FILE}", 0, files[TOPIC_FILE]) if TOPIC_FILE in files else b""
+    checked.is_kept = read_topic(told) is not None
     _tell(checked, topic)
     return checked
 
