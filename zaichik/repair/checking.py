@@ -12,9 +12,8 @@ from zaichik.log.disk import Disk
 from zaichik.log.record import HEADER, Kind
 from zaichik.log.recovery import TOPIC_FILE, checkpoints, look, read_topic
 from zaichik.log.segment import HEAD_SIZE, Segment, Topic
-from zaichik.log.store import TOPICS
+from zaichik.log.store import folders_of, is_unfinished
 from zaichik.log.walk import walk
-from zaichik.log.writer import DELETED
 from zaichik.repair.salvage import salvaged
 
 Mark = tuple[int, int, int]  # of a checkpoint: its position, and of the last record before that: its end, its time
@@ -114,9 +113,12 @@ def check(disk: Disk) -> Iterator[Checked]:
     Raises:
         NewerFormat: a folder is not for this version to read.
     """
-    for name in sorted(disk.files(TOPICS)):
-        if not name.endswith(DELETED):
-            yield check_folder(disk, f"{TOPICS}/{name}")
+    for folder in folders_of(disk):
+        try:
+            if not is_unfinished(disk, folder):
+                yield check_folder(disk, folder)
+        except OSError as error:
+            yield Checked(folder, None, hopeless=[f"it cannot be read: {error.strerror}"])
 
 
 def check_folder(disk: Disk, folder: str) -> Checked:
