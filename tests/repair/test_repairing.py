@@ -293,6 +293,20 @@ def test_files_of_another_topic_are_set_aside():
     assert (found.state.end, disk.content[f"{path_of(300)}.damaged"]) == (200, strange)
 
 
+@pytest.mark.parametrize("of", [topic("other"), topic(epoch=6, **SMALL)], ids=["name", "epoch"])
+def test_all_segments_are_not_set_aside_for_a_topic_file_of_another_topic(of):
+    disk = log_of(is_saved=True)
+    before = dict(disk.content)
+    disk.content[TOPIC] = topic_file(of)
+    foreign, checked = dict(disk.content), check_folder(disk, FOLDER)
+    repair(disk, checked)
+    assert checked.hopeless == ["topic names another topic than every segment; remove it, and they will do"]
+    assert disk.content == foreign
+    del disk.content[TOPIC]
+    repaired(disk)
+    assert disk.content == before
+
+
 def test_what_nothing_tells_of_cannot_be_repaired():
     disk = log_of()
     disk.content = {path: bytes(len(data)) for path, data in disk.content.items()}

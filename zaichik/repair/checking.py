@@ -135,6 +135,8 @@ def check_folder(disk: Disk, folder: str) -> Checked:
         return checked
     checked.strange = [name for name, it in opened.items() if it is not None and it[1][:2] != topic[:2]]
     good = {it[0].base: it[0] for name, it in opened.items() if it is not None and name not in checked.strange}
+    if checked.strange and not good:  # more likely, that file is the one that does not belong here
+        checked.hopeless.append(f"{TOPIC_FILE} names another topic than every segment; remove it, and they will do")
     known, bad = checkpoints(disk, folder, topic, good.values())
     names = [name for name in opened if name not in checked.strange]
     checked.parts = list(_parts(disk, folder, names, good, [told for told, _ in known]))
