@@ -116,6 +116,10 @@ def test_a_repair_gives_up_what_is_damaged_and_keeps_the_damaged_file(zaichik, f
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
     told = json.loads(start("serve", "--port", "0", "--json", "--data", str(folder)).stdout.readline())
     address = f"127.0.0.1:{told['port']}"
+    assert (
+        "2 = resident 1 + expired 0 + evicted 0 + damaged 1\n"
+        in zaichik("describe", "orders", "--connect", address).out
+    )
     assert zaichik("publish", "orders", "pears", "--connect", address).code == 0
     assert [
         line for line in zaichik("check", str(folder), "--repair").err.splitlines() if "another broker uses" in line

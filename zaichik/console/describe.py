@@ -140,6 +140,8 @@ def _is_there(subscription: dict[str, Any]) -> bool:
 def _show_topic(console: Console, state: dict[str, Any], *, away: int) -> None:
     n = {name: f"{value:,}" for name, value in state.items() if isinstance(value, int)}
     held = f"offsets {n['head']} to {state['next_offset'] - 1:,}, {show_size(state['bytes'])}"
+    given_up = f" + damaged {n['damaged']}" if state.get("damaged") else ""
+    stored = f"{n['stored']} = resident {n['resident']} + expired {n['expired']} + evicted {n['evicted']}{given_up}"
     needed = f"offset {n['needed']} and what follows" if state["needed"] < state["next_offset"] else "nothing now"
     pairs: list[screen.Row] = [
         ("created", f"{_time(state['epoch'])}, {'explicitly' if state['explicit'] else 'on first use'}"),
@@ -147,7 +149,7 @@ def _show_topic(console: Console, state: dict[str, Any], *, away: int) -> None:
         ("next offset", state["next_offset"]),
         ("needed", needed),
         ("published", f"{n['published']} = stored {n['stored']} + compacted {n['compacted']}"),
-        ("stored", f"{n['stored']} = resident {n['resident']} + expired {n['expired']} + evicted {n['evicted']}"),
+        ("stored", stored),
         ("open windows", f"{n['open_windows']}, forgotten {n['forgotten_windows']}"),
         *_disk(state),
         ("subscriptions", n["subscriptions"] + (f", and {away:,} whose reader is away" if away else "")),
