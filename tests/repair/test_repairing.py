@@ -259,8 +259,28 @@ def test_what_is_lost_is_known_again_if_that_file_is_damaged_later():
     assert repaired(disk)[1].topic.lost == found.topic.lost == ((58, 59),)
     disk.content[TOPIC] = topic_file(topic(**SMALL))
     checked, found = repaired(disk)
-    assert checked.problems == ["topic does not tell of the offsets that a repair has given up"]
+    assert checked.problems == ["topic lists other offsets as lost than those that repairs have given up"]
     assert found.topic.lost == ((58, 59),)
+
+
+def test_what_is_there_again_is_not_lost_any_more():
+    """Of a segment, a copy was found after the repair."""
+    disk = log_of()
+    whole = disk.content[path_of(58)]
+    flip(disk, path_of(58), HEAD_SIZE + SIZE + 100)
+    repaired(disk)
+    disk.content[path_of(58)] = whole
+    checked, found = repaired(disk)
+    assert checked.problems == ["topic lists other offsets as lost than those that repairs have given up"]
+    assert (found.topic.lost, readable(disk, found)) == ((), set(range(200)))
+
+
+def test_what_was_lost_before_the_log_begins_is_no_concern():
+    disk = log_of()
+    flip(disk, path_of(0), HEAD_SIZE + 10 * SIZE)
+    repaired(disk)
+    del disk.content[path_of(0)]
+    assert check_folder(disk, FOLDER).problems == []
 
 
 def test_a_second_damage_is_repaired_beside_the_first():

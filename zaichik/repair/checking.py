@@ -127,7 +127,7 @@ def check_folder(disk: Disk, folder: str) -> Checked:
     Raises:
         NewerFormat: the folder is not for this version to read.
     """
-    files = disk.files(folder)
+    files, path = disk.files(folder), f"{folder}/{TOPIC_FILE}"
     topic, opened = look(disk, folder, files)
     checked = Checked(folder, topic)
     if topic is None:
@@ -145,8 +145,7 @@ def check_folder(disk: Disk, folder: str) -> Checked:
     for index, part in enumerate(checked.parts):
         if part.torn < 0:
             at_us = _read(disk, part, [it.segment for it in checked.parts[index + 1 :]], at_us)
-    told = disk.read(f"{folder}/{TOPIC_FILE}", 0, files[TOPIC_FILE]) if TOPIC_FILE in files else b""
-    checked.is_kept = read_topic(told) is not None
+    checked.is_kept = TOPIC_FILE in files and read_topic(disk.read(path, 0, files[TOPIC_FILE])) is not None
     _tell(checked, topic)
     return checked
 
@@ -201,8 +200,7 @@ def _read(disk: Disk, part: Part, later: list[Segment], at_us: int) -> int:
     told = max(told if after is None else after.base, end)
     synced, _, until_us = max(part.marks, default=(0, 0, 0))
     until_us = next((it.accepted_us for it in later if it.accepted_us), until_us)
-    size = max(segment.size, synced)
-    part.add(segment.size if bad < 0 else bad, size, end, told, max(at_us, until_us))
+    part.add(segment.size if bad < 0 else bad, max(segment.size, synced), end, told, max(at_us, until_us))
     part.end = told
     for index, stretch in enumerate(part.stretches):
         if after is None and stretch.position >= max(group, synced):  # nothing was written later
@@ -219,6 +217,7 @@ def _tell(checked: Checked, topic: Topic) -> None:
         problems.append(f"{TOPIC_FILE} is damaged or missing; the head of a segment says the same")
     problems += [f"{name} is damaged, or of another topic; it is not needed" for name in checked.strange]
     end = checked.parts[0].segment.base if checked.parts else 0
+    known = {it for it in topic.lost if it[1] > end}
     for part in checked.parts:
         segment = part.segment
         if segment.base < end:
@@ -234,5 +233,5 @@ def _tell(checked: Checked, topic: Topic) -> None:
         if part.torn >= 0:
             problems.append(f"{segment.path}: from position {part.torn} on, a torn end, which a start cuts off")
         end = part.end
-    if not set(checked.lost) <= set(topic.lost):
-        problems.append(f"{TOPIC_FILE} does not tell of the offsets that a repair has given up")
+    if checked.is_kept and not checked.damaged and set(checked.lost) != known:
+        problems.append(f"{TOPIC_FILE} lists other offsets as lost than those that repairs have given up")
