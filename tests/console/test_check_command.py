@@ -142,6 +142,21 @@ def test_what_cannot_be_repaired_is_told(zaichik, folder):
     assert "cannot be repaired" in zaichik("check", str(folder)).out
 
 
+def test_root_does_not_repair_what_the_broker_of_another_user_could_not_read_then(
+    zaichik, folder, monkeypatch, patchable
+):
+    flip(log_of(folder), HEAD_SIZE + 70)
+    if os.geteuid() == 0:
+        os.chown(folder / "topics", 1, -1)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    result = zaichik("check", str(folder), "--repair")
+    assert (result.code, result.out) == (os.EX_NOPERM, "")
+    assert f"belongs to user {(folder / 'topics').stat().st_uid}: repair it as that user" in result.err
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+    assert zaichik("check", str(folder)).code == 1
+
+
 def test_without_room_a_repair_is_not_complete(zaichik, folder, monkeypatch, patchable):
     flip(log_of(folder), HEAD_SIZE + 70)
     monkeypatch.setattr("zaichik.log.disk.PosixDisk._write", _no_room)
