@@ -25,7 +25,7 @@ from zaichik.log.state import read_checkpoint
 from zaichik.log.store import Store
 from zaichik.log.walk import walk
 from zaichik.repair.checking import check_folder
-from zaichik.repair.repairing import repair
+from zaichik.repair.repairing import AT_ONCE, repair
 from zaichik.repair.salvage import PatientDisk
 from zaichik_protocol import Batch, Describe, Lagged, Messages, Publish, Start, Subscribe
 from zaichik_protocol import Kind as DescribeKind
@@ -185,6 +185,19 @@ def test_of_a_file_without_anything_all_offsets_are_lost(base, size):
     assert readable(disk, found) == set(range(200)) - lost_offsets(found)
     assert found.state.positions == {"early": 3, "late": 4}
     goes_on(disk, found)
+
+
+def test_a_large_stretch_is_more_records_than_one_so_that_none_needs_much_memory():
+    of = topic(segment_bytes=2**31, log_bytes=2**31)
+    disk, _ = written([[message(base, 100_000)] for base in range(120)], of)
+    data = disk.content[path_of(0)]
+    disk.content = {path: data for path, data in disk.content.items() if not path.endswith(".state")}
+    beginning, size = HEAD_SIZE + message(0, 100_000).size, 100 * message(50, 100_000).size
+    disk.content[path_of(0)] = data[:beginning] + bytes(size) + data[beginning + size :]
+    checked, found = repaired(disk)
+    assert checked.damaged == [(1, 101)]
+    assert readable(disk, found) == {0, *range(101, 120)}
+    assert max(step.end - step.position for step in walk(disk, found.segments[0])) < 2 * AT_ONCE
 
 
 def test_a_file_that_is_missing_leaves_a_gap():
