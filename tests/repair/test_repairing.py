@@ -165,6 +165,21 @@ def test_a_head_is_made_again_and_no_message_is_lost(base, at, is_saved):
     goes_on(disk, found)
 
 
+def test_a_head_may_be_gone_of_a_file_that_has_taken_the_place_of_another():
+    """Then there are checkpoints of both, and they tell two salts."""
+    disk, log = written([], topic(**SMALL))
+    for at_us in range(900):  # positions alone, which fill a file that goes on without messages
+        log.write([positions(0, at_us)])
+    for base in range(3):
+        log.write([message(base, 10, at_us=900)])
+    states = [read_checkpoint(data)[0] for path, data in disk.content.items() if path.endswith(".state")]
+    assert len({(told["segment"], told["salt"]) for told in states}) == 2
+    disk.content[path_of(0)] = bytes(HEAD_SIZE) + disk.content[path_of(0)][HEAD_SIZE:]
+    checked, found = repaired(disk)
+    assert checked.problems == [f"{path_of(0)}: the head of the file is damaged"]
+    assert (readable(disk, found), found.state.positions) == ({0, 1, 2}, {"reader": 1})
+
+
 def test_a_head_and_the_first_record_may_be_gone():
     disk = log_of()
     data = disk.content[path_of(58)]

@@ -158,16 +158,16 @@ def _parts(
     newest = max(bases, default=-1)
     for base in sorted(bases | {told["segment"] for told in known if told["segment"] > newest}):
         own, size = [told for told in known if told["segment"] == base], files.get(f"{base:020}.log", 0)
-        marks = sorted((told["position"], told["end"], told["accepted_us"]) for told in own)
+        problem, torn = "", -1
         if base in good:
-            part = Part(good[base], marks)
+            segment = good[base]
         elif size <= HEAD_SIZE and base == newest and not own:  # no record was ever in it
-            part = Part(Segment(folder, base, 0, 0), marks, torn=0, end=base)
+            segment, torn = Segment(folder, base, 0, 0), 0
         else:
-            salt = own[0]["salt"] if own else None
+            segment = salvaged(disk, folder, base, size, [told["salt"] for told in own])
             problem = "the head of the file is damaged" if size else "the file is missing"
-            part = Part(salvaged(disk, folder, base, size, salt), marks, problem)
-        yield part
+        marks = sorted((it["position"], it["end"], it["accepted_us"]) for it in own if it["salt"] == segment.salt)
+        yield Part(segment, marks, problem, torn=torn, end=base)
 
 
 def _read(disk: Disk, part: Part, later: list[Segment], at_us: int) -> int:
