@@ -219,7 +219,7 @@ def test_a_file_that_is_missing_leaves_a_gap():
     disk = log_of()
     del disk.content[path_of(58)]
     checked, found = repaired(disk)
-    assert checked.problems == [f"{path_of(0)}: more is missing; offsets 58 to 115"]
+    assert checked.problems == [f"{path_of(0)}: records are missing; offsets 58 to 115"]
     assert found.topic.lost == ((58, 116),)
     assert readable(disk, found) == set(range(200)) - set(range(58, 116))
     goes_on(disk, found)

@@ -20,7 +20,7 @@ from zaichik.repair.repairing import repair
 from zaichik.repair.salvage import PatientDisk
 
 DESCRIPTION = """\
-Read every byte of the durable topics in a folder, and compare the checksums. No broker may be using the folder: stop it
+Read every byte of the durable topics in a folder, and verify the checksums. No broker may be using the folder: stop it
 first. Nothing is changed, unless you ask for a repair. Then the messages that are damaged are given up: their offsets
 stay empty, readers are told how many they have missed, and the topic takes messages again. Every damaged file is kept,
 as NAME.damaged. The exit code is 1 if anything is wrong, or cannot be repaired.
@@ -30,7 +30,7 @@ EPILOG = """\
 examples:
   zaichik check ./topics
   zaichik check ./topics --json              # one JSON object for each topic
-  zaichik check ./topics --repair            # after a look, and with a copy of the folder
+  zaichik check ./topics --repair            # look first, and keep a copy of the folder
 """
 
 

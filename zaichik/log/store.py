@@ -158,7 +158,7 @@ class Store:
         except OSError as error:
             found = Recovered(None, State(0, 0), damage=f"it cannot be read: {error.strerror}")
         if found.damage:
-            logger.error("%s: %s", folder, found.damage)
+            logger.error("%s: %s; see `zaichik check`", folder, found.damage.removeprefix(f"{folder}/"))
         if found.torn:
             logger.warning("%s: %d bytes at the end were never synced, and were cut off", folder, found.torn)
         if found.topic is None:

@@ -227,7 +227,7 @@ def _tell(checked: Checked, topic: Topic) -> None:
         for it in part.stretches:
             offsets = f"offsets {it.base} to {it.to - 1}" if it.base < it.to else "no messages"
             where = f"bytes {it.position} to {it.end} are damaged"
-            problems.append(f"{segment.path}: {where if it.position < it.end else 'more is missing'}; {offsets}")
+            problems.append(f"{segment.path}: {where if it.position < it.end else 'records are missing'}; {offsets}")
             if it.end - it.position < HEADER.size and it.end < segment.size:
                 checked.hopeless.append(f"{segment.path}: there is no room for a record at position {it.position}")
         if part.torn >= 0:
