@@ -20,7 +20,7 @@ from zaichik.repair.repairing import repair
 from zaichik.repair.salvage import PatientDisk
 
 DESCRIPTION = """\
-Read every byte of the durable topics in a folder, and compare the checksums. No broker may be using the folder: stop it
+Read every byte of the durable topics in a folder, and verify the checksums. No broker may be using the folder: stop it
 first. Nothing is changed, unless you ask for a repair. Then the messages that are damaged are given up: their offsets
 stay empty, readers are told how many they have missed, and the topic takes messages again. Every damaged file is kept,
 as NAME.damaged. The exit code is 1 if anything is wrong, or cannot be repaired.
@@ -30,7 +30,7 @@ EPILOG = """\
 examples:
   zaichik check ./topics
   zaichik check ./topics --json              # one JSON object for each topic
-  zaichik check ./topics --repair            # after a look, and with a copy of the folder
+  zaichik check ./topics --repair            # look first, and keep a copy of the folder
 """
 
 
@@ -60,6 +60,12 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
 
 
 def _checked(folder: Path, is_repair: bool) -> list[Checked]:  # noqa: FBT001
+    owner = (folder / TOPICS).stat().st_uid
+    if is_repair and owner and not os.geteuid():
+        problem = (
+            f"{folder} belongs to user {owner}: repair it as that user, or its broker could not read the new files"
+        )
+        raise Failure(problem, os.EX_NOPERM)
     try:
         lock = locked(folder) if is_repair else _looked_at(folder)
     except CannotOpen as error:

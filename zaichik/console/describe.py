@@ -154,15 +154,11 @@ def _is_there(subscription: dict[str, Any]) -> bool:
     return bool(subscription["connection"])
 
 
-def _gone(numbers: dict[str, str]) -> str:
-    """Returns the rest of a sum: what became of the messages that are not there any more."""
-    damaged = f" + damaged {numbers['damaged']}" if numbers.get("damaged", "0") != "0" else ""
-    return f" + expired {numbers['expired']} + evicted {numbers['evicted']}{damaged}"
-
-
 def _show_topic(console: Console, state: dict[str, Any], *, away: int) -> None:
     n = {name: f"{value:,}" for name, value in state.items() if isinstance(value, int)}
     held = f"offsets {n['head']} to {state['next_offset'] - 1:,}, {show_size(state['bytes'])}"
+    given_up = f" + damaged {n['damaged']}" if state.get("damaged") else ""
+    stored = f"{n['stored']} = resident {n['resident']} + expired {n['expired']} + evicted {n['evicted']}{given_up}"
     needed = f"offset {n['needed']} and what follows" if state["needed"] < state["next_offset"] else "nothing now"
     pairs: list[screen.Row] = [
         ("created", f"{_time(state['epoch'])}, {'explicitly' if state['explicit'] else 'on first use'}"),
@@ -170,7 +166,7 @@ def _show_topic(console: Console, state: dict[str, Any], *, away: int) -> None:
         ("next offset", state["next_offset"]),
         ("needed", needed),
         ("published", f"{n['published']} = stored {n['stored']} + compacted {n['compacted']}"),
-        ("stored", f"{n['stored']} = resident {n['resident']}{_gone(n)}"),
+        ("stored", stored),
         ("open windows", f"{n['open_windows']}, forgotten {n['forgotten_windows']}"),
         *_disk(state),
         ("subscriptions", n["subscriptions"] + (f", and {away:,} whose reader is away" if away else "")),

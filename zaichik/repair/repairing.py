@@ -14,7 +14,7 @@ from zaichik.log.recovery import TOPIC_FILE, recover, topic_file
 from zaichik.log.segment import HEAD_SIZE, Topic
 from zaichik.repair.checking import Checked, Part, Stretch
 
-AT_ONCE = 4 * 1024 * 1024  # bytes that are copied at once
+AT_ONCE = 4 * 1024 * 1024  # bytes that are copied at once; a record of what is lost has less than twice as many
 MOST_LOST = 2**32 - 1  # offsets that one record tells of
 
 
@@ -51,8 +51,10 @@ def _rewrite(disk: Disk, part: Part, topic: Topic, size: int) -> None:
     disk.write(new, 0, [part.segment.head(topic)])
     for stretch in part.stretches:
         _copy(disk, path, new, stretch.position, at)
-        disk.write(new, stretch.position, list(_records(stretch, part.segment.salt)))
-        at = stretch.end
+        at = stretch.position
+        for record in _records(stretch, part.segment.salt):
+            disk.write(new, at, [record])
+            at += len(record)
     _copy(disk, path, new, size, at)
     disk.rename(new, path)
 
@@ -60,14 +62,12 @@ def _rewrite(disk: Disk, part: Part, topic: Topic, size: int) -> None:
 def _records(stretch: Stretch, salt: int) -> Iterator[bytes]:
     """Returns records that tell of a stretch, and take its room."""
     position, base = stretch.position, stretch.base
-    while True:
-        count = min(stretch.to - base, MOST_LOST)
-        is_last = base + count == stretch.to
-        room = bytes(max(stretch.end - position - HEADER.size, 0) if is_last else 0)
+    while position < stretch.end or base < stretch.to:
+        count, left = min(stretch.to - base, MOST_LOST), stretch.end - position
+        size = HEADER.size if base + count < stretch.to else left if left < 2 * AT_ONCE else AT_ONCE
+        room = bytes(max(size - HEADER.size, 0))
         yield Record(base, stretch.accepted_us, count, room, Kind.LOST).pack(salt, stretch.position)
-        position, base = position + HEADER.size, base + count
-        if is_last:
-            return
+        position, base = position + HEADER.size + len(room), base + count
 
 
 def _keep(disk: Disk, path: str, size: int) -> None:

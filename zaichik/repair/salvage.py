@@ -16,15 +16,18 @@ SECTOR = 512  # bytes: of what cannot be read, no more than that is lost
 MOST_READ = 64 * 1024 * 1024  # bytes in which a good record is looked for
 
 
-def salvaged(disk: Disk, folder: str, base: int, size: int, salt: int | None, accepted_us: int) -> Segment:
-    """Returns a segment as it may have been. The salt is that of a checkpoint, if there is one; the time is a guess."""
-    segment = Segment(folder, base, secrets.randbits(32) if salt is None else salt, accepted_us, max(size, HEAD_SIZE))
+def salvaged(disk: Disk, folder: str, base: int, size: int, salts: list[int]) -> Segment:
+    """Returns a segment as it may have been, of time 0 if that is not known.
+
+    Checkpoints may tell its salt, the newest one last: those of a file that it has taken the place of tell another.
+    """
+    segment = Segment(folder, base, salts[-1] if salts else secrets.randbits(32), 0, max(size, HEAD_SIZE))
     data = disk.read(segment.path, HEAD_SIZE, MOST_READ) if size > HEAD_SIZE else b""
     at = data.find(MAGIC_BYTES)
     while at >= 0:
         possible = salt_of(data[at : at + HEADER.size])
         head = header(data, at, possible)
-        if head is not None and salt in (None, possible) and head.record(data, at, possible) is not None:
+        if head is not None and possible in (salts or [possible]) and head.record(data, at, possible) is not None:
             segment.salt, segment.accepted_us = possible, head.accepted_us
             break
         at = data.find(MAGIC_BYTES, at + 1)
