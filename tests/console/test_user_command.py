@@ -91,7 +91,7 @@ def test_a_password_is_typed_twice_and_not_shown(answering, folder):
     assert "horse" not in text
     code, text = answering("user", "add", "boris", "--password", prompts=PROMPTS, answers=["correct horse", "battery"])
     assert (code, "boris" in users(folder).by_name) == (1, False)
-    assert "not the same" in text
+    assert "the two passwords differ" in text
 
 
 def test_ctrl_c_at_the_prompt(on_terminal, folder):
