@@ -185,7 +185,7 @@ def test_a_check_names_the_place_of_a_mistake(zaichik, folder):
     (folder / "rules").write_text("user *\nalow all *\n")
     result = zaichik("access", "check", str(folder))
     assert (result.code, result.err.count("\n")) == (1, 1)
-    assert f"{folder}/rules:2:1: 'alow' begins no line" in result.err
+    assert f"{folder}/rules:2:1: a line cannot begin with 'alow'" in result.err
 
 
 @pytest.mark.parametrize(

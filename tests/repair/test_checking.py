@@ -85,7 +85,7 @@ def test_what_a_repair_has_given_up_is_counted_apart():
     log.write([Record(2, 0, 3, bytes(10), Kind.LOST), message(5)])
     checked = check_folder(disk, FOLDER)
     assert (checked.messages, checked.lost) == (3, [(2, 5)])
-    assert checked.problems == ["topic does not tell of the offsets that a repair has given up"]
+    assert checked.problems == ["topic does not list the offsets that a repair has given up"]
 
 
 def test_a_file_that_was_only_begun_is_torn():

@@ -246,7 +246,7 @@ def test_the_file_that_names_the_topic_is_made_again(size):
     if size is not None:
         disk.content[TOPIC] = whole[:size]
     checked, found = repaired(disk)
-    assert checked.problems == ["topic is damaged or missing; the head of a segment says the same"]
+    assert checked.problems == ["topic is damaged or missing; the head of a segment has the same contents"]
     assert (disk.content[TOPIC], found.topic) == (whole, topic(**SMALL))
     assert (f"{TOPIC}.damaged" in disk.content) == bool(size)
 
@@ -259,7 +259,7 @@ def test_what_is_lost_is_known_again_if_that_file_is_damaged_later():
     assert repaired(disk)[1].topic.lost == found.topic.lost == ((58, 59),)
     disk.content[TOPIC] = topic_file(topic(**SMALL))
     checked, found = repaired(disk)
-    assert checked.problems == ["topic does not tell of the offsets that a repair has given up"]
+    assert checked.problems == ["topic does not list the offsets that a repair has given up"]
     assert found.topic.lost == ((58, 59),)
 
 
