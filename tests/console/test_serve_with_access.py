@@ -160,7 +160,7 @@ def test_init_does_not_write_over_a_folder(served, zaichik):
 def test_for_people_the_lines_are_printed_once(start, tmp_path):
     process = start("serve", "--port", "0", "--init-access", str(tmp_path / "access"))
     text = ""
-    while "kept nowhere" not in text:
+    while "stored nowhere" not in text:
         text += process.stdout.readline()
     assert [line for line in text.splitlines() if line.startswith("zaichiks://zk_")][1:]
     process.terminate()

@@ -274,7 +274,7 @@ def test_the_file_that_names_the_topic_is_made_again(size):
     if size is not None:
         disk.content[TOPIC] = whole[:size]
     checked, found = repaired(disk)
-    assert checked.problems == ["topic is damaged or missing; the head of a segment says the same"]
+    assert checked.problems == ["topic is damaged or missing; the head of a segment has the same contents"]
     assert (disk.content[TOPIC], found.topic) == (whole, topic(**SMALL))
     assert (f"{TOPIC}.damaged" in disk.content) == bool(size)
 

@@ -1,11 +1,11 @@
-"""The gate of a broker that asks who somebody is: back-off, TLS, login, and rights that can change while it runs.
+"""The gate of a broker with access control: back-off, TLS, login, and rights that can change while it runs.
 
 All that the files say is one object, `Access`, which never changes. A reload reads every file, makes another such
 object, and only then puts it in place of the old one. If anything fails, the old one stays, and the log says so: a
-broker that has no descriptor left, or whose rules have a typing error, goes on with the rules it had.
+broker that has run out of descriptors, or whose rules have a typo, goes on with the rules it had.
 
-A login is not found out once and for all. A user's rights are looked up in the `Access` of now each time, and the login
-ends when what has proven it expires, or is not in the file any more.
+A login is not decided once and for all. A user's rights are looked up in the current `Access` each time, and the login
+ends when the credentials that proved it expire, or are no longer in the file.
 """
 
 import hmac
@@ -81,7 +81,7 @@ def in_memory(users: Mapping[str, str], rules: str, clock: Clock) -> "AccessGate
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """What proves that a user has the key of a certificate; the CA is trusted with the names."""
+    """Proof that a user has the key of a certificate; the CA is trusted to have put the right name into it."""
 
     expires: int
 
@@ -90,9 +90,9 @@ class LoggedIn:
     """A `User` who has logged in.
 
     Args:
-        gate: knows the rights of now.
+        gate: knows the current rights.
         name: the user's.
-        proof: what has proven it.
+        proof: the credential that proved it.
     """
 
     def __init__(self, gate: "AccessGate", name: str, proof: Token | Password | Certificate) -> None:
@@ -102,15 +102,15 @@ class LoggedIn:
         self._proof = proof
 
     def may(self, action: Action, topic: str) -> bool:
-        """Returns whether the rules of now allow it."""
+        """Returns whether the current rules allow it."""
         return self._gate.access.rules.of(self.name).may(action, topic)
 
     def denied(self, action: Action, topic: str) -> None:
-        """Count that the user was refused this, and tell the log, once a minute for each user and action."""
+        """Count that the user was refused this, and log it, at most once a minute for each user and action."""
         self._gate.denied(self.name, action, topic)
 
     def is_ended(self, now_us: int) -> bool:
-        """Returns whether the login has expired, or what has proven it is not in the file any more."""
+        """Returns whether the login has expired, or the credential is no longer in the file."""
         record, proof = self._gate.access.users.by_name.get(self.name), self._proof
         if record is None or (proof not in (*record.tokens, record.password) and not isinstance(proof, Certificate)):
             return True
@@ -126,12 +126,12 @@ class AccessGate:
         folder: where they are.
         tls: as in `Access.load`.
         sleep: waits that many seconds.
-        handshake_timeout: seconds that TLS may take to be agreed on.
+        handshake_timeout: seconds that the TLS handshake may take.
 
     Attributes:
-        access: the users and rights of now.
-        counters: how often what happened; and `stale_since_us`: since when `access` is not what the files say, because
-            they cannot be used.
+        access: the current users and rights.
+        counters: how often each event happened; and `stale_since_us`: since when `access` differs from the files,
+            because they cannot be used.
     """
 
     def __init__(
@@ -179,7 +179,7 @@ class AccessGate:
         raise TlsFailed("TIMEOUT", f"TLS was not agreed on within {self._seconds:g} s")
 
     def left(self, peer: str) -> None:
-        """Charge a peer that is gone without a login: it has left, or was sent away, after `secure`."""
+        """Charge a peer that has left, or was sent away, after `secure` and before a login."""
         self._failures.failed(client_of(peer))
 
     async def login(self, hello: Hello, stream: Stream, peer: str) -> LoggedIn:
@@ -194,10 +194,10 @@ class AccessGate:
         return user
 
     def _checked(self, user: LoggedIn | None, hello: Hello, peer: str) -> LoggedIn:
-        """Returns the user, if there is one who may log in. The refusal never tells why not; the log does."""
+        """Returns the user, if there is one who may log in. The refusal never says why not; the log does."""
         if user is not None and not user.is_ended(self._clock.now_us()):
             return user
-        # A name that is no user's is not told: people type passwords there.
+        # A name that belongs to no user is not logged: people type passwords there.
         name = name if (name := user.name if user else hello.user) in self.access.users.by_name else "?"
         self._count("login_failed", f"reason={'ended' if user else 'wrong'} user={name} from={peer}")
         raise Refused(ErrorCode.AUTH_FAILED, ErrorCode.AUTH_FAILED.meaning)
@@ -219,7 +219,7 @@ class AccessGate:
         return None
 
     async def _is_right(self, hello: Hello, password: Password | None, client: str) -> bool:
-        """Returns whether that is the password. Its second time costs nothing: programs reconnect."""
+        """Returns whether that is the password. Checking the right one again costs nothing: programs reconnect."""
         mark = hmac.digest(self._key, f"{hello.user}\0{hello.secret}".encode(errors="replace"), "sha256")
         if password is not None and self._right.get(mark) == password:
             return True
@@ -241,13 +241,13 @@ class AccessGate:
     # -- reload ------------------------------------------------------------------------------------------------
 
     def reload(self) -> bool:
-        """Read all files again, on SIGHUP. Returns whether that worked; if not, all stays as it is."""
+        """Read all files again, on SIGHUP. Returns whether that worked; if not, nothing changes."""
         return self._replace(lambda folder: Access.load(folder, self._tls))
 
     def recheck(self, now_us: int) -> bool:
-        """Read users.json again if it is another file now: only our commands write it, and it is always whole.
+        """Read users.json again if it has been replaced: only our commands write it, and it is always whole.
 
-        Returns whether `access` is another one than at the last call.
+        Returns whether `access` is a different one from the last call.
         """
         self._warn_of_expiry(now_us)
         before, self._seen = self._seen, self._stamp()

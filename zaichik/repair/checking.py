@@ -1,7 +1,7 @@
-"""Reads every byte of the logs in a folder that no broker uses, and tells what is wrong; it changes nothing.
+"""Reads every byte of the logs in a folder that no broker uses, and reports what is wrong; it changes nothing.
 
-What is wrong in a segment are stretches of bytes that are no records. Which offsets they held is known from the records
-around them, from the next segment, or from a checkpoint.
+Damage in a segment is a list of stretches of bytes that are not records. The offsets that they held are known from the
+records around them, from the next segment, or from a checkpoint.
 """
 
 from collections.abc import Iterator
@@ -21,12 +21,12 @@ Range = tuple[int, int]  # of offsets: the first, and the one after the last
 
 
 class Stretch(NamedTuple):
-    """Bytes of a segment that are no records.
+    """Bytes of a segment that are not records.
 
     Attributes:
-        position, end: where they are.
-        base, to: the offsets they held: from the first, up to the second.
-        accepted_us: when the messages may have been accepted, at the latest.
+        position, end: the bytes, from the first position up to the second.
+        base, to: the offsets they held, from the first up to the second.
+        accepted_us: the latest time at which the messages may have been accepted.
     """
 
     position: int
@@ -42,10 +42,10 @@ class Part:
 
     Attributes:
         segment: what its head says; if that is damaged, what is known without it.
-        marks: the checkpoints that stand in it.
+        marks: the checkpoints whose positions are in it.
         problem: what is wrong with the file as a whole; "" if nothing is.
         stretches: what is damaged.
-        torn: where a torn end begins; -1 if there is none.
+        torn: the position where a torn end begins; -1 if there is none.
         end: the offset after its last message.
         lost: the offsets that earlier repairs have given up.
     """
@@ -74,12 +74,12 @@ class Checked:
 
     Attributes:
         folder: its path.
-        topic: whose it is; None if nothing says so.
+        topic: the topic it is of; None if nothing says which.
         is_kept: whether the file `topic` is good.
         parts: its segments.
         strange: names of files that are damaged and not needed, or not of this topic.
         problems: what is wrong, one sentence each.
-        hopeless: what of that no repair can change.
+        hopeless: what no repair can change, one sentence each.
     """
 
     folder: str
@@ -102,7 +102,7 @@ class Checked:
 
     @property
     def messages(self) -> int:
-        """How many are whole."""
+        """How many messages are whole."""
         gone = sum(to - base for base, to in self.lost + self.damaged)
         return sum(part.end - part.segment.base for part in self.parts) - gone
 
@@ -111,7 +111,7 @@ def check(disk: Disk) -> Iterator[Checked]:
     """Returns what is in each topic's folder.
 
     Raises:
-        NewerFormat: a folder is not for this version to read.
+        NewerFormat: a folder was written by a newer version.
     """
     for folder in folders_of(disk):
         try:
@@ -125,7 +125,7 @@ def check_folder(disk: Disk, folder: str) -> Checked:
     """Returns what is in the folder of a topic.
 
     Raises:
-        NewerFormat: the folder is not for this version to read.
+        NewerFormat: the folder was written by a newer version.
     """
     files, path = disk.files(folder), f"{folder}/{TOPIC_FILE}"
     topic, opened = look(disk, folder, files)
@@ -153,7 +153,7 @@ def check_folder(disk: Disk, folder: str) -> Checked:
 def _parts(
     disk: Disk, folder: str, names: list[str], good: dict[int, Segment], known: list[dict[str, Any]]
 ) -> Iterator[Part]:
-    """Returns the segments: also those that have lost their heads, and those that only a checkpoint tells of."""
+    """Returns the segments, including those with damaged heads, and those known only from a checkpoint."""
     files, bases = disk.files(folder), {int(name[:20]) for name in names}
     newest = max(bases, default=-1)
     for base in sorted(bases | {told["segment"] for told in known if told["segment"] > newest}):
@@ -211,10 +211,10 @@ def _read(disk: Disk, part: Part, later: list[Segment], at_us: int) -> int:
 
 
 def _tell(checked: Checked, topic: Topic) -> None:
-    """Say what is wrong, for a person."""
+    """Describe what is wrong, for a person."""
     problems = checked.problems
     if not checked.is_kept:
-        problems.append(f"{TOPIC_FILE} is damaged or missing; the head of a segment says the same")
+        problems.append(f"{TOPIC_FILE} is damaged or missing; the head of a segment has the same contents")
     problems += [f"{name} is damaged, or of another topic; it is not needed" for name in checked.strange]
     end = checked.parts[0].segment.base if checked.parts else 0
     known = {it for it in topic.lost if it[1] > end}

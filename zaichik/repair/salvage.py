@@ -1,7 +1,7 @@
 """What can be known of a segment whose head is damaged.
 
-Without its salt no record can be told from any other bytes. But a checkpoint may know the salt. And a checksum can be
-undone: of the 2^32 salts with which it might begin, one leads to the checksum that a record's header has.
+Without its salt, a record cannot be told from any other bytes. But a checkpoint may have the salt. Or the checksum can
+be inverted: of the 2^32 salts with which it may begin, exactly one leads to the checksum in a record's header.
 """
 
 import errno
@@ -12,8 +12,8 @@ from zaichik.log.disk import Disk, PosixDisk
 from zaichik.log.record import CHECKED_FROM, HEADER, MAGIC_BYTES, header
 from zaichik.log.segment import HEAD_SIZE, Segment
 
-SECTOR = 512  # bytes: of what cannot be read, no more than that is lost
-MOST_READ = 64 * 1024 * 1024  # bytes in which a good record is looked for
+SECTOR = 512  # bytes: no more than that is lost around a place that cannot be read
+MOST_READ = 64 * 1024 * 1024  # bytes that are searched for a good record
 
 
 def salvaged(disk: Disk, folder: str, base: int, size: int, salts: list[int]) -> Segment:
@@ -35,11 +35,11 @@ def salvaged(disk: Disk, folder: str, base: int, size: int, salts: list[int]) ->
 
 
 def salt_of(head: bytes) -> int:
-    """Returns the salt of a record's header, if it is one.
+    """Returns the salt of a record's header, if these bytes are one.
 
-    With the salt, a checksum changes by something that is linear in the bits of the salt, and the same for all bytes of
-    one length. So what each bit changes is known, and a few of them together make the change that there is: found by
-    elimination.
+    A salt changes the checksum by an amount that is linear in the bits of the salt, and the same for all data of one
+    length. So the change that each bit makes is known, and Gaussian elimination finds the bits that together make the
+    change that there is.
     """
     crc, checked, answer = int.from_bytes(head[4:8], "little"), head[CHECKED_FROM:], 0
     plain = crc32(checked)
@@ -58,7 +58,7 @@ def salt_of(head: bytes) -> int:
 
 
 class PatientDisk(PosixDisk):
-    """A disk of which some sectors cannot be read: they are zeros, which pass for nothing."""
+    """A disk with sectors that cannot be read: they are read as zeros, which are never a record."""
 
     def read(self, path: str, at: int, size: int) -> bytes:
         """See `Disk`."""
