@@ -204,7 +204,7 @@ async def test_a_right_that_is_withdrawn_ends_what_nobody_reads(broker):
         mine = await boris.subscribe("public", credit=1)
         journal = await boris.request(SUBSCRIBE, subscribe("$journal/public"))
         await ana.publish("public", *[b"secret"] * 4)
-        assert await code(ana, PUBLISH, publish("public", [b"x"])) == ErrorCode.TOPIC_FULL
+        assert await code(ana, PUBLISH, publish("public", [b"x"] * 4)) == ErrorCode.TOPIC_FULL
         with changed(broker, "user ana\nallow all *\n"):
             await ana.publish("public", *[b"later"] * 4)  # the place is free though boris has read nothing
         got = [await boris.read()]
