@@ -39,7 +39,8 @@ class Attacked:
     Attributes:
         folder: with its files.
         tokens: of the users, by name.
-        server, gate: what runs; None in a process of its own.
+        pin: of its certificate; "" without TLS.
+        server, gate: what runs, if it runs in this process.
         port: where.
     """
 
@@ -53,7 +54,8 @@ class Attacked:
     def endpoint(self, user, **changes):
         """The address with that user's login; None: with nobody's."""
         credentials = user and Credentials(secret=self.tokens[user])
-        known = {"host": "127.0.0.1", "port": self.port, "is_encrypted": True, "pins": (self.pin,)}
+        known = {"host": "127.0.0.1", "port": self.port, "is_encrypted": bool(self.pin)}
+        known["pins"] = (self.pin,) if self.pin else ()
         return Endpoint(**{**known, "credentials": credentials, **changes})
 
     def client(self, user, **options):
@@ -72,9 +74,10 @@ class Attacked:
 
     @asynccontextmanager
     async def encrypted(self, source=ELSEWHERE):
-        """A client of raw frames over TLS that has said nothing."""
+        """A client of raw frames that has said nothing; over TLS, if the broker speaks it."""
         async with self.plain(source) as stream:
-            yield RawClient(await client_tls(pins=[self.pin]).secure(stream, "127.0.0.1"))
+            tls = client_tls(pins=[self.pin]) if self.pin else None
+            yield RawClient(await tls.secure(stream, "127.0.0.1") if tls else stream)
 
     @asynccontextmanager
     async def raw(self, user, source="127.0.0.1"):
