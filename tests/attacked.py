@@ -1,6 +1,7 @@
 """A broker that asks who somebody is, over TLS, with two users; and what its attackers dial it with."""
 
 import datetime as dt
+import socket
 import ssl
 from contextlib import asynccontextmanager
 
@@ -65,12 +66,13 @@ class Attacked:
     @asynccontextmanager
     async def plain(self, source=ELSEWHERE):
         """A connection on which nothing was said, from that address."""
-        stream = await anyio.connect_tcp("127.0.0.1", self.port, local_host=source)
-        raw = stream.extra(anyio.abc.SocketAttribute.raw_socket).dup()
-        await stream.aclose()
+        raw = socket.socket()
         raw.setblocking(False)
-        async with SocketStream(raw) as ours:
-            yield ours
+        async with SocketStream(raw) as stream:
+            raw.bind((source, 0))
+            raw.connect_ex(("127.0.0.1", self.port))
+            await stream.wait_writable()
+            yield stream
 
     @asynccontextmanager
     async def encrypted(self, source=ELSEWHERE):
