@@ -54,6 +54,7 @@ from zaichik_protocol import (  # noqa: E402
 ATTACKER = "127.0.0.2"  # who is measured comes from 127.0.0.1
 RULES = "".join(f"allow publish other-{number}/*\n" for number in range(100))
 WRONG_A_SECOND = 200
+WRONG_PASSWORD = "something else"  # noqa: S105 (nobody has it)
 READ, THREADS = 256 * 1024, 20
 
 
@@ -164,7 +165,7 @@ class Client:
         self._socket.close()
 
 
-# -- measuring -----------------------------------------------------------------------------------------------------------
+# -- measuring ---------------------------------------------------------------------------------------------------------
 
 Measure = Callable[[], float]
 
@@ -190,9 +191,13 @@ def rights(size: Size) -> None:
         client.pipeline(data, size.publishes, 100)
         return (at.processor_ns - before) / size.publishes / 1000
 
-    with broker(has_tls=False) as asking, broker(has_access=False) as plain:
-        with closing(Client(asking)) as ours, closing(Client(plain)) as others:
-            a, b, by = ratio(size.pairs, lambda: cost(asking, ours), lambda: cost(plain, others))
+    with (
+        broker(has_tls=False) as asking,
+        broker(has_access=False) as plain,
+        closing(Client(asking)) as ours,
+        closing(Client(plain)) as others,
+    ):
+        a, b, by = ratio(size.pairs, lambda: cost(asking, ours), lambda: cost(plain, others))
     show(
         "processor time of a publish, µs: with 101 rules; without access control; ratio", f"{a:.1f}; {b:.1f}; {by:.3f}"
     )
@@ -300,7 +305,7 @@ def timing(size: Size) -> None:
         gate = AccessGate(Access(Users(users=(record,)), Rules.parse(b"")), SystemClock(), sleep=no_wait)
         began = time.perf_counter()
         with suppress(Refused):
-            await gate.login(Hello(1, auth=2, user=user, secret="something else"), None, "x:1")  # type: ignore[arg-type]
+            await gate.login(Hello(1, auth=2, user=user, secret=WRONG_PASSWORD), None, "x:1")  # type: ignore[arg-type]
         return time.perf_counter() - began
 
     async def attempts() -> None:
@@ -330,8 +335,8 @@ def mann_whitney(xs: list[float], ys: list[float]) -> float:
 
 
 def wrong_logins(port: int) -> Never:
-    """Log in with wrong tokens, as often as is meant; threads, because who is made to wait must not hold up the rest."""
-    with ThreadPoolExecutor(THREADS) as threads:
+    """Log in with wrong tokens, as often as is meant."""
+    with ThreadPoolExecutor(THREADS) as threads:  # who is made to wait must not hold up the rest
         print("begun", flush=True)
         began, number = time.perf_counter(), 0
         while True:
@@ -341,10 +346,13 @@ def wrong_logins(port: int) -> Never:
 
 
 def _wrong_login(port: int) -> None:
-    with suppress(OSError), socket.create_connection(("127.0.0.1", port), 0.1, (ATTACKER, 0)) as raw:
-        with _context().wrap_socket(raw) as end:
-            end.sendall(encode(Hello(1, auth=1, secret="zk_" + "A" * 43)))
-            end.recv(READ)
+    with (
+        suppress(OSError),
+        socket.create_connection(("127.0.0.1", port), 0.1, (ATTACKER, 0)) as raw,
+        _context().wrap_socket(raw) as end,
+    ):
+        end.sendall(encode(Hello(1, auth=1, secret="zk_" + "A" * 43)))
+        end.recv(READ)
 
 
 def stalled(port: int, number: int) -> Never:
