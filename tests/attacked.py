@@ -113,13 +113,15 @@ def _write(path, name, data):
 
 
 @asynccontextmanager
-async def attacked_broker(path, rules=RULES, *, settings=None, clock=None, tls=tls_in, expires=None, **gate):
+async def attacked_broker(
+    path, rules=RULES, *, host="127.0.0.1", settings=None, clock=None, tls=tls_in, expires=None, **gate
+):
     """One that runs as long as the block lasts."""
     found = prepared(path, rules, expires)
     clock = clock or SystemClock()
     found.gate = AccessGate(Access.load(path, tls), clock, path, tls, **gate)
     with anyio.fail_after(GUARD):
-        found.server = await Server.listening("127.0.0.1", 0, settings, clock, gate=found.gate)
+        found.server = await Server.listening(host, 0, settings, clock, gate=found.gate)
         found.port = found.server.port
         async with BackgroundTasks() as tasks:
             tasks.group.start_soon(found.server.run)

@@ -82,6 +82,20 @@ async def test_who_proves_nothing_gets_the_same_bytes_and_nothing_is_carried_out
     assert len(broker.server.broker.registry) == 0
 
 
+async def test_the_login_is_asked_for_on_every_address(tmp_path):
+    """Mosquitto's CVE-2018-20145: rules that one of two listening sockets did not have."""
+    async with attacked_broker(tmp_path / "access", host="localhost") as broker:
+        if len(broker.server._listener._sockets) < 2:
+            pytest.skip("localhost has one address here")
+        for host in ("127.0.0.1", "::1"):
+            with pytest.raises(zaichik.AuthFailed):
+                async with zaichik.connect(broker.endpoint(None, host=host), reconnect=0):
+                    pass
+            async with zaichik.connect(broker.endpoint("boris", host=host), reconnect=0) as client:
+                with pytest.raises(zaichik.Forbidden):
+                    await client.publish("secret", b"x")
+
+
 async def test_the_token_of_another_one_says_who_it_is_whatever_the_hello_claims(broker):
     async with broker.encrypted() as client:
         await client.refused_for_good(AUTH_FAILED, login(broker.tokens["boris"], user="ana"))

@@ -219,6 +219,17 @@ async def test_a_right_that_is_withdrawn_ends_what_nobody_reads(broker):
         assert b"public" not in boris.log[-1].fields["json"]
 
 
+@pytest.mark.xfail(reason="the position of the name keeps it, until its time is over (RET-9, CMT-3)")
+async def test_a_right_that_is_withdrawn_frees_what_a_name_kept(broker):
+    """ACC-4: or else whoever may no longer read a lossless topic stops those who write to it."""
+    async with broker.raw("ana") as ana, broker.raw("boris") as boris:
+        await ana.create("public", {3: 4, 7: 1, 1: 2**64 - 1})
+        await boris.subscribe("public", name="n", credit=1)
+        await ana.publish("public", *[b"x"] * 4)
+        with changed(broker, "user ana\nallow all *\n"):
+            await ana.publish("public", *[b"later"] * 4)
+
+
 async def test_a_user_who_is_removed_is_gone_though_it_reads_nothing(broker):
     async with broker.raw("ana"), broker.raw("boris") as boris:
         await boris.send(frame(SUBSCRIBE, 2, subscribe("public")))
