@@ -10,27 +10,25 @@ compared takes turns, so that a machine that is busy with something else slows d
 import argparse
 import asyncio
 import resource
-import select
 import socket
-import ssl
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Never
 
 ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "chaos")]  # for the processes of those tests
 
 from served import Served, served  # noqa: E402
 
+from benchmarks import strangers  # noqa: E402
+from benchmarks.strangers import READ, WRONG_A_SECOND, context  # noqa: E402
 from zaichik.access.gate import Access, AccessGate  # noqa: E402
 from zaichik.access.rules import Rules  # noqa: E402
 from zaichik.access.self_signed import self_signed  # noqa: E402
@@ -51,11 +49,8 @@ from zaichik_protocol import (  # noqa: E402
     encode,
 )
 
-ATTACKER = "127.0.0.2"  # who is measured comes from 127.0.0.1
 RULES = "".join(f"allow publish other-{number}/*\n" for number in range(100))
-WRONG_A_SECOND = 200
 WRONG_PASSWORD = "something else"  # noqa: S105 (nobody has it)
-READ, THREADS = 256 * 1024, 20
 
 
 @dataclass(frozen=True)
@@ -85,23 +80,17 @@ class Broker:
     def __init__(self, process: Served, token: str, *, has_tls: bool) -> None:
         self.process, self.token, self.has_tls = process, token, has_tls
 
-    def dial(self, source: str = "127.0.0.1") -> socket.socket:
+    def dial(self) -> socket.socket:
         """Returns a connection, with TLS if there is any."""
-        raw = socket.create_connection(("127.0.0.1", self.process.port), timeout=10, source_address=(source, 0))
+        raw = socket.create_connection(("127.0.0.1", self.process.port), timeout=10)
         raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return _context().wrap_socket(raw) if self.has_tls else raw
+        return context().wrap_socket(raw) if self.has_tls else raw
 
     @property
     def processor_ns(self) -> int:
         """What its threads have used of the processor."""
         tasks = Path(f"/proc/{self.process.pid}/task").iterdir()
         return sum(int((task / "schedstat").read_text(encoding="ascii").split()[0]) for task in tasks)
-
-
-def _context() -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # it is on this machine, and has no secrets
-    return context
 
 
 @contextmanager
@@ -278,7 +267,7 @@ def beside(size: Size, what: str, *attack: str) -> None:
     with broker() as at, closing(Pair(at)) as pair:
 
         def attacked() -> float:
-            command = [sys.executable, __file__, "--attack", str(at.process.port), *attack]
+            command = [sys.executable, strangers.__file__, str(at.process.port), *attack]
             with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
                 assert process.stdout is not None
                 process.stdout.readline()  # it has begun
@@ -331,71 +320,11 @@ def mann_whitney(xs: list[float], ys: list[float]) -> float:
     return 2 * (1 - statistics.NormalDist().cdf(abs(u - n * m / 2) / sigma))
 
 
-# -- attackers: processes of their own ---------------------------------------------------------------------------------
-
-
-def wrong_logins(port: int) -> Never:
-    """Log in with wrong tokens, as often as is meant."""
-    with ThreadPoolExecutor(THREADS) as threads:  # who is made to wait must not hold up the rest
-        print("begun", flush=True)
-        began, number = time.perf_counter(), 0
-        while True:
-            time.sleep(max(0.0, began + number / WRONG_A_SECOND - time.perf_counter()))
-            number += 1
-            threads.submit(_wrong_login, port)
-
-
-def _wrong_login(port: int) -> None:
-    with (
-        suppress(OSError),
-        socket.create_connection(("127.0.0.1", port), 0.1, (ATTACKER, 0)) as raw,
-        _context().wrap_socket(raw) as end,
-    ):
-        end.sendall(encode(Hello(1, auth=1, secret="zk_" + "A" * 43)))
-        end.recv(READ)
-
-
-def stalled(port: int, number: int) -> Never:
-    """Have so many handshakes that send a byte a second; those that are ended begin again."""
-    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-    with suppress(ssl.SSLWantReadError):
-        _context().wrap_bio(incoming, outgoing).do_handshake()
-    data = outgoing.read()
-    ends: list[tuple[socket.socket, int]] = []
-    is_first = True
-    while True:
-        while len(ends) < number:
-            try:
-                ends.append((socket.create_connection(("127.0.0.1", port), 1, source_address=(ATTACKER, 0)), 0))
-            except OSError:
-                break
-        if is_first:
-            is_first = False
-            print("begun", flush=True)
-        alive = []
-        for end, sent in ends:
-            try:
-                if select.select([end], [], [], 0)[0]:
-                    raise ConnectionError
-                end.send(data[sent : sent + 1])
-                alive.append((end, sent + 1))
-            except (OSError, ValueError):
-                end.close()
-        ends = alive
-        time.sleep(1)
-
-
 def main() -> None:
     """Measure, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="little of everything: does it work?")
-    parser.add_argument("--attack", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    match options.attack:
-        case [port, "wrong"]:
-            wrong_logins(int(port))
-        case [port, "stalled", number]:
-            stalled(int(port), int(number))
     size = QUICK if options.quick else Size()
     if options.quick:
         print("quick: these figures say nothing")
