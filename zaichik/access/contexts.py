@@ -10,6 +10,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
+import anyio
+
 from zaichik.net.stream import Stream
 from zaichik.net.tls import TlsStream
 from zaichik.net.tls_engine import TlsEngine, TlsFailed
@@ -85,8 +87,18 @@ class ClientTls:
         self._pins = frozenset(pins)
 
     async def secure(self, stream: Stream, host: str) -> TlsStream:
-        """Returns an encrypted stream to that host. It raises what `handshake` does."""
-        return await handshake(stream, self._context, host, self._pins)
+        """Returns an encrypted stream to that host.
+
+        Raises:
+            TlsFailed: why there is none; see `handshake`.
+        """
+        try:
+            return await handshake(stream, self._context, host, self._pins)
+        except TlsFailed:
+            raise
+        except anyio.BrokenResourceError as error:  # how a broker closes that has not read what it was sent
+            text = "the connection was reset before TLS was agreed on, as after many failed logins; try again later"
+            raise TlsFailed("RESET", text) from error
 
 
 def client_tls(

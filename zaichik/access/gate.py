@@ -186,8 +186,10 @@ class AccessGate:
         """See `Gate`."""
         try:
             user = self._checked(await self._proven(hello, stream, client_of(peer)), hello, peer)
-        except BaseException:
+        except BaseException as error:
             self.left(peer)
+            if isinstance(error, Refused):
+                error.request_id, error.request_type = hello.id, hello.TYPE  # it answers the Hello (error.1)
             raise
         self._failures.succeeded(client_of(peer))
         self._count("login_ok", f"user={user.name} how={user.how} from={peer}")
