@@ -241,6 +241,29 @@ async def test_both_families_at_once(monkeypatch):
                 await assert_echoes(stream)
 
 
+async def test_a_port_that_is_free_at_one_address_only_is_not_taken(monkeypatch):
+    """Port 0: the system chooses for the first address, and another program may have that port at the second."""
+    if not socket.has_ipv6:
+        pytest.skip("no IPv6 here")
+    resolve_to(monkeypatch, "::1", "127.0.0.1")
+    bind, asked = socket.socket.bind, []
+
+    class Bound(socket.socket):
+        def bind(self, address):
+            asked.append(address[:2])
+            if len(asked) == 2:
+                raise OSError(errno.EADDRINUSE, "in use")
+            bind(self, address)
+
+    monkeypatch.setattr(socket, "socket", Bound)
+    listener = await Listener.open("localhost", 0)
+    monkeypatch.undo()
+    async with listener:
+        assert [host for host, _ in asked] == ["::1", "127.0.0.1"] * 2
+        assert asked[1][1] != 0
+        assert asked[3][1] == listener.port
+
+
 @pytest.mark.usefixtures("patchable")
 async def test_without_a_spare_descriptor_there_is_no_listener(monkeypatch):
     def exhausted(_):

@@ -41,8 +41,6 @@ Answer = Stored | Refused | Pending
 
 def owned(user: str, request: Publish) -> Publish:
     """Returns a numbered batch as one of a producer that is this user's alone, whatever ids others choose (ACC-3)."""
-    if not user:
-        return request
     digest = blake2b(f"{user} {request.producer}".encode(), digest_size=8).digest()
     return replace(request, producer=int.from_bytes(digest) or 1)
 

@@ -69,9 +69,12 @@ class Listener:
                 raw.bind((address[0], sockets[0].getsockname()[1] or port, *address[2:]))
                 raw.listen(BACKLOG)
             return cls(sockets)
-        except BaseException:
+        except BaseException as error:
             for raw in sockets:
                 raw.close()
+            is_taken = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
+            if is_taken and port == 0 and len(sockets) > 1:  # free at the first address, and not at the next
+                return await cls.open(host, port)
             raise
 
     async def serve(self, handler: Handler, tasks: TaskGroup, turn: Callable[[], Awaitable[None]] = checkpoint) -> None:
