@@ -5,6 +5,7 @@ from typing import get_args
 
 import pytest
 from conversation import Conversation, batch, broker_with
+from fake_log import FakeLogs, durable_broker
 
 from zaichik.broker.rights import ANYBODY, BROKER, NEEDS, Action
 from zaichik.sharing.scheduler import Turns
@@ -215,6 +216,26 @@ def test_a_withdrawn_right_ends_a_subscription_and_frees_what_it_kept():
     assert told[-1].code == EndCode.FORBIDDEN
     broker.recheck(rights=True)
     assert talk.ask(Ping(9)) == [Pong(9, 0)]
+
+
+def test_a_right_that_is_withdrawn_while_the_disk_is_asked_begins_nothing():
+    """ACC-4: nobody would ask about that subscription again."""
+    logs = FakeLogs()
+    broker = durable_broker(logs)
+    user, root = Somebody("ana", ("subscribe", "t")), Talk(broker, everything())
+    root.tell(CreateTopic(2, "t", ((Setting.DURABLE, 1), (Setting.CAPACITY, 1))))
+    for payload in (b"1", b"2"):
+        root.tell(Publish(0, "t", batch(payload)))
+        logs.known["t"].sync()
+        broker.clock.advance(1)
+    talk = Talk(broker, user)
+    assert talk.ask(Subscribe(2, "t", start=Start.TIME, value=1, name="n")) == []
+    user.rights.clear()
+    broker.recheck(rights=True)
+    logs.known["t"].look()
+    (reply,) = talk.heard()
+    assert code(reply) == ErrorCode.FORBIDDEN
+    assert len(broker.readers) == len(broker.named_positions) == 0
 
 
 def test_nothing_that_came_while_the_right_was_gone_is_sent():

@@ -227,6 +227,7 @@ class SubscriptionManager:
         if not self.is_open:
             return Refused(ErrorCode.NO_SUCH_SUBSCRIPTION, "the connection is closing")
         try:
+            check(self.user, request)
             return self._begin(request, self._broker.registry.get(topic.name, topic.epoch), start)
         except Refused as refusal:
             return refusal
