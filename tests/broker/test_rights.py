@@ -120,6 +120,14 @@ def test_a_refusal_does_not_tell_whether_the_topic_exists(kind):
     assert len(broker.registry) == 1
 
 
+@pytest.mark.parametrize("name", ["x" * 65_535, "\0" * 65_535, "$" + "\0" * 65_534])
+@pytest.mark.parametrize("kind", REQUESTS)
+def test_a_name_that_fits_no_error_is_refused_all_the_same(kind, name):
+    """An Error has room for 64 KiB, and what is escaped is longer than it was."""
+    for user, refusal in ((Somebody("eve"), ErrorCode.FORBIDDEN), (ANYBODY, ErrorCode.INVALID_FIELD)):
+        assert code(Talk(broker_with(), user).ask(REQUESTS[kind](name))[0]) == refusal
+
+
 @pytest.mark.parametrize(("right", "done"), [("delete", True), ("describe", False), ("publish", False)])
 def test_an_operator_has_the_right_to_delete_the_broker(right, done):
     broker = broker_with()

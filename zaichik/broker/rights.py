@@ -3,8 +3,9 @@
 Who a user is, and where rights are written down, is not the core's business: see `zaichik.access`.
 """
 
-from typing import Literal, Protocol
+from typing import Literal
 
+from zaichik.broker.checks import MAX_NAME
 from zaichik_protocol import ErrorCode, Refused, frames
 
 Action = Literal["publish", "subscribe", "create", "delete", "describe"]
@@ -28,41 +29,29 @@ NEEDS: dict[type[frames.Frame], Action | None] = {
 }
 
 
-class User(Protocol):
-    """Whoever has logged in on a connection.
+class User:
+    """Whoever has logged in on a connection. This one is anybody, and may do everything.
 
     Attributes:
         name: unique; "" if the broker asks nobody who they are.
         how: how it was proven, for the log: the kind and the id of the credential, never a secret.
     """
 
-    name: str
-    how: str
+    name = how = ""
 
     def may(self, action: Action, topic: str) -> bool:
         """Returns whether the user has the right to do that with a topic of that name, by the rules of now."""
+        return True
 
     def denied(self, action: Action, topic: str) -> None:
         """Count, and tell the log, that the user was refused this."""
 
     def is_ended(self, now_us: int) -> bool:
         """Returns whether the login has expired, or its credential was removed (ACC-4)."""
-
-
-class _Anybody:
-    name = how = ""
-
-    def may(self, action: Action, topic: str) -> bool:
-        return True
-
-    def denied(self, action: Action, topic: str) -> None:
-        pass
-
-    def is_ended(self, now_us: int) -> bool:
         return False
 
 
-ANYBODY: User = _Anybody()  # everybody, where the broker asks nobody who they are
+ANYBODY = User()  # everybody, where the broker asks nobody who they are
 
 
 def topic_of(name: str) -> str:
@@ -82,4 +71,5 @@ def check(user: User, request: frames.Frame) -> None:
     topic = topic_of(getattr(request, "topic", BROKER))
     if action is not None and not user.may(action, topic):
         user.denied(action, topic)
-        raise Refused(ErrorCode.FORBIDDEN, f"user {user.name} has no right to {action} {topic!r}", "topic")
+        problem = f"user {user.name} has no right to {action} {topic[:MAX_NAME]!r}"  # longer ones do not exist
+        raise Refused(ErrorCode.FORBIDDEN, problem, "topic")
