@@ -1,6 +1,7 @@
 """Rights in the core: every request is asked about, and what is no longer allowed ends (ACC-2 to ACC-5)."""
 
 import json
+from itertools import permutations
 from typing import get_args
 
 import pytest
@@ -8,6 +9,7 @@ from conversation import Conversation, batch, broker_with
 from fake_log import FakeLogs, durable_broker
 
 from zaichik.broker.rights import ANYBODY, BROKER, NEEDS, Action
+from zaichik.broker.settings import TopicSettings
 from zaichik.sharing.scheduler import Turns
 from zaichik_protocol import (
     Commit,
@@ -177,6 +179,38 @@ def test_forbidden_uses_the_number_of_a_batch_up():
     again = numbered(0)
     assert again.duplicate
     assert again.first_offset == first.first_offset
+
+
+@pytest.mark.parametrize("default", [0, 1])
+def test_the_number_of_a_refused_batch_does_not_tell_whether_a_durable_topic_exists(default):
+    """ACC-2: the numbers of a durable topic count there alone, and a stranger could see where they count."""
+    logs = FakeLogs()
+    broker = durable_broker(logs, topic=TopicSettings(durable=default))
+    root = Talk(broker, everything())
+    root.tell(CreateTopic(2, "disk", ((Setting.DURABLE, 1),)), CreateTopic(3, "memory", ((Setting.DURABLE, 0),)))
+    logs.known["disk"].sync()
+    for topics in permutations(["disk", "memory", "none"], 2):
+        stranger = Talk(broker, Somebody(f"eve{'-'.join(topics)}"))
+        told = [
+            stranger.ask(Publish(7, topic, batch(b"x"), producer=9, sequence=sequence))[0]
+            for sequence, topic in enumerate(topics)
+        ]
+        assert [code(reply) for reply in told] == [ErrorCode.FORBIDDEN] * 2, topics
+
+
+def test_what_a_durable_topic_answered_is_repeated_without_the_right():
+    logs = FakeLogs()
+    broker = durable_broker(logs)
+    user = Somebody("ana", ("publish", "t"), ("create", "t"))
+    talk = Talk(broker, user)
+    for request in (CreateTopic(2, "t", ((Setting.DURABLE, 1),)), Publish(3, "t", batch(b"x"), producer=9)):
+        talk.tell(request)
+        logs.known["t"].sync()
+        (first,) = talk.heard()
+    user.rights.clear()
+    (again,) = talk.ask(Publish(4, "t", batch(b"x"), producer=9))
+    assert (again.duplicate, again.first_offset) == (True, first.first_offset)
+    assert code(talk.ask(Publish(5, "t", batch(b"y"), producer=9, sequence=1))[0]) == ErrorCode.FORBIDDEN
 
 
 def test_a_producer_is_its_users_alone():
