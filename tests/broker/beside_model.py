@@ -12,6 +12,7 @@ from model_topic import EVICTED, EXPIRED, RESIDENT, ModelError
 
 from zaichik.broker.broker import Broker
 from zaichik.broker.clock import ManualClock
+from zaichik.broker.rights import ANYBODY
 from zaichik.broker.settings import BrokerSettings, TopicSettings
 from zaichik.observing.describe import describe
 from zaichik_protocol import EVENTS, NEED_DATA, Describe, Error, FrameDecoder, Hello, Kind, encode
@@ -218,7 +219,7 @@ class BesideModel(RuleBasedStateMachine):
             assert client.manager.replies.bytes == sum(map(len, client.manager.replies.waiting))
 
     def described(self, kind):
-        more, page = describe(self.core, Describe(1, kind, limit=500), self.core.clock.now_us())
+        more, page = describe(self.core, Describe(1, kind, limit=500), ANYBODY, self.core.clock.now_us())
         assert not more
         return json.loads(page)
 
