@@ -7,7 +7,6 @@ from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 
-from anyio import to_thread
 from rich.console import Console
 
 from zaichik.access.contexts import ServerTls, UnusableCertificate, server_tls
@@ -74,11 +73,11 @@ def pin(server: Server) -> str | None:
     return server.gate.access.tls.pin if isinstance(server.gate, AccessGate) and server.gate.access.tls else None
 
 
-async def reload(server: Server) -> bool:
+def reload(server: Server) -> bool:
     """Returns whether there are files to be read again, which is done; the log tells how that went."""
     if not isinstance(server.gate, AccessGate):
         return False
-    await to_thread.run_sync(server.gate.reload)  # many users and rules take a while to read
+    server.gate.reload()  # not in a thread: a user who is removed meanwhile would come back
     return True
 
 
