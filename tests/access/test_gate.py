@@ -620,3 +620,15 @@ async def test_a_key_of_another_certificate_leaves_the_old_one_in_force(over_tls
     issue(authority, certificates / "broker", "localhost")
     assert over_tls.reload()
     assert over_tls.access.tls.pin != before.pin
+
+
+@pytest.mark.anyio
+async def test_a_certificate_that_expires_soon_is_warned_of_each_day(over_tls, caplog):
+    day_us = 86_400_000_000
+    ends_us = over_tls.access.tls.not_after_s * 1_000_000
+    for days, warnings in ((15, 0), (13.5, 1), (13, 1), (12.4, 2), (0.5, 3), (-1, 4)):
+        over_tls.recheck(round(ends_us - days * day_us))
+        assert over_tls.counters["certificate_ends"] == warnings, days
+    assert [record.message for record in caplog.records if "certificate_ends" in record.message] == [
+        f"certificate_ends days={days}" for days in (13, 12, 0, -1)
+    ]

@@ -44,6 +44,7 @@ NONE, TOKEN, PASSWORD = 0, 1, 2  # what a Hello's `auth` says that its secret is
 FIRST_BYTES = 16  # of a Hello that is not encrypted, its magic is the last of them
 MOST_REMEMBERED = 1024  # passwords that were right
 MINUTE_US, LONGEST_TOLD = 60 * MICROSECONDS, 200
+FEW_DAYS, DAY_US = 14, 86_400 * MICROSECONDS  # before its certificate expires, a broker warns, once a day
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +149,7 @@ class AccessGate:
         self._key, self._right = secrets.token_bytes(32), dict[bytes, Password]()
         self._checked_by = access  # what connections were last checked by
         self._told: dict[tuple[str, Action], int] = {}
+        self._warned_us = -DAY_US
         self._stale: set[str] = set()  # what was to be read again, and could not be
         self._seen: tuple[int, int] | None = None  # so that nothing is missed that was written meanwhile
 
@@ -245,12 +247,16 @@ class AccessGate:
     def recheck(self, now_us: int) -> bool:
         """Read users.json again if it is another file now: only our commands write it, and it is always whole.
 
-        Returns whether `access` is another one than at the last call.
+        It also warns of a certificate that expires soon. Returns whether `access` is another one than at the last call.
         """
         before, self._seen = self._seen, self._stamp()
         is_new = self._seen != before
         if is_new or USERS in self._stale:  # without a descriptor, for example, it is not the file that has to change
             self._replace(USERS, self._with_users, is_told=is_new)
+        days = FEW_DAYS if self.access.tls is None else (self.access.tls.not_after_s * MICROSECONDS - now_us) // DAY_US
+        if days < FEW_DAYS and now_us - self._warned_us >= DAY_US:
+            self._warned_us = now_us
+            self._count("certificate_ends", f"days={days}", logging.WARNING)
         known, self._checked_by = self._checked_by, self.access
         return known is not self.access
 

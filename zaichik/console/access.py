@@ -10,15 +10,13 @@ from rich.text import Text
 
 from zaichik.access.contexts import UnusableCertificate
 from zaichik.access.files import Unusable
-from zaichik.access.gate import RULES, Access
+from zaichik.access.gate import FEW_DAYS, RULES, Access
 from zaichik.access.rules import EVERYBODY
 from zaichik.broker.rights import Action, topic_of
 from zaichik.console import screen
 from zaichik.console.failure import Failure
 from zaichik.console.serve_access import CERTIFICATE, tls_in
 from zaichik.escapes import harmless, shown
-
-FEW_DAYS = 14
 
 DESCRIPTION = """\
 Read the files of a folder for --access as a broker does, and say what is wrong with them: check it before a reload
