@@ -28,12 +28,15 @@ class Dialer:
         endpoint: see above.
 
     Raises:
-        ValueError: there is something to insist on with TLS, and the address is without TLS.
+        ValueError: there is something to insist on with TLS, and the address is without TLS, or has other
+            pins.
     """
 
     def __init__(self, endpoint: Endpoint, tls: ClientTls | None = None) -> None:
         if tls is not None and not endpoint.is_encrypted:
             raise ValueError(f"tls is given, but {endpoint} is without TLS: write zaichiks://{endpoint}")
+        if tls is not None and endpoint.pins and tls.pins != {*endpoint.pins}:  # one of the two would be forgotten
+            raise ValueError(f"{endpoint} has a pin, and tls has not: give it to zaichik.client_tls(pins=...), too")
         self.endpoint = endpoint
         self._tls = tls or (client_tls(pins=endpoint.pins) if endpoint.is_encrypted else None)
 
