@@ -10,11 +10,13 @@ from anyio import from_thread
 
 from zaichik.access.gate import Access, AccessGate
 from zaichik.broker.clock import ManualClock
+from zaichik.broker.settings import BrokerSettings
 from zaichik.client.endpoint import endpoint
 from zaichik.console import serve_access
 from zaichik.console.access_folder import edited
 from zaichik.console.failure import Failure
 from zaichik.console.serve_access import check_reach, gate_of, init, outward, tls_in
+from zaichik.serving.server import Server
 from zaichik_protocol import Hello
 
 pytest.importorskip("cryptography")
@@ -162,3 +164,12 @@ async def test_a_user_who_is_removed_during_a_reload_does_not_come_back(made, cl
     assert serve_access.reload(SimpleNamespace(gate=gate))
     gate.recheck(0)
     assert list(gate.access.users.by_name) == ["admin"]
+
+
+@pytest.mark.anyio
+async def test_the_limit_of_a_handshake_is_that_of_tls_too(made):
+    """TIM-1."""
+    server = await Server.listening("127.0.0.1", 0, BrokerSettings(handshake_timeout=0.5))
+    serve_access.prepare(server, options("--access", str(made[0])))
+    await server.aclose()
+    assert server.gate._seconds == 0.5

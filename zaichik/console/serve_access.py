@@ -61,7 +61,7 @@ def prepare(server: Server, arguments: argparse.Namespace) -> list[tuple[str, En
         Failure: files cannot be used or made, or strangers would be served.
     """
     lines = init(arguments.init_access, server.host, server.port) if arguments.init_access else []
-    gate = gate_of(arguments, server.clock)
+    gate = gate_of(arguments, server.clock, server.broker.settings.handshake_timeout)
     check_reach(server.host, gate, is_insecure=arguments.insecure)
     if gate is not None:
         server.gate = gate
@@ -90,8 +90,8 @@ def print_lines(console: Console, lines: list[tuple[str, Endpoint]]) -> None:
         console.print("\nThey are shown once and kept nowhere; `zaichik user token add` makes others.", markup=False)
 
 
-def gate_of(arguments: argparse.Namespace, clock: Clock) -> AccessGate | None:
-    """Returns the gate that the options ask for; None if nobody is asked who they are.
+def gate_of(arguments: argparse.Namespace, clock: Clock, handshake_timeout: float = 5.0) -> AccessGate | None:
+    """Returns the gate that the options ask for; None if nobody is asked who they are. For the rest see `AccessGate`.
 
     Raises:
         Failure: the folder cannot be used.
@@ -103,7 +103,7 @@ def gate_of(arguments: argparse.Namespace, clock: Clock) -> AccessGate | None:
     if tls is None and arguments.tls_client_ca:
         raise Failure(f"--tls-client-ca needs TLS: there is no {CERTIFICATE} in {folder}")
     try:
-        return AccessGate(Access.load(folder, tls), clock, folder, tls)
+        return AccessGate(Access.load(folder, tls), clock, folder, tls, handshake_timeout=handshake_timeout)
     except (Unusable, UnusableCertificate) as error:
         raise Failure(str(error)) from None
 
