@@ -27,7 +27,7 @@ from zaichik.access.files import judge_folder, parsed
 from zaichik.access.rules import Rules
 from zaichik.access.users import Password, Record, Token, Users, hash_of, knows
 from zaichik.broker.clock import MICROSECONDS, Clock
-from zaichik.broker.rights import Action, User
+from zaichik.broker.rights import Action
 from zaichik.escapes import harmless, shown
 from zaichik.net.peers import client_of
 from zaichik.net.stream import Stream
@@ -85,7 +85,7 @@ class Certificate:
     expires: int
 
 
-class LoggedIn(User):
+class LoggedIn:
     """A `User` who has logged in.
 
     Args:

@@ -3,7 +3,7 @@
 Who a user is, and where rights are written down, is not the core's business: see `zaichik.access`.
 """
 
-from typing import Literal
+from typing import Literal, Protocol
 
 from zaichik.broker.checks import MAX_NAME
 from zaichik_protocol import ErrorCode, Refused, frames
@@ -29,15 +29,16 @@ NEEDS: dict[type[frames.Frame], Action | None] = {
 }
 
 
-class User:
-    """Whoever has logged in on a connection. This one is anybody, and may do everything.
+class User(Protocol):
+    """Whoever has logged in on a connection.
 
     Attributes:
         name: unique; "" if the broker asks nobody who they are.
         how: how it was proven, for the log: the kind and the id of the credential, never a secret.
     """
 
-    name = how = ""
+    name: str
+    how: str
 
     def may(self, action: Action, topic: str) -> bool:
         """Returns whether the user has the right to do that with a topic of that name, by the rules of now."""
@@ -45,13 +46,18 @@ class User:
 
     def denied(self, action: Action, topic: str) -> None:
         """Count, and tell the log, that the user was refused this."""
+        return
 
     def is_ended(self, now_us: int) -> bool:
         """Returns whether the login has expired, or its credential was removed (ACC-4)."""
         return False
 
 
-ANYBODY = User()  # everybody, where the broker asks nobody who they are
+class _Anybody(User):  # the only one who inherits from it: for others, what is forgotten must not be allowed
+    name = how = ""
+
+
+ANYBODY = _Anybody()  # everybody, where the broker asks nobody who they are
 
 
 def topic_of(name: str) -> str:

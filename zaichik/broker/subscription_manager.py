@@ -243,9 +243,8 @@ class SubscriptionManager:
             position = broker.named_positions.open(topic, key, start, self.share) if name else Position(start)
         if name:
             position.claim(request.owner, request.attempt)
-        description = f"subscription {request.id} of connection {self.number} (client {self.client!r})"
-        if self.user is not ANYBODY:
-            description = "a subscription"  # whose, is not for other users to know
+        whose = f"subscription {request.id} of connection {self.number} (client {self.client!r})"
+        description = whose if self.user is ANYBODY else "a subscription"  # whose, is not for other users to know
         reader = Reader(request, topic, position, self._queue, description)
         broker.memory.take(self.share, prices.SUBSCRIPTION)
         self._last_subscription = request.id
