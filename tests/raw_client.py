@@ -9,7 +9,6 @@ import struct
 from collections import deque
 
 import anyio
-from anyio.abc import SocketAttribute
 
 HELLO, CREATE, PUBLISH, SUBSCRIBE, UNSUBSCRIBE, COMMIT, PING, CLOSE, DESCRIBE, DELETE, DISCONNECT = range(1, 12)
 WELCOME, CREATED, PUBLISHED, SUBSCRIBED, UNSUBSCRIBED, COMMITTED, PONG, CLOSED, DESCRIBED = range(0x81, 0x8A)
@@ -215,8 +214,11 @@ class RawClient:
         self.log = []  # every frame, as it came
 
     @classmethod
-    async def connect(cls, port):
-        return cls(await anyio.connect_tcp("127.0.0.1", port))
+    async def connect(cls, port, dial=None):
+        """A client of that port; `dial` opens the stream if a plain one will not do, and then a user is known by it."""
+        client = cls(await (dial(port) if dial else anyio.connect_tcp("127.0.0.1", port)))
+        client.is_known = dial is not None
+        return client
 
     async def aclose(self):
         await self.stream.aclose()
@@ -374,7 +376,7 @@ class RawClient:
         and count every message that comes afterwards.
         """
         await self.ping()
-        topic = f"witness-{self.stream.extra(SocketAttribute.local_port)}-{next(self.ids)}"
+        topic = f"witness-{id(self)}-{next(self.ids)}"
         witness = await self.subscribe(topic, start=LATEST, credit=1)
         await self.publish(topic, b"")
         if not any(event.id == witness.id for event in self.events):

@@ -19,7 +19,7 @@ PROTOCOL = ROOT / "protocol" / "zaichik_protocol"
 ROOMS = {name: ROOT / "zaichik" / name for name in ("broker", "sharing", "observing", "serving")}
 SYNC_ROOMS = ("broker", "sharing", "observing")
 LIMITS = {PROTOCOL: 675, ROOMS["broker"]: 1943, ROOMS["sharing"]: 250, ROOMS["observing"]: 222, ROOMS["serving"]: 541}
-LIMITS |= {ROOT / "zaichik" / "log": 1307, ROOT / "zaichik" / "repair": 260}
+LIMITS |= {ROOT / "zaichik" / "log": 1311, ROOT / "zaichik" / "repair": 260}
 
 
 def files(folder: Path) -> list[Path]:

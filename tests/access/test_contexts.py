@@ -174,7 +174,7 @@ def unusable(folder):
         "expired": (*expired, "expired.pem: clients would not accept .* has expired"),
         "the key of another": (good, other_key, "other.key: this is the key of another certificate"),
         "no certificate": (garbage, key, "garbage: there is no certificate"),
-        "no key": (good, garbage, "garbage: no private key"),
+        "no key": (good, garbage, "garbage: there is no private key"),
         "exchanged": (key, good, "good.key: there is no certificate"),
     }
 
@@ -256,7 +256,7 @@ def test_what_is_no_pin_is_refused(pin):
 
 
 def test_a_pin_and_a_ca_are_one_too_many(folder, broker):
-    with pytest.raises(ValueError, match="a pin or a CA"):
+    with pytest.raises(ValueError, match="pins or a CA, not both"):
         client_tls(pins=[broker.pin], ca=folder.ca)
 
 

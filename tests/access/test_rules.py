@@ -100,7 +100,7 @@ def test_a_pattern_is_the_rest_of_the_line():
     [
         ("user *\nallow all *", "2:12: the last line must end with a newline"),
         ("allow all *\n", "1:1: whose rule is this?"),
-        ("\n  permit all *\n", "2:3: 'permit' begins no line"),
+        ("\n  permit all *\n", "2:3: a line cannot begin with 'permit'"),
         ("user\n", "1:5: '' is not a user's name"),
         ("user Ana\n", "1:6: 'Ana' is not a user's name"),
         ("user an*\n", "1:6: 'an*' is not"),
@@ -119,7 +119,7 @@ def test_a_pattern_is_the_rest_of_the_line():
         ("user *\nallow all a\tb\n", "2:11: a control character"),
         ("user *\r\nallow all *\r\n", "1:6: '*\\r' is not a user's name"),
         ("user ana\nallow all a\r\n", "2:11: a control character"),
-        ("\ufeffuser *\n", "1:1: '\\ufeffuser' begins no line"),
+        ("\ufeffuser *\n", "1:1: a line cannot begin with '\\ufeffuser'"),
     ],
 )
 def test_mistakes_have_a_place_and_say_what_is_right(text, told):

@@ -70,12 +70,16 @@ class Pair:
 
 
 @asynccontextmanager
-async def healthy_pair(port: int) -> AsyncIterator[Pair]:
-    """A pair that works as long as the block lasts, and must have everything at its end."""
-    pair = Pair()
+async def healthy_pair(broker: int | zaichik.Endpoint) -> AsyncIterator[Pair]:
+    """A pair that works as long as the block lasts, and must have everything at its end.
+
+    Args:
+        broker: its port, or its address with a login.
+    """
+    pair, at = Pair(), zaichik.Endpoint("127.0.0.1", broker) if isinstance(broker, int) else broker
     async with (
-        zaichik.connect(port=port, name="healthy writer", reconnect=0, silence_timeout=math.inf) as writer,
-        zaichik.connect(port=port, name="healthy reader", reconnect=0, silence_timeout=math.inf) as reader,
+        zaichik.connect(at, name="healthy writer", reconnect=0, silence_timeout=math.inf) as writer,
+        zaichik.connect(at, name="healthy reader", reconnect=0, silence_timeout=math.inf) as reader,
         reader.subscribe(TOPIC, events=True) as subscription,
         BackgroundTasks() as tasks,
     ):

@@ -10,7 +10,7 @@ TOKEN, PIN = "zk_" + "a" * 43, "sha256:" + "0" * 64
 
 
 def test_there_is_nothing_to_insist_on_without_tls():
-    with pytest.raises(ValueError, match="without TLS: write zaichiks://localhost:1"):
+    with pytest.raises(ValueError, match="without TLS; write zaichiks://localhost:1"):
         Dialer(endpoint("localhost:1"), client_tls())
 
 

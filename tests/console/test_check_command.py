@@ -116,6 +116,10 @@ def test_a_repair_gives_up_what_is_damaged_and_keeps_the_damaged_file(zaichik, f
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
     told = json.loads(start("serve", "--port", "0", "--json", "--data", str(folder)).stdout.readline())
     address = f"127.0.0.1:{told['port']}"
+    assert (
+        "2 = resident 1 + expired 0 + evicted 0 + damaged 1\n"
+        in zaichik("describe", "orders", "--connect", address).out
+    )
     assert zaichik("publish", "orders", "pears", "--connect", address).code == 0
     assert [
         line for line in zaichik("check", str(folder), "--repair").err.splitlines() if "another broker uses" in line
@@ -136,6 +140,21 @@ def test_what_cannot_be_repaired_is_told(zaichik, folder):
         assert (result.code, result.json["repaired"]) == (1, False)
         assert result.json["hopeless"] == ["neither topic nor a segment tells which topic it is"]
     assert "cannot be repaired" in zaichik("check", str(folder)).out
+
+
+def test_root_does_not_repair_what_the_broker_of_another_user_could_not_read_then(
+    zaichik, folder, monkeypatch, patchable
+):
+    flip(log_of(folder), HEAD_SIZE + 70)
+    if os.geteuid() == 0:
+        os.chown(folder / "topics", 1, -1)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    result = zaichik("check", str(folder), "--repair")
+    assert (result.code, result.out) == (os.EX_NOPERM, "")
+    assert f"belongs to user {(folder / 'topics').stat().st_uid}: repair it as that user" in result.err
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+    assert zaichik("check", str(folder)).code == 1
 
 
 def test_without_room_a_repair_is_not_complete(zaichik, folder, monkeypatch, patchable):

@@ -7,7 +7,7 @@ from zaichik.client.logins import kept, place
 
 TOKEN = "zk_" + "Canary-" * 6 + "x"
 PIN = "sha256:" + "0a" * 32
-LINE = f"zaichiks://{TOKEN}@192.0.2.1:8889?pin={PIN}"
+LINE = f"zaichiks://{TOKEN}@127.0.0.1:1?pin={PIN}"
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +32,10 @@ def file(tmp_path):
 def test_a_pasted_line_is_kept_where_only_its_owner_can_read_it(zaichik, file):
     result = zaichik("login", "--from-file", file(f"  {LINE}\n"))
     assert result.code == 0
-    assert result.out == f"zaichiks://192.0.2.1:8889: the login is kept in {place()}, which only you can read\n"
+    assert result.out == (
+        "zaichiks://127.0.0.1:1 does not answer now, so this login was not tried; "
+        f"the login is kept in {place()}, which only you can read\n"
+    )
     assert place().stat().st_mode & 0o777 == 0o600
     assert place().parent.stat().st_mode & 0o777 == 0o700
     assert kept() == endpoint(LINE)
@@ -42,10 +45,12 @@ def test_standard_input_and_a_hidden_prompt(start, answering):
     process = start("login")
     assert "is kept in" in process.communicate(LINE)[0]
     assert kept() == endpoint(LINE)
-    code, text = answering("login", prompts=["line: "], answers=[LINE.replace("192.0.2.1", "192.0.2.2")])
+    code, text = answering("login", prompts=["line: "], answers=[LINE.replace("127.0.0.1", "127.0.0.2")])
     assert (code, "Canary" in text) == (0, False)
-    assert kept().host == "192.0.2.2"
-    code, text = answering("login", prompts=["line: ", "password: "], answers=["zaichiks://ana@h:1", "my password"])
+    assert kept().host == "127.0.0.2"
+    code, text = answering(
+        "login", prompts=["line: ", "password: "], answers=["zaichiks://ana@127.0.0.1:1", "my password"]
+    )
     assert (code, "my password" in text) == (0, False)
     assert kept().credentials == Credentials("ana", "my password")
 
@@ -60,7 +65,7 @@ def test_standard_input_and_a_hidden_prompt(start, answering):
         LINE[:-1],
         LINE.replace("zaichiks", "https"),
         "zaichiks://h:1",
-        "zaichiks://ana@h:1",
+        "zaichiks://ana@127.0.0.1:1",
     ],
 )
 def test_what_is_no_line_is_not_kept_and_not_repeated(start, line):

@@ -121,7 +121,7 @@ def test_this_machine_is_served_without_asking(host):
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "fe80::1%eth0", "::ffff:192.0.2.1"])  # noqa: S104
 def test_other_machines_are_not_served_by_accident(made, clock, host):
     path, _ = made
-    with pytest.raises(Failure, match=f"reach {host}, .*would ask nobody.*--host {host} --init-access"):
+    with pytest.raises(Failure, match=f"reach {host}, .*requires no login.*--host {host} --init-access"):
         check_reach(host, None, is_insecure=False)
     check_reach(host, None, is_insecure=True)
     check_reach(host, gate_of(options("--access", str(path)), clock), is_insecure=False)
@@ -140,10 +140,10 @@ def test_where_others_reach_this_machine():
 
 def test_a_check_looks_at_the_certificate_too(made, zaichik, monkeypatch):
     path, _ = made
-    assert "2 users, 3 rules, a certificate for 729 days more" in zaichik("access", "check", str(path)).out
+    assert "2 users, 3 rules, a certificate valid for 729 days" in zaichik("access", "check", str(path)).out
     now = time.time()
     monkeypatch.setattr("zaichik.console.access.time.time", lambda: now + 725 * 86_400)
-    assert "warning: the certificate ends in 4 days" in zaichik("access", "check", str(path)).err
+    assert "warning: the certificate expires in 4 days" in zaichik("access", "check", str(path)).err
     (path / "key.pem").write_text("nonsense")
     assert "no private key in PEM format" in zaichik("access", "check", str(path)).err
 

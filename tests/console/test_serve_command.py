@@ -204,7 +204,7 @@ def test_an_open_address_comes_with_a_warning(start):
 def test_strangers_are_not_served_by_accident(zaichik):
     result = zaichik("serve", "--port", "0", "--host", "0.0.0.0")  # noqa: S104
     assert (result.code, result.out) == (1, "")
-    assert "would ask nobody who they are. Choose: `zaichik serve --host 0.0.0.0 --init-access" in result.err
+    assert "requires no login: type `zaichik serve --host 0.0.0.0 --init-access" in result.err
 
 
 def test_on_a_terminal_the_log_is_coloured(on_terminal):

@@ -30,12 +30,45 @@ def test_two_commands_and_one_copied_line(served, start, zaichik):
     pasting = start("login")
     out, err = pasting.communicate(lines["class"].line + "\n")
     assert (pasting.returncode, err) == (0, "")
+    assert out.startswith(f"logged in to zaichiks://127.0.0.1:{lines['class'].port} as class; the login is kept in ")
     assert "zk_" not in out
     assert zaichik("publish", "orders", "two apples").code == 0
     assert zaichik("describe", "orders").code == 0
     refused = zaichik("delete", "orders")
     assert refused.code == 1
     assert "user class has no right to delete 'orders'" in refused.err
+
+
+def test_each_user_sees_what_is_theirs(served, zaichik, monkeypatch):
+    """ACC-5: in what a person reads, too."""
+    _, _, lines = served
+    monkeypatch.setenv("ZAICHIK_CONNECT", lines["class"].line)
+    assert zaichik("publish", "orders", "x").code == 0
+    shown = zaichik("describe").out
+    assert "you" in shown
+    assert "class" in shown
+    assert "disconnects" not in shown
+    assert zaichik("describe", "--connections").out.count("class") == 1
+    monkeypatch.setenv("ZAICHIK_CONNECT", lines["admin"].line)
+    with blocking.connect(lines["class"]):
+        shown = zaichik("describe").out
+        assert "CLOSED" in shown
+        assert "login_ok" in shown
+        assert "class" in zaichik("describe", "--connections").out
+
+
+def test_a_line_that_the_broker_does_not_accept_is_not_kept(served, start):
+    _, _, lines = served
+    pasting = start("login")
+    out, err = pasting.communicate(
+        lines["class"].line.replace(lines["class"].credentials.secret, "zk_" + 43 * "A") + "\n"
+    )
+    assert (pasting.returncode, out) == (1, "")
+    assert "does not accept these credentials" in err
+    wrong = lines["admin"].line.replace(lines["admin"].pins[0], "sha256:" + "0" * 64)
+    pasting = start("login")
+    assert "Nothing was sent" in pasting.communicate(wrong + "\n")[1]
+    assert start("login", "--remove").communicate()[0] == "there was no login\n"
 
 
 def test_who_has_no_login_is_told_nothing_but_no(served, zaichik):
@@ -127,7 +160,7 @@ def test_init_does_not_write_over_a_folder(served, zaichik):
 def test_for_people_the_lines_are_printed_once(start, tmp_path):
     process = start("serve", "--port", "0", "--init-access", str(tmp_path / "access"))
     text = ""
-    while "kept nowhere" not in text:
+    while "stored nowhere" not in text:
         text += process.stdout.readline()
     assert [line for line in text.splitlines() if line.startswith("zaichiks://zk_")][1:]
     process.terminate()

@@ -91,7 +91,7 @@ def test_a_password_is_typed_twice_and_not_shown(answering, folder):
     assert "horse" not in text
     code, text = answering("user", "add", "boris", "--password", prompts=PROMPTS, answers=["correct horse", "battery"])
     assert (code, "boris" in users(folder).by_name) == (1, False)
-    assert "not the same" in text
+    assert "the two passwords differ" in text
 
 
 def test_ctrl_c_at_the_prompt(on_terminal, folder):
@@ -185,7 +185,7 @@ def test_a_check_names_the_place_of_a_mistake(zaichik, folder):
     (folder / "rules").write_text("user *\nalow all *\n")
     result = zaichik("access", "check", str(folder))
     assert (result.code, result.err.count("\n")) == (1, 1)
-    assert f"{folder}/rules:2:1: 'alow' begins no line" in result.err
+    assert f"{folder}/rules:2:1: a line cannot begin with 'alow'" in result.err
 
 
 @pytest.mark.parametrize(

@@ -398,6 +398,13 @@ def test_what_is_no_topic_file_is_none(data):
     assert read_topic(data) is None
 
 
+def test_a_topic_file_may_be_long():
+    """A repair may have given up any number of offsets, here and there."""
+    lost = tuple((at, at + 1) for at in range(0, 60_000, 2))
+    disk = SimDisk({f"{FOLDER}/topic": topic_file(topic()._replace(lost=lost))})
+    assert recover(disk, FOLDER).topic.lost == lost
+
+
 def test_a_topic_file_without_a_segment_is_a_new_topic():
     disk = SimDisk({TOPIC: topic_file(topic())})
     found = recover(disk, FOLDER)

@@ -334,6 +334,13 @@ async def test_a_topic_that_cannot_be_read_hinders_no_other_and_is_not_created_a
     assert len([*bad.iterdir()]) == 3
 
 
+def test_damage_is_logged_with_its_place_and_what_to_do(caplog):
+    content, path = sim_topic("bad"), f"{TOPICS}/{folder_of('bad')}.7"
+    Store(SimDisk({**content, f"{path}/{0:020}.log": bytes(5000)}))
+    (error,) = [it.getMessage() for it in caplog.records if it.levelno == logging.ERROR]
+    assert error == f"{path}: {0:020}.log: the head of the file is damaged; see `zaichik check`"
+
+
 class Unreadable(SimDisk):
     """Cannot read what is in a folder."""
 

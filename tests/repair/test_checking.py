@@ -1,5 +1,7 @@
 """A check: everything is counted, everything that is wrong is told, and nothing is changed."""
 
+import errno
+
 import pytest
 from made import FOLDER, changed, message, path_of, positions, topic, written
 from sim_disk import SimDisk
@@ -35,6 +37,26 @@ def test_what_is_being_removed_is_not_looked_at():
     disk = ten()
     disk.rename(FOLDER, f"{FOLDER}.deleted")
     assert list(check(disk)) == []
+
+
+def test_what_is_not_a_topics_is_not_looked_at_nor_a_creation_that_was_interrupted():
+    """A start leaves the first two alone, and removes the last."""
+    disk = ten()
+    disk.content |= {"topics/README": b"whose topics these are", "topics/lost+found/1": b"1"}
+    disk.folders |= {"topics/lost+found", "topics/new.0123456789abcdef.8"}
+    disk.content["topics/new.0123456789abcdef.8/.topic"] = b"zai"
+    assert [it.folder for it in check(disk)] == [FOLDER]
+
+
+def test_a_topic_that_cannot_be_read_hinders_no_other():
+    disk, other = ten(), "topics/other.0123456789abcdef.8"
+    disk.content |= {path.replace(FOLDER, other): data for path, data in disk.content.items()}
+    disk.folders.add(other)
+    denied = PermissionError(errno.EACCES, "Permission denied")
+    disk.under_way = lambda _, path: denied if path.startswith(FOLDER) else None
+    assert [(it.folder, it.hopeless) for it in check(disk)] == [
+        (FOLDER, ["it cannot be read: Permission denied"]), (other, [])
+    ]  # fmt: skip
 
 
 def test_nothing_is_changed():
@@ -85,7 +107,7 @@ def test_what_a_repair_has_given_up_is_counted_apart():
     log.write([Record(2, 0, 3, bytes(10), Kind.LOST), message(5)])
     checked = check_folder(disk, FOLDER)
     assert (checked.messages, checked.lost) == (3, [(2, 5)])
-    assert checked.problems == ["topic does not tell of the offsets that a repair has given up"]
+    assert checked.problems == ["topic lists other offsets as lost than those that repairs have given up"]
 
 
 def test_a_file_that_was_only_begun_is_torn():

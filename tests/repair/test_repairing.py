@@ -25,7 +25,7 @@ from zaichik.log.state import read_checkpoint
 from zaichik.log.store import Store
 from zaichik.log.walk import walk
 from zaichik.repair.checking import check_folder
-from zaichik.repair.repairing import repair
+from zaichik.repair.repairing import AT_ONCE, repair
 from zaichik.repair.salvage import PatientDisk
 from zaichik_protocol import Batch, Describe, Lagged, Messages, Publish, Start, Subscribe
 from zaichik_protocol import Kind as DescribeKind
@@ -165,6 +165,21 @@ def test_a_head_is_made_again_and_no_message_is_lost(base, at, is_saved):
     goes_on(disk, found)
 
 
+def test_a_head_may_be_gone_of_a_file_that_has_taken_the_place_of_another():
+    """Then there are checkpoints of both, and they tell two salts."""
+    disk, log = written([], topic(**SMALL))
+    for at_us in range(900):  # positions alone, which fill a file that goes on without messages
+        log.write([positions(0, at_us)])
+    for base in range(3):
+        log.write([message(base, 10, at_us=900)])
+    states = [read_checkpoint(data)[0] for path, data in disk.content.items() if path.endswith(".state")]
+    assert len({(told["segment"], told["salt"]) for told in states}) == 2
+    disk.content[path_of(0)] = bytes(HEAD_SIZE) + disk.content[path_of(0)][HEAD_SIZE:]
+    checked, found = repaired(disk)
+    assert checked.problems == [f"{path_of(0)}: the head of the file is damaged"]
+    assert (readable(disk, found), found.state.positions) == ({0, 1, 2}, {"reader": 1})
+
+
 def test_a_head_and_the_first_record_may_be_gone():
     disk = log_of()
     data = disk.content[path_of(58)]
@@ -187,11 +202,24 @@ def test_of_a_file_without_anything_all_offsets_are_lost(base, size):
     goes_on(disk, found)
 
 
+def test_a_large_stretch_is_more_records_than_one_so_that_none_needs_much_memory():
+    of = topic(segment_bytes=2**31, log_bytes=2**31)
+    disk, _ = written([[message(base, 100_000)] for base in range(120)], of)
+    data = disk.content[path_of(0)]
+    disk.content = {path: data for path, data in disk.content.items() if not path.endswith(".state")}
+    beginning, size = HEAD_SIZE + message(0, 100_000).size, 100 * message(50, 100_000).size
+    disk.content[path_of(0)] = data[:beginning] + bytes(size) + data[beginning + size :]
+    checked, found = repaired(disk)
+    assert checked.damaged == [(1, 101)]
+    assert readable(disk, found) == {0, *range(101, 120)}
+    assert max(step.end - step.position for step in walk(disk, found.segments[0])) < 2 * AT_ONCE
+
+
 def test_a_file_that_is_missing_leaves_a_gap():
     disk = log_of()
     del disk.content[path_of(58)]
     checked, found = repaired(disk)
-    assert checked.problems == [f"{path_of(0)}: more is missing; offsets 58 to 115"]
+    assert checked.problems == [f"{path_of(0)}: records are missing; offsets 58 to 115"]
     assert found.topic.lost == ((58, 116),)
     assert readable(disk, found) == set(range(200)) - set(range(58, 116))
     goes_on(disk, found)
@@ -246,7 +274,7 @@ def test_the_file_that_names_the_topic_is_made_again(size):
     if size is not None:
         disk.content[TOPIC] = whole[:size]
     checked, found = repaired(disk)
-    assert checked.problems == ["topic is damaged or missing; the head of a segment says the same"]
+    assert checked.problems == ["topic is damaged or missing; the head of a segment has the same contents"]
     assert (disk.content[TOPIC], found.topic) == (whole, topic(**SMALL))
     assert (f"{TOPIC}.damaged" in disk.content) == bool(size)
 
@@ -259,8 +287,28 @@ def test_what_is_lost_is_known_again_if_that_file_is_damaged_later():
     assert repaired(disk)[1].topic.lost == found.topic.lost == ((58, 59),)
     disk.content[TOPIC] = topic_file(topic(**SMALL))
     checked, found = repaired(disk)
-    assert checked.problems == ["topic does not tell of the offsets that a repair has given up"]
+    assert checked.problems == ["topic lists other offsets as lost than those that repairs have given up"]
     assert found.topic.lost == ((58, 59),)
+
+
+def test_what_is_there_again_is_not_lost_any_more():
+    """Of a segment, a copy was found after the repair."""
+    disk = log_of()
+    whole = disk.content[path_of(58)]
+    flip(disk, path_of(58), HEAD_SIZE + SIZE + 100)
+    repaired(disk)
+    disk.content[path_of(58)] = whole
+    checked, found = repaired(disk)
+    assert checked.problems == ["topic lists other offsets as lost than those that repairs have given up"]
+    assert (found.topic.lost, readable(disk, found)) == ((), set(range(200)))
+
+
+def test_what_was_lost_before_the_log_begins_is_no_concern():
+    disk = log_of()
+    flip(disk, path_of(0), HEAD_SIZE + 10 * SIZE)
+    repaired(disk)
+    del disk.content[path_of(0)]
+    assert check_folder(disk, FOLDER).problems == []
 
 
 def test_a_second_damage_is_repaired_beside_the_first():
@@ -272,12 +320,39 @@ def test_a_second_damage_is_repaired_beside_the_first():
     assert {f"{path_of(58)}.damaged", f"{path_of(58)}.damaged.2"} <= disk.content.keys()
 
 
+def test_any_number_of_records_may_be_lost_here_and_there():
+    """Then the file that lists them is longer than what a log reads at once."""
+    disk, log = written([[message(base, 0) for base in range(40_000)]], topic(segment_bytes=2**31))
+    log.write([positions(40_000)])
+    data, at = bytearray(disk.content[path_of(0)]), HEAD_SIZE
+    for base in range(40_000):
+        data[at + HEADER.size] ^= base & 1
+        at += message(base, 0).size
+    disk.content[path_of(0)] = bytes(data)
+    _, found = repaired(disk)
+    assert found.topic.lost == tuple((base, base + 1) for base in range(1, 40_000, 2))
+
+
 def test_files_of_another_topic_are_set_aside():
     disk = log_of()
     strange = Segment(FOLDER, 300, 1, 0).head(topic("other"))
     disk.content[path_of(300)] = strange
     _, found = repaired(disk)
     assert (found.state.end, disk.content[f"{path_of(300)}.damaged"]) == (200, strange)
+
+
+@pytest.mark.parametrize("of", [topic("other"), topic(epoch=6, **SMALL)], ids=["name", "epoch"])
+def test_all_segments_are_not_set_aside_for_a_topic_file_of_another_topic(of):
+    disk = log_of(is_saved=True)
+    before = dict(disk.content)
+    disk.content[TOPIC] = topic_file(of)
+    foreign, checked = dict(disk.content), check_folder(disk, FOLDER)
+    repair(disk, checked)
+    assert checked.hopeless == ["topic names another topic than every segment; remove it, and they will do"]
+    assert disk.content == foreign
+    del disk.content[TOPIC]
+    repaired(disk)
+    assert disk.content == before
 
 
 def test_what_nothing_tells_of_cannot_be_repaired():
@@ -305,6 +380,23 @@ def test_a_reader_of_a_time_that_may_be_lost_begins_at_the_loss():
     flip(disk, path_of(58), HEAD_SIZE + 10 * SIZE)
     _, found = repaired(disk)
     assert [first_since(disk, found.segments, time) for time in (67, 68, 69, 70)] == [67, 68, 68, 70]
+
+
+@pytest.mark.parametrize("is_saved", [False, True], ids=["no checkpoint", "saved"])
+@pytest.mark.parametrize("bases", [[116], [174], [58, 116], [116, 174]])
+def test_what_comes_before_a_file_without_anything_does_not_expire_with_it(bases, is_saved):
+    """Nor is it passed over by a reader that wants what was accepted from a time on."""
+    disk = log_of(is_saved=is_saved)
+    for base in bases:
+        disk.content[path_of(base)] = bytes(len(disk.content[path_of(base)]))
+    _, found = repaired(disk)
+    log, offsets = writer(disk, found.topic, found), readable(disk, found)
+    for time in range(200):  # at which the message of that offset was accepted
+        assert log.expired_until(time) <= min((offset for offset in offsets if offset > time), default=200)
+        since = first_since(disk, found.segments, time)
+        assert since is None or since <= min((offset for offset in offsets if offset >= time), default=200)
+        if is_saved or 174 not in bases:  # else nothing tells until when the last were accepted
+            assert since is not None or not [it for it in offsets | lost_offsets(found) if it >= time]
 
 
 def frames_from(store, broker, offset):

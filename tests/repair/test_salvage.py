@@ -33,7 +33,7 @@ def test_the_first_good_record_tells_the_salt_and_the_time(bad, knows_salt):
     at = [HEAD_SIZE, HEAD_SIZE + 70, HEAD_SIZE + 100][:bad]
     for position in at:
         disk.content[LOG] = changed(disk.content[LOG], position)
-    found = salvaged(disk, FOLDER, 0, segment.size, segment.salt if knows_salt else None, 3)
+    found = salvaged(disk, FOLDER, 0, segment.size, [segment.salt] if knows_salt else [])
     assert (found.salt, found.base, found.size, found.accepted_us) == (segment.salt, 0, segment.size, [7, 8, 8][bad])
 
 
@@ -42,16 +42,16 @@ def test_bytes_that_only_look_like_a_record_tell_nothing():
     disk, segment = without_head()
     lookalike = b"ZAIK" + bytes(100) + b"ZAIK"
     disk.content[LOG] = bytes(HEAD_SIZE) + lookalike + disk.content[LOG][HEAD_SIZE:]
-    assert salvaged(disk, FOLDER, 0, segment.size + 108, None, 3).salt == segment.salt
+    assert salvaged(disk, FOLDER, 0, segment.size + 108, []).salt == segment.salt
     disk.content[LOG] = bytes(HEAD_SIZE) + lookalike
-    found = salvaged(disk, FOLDER, 0, HEAD_SIZE + 108, 5, 3)
-    assert (found.salt, found.accepted_us, found.size) == (5, 3, HEAD_SIZE + 108)
+    found = salvaged(disk, FOLDER, 0, HEAD_SIZE + 108, [5])
+    assert (found.salt, found.accepted_us, found.size) == (5, 0, HEAD_SIZE + 108)
 
 
 def test_of_a_file_that_is_missing_the_checkpoint_tells_the_salt():
     disk, _ = written([])
-    found = salvaged(disk, FOLDER, 70, 0, 5, 3)
-    assert (found.path, found.salt, found.size, found.accepted_us) == (path_of(70), 5, HEAD_SIZE, 3)
+    found = salvaged(disk, FOLDER, 70, 0, [4, 5])
+    assert (found.path, found.salt, found.size, found.accepted_us) == (path_of(70), 5, HEAD_SIZE, 0)
 
 
 def test_of_a_disk_with_bad_sectors_only_those_are_lost(tmp_path, monkeypatch):

@@ -11,7 +11,8 @@ topics, on a disk in memory; its threads run one at a time, in an order that fol
 one life, because the power is cut, often in the middle of a write, or because it is stopped and started again. What the
 books know of durable topics outlives it.
 
-Reading order: `trace` (what happened), `network` (sockets in memory), `topic_ledger`, `session_ledger` and
+Reading order: `trace` (what happened), `network` (sockets in memory), `encrypted` (TLS over them), `topic_ledger`,
+`session_ledger` and
 `subscription_ledger` (the promises, as a bookkeeper sees them), `connection_ledger` (what was asked, said and heard),
 `turn_ledger` (whose turn came when), `client`, `publisher`, `reader`, `guests` and `trouble` (the actors), `overheard`
 and `our_client` (our own client, and programs that use it), `inspection` (looks inside the broker), `worker` and

@@ -13,6 +13,7 @@ from zaichik.net.background import BackgroundTasks
 from zaichik_protocol import EVENTS, Batch, Close, Hello, Publish, encode
 
 from .connection_ledger import ConnectionLedger
+from .encrypted import encrypted
 from .network import RECEIVE_BYTES, Weather
 from .topic_ledger import SentBatch
 from .trace import Anomaly
@@ -172,6 +173,11 @@ async def connected(world, name, random, weather=None, *, is_good=True, is_first
         socket = world.connect(random, weather or Weather(), book, is_first=is_first)
     except ConnectionRefusedError:
         raise Lost("STOPPED") from None
+    if world.is_encrypted:
+        try:
+            socket = await encrypted(socket)
+        except GONE:
+            raise Lost(book.told) from None
     client = Client(world, book, socket)
     async with BackgroundTasks() as tasks:
         tasks.group.start_soon(client.listen)

@@ -8,9 +8,11 @@ import trio
 
 from zaichik.broker.broker import Broker
 from zaichik.log import restoring
+from zaichik.serving.gate import OPEN
 from zaichik.serving.server import Server
 from zaichik.sharing.scheduler import Scheduler
 
+from .encrypted import Gate
 from .network import SimulatedListener
 from .trace import Anomaly
 from .turn_ledger import TurnLedger
@@ -57,7 +59,7 @@ class Life:
         self.broker.boot, self.broker.name = boot, "simulated"  # what differs from run to run and version to version
         if store is not None:
             restoring.restore(self.broker, store)
-        self.server = Server(self.broker, self.listener, store)
+        self.server = Server(self.broker, self.listener, store, Gate() if world.is_encrypted else OPEN)
         self.turns = TurnLedger(world, self.broker.scheduler)
         self.reasons = {}
         self.is_open = self.is_stopping = self.is_dead = False

@@ -60,12 +60,12 @@ class Outcome:
         return f"{self.summary()}\n{lines}\nall of it: python -m tests.simulation --seed {self.seed} --trace"
 
 
-def run(seed):
-    """Live through what the seed stands for."""
+def run(seed, *, is_encrypted=False):
+    """Live through what the seed stands for; in a world without our own client, connections can be encrypted."""
     core = trio._core._run  # the scheduler's own source of random numbers, and its switch for using only that
     core._r.seed(seed)
     with patch.object(core, "_ALLOW_DETERMINISTIC_SCHEDULING", True):
-        return trio.run(_live, seed, clock=trio.testing.MockClock(autojump_threshold=0))
+        return trio.run(_live, seed, is_encrypted, clock=trio.testing.MockClock(autojump_threshold=0))
 
 
 def has_our_client(seed):
@@ -106,8 +106,9 @@ def make_world(seed):
     return world
 
 
-async def _live(seed):
+async def _live(seed, is_encrypted):
     world = make_world(seed)
+    world.is_encrypted = is_encrypted
     threads = world.machine.has_all_threads() if world.machine else nullcontext()
     with world.listening_to_the_log(), threads, world.run:
         world.run.deadline = LONGEST

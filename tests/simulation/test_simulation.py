@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from simulation.__main__ import main
-from simulation.scenario import run
+from simulation.scenario import has_our_client, run
 
 pytestmark = [
     pytest.mark.unmeasured,  # nothing of the broker that its own tests do not run
@@ -18,6 +18,7 @@ pytestmark = [
 
 ROOT = Path(__file__).parent.parent.parent
 SEEDS = [*range(30), 68]
+ENCRYPTED = [seed for seed in range(20) if not has_our_client(seed)]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -31,11 +32,22 @@ def test_every_promise_is_kept(seed):
     assert outcome.messages > 0
 
 
+@pytest.mark.parametrize("seed", ENCRYPTED)
+def test_every_promise_is_kept_over_tls(seed):
+    """Whatever the weather does to its records."""
+    outcome = run(seed, is_encrypted=True)
+    assert outcome.anomaly is None, outcome.report()
+    assert outcome.messages > 0
+
+
 def test_a_seed_is_one_history_whatever_the_process():
     """Byte for byte, also where sets and dicts of strings come in another order, and with what is left on a disk."""
     seeds = [9, 94]  # our client is there, too; and the broker's threads
-    script = f"from tests.simulation.scenario import run; print(*(run(seed).trace.digest() for seed in {seeds}))"
-    digests = {" ".join(run(seed).trace.digest() for seed in seeds)}
+    script = (
+        "from tests.simulation.scenario import run; "
+        f"print(*(run(seed).trace.digest() for seed in {seeds}), run(5, is_encrypted=True).trace.digest())"
+    )
+    digests = {" ".join([*(run(seed).trace.digest() for seed in seeds), run(5, is_encrypted=True).trace.digest()])}
     for hash_seed in ("1", "2"):
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
         found = subprocess.run(

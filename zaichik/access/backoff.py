@@ -1,6 +1,6 @@
-"""What a stranger may cost: failed logins of an address, and passwords, which are tried one at a time.
+"""What a stranger may cost: failed logins from one address, and passwords, which are checked one at a time.
 
-A failure is whatever ends before somebody has logged in: an unknown token, a port scan, half a handshake. Each address
+A failure is any connection that ends before a login: an unknown token, a port scan, half a handshake. Each address
 has a token bucket of failures. While it is empty, a few of its connections wait for their turn, and the others are
 closed unread. A success costs nothing, so a class behind one router, or a hundred tasks of one program, get in at once.
 """
@@ -16,12 +16,12 @@ from zaichik.broker.clock import MICROSECONDS, Clock
 from zaichik_protocol import ErrorCode, Refused
 
 FAILURES, A_SECOND = 20, 1  # of one address: at once, and each second after that
-STRANGERS_FAILURES = 50  # of all addresses together that nobody has logged in from lately: at once, and each second
+STRANGERS_FAILURES = 50  # of all addresses together without a recent login: at once, and each second
 LATELY_US = 600 * MICROSECONDS
 MOST_OWED_US = 60 * MICROSECONDS  # who shares an address with somebody who failed a thousand times at once waits this
-MOST_ADDRESSES = 4096  # that are remembered: those where a login has failed, or succeeded, last
+MOST_ADDRESSES = 4096  # that are remembered: those of the latest failed, and of the latest successful logins
 MOST_WAITING = 16  # connections that wait for one bucket
-MOST_PASSWORDS, MOST_PASSWORDS_OF_ONE = 64, 2  # that wait to be tried: of all addresses, of one
+MOST_PASSWORDS, MOST_PASSWORDS_OF_ONE = 64, 2  # that wait to be checked: from all addresses, from one
 
 Sleep = Callable[[float], Awaitable[object]]
 Result = TypeVar("Result")
@@ -45,7 +45,7 @@ class Bucket:
         self.waiting = 0
 
     def wait_us(self, now_us: int) -> int:
-        """Returns µs until there is a token for one more connection; 0 if there is one."""
+        """Returns µs until there is a token for one more connection; 0 if there is one now."""
         until_us = self._full_us - self._depth_us - now_us
         return until_us + self.waiting * self._interval_us if until_us > 0 else 0
 
@@ -71,7 +71,7 @@ class Failures:
         self._logins: OrderedDict[str, int] = OrderedDict()  # apart from the buckets: no stranger pushes one out
 
     async def wait(self, client: str) -> bool:
-        """Wait until the client has a token. Returns whether it has one: not if too many wait already."""
+        """Wait until the client has a token. Returns whether it has one: False at once if too many wait already."""
         for bucket in self._of(client):
             if wait_us := bucket.wait_us(self._clock.now_us()):
                 if bucket.waiting >= MOST_WAITING:
@@ -90,7 +90,7 @@ class Failures:
             bucket.take(self._clock.now_us())
 
     def succeeded(self, client: str) -> None:
-        """Somebody has logged in from there: for a while, what strangers do matters less."""
+        """Note a login from the client: for a while, failures of strangers do not delay it."""
         _remember(self._logins, client, self._clock.now_us())
 
     def _of(self, client: str) -> list[Bucket]:
@@ -107,10 +107,10 @@ def _remember(known: OrderedDict[str, Result], client: str, value: Result) -> No
 
 
 class OneByOne:
-    """Runs functions in a thread, one after the other, and rests after each for as long as it took.
+    """Runs functions in a thread, one after the other, and pauses after each for as long as it took.
 
-    So trying passwords takes half of one core at most, and the memory of one, however many are sent. Clients wait in
-    one line; none is there more than `MOST_PASSWORDS_OF_ONE` times, so none waits for another one's long line.
+    So checking passwords takes at most half of one core, and the memory of one check, however many are sent. Clients
+    wait in one queue; none is in it more than `MOST_PASSWORDS_OF_ONE` times, so none can keep the others waiting long.
 
     Args:
         clock: the source of time.
@@ -128,10 +128,10 @@ class OneByOne:
         """Returns what the function returns.
 
         Raises:
-            Refused: `TOO_MANY_CONNECTIONS`: too many are in line, of all clients or of this one.
+            Refused: `TOO_MANY_CONNECTIONS`: too many are waiting, from all clients or from this one.
         """
         if self._in_line[client] >= MOST_PASSWORDS_OF_ONE or self._in_line.total() >= MOST_PASSWORDS:
-            raise Refused(ErrorCode.TOO_MANY_CONNECTIONS, "too many passwords are waiting to be checked; try later")
+            raise Refused(ErrorCode.TOO_MANY_CONNECTIONS, "too many passwords wait to be checked; try again later")
         self._in_line[client] += 1
         try:
             async with self._line:

@@ -1,7 +1,7 @@
-"""TLS as brokers and clients here use it: which versions and ciphers, what a broker shows, what a client insists on.
+"""TLS as brokers and clients here use it: versions and ciphers, what a broker shows, what a client insists on.
 
-Whatever is loaded is new: to load again, build another one and put it in the place of the old. A file that cannot be
-used is found when it is loaded, and not by the first client.
+Nothing here is ever reloaded: build a new object, and put it in the place of the old one. A file that cannot be used is
+found when it is loaded, not by the first client.
 """
 
 import re
@@ -10,12 +10,14 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
+import anyio
+
 from zaichik.net.stream import Stream
 from zaichik.net.tls import TlsStream
 from zaichik.net.tls_engine import TlsEngine, TlsFailed
 from zaichik.net.tls_handshake import handshake
 
-ALPN = "zaichik/1"  # offered, never required: proxies that end TLS do not know it
+ALPN = "zaichik/1"  # offered, never required: proxies that terminate TLS do not know it
 CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"  # of TLS 1.2: a key that is stolen later does not open what was recorded
 
 
@@ -46,7 +48,7 @@ def server_tls(certificate: Path, key: Path, client_ca: Path | None = None) -> S
     Args:
         certificate: a file with the certificate, and with those between it and its CA, in PEM.
         key: a file with its private key, in PEM, not encrypted.
-        client_ca: a file with the CA whose certificates clients may log in with; the system's CAs are not asked.
+        client_ca: a file with the CA whose certificates clients may log in with; the system's CAs don't count.
 
     Raises:
         UnusableCertificate: what is wrong with it.
@@ -73,10 +75,10 @@ def server_tls(certificate: Path, key: Path, client_ca: Path | None = None) -> S
 
 
 class ClientTls:
-    """What a client insists on before it says a word.
+    """What a client insists on before it sends anything.
 
     Args:
-        context: its CAs.
+        context: the CAs it trusts.
         pins: if there are any, the broker's certificate must have one of these.
     """
 
@@ -90,8 +92,18 @@ class ClientTls:
         return self._pins
 
     async def secure(self, stream: Stream, host: str) -> TlsStream:
-        """Returns an encrypted stream to that host. It raises what `handshake` does."""
-        return await handshake(stream, self._context, host, self._pins)
+        """Returns an encrypted stream to that host.
+
+        Raises:
+            TlsFailed: why there is none; see `handshake`.
+        """
+        try:
+            return await handshake(stream, self._context, host, self._pins)
+        except TlsFailed:
+            raise
+        except anyio.BrokenResourceError as error:  # how a broker closes that has not read what it was sent
+            text = "the connection was reset before TLS was agreed on, as after many failed logins; try again later"
+            raise TlsFailed("RESET", text) from error
 
 
 def client_tls(
@@ -100,7 +112,7 @@ def client_tls(
     """Returns what a client needs for TLS. By default it trusts the CAs that the system trusts.
 
     Args:
-        ca: a file with the CA to trust instead, or with the very certificate of the broker.
+        ca: a file with the CA to trust instead, or with the broker's certificate itself.
         pins: hashes of certificates to trust instead, whatever CA and name they have: "sha256:" and 64 hexadecimal
             digits. While a certificate is being replaced, there are two.
         certificate: a file with the client's own certificate, in PEM; it may have the key in it, too.
@@ -113,12 +125,12 @@ def client_tls(
     """
     pins = [pin.lower() for pin in pins]
     if wrong := [pin for pin in pins if not re.fullmatch("sha256:[0-9a-f]{64}", pin)]:
-        raise ValueError(f"{wrong[0]!r} is not a pin: it would be sha256: and 64 hexadecimal digits")
+        raise ValueError(f"{wrong[0]!r} is not a pin; write sha256: and 64 hexadecimal digits")
     if pins and ca:
-        raise ValueError("give a pin or a CA: a pin stands for one certificate, whoever signed it")
+        raise ValueError("give pins or a CA, not both: a pin stands for one certificate, whatever CA signed it")
     context = _strict(ssl.PROTOCOL_TLS_CLIENT)
     if pins:
-        # That the broker has the certificate's key is proven all the same. Nobody else gets to see this context.
+        # The broker still has to prove that it has the certificate's key. Nothing else uses this context.
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     elif ca:
         _trust(context, ca)
@@ -141,7 +153,7 @@ def certificate_login(stream: TlsStream) -> tuple[str, int] | None:
         return None
     names = [value for group in fields["subject"] for key, value in group if key == "commonName"]
     if len(names) != 1:
-        raise UnusableCertificate(f"the client's certificate has {len(names)} common names (CN); a user has one")
+        raise UnusableCertificate(f"the client's certificate has {len(names)} common names (CN); write one, the user's")
     return names[0], ssl.cert_time_to_seconds(fields["notAfter"])
 
 
@@ -166,7 +178,7 @@ def _trust(context: ssl.SSLContext, file: Path) -> None:
 def _load(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
     def refuse() -> str:  # without it, OpenSSL would ask on the terminal, and wait
         raise UnusableCertificate(
-            f"{key}: the key is encrypted, and nobody is there to type its password. Write a key without one: "
+            f"{key}: the key is encrypted, and nobody is there to type its password; write one without a password: "
             f"openssl pkey -in {key} -out NEW-FILE"
         )
 
@@ -176,9 +188,10 @@ def _load(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
         context.load_cert_chain(certificate, key, refuse)
     except ssl.SSLError as error:
         if error.reason == "KEY_VALUES_MISMATCH":
-            raise UnusableCertificate(f"{key}: this is the key of another certificate than {certificate}") from error
+            raise UnusableCertificate(f"{key}: this is the key of another certificate, not of {certificate}") from error
         raise UnusableCertificate(
-            f"{key}: no private key in PEM format, or {certificate} cannot be used ({error.reason or 'PEM'})"
+            f"{key}: there is no private key in PEM format in this file, or {certificate} cannot be used "
+            f"({error.reason or 'PEM'})"
         ) from error
 
 

@@ -1,8 +1,8 @@
-"""Files that decide who gets in: opened, judged, locked, replaced.
+"""Files that decide who gets in: opened, judged, read.
 
-What is judged is what is read: a file is opened first, and then its descriptor is asked about owner and permissions.
-Asking about the path instead would leave a moment in which somebody puts another file there. A symbolic link is
-followed, because certificates come that way, and its target is judged.
+The file that is judged is the file that is read: it is opened first, and then owner and permissions are taken from its
+descriptor. Taking them from the path would leave a moment in which another file could be put there. A symbolic link is
+followed, because certificates are often installed as links, and its target is judged.
 """
 
 import os
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-MOST_BYTES = 1024 * 1024  # some 3,000 users, or 10,000 rules: a file that is larger is not one of ours
+MOST_BYTES = 1024 * 1024  # about 3,000 users, or 10,000 rules: a larger file is not one of ours
 OTHERS, OTHERS_WRITE, OTHERS_OF_ROOTS = 0o077, 0o022, 0o037  # the last: root may let a group read (PostgreSQL's rule)
 
 
@@ -20,11 +20,11 @@ Parsed = TypeVar("Parsed")
 
 
 class Unusable(Exception):
-    """A file cannot be used. The text names it, says why, and what to type."""
+    """A file cannot be used. The text names it, and says why, and what to type."""
 
 
 def wrong(text: str, at: int, problem: str) -> Unusable:
-    """Returns the exception for a mistake at an index of a text: LINE:COLUMN, counted from 1, and the problem."""
+    """Returns the exception for a mistake at an index of a text: LINE:COLUMN, both counted from 1, and the problem."""
     return Unusable(f"{text.count(chr(10), 0, at) + 1}:{at - text.rfind(chr(10), 0, at)}: {problem}")
 
 
@@ -59,10 +59,10 @@ def read(path: Path, *, is_secret: bool) -> bytes:
 
     Args:
         path: the file.
-        is_secret: whether nobody else may read it; nobody else may ever write it.
+        is_secret: whether others must not be able to read it; they must never be able to write it.
 
     Raises:
-        Unusable: it is no regular file, or others may do with it what they must not.
+        Unusable: it is not a regular file, or its permissions are too wide.
         OSError: it cannot be opened or read.
     """
     # Without O_NONBLOCK, opening a FIFO would wait for somebody to write there.
@@ -74,7 +74,7 @@ def read(path: Path, *, is_secret: bool) -> bytes:
     finally:
         os.close(descriptor)
     if len(data) > MOST_BYTES:
-        raise Unusable(f"{path} is longer than 1 MiB")
+        raise Unusable(f"{path} is longer than 1 MiB, the limit for such a file; is it the right file?")
     if (after.st_mtime_ns, after.st_size) != (before.st_mtime_ns, len(data)):
         raise Unusable(f"{path} was written to while it was read; try again")
     return data
@@ -90,10 +90,10 @@ def judge_folder(folder: Path) -> None:
 
 
 def judge(path: Path, found: os.stat_result, *, is_secret: bool, is_folder: bool = False) -> None:
-    """Check what a descriptor says of its file or folder.
+    """Check the type, owner and permissions of a file or folder.
 
     Raises:
-        Unusable: as above.
+        Unusable: it is of another type, belongs to another user, or its permissions are too wide.
     """
     name, mode = shlex.quote(str(path)), stat.S_IMODE(found.st_mode)
     if not (stat.S_ISDIR if is_folder else stat.S_ISREG)(found.st_mode):

@@ -1,11 +1,11 @@
-"""The gate of a broker that asks who somebody is: back-off, TLS, login, and rights that can change while it runs.
+"""The gate of a broker with access control: back-off, TLS, login, and rights that can change while it runs.
 
 All that the files say is one object, `Access`, which never changes. A reload reads every file, makes another such
 object, and only then puts it in place of the old one. If anything fails, the old one stays, and the log says so: a
-broker that has no descriptor left, or whose rules have a typing error, goes on with the rules it had.
+broker that has run out of descriptors, or whose rules have a typo, goes on with the rules it had.
 
-A login is not found out once and for all. A user's rights are looked up in the `Access` of now each time, and the login
-ends when what has proven it expires, or is not in the file any more.
+A login is not decided once and for all. A user's rights are looked up in the current `Access` each time, and the login
+ends when the credentials that proved it expire, or are no longer in the file.
 """
 
 import hmac
@@ -42,9 +42,10 @@ USERS, RULES = "users.json", "rules"
 NOWHERE = Path(os.devnull)  # a folder for what has no files
 NONE, TOKEN, PASSWORD = 0, 1, 2  # what a Hello's `auth` says that its secret is
 FIRST_BYTES = 16  # of a Hello that is not encrypted, its magic is the last of them
+DAY_US = 86_400 * MICROSECONDS
+EXPIRY_DAYS = 14  # before its end, a certificate should be replaced
 MOST_REMEMBERED = 1024  # passwords that were right
 MINUTE_US, LONGEST_TOLD = 60 * MICROSECONDS, 200
-FEW_DAYS, DAY_US = 14, 86_400 * MICROSECONDS  # before its certificate expires, a broker warns, once a day
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ def in_memory(users: Mapping[str, str], rules: str, clock: Clock) -> "AccessGate
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """What proves that a user has the key of a certificate; the CA is trusted with the names."""
+    """Proof that a user has the key of a certificate; the CA is trusted to have put the right name into it."""
 
     expires: int
 
@@ -89,9 +90,9 @@ class LoggedIn:
     """A `User` who has logged in.
 
     Args:
-        gate: knows the rights of now.
+        gate: knows the current rights.
         name: the user's.
-        proof: what has proven it.
+        proof: the credential that proved it.
     """
 
     def __init__(self, gate: "AccessGate", name: str, proof: Token | Password | Certificate) -> None:
@@ -101,15 +102,15 @@ class LoggedIn:
         self._proof = proof
 
     def may(self, action: Action, topic: str) -> bool:
-        """Returns whether the rules of now allow it."""
+        """Returns whether the current rules allow it."""
         return self._gate.access.rules.of(self.name).may(action, topic)
 
     def denied(self, action: Action, topic: str) -> None:
-        """Count that the user was refused this, and tell the log, once a minute for each user and action."""
+        """Count that the user was refused this, and log it, at most once a minute for each user and action."""
         self._gate.denied(self.name, action, topic)
 
     def is_ended(self, now_us: int) -> bool:
-        """Returns whether the login has expired, or what has proven it is not in the file any more."""
+        """Returns whether the login has expired, or the credential is no longer in the file."""
         record, proof = self._gate.access.users.by_name.get(self.name), self._proof
         if record is None or (proof not in (*record.tokens, record.password) and not isinstance(proof, Certificate)):
             return True
@@ -125,12 +126,12 @@ class AccessGate:
         folder: where they are.
         tls: as in `Access.load`.
         sleep: waits that many seconds.
-        handshake_timeout: seconds that TLS may take to be agreed on.
+        handshake_timeout: seconds that the TLS handshake may take.
 
     Attributes:
-        access: the users and rights of now.
-        counters: how often what happened; and `stale_since_us`: since when `access` is not what the files say, because
-            they cannot be used.
+        access: the current users and rights.
+        counters: how often each event happened; and `stale_since_us`: since when `access` differs from the files,
+            because they cannot be used.
     """
 
     def __init__(
@@ -148,8 +149,8 @@ class AccessGate:
         self._failures, self._passwords = Failures(clock, sleep), OneByOne(clock, sleep)
         self._key, self._right = secrets.token_bytes(32), dict[bytes, Password]()
         self._checked_by = access  # what connections were last checked by
+        self._warned = 0  # the last day on which the log was told that the certificate ends
         self._told: dict[tuple[str, Action], int] = {}
-        self._warned_us = -DAY_US
         self._stale: set[str] = set()  # what was to be read again, and could not be
         self._seen: tuple[int, int] | None = None  # so that nothing is missed that was written meanwhile
 
@@ -179,25 +180,27 @@ class AccessGate:
         raise TlsFailed("TIMEOUT", f"TLS was not agreed on within {self._seconds:g} s")
 
     def left(self, peer: str) -> None:
-        """Charge a peer that is gone without a login: it has left, or was sent away, after `secure`."""
+        """Charge a peer that has left, or was sent away, after `secure` and before a login."""
         self._failures.failed(client_of(peer))
 
     async def login(self, hello: Hello, stream: Stream, peer: str) -> LoggedIn:
         """See `Gate`."""
         try:
             user = self._checked(await self._proven(hello, stream, client_of(peer)), hello, peer)
-        except BaseException:
+        except BaseException as error:
             self.left(peer)
+            if isinstance(error, Refused):
+                error.request_id, error.request_type = hello.id, hello.TYPE  # it answers the Hello (error.1)
             raise
         self._failures.succeeded(client_of(peer))
         self._count("login_ok", f"user={user.name} how={user.how} from={peer}")
         return user
 
     def _checked(self, user: LoggedIn | None, hello: Hello, peer: str) -> LoggedIn:
-        """Returns the user, if there is one who may log in. The refusal never tells why not; the log does."""
+        """Returns the user, if there is one who may log in. The refusal never says why not; the log does."""
         if user is not None and not user.is_ended(self._clock.now_us()):
             return user
-        # A name that is no user's is not told: people type passwords there.
+        # A name that belongs to no user is not logged: people type passwords there.
         name = name if (name := user.name if user else hello.user) in self.access.users.by_name else "?"
         self._count("login_failed", f"reason={'ended' if user else 'wrong'} user={name} from={peer}")
         raise Refused(ErrorCode.AUTH_FAILED, ErrorCode.AUTH_FAILED.meaning)
@@ -219,7 +222,7 @@ class AccessGate:
         return None
 
     async def _is_right(self, hello: Hello, password: Password | None, client: str) -> bool:
-        """Returns whether that is the password. Its second time costs nothing: programs reconnect."""
+        """Returns whether that is the password. Checking the right one again costs nothing: programs reconnect."""
         mark = hmac.digest(self._key, f"{hello.user}\0{hello.secret}".encode(errors="replace"), "sha256")
         if password is not None and self._right.get(mark) == password:
             return True
@@ -241,24 +244,28 @@ class AccessGate:
     # -- reload ------------------------------------------------------------------------------------------------
 
     def reload(self) -> bool:
-        """Read all files again, on SIGHUP. Returns whether that worked; if not, all stays as it is."""
+        """Read all files again, on SIGHUP. Returns whether that worked; if not, nothing changes."""
         return self._replace(RULES, lambda folder: Access.load(folder, self._tls))
 
     def recheck(self, now_us: int) -> bool:
-        """Read users.json again if it is another file now: only our commands write it, and it is always whole.
+        """Read users.json again if it has been replaced: only our commands write it, and it is always whole.
 
-        It also warns of a certificate that expires soon. Returns whether `access` is another one than at the last call.
+        Returns whether `access` is a different one from the last call.
         """
+        self._warn_of_expiry(now_us)
         before, self._seen = self._seen, self._stamp()
         is_new = self._seen != before
         if is_new or USERS in self._stale:  # without a descriptor, for example, it is not the file that has to change
             self._replace(USERS, self._with_users, is_told=is_new)
-        days = FEW_DAYS if self.access.tls is None else (self.access.tls.not_after_s * MICROSECONDS - now_us) // DAY_US
-        if days < FEW_DAYS and now_us - self._warned_us >= DAY_US:
-            self._warned_us = now_us
-            self._count("certificate_ends", f"days={days}", logging.WARNING)
         known, self._checked_by = self._checked_by, self.access
         return known is not self.access
+
+    def _warn_of_expiry(self, now_us: int) -> None:
+        """Tell the log once a day that the certificate ends soon."""
+        day, tls = now_us // DAY_US, self.access.tls
+        if tls and day != self._warned and (left := tls.not_after_s * MICROSECONDS // DAY_US - day) < EXPIRY_DAYS:
+            self._warned = day
+            logger.warning("the certificate ends in %d days: put another one there, and send SIGHUP", left)
 
     def _with_users(self, folder: Path) -> Access:
         return replace(self.access, users=parsed(folder / USERS, Users.parse, is_secret=True))

@@ -1,14 +1,14 @@
 """The file of rules: who may do what with which topics.
 
-    # The first rule that matches decides; where none does, the answer is no. The last line ends with a newline.
-    user ana                          # rules of one user; those of `user *` are everybody's who has logged in
-    allow publish,subscribe orders/*  # `*` at the end: every name that begins so
-    deny  subscribe secret*
+    # The first rule that matches decides; if none does, the answer is no. The last line ends with a newline.
+    user ana                          # rules of one user; those after `user *` are for everybody who has logged in
+    deny  subscribe orders/secret     # an exception comes before the rule that it is an exception to
+    allow publish,subscribe orders/*  # `*` at the end: every name that begins with orders/
     user *
     allow describe "a topic # with odd letters*"
 
-What a file loses when it is cut off, it can only take away: every beginning of it that has whole lines grants no more
-than all of it, because what is missing is denied. Half a line could grant more (`deny all x` is less than `deny all
+A file that was cut off can only grant less: every beginning of it that has whole lines grants no more than all of it,
+because what is missing is denied. Half a line could grant more (`deny all x` is less than `deny all
 x*`, though `x` may be a topic), so a file whose last line is not ended is refused.
 
 Names are compared as they are: no case folding, no normalization, and nothing in a pattern stands for the user's name,
@@ -42,11 +42,11 @@ class Rule:
 
     Attributes:
         line: its number.
-        user: whose it is; "*": everybody's.
+        user: to whom it applies; "*": to everybody.
         allows: or else it denies.
-        actions: what it is about.
-        text: a topic's name, or how names begin.
-        size: how many letters of a name are compared with it; None: all.
+        actions: to which it applies.
+        text: a topic's name, or the beginning of names.
+        size: how many letters of a name are compared with `text`; None: all.
     """
 
     line: int
@@ -74,7 +74,7 @@ class Rights:
 
     def rule(self, action: Action, topic: str) -> Rule | None:
         """Returns the rule that decides; None if there is none."""
-        # The broker's own names begin with $. They are never meant by accident, that is by a `*` alone.
+        # The broker's own names begin with $. A `*` alone does not match them: they must be named.
         least = int(topic.startswith("$"))
         by_size = self._first[action].items()
         found = (rules.get(topic[:size]) for size, rules in by_size if size is None or size >= least)
@@ -143,7 +143,7 @@ def _user(line: re.Match[str]) -> str:
 
 def _rule(line: re.Match[str], number: int, user: str) -> Rule:
     if line[1] not in {"allow", "deny"}:
-        problem = f"{line[1]!r} begins no line; write user, allow, deny, or # and a comment"
+        problem = f"a line cannot begin with {line[1]!r}; write user, allow, deny, or # and a comment"
         raise wrong(line.string, line.start(1), problem)
     if not user:
         raise wrong(line.string, line.start(1), "whose rule is this? Write a line `user NAME` or `user *` before it")
@@ -169,7 +169,7 @@ def _pattern(rest: str) -> str:
     elif _CONTROL.search(pattern):
         raise ValueError('a control character; write the name as a string of JSON: "one\\ttwo"')
     if not pattern:
-        raise ValueError("which topics? Write a name, or * for all, or how names begin and *")
+        raise ValueError("which topics? Write a name, or the beginning of names and a *, or * for all")
     if "*" in pattern[:-1]:
         raise ValueError("* stands for the rest of a name, so it can only be the last letter of a pattern")
     return pattern

@@ -1,4 +1,4 @@
-"""A certificate that nobody but its owner vouches for: enough for clients that are given its pin, or the file."""
+"""A self-signed certificate: enough for clients that have its pin, or the certificate itself."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -16,7 +16,7 @@ def self_signed(hosts: Sequence[str], now: datetime, valid: timedelta = timedelt
         valid: how long it is valid.
 
     Raises:
-        ModuleNotFoundError: `cryptography` is not installed; says which command makes the same.
+        ModuleNotFoundError: `cryptography` is not installed; the text has the OpenSSL command that makes the same.
     """
     try:
         from cryptography import x509
@@ -25,8 +25,8 @@ def self_signed(hosts: Sequence[str], now: datetime, valid: timedelta = timedelt
         from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
     except ImportError as error:
         raise ModuleNotFoundError(
-            "making a certificate takes the package cryptography, which is not installed: pip install "
-            f"'zaichik[access]'. Or have OpenSSL make it: {openssl_command(hosts, valid)}",
+            "making a certificate takes the package cryptography, which is not installed; type: pip install "
+            f"'zaichik[access]', or have OpenSSL make it: {openssl_command(hosts, valid)}",
             name="cryptography",
         ) from error
     key = ec.generate_private_key(ec.SECP256R1())

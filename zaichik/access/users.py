@@ -1,11 +1,13 @@
-"""users.json: who there is, and what proves it. A thief of the file cannot log in with what it says about tokens.
+"""users.json: which users there are, and what proves their logins. Nobody who steals it can log in with its tokens.
 
-A token has 256 random bits. Nobody can try so many, so a plain hash of it is enough, and it is found by looking up that
-hash: how long this takes tells something about the hash only, which nobody can choose. A password is what a person can
-remember, and people remember little. So trying one is made expensive, for us and for a thief, with scrypt.
+A token has 256 random bits. Nobody can guess that many, so a plain hash of it is enough, and a token is found by
+looking up its hash: how long the lookup takes reveals something about the hash only, which nobody can choose. A
+password is what a person can remember, and that is little. So each guess is made expensive, for us and for a thief,
+with scrypt.
 
-Each object of the file is a class here, known by its keys. A key too many, too few, or twice is a mistake: a file that
-says something we do not understand may mean less than we think. A broker only reads the file; commands write it.
+Each object of the file is a class here, recognized by its keys. An unknown, missing or repeated key is a mistake: a
+file that says something we do not understand may grant less than we think. A broker only reads the file; commands
+write it.
 """
 
 import hashlib
@@ -30,14 +32,14 @@ PATTERNS = {  # numbers have none of their own
     "scrypt": "[0-9a-f]{64}",
     "note": r"[^\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]{0,100}",
 }
-# A row of OWASP's table: 16 MiB, and some 0.3 s. One choice for all, or else what a check costs would tell users apart.
+# A row of OWASP's table: 16 MiB, about 0.3 s. The same for all: else the time of a check would tell users apart.
 SCRYPT = {"n": 2**14, "r": 8, "p": 5, "maxmem": 64 * 1024 * 1024, "dklen": 32}
 LONGEST_PASSWORD = 1024  # bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An object of the file. Its fields are checked, so one that is wrong cannot exist."""
+    """An object of the file. Its fields are checked, so a wrong one cannot exist."""
 
     def __post_init__(self) -> None:
         for item in fields(self):
@@ -54,7 +56,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Token(Entry):
-    """What proves that somebody has a token. Times are in seconds since 1970."""
+    """Proof that a client has a token. Times are in seconds since 1970."""
 
     id: str
     sha256: str
@@ -65,7 +67,7 @@ class Token(Entry):
 
 @dataclass(frozen=True, slots=True)
 class Password(Entry):
-    """What proves that somebody knows a password."""
+    """Proof that a client knows a password. Times are in seconds since 1970."""
 
     salt: str
     scrypt: str
@@ -73,7 +75,7 @@ class Password(Entry):
     expires: int | None
 
 
-NO_PASSWORD = Password("0" * 32, "0" * 64, 0, 0)  # of users who have none, or do not exist: it takes as long
+NO_PASSWORD = Password("0" * 32, "0" * 64, 0, 0)  # for users who have none, or do not exist: the check takes as long
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,7 @@ class Users(Entry):
         """Returns what a file holds.
 
         Raises:
-            Unusable: LINE:COLUMN, for most mistakes of the object that has it, and what must be there.
+            Unusable: LINE:COLUMN (for most mistakes, of the object that has it), and what must be there.
         """
         text, ended = decoded(data), count()
         try:
@@ -130,7 +132,7 @@ def hash_of(token: str) -> str:
 
 
 def scrypt_of(password: str, salt: str) -> str:
-    """Returns what is kept of a password. That takes its time."""
+    """Returns what is kept of a password. This is slow on purpose."""
     return hashlib.scrypt(normalized(password)[:LONGEST_PASSWORD], salt=bytes.fromhex(salt), **SCRYPT).hex()
 
 
@@ -140,7 +142,7 @@ def normalized(password: str) -> bytes:
 
 
 def knows(text: str, password: Password | None) -> bool:
-    """Returns whether this is the password. It takes its time, and as long if there is none."""
+    """Returns whether this is the password. This is slow on purpose, and takes as long if there is none."""
     stored = password or NO_PASSWORD
     is_same = hmac.compare_digest(scrypt_of(text, stored.salt), stored.scrypt)
     return is_same and password is not None and len(normalized(text)) <= LONGEST_PASSWORD

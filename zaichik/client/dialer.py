@@ -1,7 +1,7 @@
 """Opens streams to a broker: the first, and another one whenever a stream is lost.
 
-A secret is sent to the address that it was given for, once TLS has shown that it is the right broker, or over plain
-TCP if that stays on this machine. There is no way around this, and no falling back from TLS.
+A secret is sent only to the address that it was given for: after TLS has proven that this is the right broker, or over
+plain TCP if the connection stays on this machine. There is no way around this, and no falling back from TLS.
 """
 
 import anyio
@@ -22,21 +22,20 @@ class Dialer:
 
     Args:
         endpoint: its address, and the credentials for it.
-        tls: what to insist on, if not what the address says; see `zaichik.client_tls`.
+        tls: what to check with TLS, instead of what the address says; see `zaichik.client_tls`.
 
     Attributes:
         endpoint: see above.
 
     Raises:
-        ValueError: there is something to insist on with TLS, and the address is without TLS, or has other
-            pins.
+        ValueError: `tls` is given, and the address is without TLS, or `tls` hasn't its pins.
     """
 
     def __init__(self, endpoint: Endpoint, tls: ClientTls | None = None) -> None:
         if tls is not None and not endpoint.is_encrypted:
-            raise ValueError(f"tls is given, but {endpoint} is without TLS: write zaichiks://{endpoint}")
+            raise ValueError(f"tls is given, but {endpoint} is without TLS; write zaichiks://{endpoint}")
         if tls is not None and endpoint.pins and tls.pins != {*endpoint.pins}:  # one of the two would be forgotten
-            raise ValueError(f"{endpoint} has a pin, and tls has not: give it to zaichik.client_tls(pins=...), too")
+            raise ValueError(f"{endpoint} has a pin that tls doesn't have; pass it to zaichik.client_tls(pins=...) too")
         self.endpoint = endpoint
         self._tls = tls or (client_tls(pins=endpoint.pins) if endpoint.is_encrypted else None)
 
@@ -46,11 +45,11 @@ class Dialer:
         return max(timeout, PASSWORD_SECONDS) if known and known.user and known.secret else timeout
 
     async def dial(self) -> Stream:
-        """Returns a stream to the broker; nothing was said on it.
+        """Returns a stream to the broker, on which nothing was sent yet.
 
         Raises:
             OSError: nobody answers.
-            TlsFailed: TLS failed, or it is another broker.
+            TlsFailed: TLS failed, or the broker is not the right one.
             ConnectFailed: the secret would be readable on the way.
         """
         stream = await SocketStream.connect(self.endpoint.host, self.endpoint.port)
@@ -70,6 +69,6 @@ class Dialer:
             return
         if not is_loopback(f"{stream.extra(SocketAttribute.remote_address)[0]}:0"):
             raise ConnectFailed(
-                f"{self.endpoint} is on another machine, and without TLS your secret could be read on the way. Nothing "
-                f"was sent. If it speaks TLS, write zaichiks://{self.endpoint}"
+                f"{self.endpoint} is on another machine, and without TLS your secret could be read on the way; nothing "
+                f"was sent; if the broker speaks TLS, write zaichiks://{self.endpoint}"
             )

@@ -1,12 +1,12 @@
 """Where a broker is and how to get in, as one line that can be copied: zaichiks://TOKEN@HOST:PORT?pin=sha256:HEX.
 
-    HOST:PORT                              not encrypted, nobody is asked who they are
+    HOST:PORT                              not encrypted; without a login
     zaichik://HOST:PORT                    the same
-    zaichiks://HOST:PORT                   TLS; the broker's certificate is checked by its name and its CA
-    zaichiks://HOST:PORT?pin=sha256:HEX    TLS; it must be this certificate (two pins while it is being renewed)
+    zaichiks://HOST:PORT                   TLS; the name and the CA of the broker's certificate are checked
+    zaichiks://HOST:PORT?pin=sha256:HEX    TLS; the certificate must be this one (two pins while it is being replaced)
     ...://TOKEN@...  ...://USER@...  ...://USER:PASSWORD@...
 
-The line may hold a secret. No error repeats one, and neither does the `repr` of what is made from it.
+The line may hold a secret. No error repeats it, and neither does the `repr` of what is parsed from it.
 """
 
 import re
@@ -27,11 +27,11 @@ class NotAnAddress(ValueError):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Credentials:
-    """What a client says of itself to log in.
+    """What a client logs in with.
 
     Attributes:
-        user: a user's name; "" with a token, which says whose it is.
-        secret: the token or the password; "" if it is still to be found out.
+        user: a user's name; "" with a token, which identifies its user.
+        secret: the token or the password; "" if it is not known yet.
     """
 
     user: str = ""
@@ -53,9 +53,9 @@ class Endpoint:
     Attributes:
         host: a name or an IP address, which has no brackets here.
         port: its port.
-        is_encrypted: whether TLS is spoken there.
-        pins: of certificates, one of which the broker must have; (): it is checked by name and CA.
-        credentials: for this address and no other; None: nobody in particular.
+        is_encrypted: whether it speaks TLS.
+        pins: the broker's certificate must have one of these; (): its name and CA are checked.
+        credentials: for this address and no other; None: there is no login.
     """
 
     host: str
@@ -84,12 +84,12 @@ class Endpoint:
 
 
 def masked(text: str) -> str:
-    """Returns a message without the secrets that look like one: what is between // and @, and the rest of tokens."""
+    """Returns a message without anything that looks like a secret: what is between // and @, and the rest of tokens."""
     return re.sub("zk_[A-Za-z0-9_-]+", "zk_...", re.sub(r"//[^\s/]*@", "//...@", text))
 
 
 def _shown(text: str) -> str:
-    """Returns what is no address, for a message. Whatever is before an @ may be a secret."""
+    """Returns a text that is not an address, for a message, without what is before an @: that may be a secret."""
     before, at, after = text.rpartition("@")
     return repr(masked("..." * bool(before) + at + after))
 
@@ -106,19 +106,19 @@ def endpoint(text: str) -> Endpoint:
     rest, _, query = (rest if mark else text).partition("?")
     userinfo, has_credentials, place = rest.rpartition("@")
     if (has_credentials or query) and not mark:
-        raise NotAnAddress(f"an address with a login or a pin begins with {ENCRYPTED}://")
+        raise NotAnAddress(f"an address with a login or a pin begins with {ENCRYPTED}://; write that before it")
     host, port = _host_and_port(place.removesuffix("/") if mark else place, text)
     pins = _pins(query)
     if pins and scheme == PLAIN:
-        raise NotAnAddress(f"a pin is of a certificate, which a broker shows at {ENCRYPTED}://")
+        raise NotAnAddress(f"a pin is of a certificate, which takes TLS; write {ENCRYPTED}:// before it")
     return Endpoint(host, port, scheme == ENCRYPTED, pins, _credentials(userinfo) if has_credentials else None)
 
 
 def at(host: str | Endpoint, port: int) -> Endpoint:
-    """Returns the address that these arguments of a function mean: a host and a port, or all of it in the first.
+    """Returns the address that two arguments of a function stand for: a host and a port, or all of it in the first.
 
     Raises:
-        NotAnAddress: the first is a line, and no address.
+        NotAnAddress: the first has a ://, but is not an address.
     """
     if isinstance(host, Endpoint):
         return host
@@ -155,12 +155,12 @@ def _pins(query: str) -> tuple[str, ...]:
     for option in filter(None, query.split("&")):
         name, _, value = option.partition("=")
         if name != "pin":
-            raise NotAnAddress("after the ? of an address comes pin=sha256:..., and nothing else")
+            raise NotAnAddress("only pin=sha256:... may follow the ? of an address")
         if not PIN.fullmatch(value.lower()):
-            raise NotAnAddress("a pin is sha256: and 64 letters from 0-9 and a-f; perhaps the line was cut off")
+            raise NotAnAddress("a pin is sha256: and 64 hexadecimal digits; perhaps the line was cut off")
         pins.append(value.lower())
     if len(pins) > MOST_PINS:
-        raise NotAnAddress(f"an address has at most {MOST_PINS} pins")
+        raise NotAnAddress(f"an address has at most {MOST_PINS} pins; leave out the oldest")
     return tuple(pins)
 
 
@@ -171,5 +171,5 @@ def _credentials(userinfo: str) -> Credentials:
             raise NotAnAddress("a token is zk_ and 43 letters more; perhaps the line was cut off")
         return Credentials(secret=user)
     if not user:
-        raise NotAnAddress("before the @ of an address is a token, or a user's name")
+        raise NotAnAddress("nothing is before the @ of the address; write a token or a user's name there")
     return Credentials(unquote(user), unquote(secret))

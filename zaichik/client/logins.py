@@ -5,10 +5,11 @@
     ~/.config/zaichik/login.json what `zaichik login` has kept
     127.0.0.1:8889
 
-A login that is kept, and one in the line of ZAICHIK_CONNECT, goes to the address that it was given for, and only over
-TLS with its pin if that was in the line: never to an address from an argument, however similar. An address without a
-secret, from an argument or the environment, is completed by ZAICHIK_TOKEN, ZAICHIK_TOKEN_FILE, or with a user's name
-ZAICHIK_PASSWORD_FILE.
+The first one that is there decides.
+A login that is kept, and one in the line of ZAICHIK_CONNECT, is sent only to the address that it was given for, and, if
+the line has a pin, only to a broker with that pin: never to an address from an argument, however similar. An address
+without a secret, from an argument or the environment, is completed by ZAICHIK_TOKEN, ZAICHIK_TOKEN_FILE, or, if it
+names a user, by ZAICHIK_PASSWORD_FILE.
 """
 
 import json
@@ -32,7 +33,7 @@ TOKEN_VARIABLE, TOKEN_FILE, PASSWORD_FILE = "ZAICHIK_TOKEN", "ZAICHIK_TOKEN_FILE
 
 
 class UnusableLogin(ZaichikError):
-    """A file with a secret cannot be used. The text says which and why, and repeats nothing of what is in it."""
+    """A file with a secret cannot be used. The text says which and why, and repeats none of its contents."""
 
 
 def chosen(given: str | None, environment: Mapping[str, str] = os.environ) -> Endpoint:
@@ -43,15 +44,15 @@ def chosen(given: str | None, environment: Mapping[str, str] = os.environ) -> En
         environment: the variables.
 
     Raises:
-        NotAnAddress: what was given is none, or has a secret in it.
+        NotAnAddress: what was given is not an address, or has a secret in it.
         UnusableLogin: a file cannot be used.
     """
     if given is not None:
         found = endpoint(given)
         if _is_complete(found):
             raise NotAnAddress(
-                "everybody on this machine can see arguments, so an address with a secret is none; type `zaichik login`"
-                f" and paste it, or set {VARIABLE}"
+                "everybody on this machine can see arguments, so they must not hold a secret; type `zaichik login` and "
+                f"paste the address there, or set {VARIABLE}"
             )
     else:
         found = named(environment)
@@ -61,10 +62,10 @@ def chosen(given: str | None, environment: Mapping[str, str] = os.environ) -> En
 
 
 def named(environment: Mapping[str, str] = os.environ) -> Endpoint:
-    """Returns the address that is meant if none was given, with the credentials that came with it.
+    """Returns the address to use if none was given, with the credentials that belong to it.
 
     Raises:
-        NotAnAddress: the environment's is none.
+        NotAnAddress: the environment's is not an address.
         UnusableLogin: the login that is kept cannot be used.
     """
     if line := environment.get(VARIABLE):
@@ -77,7 +78,7 @@ def _is_complete(found: Endpoint) -> bool:
 
 
 def completed(found: Endpoint, environment: Mapping[str, str] = os.environ) -> Endpoint:
-    """Returns an address with the secret of ZAICHIK_TOKEN and its like; as it is, if there is none.
+    """Returns an address with the secret of ZAICHIK_TOKEN or its like; unchanged if there is none.
 
     Raises:
         NotAnAddress: what is there cannot be a token.
@@ -93,10 +94,10 @@ def completed(found: Endpoint, environment: Mapping[str, str] = os.environ) -> E
 
 
 def known_for(address: Endpoint, environment: Mapping[str, str] = os.environ) -> Endpoint:
-    """Returns an address that came from elsewhere with the secret that this machine has for it; as it is, if none.
+    """Returns an address that came from elsewhere, with this machine's secret for it; unchanged if there is none.
 
-    That is the one of ZAICHIK_CONNECT or of the login that is kept, if it was given for exactly this address (and user,
-    if one is named), or else the one of ZAICHIK_TOKEN and its like.
+    The secret comes from ZAICHIK_CONNECT, if that is for exactly this address (and user, if one is named); or else from
+    ZAICHIK_TOKEN or its like; or else from the login that is kept, if it is for exactly this address.
 
     Raises:
         NotAnAddress, UnusableLogin: see `completed`.
@@ -108,7 +109,7 @@ def known_for(address: Endpoint, environment: Mapping[str, str] = os.environ) ->
         return found
     try:
         login = kept(environment)
-    except UnusableLogin as error:  # nor was this; and many brokers need none
+    except UnusableLogin as error:  # nor was this one asked for; and many brokers need none
         logger.warning("without the login that is kept: %s", error)
         return address
     return login if login and _is_for(login, address) else address
@@ -125,10 +126,10 @@ def with_token(found: Endpoint, token: str, place: str) -> Endpoint:
     """Returns an address with a token.
 
     Raises:
-        NotAnAddress: what was found at that place cannot be one.
+        NotAnAddress: what was found there cannot be a token.
     """
     if not TOKEN.fullmatch(token.strip()):
-        raise NotAnAddress(f"{place} holds no token; that is zk_ and 43 letters more")
+        raise NotAnAddress(f"{place} holds no token, which is zk_ and 43 letters more; copy all of it")
     return replace(found, credentials=Credentials(secret=token.strip()))
 
 
@@ -145,14 +146,14 @@ def secret_in(file: Path) -> str:
     """Returns the first line of a file that nobody else may read.
 
     Raises:
-        UnusableLogin: others may, or it cannot be used.
+        UnusableLogin: others may read it, or it cannot be used.
     """
     try:
         return read(file, is_secret=True).decode().partition("\n")[0].removesuffix("\r")
     except Unusable as error:
         raise UnusableLogin(str(error)) from None
     except UnicodeDecodeError:
-        raise UnusableLogin(f"{file} is not UTF-8") from None
+        raise UnusableLogin(f"{file} is not UTF-8; write it again as plain text") from None
     except OSError as error:
         raise UnusableLogin(f"{file} cannot be read: {error.strerror}") from None
 

@@ -1,4 +1,4 @@
-"""`zaichik access check`: reads the files of access, and says who may do what, and why."""
+"""`zaichik access check`: reads a folder for access control, and says who may do what, and why."""
 
 import argparse
 import time
@@ -10,7 +10,7 @@ from rich.text import Text
 
 from zaichik.access.contexts import UnusableCertificate
 from zaichik.access.files import Unusable
-from zaichik.access.gate import FEW_DAYS, RULES, Access
+from zaichik.access.gate import EXPIRY_DAYS, RULES, Access
 from zaichik.access.rules import EVERYBODY
 from zaichik.broker.rights import Action, topic_of
 from zaichik.console import screen
@@ -19,9 +19,10 @@ from zaichik.console.serve_access import CERTIFICATE, tls_in
 from zaichik.escapes import harmless, shown
 
 DESCRIPTION = """\
-Read the files of a folder for --access as a broker does, and say what is wrong with them: check it before a reload
-(kill -HUP). With a user, an action (publish, subscribe, create, delete or describe) and a topic, say whether it is
-allowed, and which line of DIR/rules decides it. The exit code is 1 if a file is wrong, or if it is denied.
+Read the files of a folder for --access as a broker does, and report what is wrong with them. Run this before you have
+the broker reload them (kill -HUP PID). With a user, an action (publish, subscribe, create, delete or describe) and a
+topic, say whether the user may do that, and which line of DIR/rules decides. The exit code is 1 if a file is wrong, or
+if the answer is no.
 """
 
 EPILOG = """\
@@ -36,8 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `zaichik access`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("action_of_ours", metavar="check", choices=["check"], help="what to do")
-    parser.add_argument("folder", metavar="DIR", type=Path, help="the folder")
-    parser.add_argument("question", metavar="USER ACTION TOPIC", nargs="*", help="what to find out about")
+    parser.add_argument("folder", metavar="DIR", type=Path, help="the folder that the broker is given as --access")
+    parser.add_argument("question", metavar="USER ACTION TOPIC", nargs="*", help="ask whether this user may do this")
 
 
 async def run(arguments: argparse.Namespace, console: Console) -> int:
@@ -52,17 +53,17 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
             return _describe(access, arguments.folder, console)
         case [user, action, topic]:
             return _answer(access, user, action, topic, console)
-    raise argparse.ArgumentTypeError("write USER ACTION TOPIC, or none of them")
+    raise argparse.ArgumentTypeError("write USER ACTION TOPIC after DIR, or nothing")
 
 
 def _describe(access: Access, folder: Path, console: Console) -> int:
     names, rules = access.users.by_name, access.rules.rules
     days = None if access.tls is None else int(access.tls.not_after_s - time.time()) // 86_400
-    certificate = "no certificate" if days is None else f"a certificate for {days} days more"
+    certificate = "no certificate" if days is None else f"a certificate valid for {days} days"
     console.print(Text(f"{folder}: {len(names)} users, {len(rules)} rules, {certificate}"), soft_wrap=True)
-    if days is not None and days < FEW_DAYS:
+    if days is not None and days < EXPIRY_DAYS:
         screen.remark(
-            f"warning: the certificate ends in {days} days; put another one in its place, and reload", "yellow"
+            f"warning: the certificate expires in {days} days; replace it, and send the broker a SIGHUP", "yellow"
         )
     for name in sorted({rule.user for rule in rules} - names.keys() - {EVERYBODY}):
         line = next(rule.line for rule in rules if rule.user == name)
@@ -75,7 +76,7 @@ def _describe(access: Access, folder: Path, console: Console) -> int:
 
 def _answer(access: Access, user: str, action: str, topic: str, console: Console) -> int:
     if action not in get_args(Action):
-        raise argparse.ArgumentTypeError(f"{action!r} is not an action; there are {', '.join(get_args(Action))}")
+        raise argparse.ArgumentTypeError(f"{action!r} is not an action; write one of {', '.join(get_args(Action))}")
     if user not in access.users.by_name:
         raise Failure(f"there is no user {shown(user)}; see: zaichik user list")
     rule = access.rules.of(user).rule(action, topic_of(topic))  # type: ignore[arg-type]

@@ -20,17 +20,18 @@ from zaichik.repair.repairing import repair
 from zaichik.repair.salvage import PatientDisk
 
 DESCRIPTION = """\
-Read every byte of the durable topics in a folder, and compare the checksums. No broker may be using the folder: stop it
-first. Nothing is changed, unless you ask for a repair. Then the messages that are damaged are given up: their offsets
-stay empty, readers are told how many they have missed, and the topic takes messages again. Every damaged file is kept,
-as NAME.damaged. The exit code is 1 if anything is wrong, or cannot be repaired.
+Read every byte of the durable topics in a folder, and verify the checksums. No broker may be using the folder, so stop
+it first. Nothing is changed unless you add --repair: then the messages that are damaged are given up, their offsets
+stay empty, readers are told how many messages they have missed, and the topic takes messages again. Every damaged file
+is kept as NAME.damaged. Repair as the user that the broker runs as. The exit code is 1 if anything is wrong, or after
+a repair, if anything could not be repaired.
 """
 
 EPILOG = """\
 examples:
   zaichik check ./topics
   zaichik check ./topics --json              # one JSON object for each topic
-  zaichik check ./topics --repair            # after a look, and with a copy of the folder
+  zaichik check ./topics --repair            # check first, and copy the folder
 """
 
 
@@ -39,14 +40,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("folder", metavar="DIR", type=Path, help="the folder that the broker was given as --data")
     parser.add_argument("--json", action="store_true", help="print one JSON object for each topic")
-    parser.add_argument("--repair", action="store_true", help="give up what is damaged, so that all else can be used")
+    parser.add_argument("--repair", action="store_true", help="give up what is damaged, so that the rest can be used")
 
 
 async def run(arguments: argparse.Namespace, console: Console) -> int:
     """Check the folder, and repair it if that is asked for. Returns 1 if anything is wrong then."""
     folder: Path = arguments.folder
     if not (folder / TOPICS).is_dir():
-        raise Failure(f"{folder} holds no durable topics: it has no folder {TOPICS}")
+        raise Failure(f"{folder} has no folder {TOPICS}, so no durable topics; name the broker's --data folder")
     found = await to_thread.run_sync(_checked, folder, arguments.repair)
     for topic in found:
         told = _told(topic, repaired=arguments.repair and not topic.hopeless)
@@ -60,6 +61,12 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
 
 
 def _checked(folder: Path, is_repair: bool) -> list[Checked]:  # noqa: FBT001
+    owner = (folder / TOPICS).stat().st_uid
+    if is_repair and owner and not os.geteuid():
+        problem = (
+            f"{folder} belongs to user {owner}: repair it as that user, or its broker could not read the new files"
+        )
+        raise Failure(problem, os.EX_NOPERM)
     try:
         lock = locked(folder) if is_repair else _looked_at(folder)
     except CannotOpen as error:
@@ -72,7 +79,7 @@ def _checked(folder: Path, is_repair: bool) -> list[Checked]:  # noqa: FBT001
     except NewerFormat as error:
         raise Failure(str(error), os.EX_CONFIG) from error
     except (DiskFull, StorageFailed) as error:
-        raise Failure(f"the repair is not complete: {error}", os.EX_IOERR) from error
+        raise Failure(f"the repair is not complete: {error}; fix that, and run it again", os.EX_IOERR) from error
     else:
         return found
     finally:

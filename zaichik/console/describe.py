@@ -90,12 +90,14 @@ async def _describe_connections(arguments: argparse.Namespace, console: Console)
         screen.print_json(connections)
         return 0
     table = Table(header_style="bold", box=None, pad_edge=False)
-    for name in ("connection", "peer", "client", "subscriptions", "requests", "replies"):
-        table.add_column(name, justify="left" if name in ("peer", "client") else "right", overflow="fold")
+    has_users = any(state.get("user") for state in connections)
+    words = ("peer", "user", "client") if has_users else ("peer", "client")
+    for name in ("connection", *words, "subscriptions", "requests", "replies"):
+        table.add_column(name, justify="left" if name in words else "right", overflow="fold")
     for state in connections:
-        peer_and_client = state["peer"], harmless(state["client"])
+        who = [harmless(state[word]) for word in words]
         numbers = screen.number(state["subscriptions"]), screen.number(state["requests"])
-        table.add_row(str(state["connection"]), *map(Text, peer_and_client), *numbers, show_size(state["reply_bytes"]))
+        table.add_row(str(state["connection"]), *map(Text, who), *numbers, show_size(state["reply_bytes"]))
     screen.print_table(console, table)
     return 0
 
@@ -116,17 +118,32 @@ def _all_logs(state: dict[str, Any]) -> Iterator[screen.Row]:
             yield "sync, p99", f"{slow_us / 1000:,.1f} ms"
 
 
+def _load(state: dict[str, Any]) -> Iterator[screen.Row]:
+    """Returns what a broker has to do; nothing if that is not for this user to know."""
+    if "connections" not in state:
+        return
+    for name in ("connections", "subscriptions", "topics", "producers", "sessions"):
+        yield name, state[name]
+    yield "bytes", show_size(state["bytes"])
+    yield from _all_logs(state)
+    yield "disconnects", _counts(state["disconnects"]) or "none yet"
+    access = dict(state.get("access", {}))
+    since = access.pop("stale_since_us", None)
+    if access:
+        yield "access", _counts(access)
+    if since:
+        yield "users, rules", f"not what their files say, since {_time(since)}: the log tells why"
+
+
+def _counts(counts: dict[str, int]) -> str:
+    return ", ".join(f"{what} {count:,}" for what, count in counts.items())
+
+
 def _show_broker(console: Console, state: dict[str, Any]) -> None:
-    names = ("connections", "subscriptions", "topics", "producers", "sessions")
-    ends = ", ".join(f"{reason} {count:,}" for reason, count in state["disconnects"].items())
-    pairs: list[screen.Row] = [
-        ("boot", str(state["boot"])),
-        ("time", _time(state["now_us"])),
-        *((name, state[name]) for name in names),
-        ("bytes", show_size(state["bytes"])),
-        *_all_logs(state),
-        ("disconnects", ends or "none yet"),
-    ]
+    pairs: list[screen.Row] = [("boot", str(state["boot"])), ("time", _time(state["now_us"]))]
+    if user := state.get("user"):
+        pairs.append(("you", user))
+    pairs += _load(state)
     screen.print_rows(console, state["name"], pairs)
     console.print()
     screen.print_table(console, limits.table(state["limits"], state["topic_defaults"]))
@@ -140,6 +157,8 @@ def _is_there(subscription: dict[str, Any]) -> bool:
 def _show_topic(console: Console, state: dict[str, Any], *, away: int) -> None:
     n = {name: f"{value:,}" for name, value in state.items() if isinstance(value, int)}
     held = f"offsets {n['head']} to {state['next_offset'] - 1:,}, {show_size(state['bytes'])}"
+    given_up = f" + damaged {n['damaged']}" if state.get("damaged") else ""
+    stored = f"{n['stored']} = resident {n['resident']} + expired {n['expired']} + evicted {n['evicted']}{given_up}"
     needed = f"offset {n['needed']} and what follows" if state["needed"] < state["next_offset"] else "nothing now"
     pairs: list[screen.Row] = [
         ("created", f"{_time(state['epoch'])}, {'explicitly' if state['explicit'] else 'on first use'}"),
@@ -147,7 +166,7 @@ def _show_topic(console: Console, state: dict[str, Any], *, away: int) -> None:
         ("next offset", state["next_offset"]),
         ("needed", needed),
         ("published", f"{n['published']} = stored {n['stored']} + compacted {n['compacted']}"),
-        ("stored", f"{n['stored']} = resident {n['resident']} + expired {n['expired']} + evicted {n['evicted']}"),
+        ("stored", stored),
         ("open windows", f"{n['open_windows']}, forgotten {n['forgotten_windows']}"),
         *_disk(state),
         ("subscriptions", n["subscriptions"] + (f", and {away:,} whose reader is away" if away else "")),

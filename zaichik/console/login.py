@@ -8,16 +8,19 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from zaichik.client.endpoint import Credentials, NotAnAddress, endpoint
+from zaichik.client.client import connect
+from zaichik.client.endpoint import Credentials, Endpoint, NotAnAddress, endpoint
+from zaichik.client.errors import ConnectFailed
 from zaichik.client.logins import place
 from zaichik.console import hidden, logins, screen
 from zaichik.console.failure import Failure
 
 DESCRIPTION = """\
-Keep the address of a broker with the token to log in there, for all later commands. It is one line, which whoever runs
-the broker has given to you: zaichiks://zk_...@HOST:PORT?pin=sha256:... It is pasted at a prompt that shows nothing, or
-read from a file or from standard input; it is never an argument, because everybody on the machine can see those. It is
-kept where only you can read it. There is one such login: another one takes its place.
+Keep the address of a broker, with the token to log in there, for all later commands. The two come in one line, which
+you get from the person who runs the broker: zaichiks://zk_...@HOST:PORT?pin=sha256:... Paste it at the prompt, which
+shows nothing, or have it read from a file or from standard input. It is never an argument, because everybody on the
+machine can see those. The line is kept in a file that only you can read. Only one login is kept: a new one replaces
+it.
 """
 
 EPILOG = """\
@@ -40,7 +43,7 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
     """Keep the login, or forget it."""
     if arguments.line is not None:
         problem = (
-            "everybody on this machine can see arguments: type just `zaichik login`, and paste the line after that"
+            "everybody on this machine can see arguments: type only `zaichik login`, and paste the line at its prompt"
         )
         raise argparse.ArgumentTypeError(problem)
     if arguments.remove:
@@ -54,14 +57,34 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
     except NotAnAddress as error:
         raise Failure(str(error)) from None
     if found.credentials is None:
-        raise Failure(f"{found} has no login in it; the line begins zaichiks://zk_... or zaichiks://USER@...")
+        raise Failure(
+            f"there is no token or user in {found}; write zaichiks://zk_...@HOST:PORT or zaichiks://USER@HOST:PORT"
+        )
     if not found.credentials.secret:
         if not sys.stdin.isatty():
-            raise Failure(f"there is no password in the line; write {found} with USER:PASSWORD before the @")
+            raise Failure("there is no password in the line; write USER:PASSWORD before the @")
         user = found.credentials.user
         found = replace(found, credentials=Credentials(user, hidden.asked("password: ")))
+    outcome = await _tried(found)
     path = logins.keep(found)
-    console.print(Text(f"{found}: the login is kept in {path}, which only you can read"), soft_wrap=True)
+    console.print(Text(f"{outcome}; the login is kept in {path}, which only you can read"), soft_wrap=True)
     if not found.is_encrypted:
-        screen.remark("warning: zaichik:// is not encrypted, so this login is good for a broker on this machine only")
+        screen.remark("warning: zaichik:// is not encrypted, so this login works only with a broker on this machine")
     return 0
+
+
+async def _tried(found: Endpoint) -> str:
+    """Returns what has become of logging in, in words; that nobody answers now is no reason not to keep a login.
+
+    Raises:
+        AuthFailed: the broker does not accept it.
+        ConnectFailed: it is another broker, or the secret would be readable on the way.
+    """
+    try:
+        async with connect(found, name="zaichik login", reconnect=0) as client:
+            user = (await client.describe()).get("user")
+    except ConnectFailed as error:
+        if not isinstance(error.__cause__, OSError):
+            raise
+        return f"{found} does not answer now, so this login was not tried"
+    return f"logged in to {found} as {user}" if user else f"{found} asks nobody to log in"

@@ -35,13 +35,13 @@ from zaichik_protocol import DEFAULT_PORT, Setting
 logger = logging.getLogger(__name__)
 
 DESCRIPTION = """\
-Run a broker until it is told to stop. Topics are kept in memory, and are gone when the broker ends, except for
-durable ones, which are kept in the folder that --data names. By default, only this machine can reach the broker, and
-everybody there may do everything. For others, --init-access makes what is needed: a certificate, users, and rules that
-say who may do what; --access uses it again. SIGTERM stops the broker gracefully, with exit code 0: requests it has
-read are answered, and clients are told. Ctrl-C does the same with exit code 130. A second signal stops it at once.
-SIGHUP has the files of --access read again; it never stops a broker, which outlives the terminal it was started in. If
-the disk of durable topics fails, the broker ends with exit code 74.
+Run a broker until it is told to stop. Topics are kept in memory, and are gone when the broker ends, except for durable
+ones, which are kept in the folder that --data names. By default, only this machine can reach the broker, and every
+program on it may do everything. To serve other machines, --init-access makes what is needed: a certificate, users, and
+rules that say who may do what; from the next start on, --access uses them. SIGTERM stops the broker gracefully, with
+exit code 0: requests it has read are answered, and clients are told. Ctrl-C does the same with exit code 130. A second
+signal stops it at once. SIGHUP makes the broker read the files of --access again; it never stops a broker, which
+outlives the terminal it was started in. If the disk of durable topics fails, the broker ends with exit code 74.
 
 If uvloop is installed (pip install "zaichik[speed]"), the broker runs on it, and takes less processor time.
 """
@@ -51,7 +51,7 @@ examples:
   zaichik serve                                      # 127.0.0.1:8889
   zaichik serve 9000 --retention 1h                  # topics keep messages for an hour, unless told otherwise
   zaichik serve --data ./topics                      # a folder for durable topics: zaichik create --durable
-  zaichik serve --host 0.0.0.0 --init-access ./access   # for others; prints what they paste into `zaichik login`
+  zaichik serve --host 0.0.0.0 --init-access ./access   # for other machines; prints what to paste into `zaichik login`
   zaichik serve --no-auto-create --log-level warning
   zaichik serve --limit max_connections=100 --limit max_bytes=128MiB --limit idle_timeout=5m
   zaichik serve --port 0 --json                      # a free port; prints {"host": ..., "port": ..., ...}
@@ -82,7 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json",
         action="store_true",
-        help="when ready, print one JSON object: host, port, pid, loop, limits, topic_defaults",
+        help="when ready, print one JSON object: host, port, pid, loop, pin, logins, limits, topic_defaults",
     )
     parser.add_argument(
         "--data",
@@ -178,7 +178,7 @@ def _loop() -> str:
 
 
 def _announce(server: Server, loop: str, lines: list[tuple[str, Endpoint]], *, as_json: bool) -> None:
-    """Print the broker's address, event loop and limits, the lines to log in, and a warning if there are none."""
+    """Print the broker's address, event loop and limits, the login lines, and a warning if there is no TLS."""
     here, settings = address.Address(server.host, server.port), server.broker.settings
     out = log.unbuffered(sys.stdout)
     if as_json:
@@ -225,7 +225,7 @@ class _Ending:
     async def watch(self, signals: AsyncIterator[signal.Signals]) -> None:
         """Stop gracefully at the first signal, and at once at the second."""
         async for received in signals:
-            if received == signal.SIGHUP:  # somebody asks for a reload; or the terminal is gone, or a session has ended
+            if received == signal.SIGHUP:  # a reload is asked for; or the terminal is gone, or a session has ended
                 if not serve_access.reload(self._server):
                     logger.info("SIGHUP is ignored; SIGTERM stops the broker")
                 continue

@@ -26,11 +26,12 @@ ADMIN, CLASS = "admin", "class"
 ELSEWHERE = {socket.AF_INET: "192.0.2.1", socket.AF_INET6: "2001:db8::1"}
 
 FIRST_RULES = f"""\
-# Who may do what. The first line that matches decides; where none does, the answer is no. After a change:
-#   zaichik access check DIR      and then: kill -HUP of the broker
+# Who may do what. The first line that matches decides; if none does, the answer is no. After a change, run
+#   zaichik access check DIR
+# and then send the broker a SIGHUP: kill -HUP PID
 #
 # allow or deny, then actions (publish, subscribe, create, delete, describe, or all), then a topic's name,
-# or how names begin and a *. `user *` is everybody who has logged in.
+# or the beginning of names and a *. `user *` is everybody who has logged in.
 
 user {ADMIN}
 allow all *
@@ -43,22 +44,22 @@ allow publish,subscribe,create,describe *
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options about access to `zaichik serve`."""
-    group = parser.add_argument_group("who may use it")
-    group.add_argument("--access", metavar="DIR", type=Path, help="ask everybody to log in; DIR has users and rules")
+    group = parser.add_argument_group("access control")
+    group.add_argument("--access", metavar="DIR", type=Path, help="require a login; DIR has the users and rules")
     group.add_argument(
-        "--init-access", metavar="DIR", type=Path, help="the same; first make DIR, with two users and a certificate"
+        "--init-access", metavar="DIR", type=Path, help="the same, but make DIR first, with two users and a certificate"
     )
     group.add_argument(
-        "--tls-client-ca", metavar="FILE", type=Path, help="clients may log in with a certificate of this CA"
+        "--tls-client-ca", metavar="FILE", type=Path, help="let clients log in with a certificate of this CA"
     )
-    group.add_argument("--insecure", action="store_true", help="serve other machines although nobody is asked")
+    group.add_argument("--insecure", action="store_true", help="serve other machines without a login, or without TLS")
 
 
 def prepare(server: Server, arguments: argparse.Namespace) -> list[tuple[str, Endpoint]]:
-    """Give a server that listens the gate that the options ask for. Returns the lines to log in, if just made.
+    """Give a listening server the gate that the options ask for. Returns the login lines, if they were just made.
 
     Raises:
-        Failure: files cannot be used or made, or strangers would be served.
+        Failure: files cannot be used or made, or other machines would be served without protection.
     """
     lines = init(arguments.init_access, server.host, server.port) if arguments.init_access else []
     gate = gate_of(arguments, server.clock, server.broker.settings.handshake_timeout)
@@ -74,7 +75,7 @@ def pin(server: Server) -> str | None:
 
 
 def reload(server: Server) -> bool:
-    """Returns whether there are files to be read again, which is done; the log tells how that went."""
+    """Read the files of access again, if there are any. Returns whether there are; the log says how it went."""
     if not isinstance(server.gate, AccessGate):
         return False
     server.gate.reload()  # not in a thread: a user who is removed meanwhile would come back
@@ -82,16 +83,19 @@ def reload(server: Server) -> bool:
 
 
 def print_lines(console: Console, lines: list[tuple[str, Endpoint]]) -> None:
-    """Show the lines to log in: the only time that anybody sees them."""
+    """Show the login lines: the only time that anybody sees them."""
     for name, endpoint in lines:
         console.print(f"\nto log in as {name}, type `zaichik login` and paste:", markup=False)
         console.print(endpoint.line, markup=False, soft_wrap=True)
     if lines:
-        console.print("\nThey are shown once and kept nowhere; `zaichik user token add` makes others.", markup=False)
+        console.print(
+            "\nThese lines are shown only now, and stored nowhere; `zaichik user token add NAME` makes another token.",
+            markup=False,
+        )
 
 
 def gate_of(arguments: argparse.Namespace, clock: Clock, handshake_timeout: float = 5.0) -> AccessGate | None:
-    """Returns the gate that the options ask for; None if nobody is asked who they are. For the rest see `AccessGate`.
+    """Returns the gate that the options ask for; None if no login is required. For the rest see `AccessGate`.
 
     Raises:
         Failure: the folder cannot be used.
@@ -120,41 +124,41 @@ def tls_in(folder: Path, client_ca: Path | None = None) -> ServerTls:
 
 
 def check_reach(host: str, gate: AccessGate | None, *, is_insecure: bool) -> None:
-    """Refuse to serve other machines without asking who they are, or without TLS.
+    """Refuse to serve other machines without access control, or without TLS.
 
     Args:
         host: the address that the broker listens at.
-        gate: what asks them.
-        is_insecure: whether that is meant.
+        gate: the access control; None: there is none.
+        is_insecure: whether the operator insists.
 
     Raises:
-        Failure: it would; the sentence says what to do.
+        Failure: it would serve them; the sentence says what to do.
     """
     address = ip_address(host.partition("%")[0])
     address = getattr(address, "ipv4_mapped", None) or address
     if address.is_loopback or is_insecure or (gate is not None and gate.access.tls is not None):
         return
-    lack = "would ask nobody who they are" if gate is None else "has no certificate, so logins could be read on the way"
+    lack = "requires no login" if gate is None else "has no certificate, so logins could be read on the way"
     raise Failure(
-        f"other machines can reach {host}, and this broker {lack}. Choose: `zaichik serve --host {host} --init-access "
-        f"./access` (makes all that is needed), `... --access DIR` (what you have, with {CERTIFICATE} and {KEY}), or "
-        "`zaichik serve` (this machine only). --insecure serves everybody"
+        f"other machines can reach {host}, and this broker {lack}: type `zaichik serve --host {host} --init-access "
+        f"./access` (makes all that is needed), or add --access DIR (a folder with {CERTIFICATE} and {KEY}), or leave "
+        "out --host (this machine only), or add --insecure (everybody is served)"
     )
 
 
 def init(folder: Path, host: str, port: int) -> list[tuple[str, Endpoint]]:
-    """Make a folder of access: a certificate, two users, and rules to begin with.
+    """Make a folder for access control: a certificate, two users, and rules to begin with.
 
     Args:
-        folder: is made; it may exist, but hold nothing.
+        folder: is made; it may exist, if it is empty.
         host: the address that the broker listens at.
         port: its port.
 
     Returns:
-        The name of each user, and the line to log in with. It is kept nowhere.
+        The name of each user, and the login line, which is stored nowhere.
 
     Raises:
-        Failure: there is something in the folder, or no certificate can be made.
+        Failure: the folder is not empty, or no certificate can be made.
     """
     folder.mkdir(mode=0o700, exist_ok=True)
     here = outward(host)
@@ -178,7 +182,7 @@ def init(folder: Path, host: str, port: int) -> list[tuple[str, Endpoint]]:
 
 
 def outward(host: str) -> str:
-    """Returns an address at which others reach what listens there."""
+    """Returns an address at which other machines reach what listens there."""
     if host not in {"0.0.0.0", "::", ""}:  # noqa: S104
         return host
     family = socket.AF_INET6 if host == "::" else socket.AF_INET

@@ -1,4 +1,4 @@
-"""`zaichik user`: who may log in to a broker that asks."""
+"""`zaichik user`: who may log in to a broker with access control."""
 
 import argparse
 import os
@@ -23,14 +23,15 @@ LATEST = 2**37  # seconds since 1970: some year that every system can write
 ACTIONS = ("add", "list", "remove", "token add", "token remove")
 
 DESCRIPTION = """\
-Say who may log in to a broker that is started with --access DIR. It notices within a second: new users can log in, and
-the connections of those that are gone end.
+Change who may log in to a broker that is started with --access DIR. The broker notices within a second: new users can
+log in, and the connections of removed users are closed. Run this as the user that the broker runs as.
 
-A new user gets a token, which is shown once: only its hash is kept. A user may have four, so a new one can be handed
-out before the old one is removed. With --password, the user gets a password instead, which is asked for, or read from a
-file or from standard input. It is never an argument, because everybody on the machine can see those.
+A new user gets a token, which is shown once: only its hash is stored. To log in, the user pastes it into `zaichik
+login` as part of a line: zaichiks://TOKEN@HOST:PORT?pin=sha256:... A user may have four tokens, so you can hand out a
+new one before you remove the old one. With --password, the user gets a password instead, which is asked for, or read
+from a file or from standard input. It is never an argument, because everybody on the machine can see those.
 
-What users may do is in the file DIR/rules; see: zaichik access check DIR.
+A new user may do nothing until the file DIR/rules allows it; see: zaichik access check DIR.
 """
 
 EPILOG = """\
@@ -40,7 +41,7 @@ examples:
   zaichik user add guest --expires 90d --note "for the course in May"
   zaichik user add boris --password             # asks for it twice
   zaichik user list
-  zaichik user token add ana                    # one more; then: zaichik user token remove ana ID
+  zaichik user token add ana                    # a second token; then: zaichik user token remove ana ID
   zaichik user remove ana
 """
 
@@ -59,7 +60,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--password", action="store_true", help="add: a password instead of a token")
     parser.add_argument("--password-file", metavar="FILE", type=Path, help="add: read the password from a file")
     parser.add_argument(
-        "--expires", metavar="DUR", type=quantities.duration, default="forever", help="add: how long it is good for"
+        "--expires",
+        metavar="DUR",
+        type=quantities.duration,
+        default="forever",
+        help="add, token add: how long the token or password is valid",
     )
     parser.add_argument("--note", metavar="TEXT", default="", help="add, token add: what the token is for")
     parser.add_argument("--json", action="store_true", help="list: print one JSON list")
@@ -95,7 +100,7 @@ def _add(arguments: argparse.Namespace, name: str, console: Console) -> None:
         record = Record(name)
     except ValueError:
         raise Failure(
-            "a user's name has 1 to 64 letters of a-z, 0-9 and ._-, and begins with one of the first"
+            "a user's name has 1 to 64 letters from a-z, 0-9, dot, _ and -, and begins with one of a-z and 0-9"
         ) from None
     expires = _expiry(arguments)
     text = ""
@@ -106,7 +111,7 @@ def _add(arguments: argparse.Namespace, name: str, console: Console) -> None:
         record = with_token(record, token)
     with edited(arguments.access) as editing:
         if name in editing.users.by_name:
-            raise Failure(f"there is a user {name} already; for another token: zaichik user token add {name}")
+            raise Failure(f"there is a user {name} already; for another token, type: zaichik user token add {name}")
         editing.put(record)
     if text:
         _show(text, name, console)
@@ -131,9 +136,11 @@ def _remove_token(folder: Path, name: str, token: str) -> None:
 
 
 def _show(token: str, name: str, console: Console) -> None:
-    """Print a token for standard output alone, so that a script can put it where it belongs."""
+    """Print a token on standard output, and nothing else there, so that a script can put it where it belongs."""
     console.print(Text(token), soft_wrap=True)
-    screen.remark(f"this is the token of {name}; it is shown once, and kept nowhere")
+    screen.remark(
+        f"this is the token of {name}, shown once and stored nowhere; to log in: zaichiks://TOKEN@HOST:PORT?pin=..."
+    )
 
 
 def _expiry(arguments: argparse.Namespace) -> int | None:
@@ -144,7 +151,7 @@ def _password(file: Path | None) -> str:
     """Returns a password from a file or standard input; on a terminal it is typed twice."""
     password = secret(file, "password: ")
     if file is None and sys.stdin.isatty() and asked("once more: ") != password:
-        raise Failure("the two are not the same; nothing was changed")
+        raise Failure("the two passwords differ; nothing was changed, so try again")
     return password
 
 

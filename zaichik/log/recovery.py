@@ -24,7 +24,7 @@ from typing import Any
 from zaichik.log.disk import Disk
 from zaichik.log.segment import HEAD_SIZE, Segment, Topic, named, seal, unseal
 from zaichik.log.state import State, read_checkpoint
-from zaichik.log.walk import READ_SIZE, Step, walk
+from zaichik.log.walk import Step, walk
 
 logger = logging.getLogger(__name__)
 
@@ -86,7 +86,7 @@ def look(disk: Disk, folder: str, files: dict[str, int]) -> tuple[Topic | None, 
     Raises:
         NewerFormat: the folder is not for this version to read.
     """
-    topic = read_topic(disk.read(f"{folder}/{TOPIC_FILE}", 0, READ_SIZE)) if TOPIC_FILE in files else None
+    topic = read_topic(disk.read(f"{folder}/{TOPIC_FILE}", 0, files[TOPIC_FILE])) if TOPIC_FILE in files else None
     opened = {name: Segment.opened(disk, folder, int(name[:20]), files[name]) for name in named(files, "log")}
     return topic or next((found[1] for found in opened.values() if found), None), opened
 

@@ -123,8 +123,7 @@ class Store:
 
     def _load(self) -> None:
         """Open all topics; before anything is changed, see that this version can."""
-        files = self._disk.files(TOPICS).items()
-        folders = [f"{TOPICS}/{name}" for name, size in sorted(files) if size < 0 and FOLDER.fullmatch(name)]
+        folders = folders_of(self._disk)
         for folder in folders:
             with suppress(OSError):  # which is told about below
                 look(self._disk, folder, self._disk.files(folder))
@@ -152,14 +151,14 @@ class Store:
         """Returns the log in a folder; None if nothing is to be kept of it."""
         disk = self._disk
         try:
-            if folder.endswith(DELETED) or all(name.startswith(".") for name in disk.files(folder)):
-                remove_folder(disk, folder)  # its deletion was interrupted, or its creation
+            if is_unfinished(disk, folder):
+                remove_folder(disk, folder)
                 return None
             found = recover(disk, folder)
         except OSError as error:
             found = Recovered(None, State(0, 0), damage=f"it cannot be read: {error.strerror}")
         if found.damage:
-            logger.error("%s: %s", folder, found.damage)
+            logger.error("%s: %s; see `zaichik check`", folder, found.damage.removeprefix(f"{folder}/"))
         if found.torn:
             logger.warning("%s: %d bytes at the end were never synced, and were cut off", folder, found.torn)
         if found.topic is None:
@@ -322,6 +321,17 @@ def locked(path: Path) -> int:
             os.close(lock)
         raise _cannot_use(path, error) from error
     return lock
+
+
+def folders_of(disk: Disk) -> list[str]:
+    """Returns the paths of the topics' folders."""
+    files = sorted(disk.files(TOPICS).items())
+    return [f"{TOPICS}/{name}" for name, size in files if size < 0 and FOLDER.fullmatch(name)]
+
+
+def is_unfinished(disk: Disk, folder: str) -> bool:
+    """Returns whether the deletion of a topic was interrupted, or its creation: a start removes what is there."""
+    return folder.endswith(DELETED) or all(name.startswith(".") for name in disk.files(folder))
 
 
 def _cannot_use(path: Path, error: OSError) -> CannotOpen:

@@ -3,18 +3,18 @@
     send:     pieces ──▶ encrypt ──▶ stream          plain on the left,
     receive:  bytes  ◀── decrypt ◀── stream          ciphertext on the right
 
-OpenSSL encrypts in memory here and touches no socket (see `TlsEngine`). So TLS goes over whatever has the calls of
-`Stream`, a network in memory included, and has those calls itself. What they promise takes some care; each of these
-has a test:
+OpenSSL encrypts in memory here and touches no socket (see `TlsEngine`). So TLS runs over anything that has the calls
+of `Stream`, a network in memory included, and has those calls itself. Keeping their promises takes some care; each of
+these has a test:
 
-* Bytes count as sent when their ciphertext has left, not when it was made: nothing that a caller believes sent lies
-  here, waiting for a call that may never come. Until then the caller offers the same bytes again, and they are not
+* Bytes count as sent when their ciphertext has left, not when it was made: nothing that a caller believes to be sent
+  waits here for a call that may never come. Until then the caller offers the same bytes again, and they are not
   encrypted again.
 * A turn is bounded in records as well as in bytes: a record of one byte costs as much to decrypt as one of a thousand.
 * There may be bytes here that no socket will announce: they came with the last message of the handshake, or were more
   than a turn's worth. `is_drained` says so, and the calls that wait do not wait then.
-* The end is announced, by a message called close_notify. A connection that ends without it was cut, by somebody. Our
-  frames have lengths, so nobody is deceived: the end is the same, but `is_truncated`.
+* The end is announced, by a message called close_notify. A connection that ends without it was cut off. Our frames
+  have lengths, so nobody is deceived: it ends in the same way, but `is_truncated` is set.
 """
 
 import threading
@@ -110,7 +110,7 @@ class TlsStream(Stream):
             with suppress(*GONE):  # sending will find out; what was received counts
                 self._flush()
             if sum(map(len, self._sealed)) > HELD_BYTES:
-                raise TlsFailed("UNREAD", "the other end makes TLS reply, and does not read the replies")
+                raise TlsFailed("UNREAD", "the other end makes TLS reply, but does not read the replies")
 
     async def each_readable(self, callback: Callable[[], bool]) -> None:
         """See `Stream`."""

@@ -3,9 +3,9 @@
 OpenSSL reads from one queue in memory and writes to another (it calls them BIOs). So nothing here ever waits, and
 "not all here yet" is a value. `TlsStream` moves the ciphertext.
 
-OpenSSL is given one record at a time. Given more, it carries out every message of TLS's own that comes before the next
-byte of data, and a peer may send hundreds of those in few bytes: a KeyUpdate has 27 and costs a tenth of a millisecond.
-And its queues keep the memory of the most they ever held.
+OpenSSL is given one record at a time. Given more, it carries out every message of TLS itself that comes before the next
+byte of data, and a peer can send hundreds of them in few bytes: a KeyUpdate has 27 and costs a tenth of a millisecond.
+Besides, its queues never give back the memory of the most they ever held.
 """
 
 import hashlib
@@ -16,21 +16,21 @@ from typing import Any
 
 import anyio
 
-# What OpenSSL's errors mean, alerts of the other end among them; they are known by words in their names.
+# What OpenSSL's errors mean, alerts of the other end included; words in their names tell them apart.
 _MEANINGS = (
     (r"WRONG_VERSION_NUMBER|HTTP_REQUEST|PACKET_LENGTH_TOO_LONG", "the port does not speak TLS; ask for its TLS port"),
     (r"PROTOCOL_VERSION|UNSUPPORTED_PROTOCOL", "the port does not speak TLS, or no version since 1.2"),
     (r"CERTIFICATE_REQUIRED|DID_NOT_RETURN_A_CERTIFICATE", "a certificate of the client is required"),
-    (r"HANDSHAKE_FAILURE|NO_SHARED_CIPHER", "the two ends agree on no way to encrypt, or one shows no certificate"),
+    (r"HANDSHAKE_FAILURE|NO_SHARED_CIPHER", "the two ends have no cipher in common, or one shows no certificate"),
     (r"ALERT_(UNKNOWN_CA|.*CERTIFICATE)", "the other end does not accept the certificate that it was shown"),
 )
 
 
-_TYPES = range(20, 25)  # that the first byte of a record may have
+_TYPES = range(20, 25)  # values that the first byte of a record may have
 _HEADER = 5  # bytes: a type, a version, and the length of what follows
 RECORD_BYTES = 16 * 1024  # of data in a record, at most
 _LARGEST = RECORD_BYTES + 2048  # encrypted
-MOST_MESSAGES = 32  # of TLS's own, between two records of data
+MOST_MESSAGES = 32  # of TLS itself, between two records of data
 
 
 class TlsFailed(anyio.BrokenResourceError):
@@ -67,7 +67,7 @@ class TlsFailed(anyio.BrokenResourceError):
         """Returns the error for a certificate with another pin than the ones expected."""
         text = (
             f"the broker shows another certificate ({shown}) than the one you were given. If it was renewed, ask for "
-            "the new line; if not, somebody is in between. Nothing was sent."
+            "the new login line; if not, somebody is intercepting the connection. Nothing was sent."
         )
         return cls("OTHER_CERTIFICATE", text, is_hopeless=True)
 
@@ -80,8 +80,8 @@ class TlsEngine:
         host: the name that the certificate of the other end must be for, if the context checks names.
 
     Attributes:
-        state: OpenSSL's; it tells what was agreed on, such as the version and the other end's certificate.
-        is_over: the other end has announced that it sends no more.
+        state: OpenSSL's; it has what was agreed on, such as the version and the other end's certificate.
+        is_over: the other end has announced that it will send no more.
     """
 
     def __init__(self, context: ssl.SSLContext, host: str = "") -> None:
@@ -94,10 +94,10 @@ class TlsEngine:
         self._messages = 0
 
     def shake(self) -> bool:
-        """Goes on with the handshake as far as what was fed leads; returns whether it is complete.
+        """Goes on with the handshake as far as the bytes fed so far allow; returns whether it is complete.
 
         Raises:
-            TlsFailed: what is wrong. There may be output: an alert, which tells the other end.
+            TlsFailed: what is wrong. There may be output: an alert for the other end.
         """
         while True:
             try:
@@ -125,7 +125,7 @@ class TlsEngine:
         self._input, self._at = self._input[self._at :] + data, 0
 
     def _next_record(self) -> bool:
-        """Gives the next record to OpenSSL; returns whether one is complete. What is no record, OpenSSL will refuse."""
+        """Gives the next record to OpenSSL; returns whether one is complete. OpenSSL refuses what is not a record."""
         data, at = self._input, self._at
         end = at + _HEADER + int.from_bytes(data[at + 3 : at + _HEADER], "big")
         if at + _HEADER <= len(data) and (data[at] not in _TYPES or end - at > _HEADER + _LARGEST):
@@ -140,11 +140,11 @@ class TlsEngine:
     def decrypt(self, view: memoryview) -> int | None:
         """Decrypts into the view; returns how many bytes.
 
-        They are of one record at most, 0 if it is a message of TLS's own. None: no record is complete.
+        They come from at most one record: 0 bytes, if that is a message of TLS itself. None: no record is complete.
 
         Raises:
             EndOfStream: the other end sends no more, and has said so by a close_notify.
-            TlsFailed: what is wrong, an alert of the other end among it.
+            TlsFailed: what is wrong; it may be an alert of the other end.
         """
         if not self.state.pending() and not self._next_record():
             return None

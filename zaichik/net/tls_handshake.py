@@ -1,4 +1,4 @@
-"""The handshake of TLS: two ends agree on keys, and each finds out who the other one is. Until then nothing is said."""
+"""The handshake of TLS: two ends agree on keys, and each finds out who the other one is. Data is sent after that."""
 
 from collections.abc import Collection
 from contextlib import suppress
@@ -10,7 +10,7 @@ from zaichik.net.stream import Stream
 from zaichik.net.tls import GONE, TlsStream
 from zaichik.net.tls_engine import TlsEngine, TlsFailed
 
-HANDSHAKE_BYTES = 16 * 1024  # received at once: all there is, unless certificates are very long
+HANDSHAKE_BYTES = 16 * 1024  # received at once: everything, unless certificates are very long
 
 
 async def handshake(
@@ -18,7 +18,7 @@ async def handshake(
 ) -> TlsStream:
     """Returns an encrypted stream over that one, once both ends agree. There is no deadline: that is the caller's.
 
-    If this fails or is cancelled, not a byte of an application was sent; close the stream below.
+    If this fails or is cancelled, no byte of application data was sent; close the stream below.
 
     Args:
         stream: a connection on which nothing was sent.
@@ -28,7 +28,7 @@ async def handshake(
         received: bytes that were received already.
 
     Raises:
-        TlsFailed: what is wrong, as a sentence.
+        TlsFailed: what is wrong, in a sentence.
         BrokenResourceError, ClosedResourceError: the connection is gone, or was closed here.
     """
     engine = TlsEngine(context, host)

@@ -1,1 +1,1 @@
-"""Logs that no broker uses: looked at byte by byte, and repaired."""
+"""Logs that no broker is using: checked byte by byte, and repaired."""

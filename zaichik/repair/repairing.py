@@ -1,9 +1,9 @@
-"""Makes of a damaged log one that a broker can open: what is lost is written down, and nothing is deleted.
+"""Turns a damaged log into one that a broker can open: what is lost is recorded, and nothing is deleted.
 
 A stretch of damage becomes a record that says which offsets are lost. It takes the same room, so that all other records
-stay where they are, and checkpoints hold. Each damaged file is kept as it was, with `.damaged` after its name.
-The file `topic` comes first: it tells the broker which offsets are lost, and so readers are told, too. If a repair is
-interrupted, the next one begins again.
+stay where they are, and checkpoints remain valid. Each damaged file is kept as it was, with `.damaged` after its name.
+The file `topic` is written first: it tells the broker which offsets are lost, so that readers can be told. If a repair
+is interrupted, the next one begins again.
 """
 
 from collections.abc import Iterator
@@ -14,15 +14,15 @@ from zaichik.log.recovery import TOPIC_FILE, recover, topic_file
 from zaichik.log.segment import HEAD_SIZE, Topic
 from zaichik.repair.checking import Checked, Part, Stretch
 
-AT_ONCE = 4 * 1024 * 1024  # bytes that are copied at once
+AT_ONCE = 4 * 1024 * 1024  # bytes that are copied at once; a record of what is lost has less than twice as many
 MOST_LOST = 2**32 - 1  # offsets that one record tells of
 
 
 def repair(disk: Disk, checked: Checked) -> None:
-    """Repair a log that `check_folder` has found damaged, and cut off what is torn; if there is hope for all of it.
+    """Repair a log that `check_folder` has found damaged, and cut off what is torn, unless any of it is hopeless.
 
     Raises:
-        DiskFull, StorageFailed: it goes on with the next repair.
+        DiskFull, StorageFailed: the repair is not complete; the next one completes it.
     """
     folder, topic = checked.folder, checked.topic
     if topic is None or checked.hopeless or not checked.problems:
@@ -41,7 +41,7 @@ def repair(disk: Disk, checked: Checked) -> None:
 
 
 def _rewrite(disk: Disk, part: Part, topic: Topic, size: int) -> None:
-    """Write a segment anew, beside the old one, and then in its place."""
+    """Rewrite a segment beside the old one, and then put it in its place."""
     path = part.segment.path
     folder, _, name = path.rpartition("/")
     if size > 0:
@@ -51,23 +51,23 @@ def _rewrite(disk: Disk, part: Part, topic: Topic, size: int) -> None:
     disk.write(new, 0, [part.segment.head(topic)])
     for stretch in part.stretches:
         _copy(disk, path, new, stretch.position, at)
-        disk.write(new, stretch.position, list(_records(stretch, part.segment.salt)))
-        at = stretch.end
+        at = stretch.position
+        for record in _records(stretch, part.segment.salt):
+            disk.write(new, at, [record])
+            at += len(record)
     _copy(disk, path, new, size, at)
     disk.rename(new, path)
 
 
 def _records(stretch: Stretch, salt: int) -> Iterator[bytes]:
-    """Returns records that tell of a stretch, and take its room."""
+    """Returns records that give up the offsets of a stretch, and take its room."""
     position, base = stretch.position, stretch.base
-    while True:
-        count = min(stretch.to - base, MOST_LOST)
-        is_last = base + count == stretch.to
-        room = bytes(max(stretch.end - position - HEADER.size, 0) if is_last else 0)
+    while position < stretch.end or base < stretch.to:
+        count, left = min(stretch.to - base, MOST_LOST), stretch.end - position
+        size = HEADER.size if base + count < stretch.to else left if left < 2 * AT_ONCE else AT_ONCE
+        room = bytes(max(size - HEADER.size, 0))
         yield Record(base, stretch.accepted_us, count, room, Kind.LOST).pack(salt, stretch.position)
-        position, base = position + HEADER.size, base + count
-        if is_last:
-            return
+        position, base = position + HEADER.size + len(room), base + count
 
 
 def _keep(disk: Disk, path: str, size: int) -> None:

@@ -1,7 +1,7 @@
 """What can be known of a segment whose head is damaged.
 
-Without its salt no record can be told from any other bytes. But a checkpoint may know the salt. And a checksum can be
-undone: of the 2^32 salts with which it might begin, one leads to the checksum that a record's header has.
+Without its salt, a record cannot be told from any other bytes. But a checkpoint may have the salt. Or the checksum can
+be inverted: of the 2^32 salts with which it may begin, exactly one leads to the checksum in a record's header.
 """
 
 import errno
@@ -12,19 +12,22 @@ from zaichik.log.disk import Disk, PosixDisk
 from zaichik.log.record import CHECKED_FROM, HEADER, MAGIC_BYTES, header
 from zaichik.log.segment import HEAD_SIZE, Segment
 
-SECTOR = 512  # bytes: of what cannot be read, no more than that is lost
-MOST_READ = 64 * 1024 * 1024  # bytes in which a good record is looked for
+SECTOR = 512  # bytes: no more than that is lost around a place that cannot be read
+MOST_READ = 64 * 1024 * 1024  # bytes that are searched for a good record
 
 
-def salvaged(disk: Disk, folder: str, base: int, size: int, salt: int | None, accepted_us: int) -> Segment:
-    """Returns a segment as it may have been. The salt is that of a checkpoint, if there is one; the time is a guess."""
-    segment = Segment(folder, base, secrets.randbits(32) if salt is None else salt, accepted_us, max(size, HEAD_SIZE))
+def salvaged(disk: Disk, folder: str, base: int, size: int, salts: list[int]) -> Segment:
+    """Returns a segment as it may have been, of time 0 if that is not known.
+
+    Checkpoints may tell its salt, the newest one last: those of a file that it has taken the place of tell another.
+    """
+    segment = Segment(folder, base, salts[-1] if salts else secrets.randbits(32), 0, max(size, HEAD_SIZE))
     data = disk.read(segment.path, HEAD_SIZE, MOST_READ) if size > HEAD_SIZE else b""
     at = data.find(MAGIC_BYTES)
     while at >= 0:
         possible = salt_of(data[at : at + HEADER.size])
         head = header(data, at, possible)
-        if head is not None and salt in (None, possible) and head.record(data, at, possible) is not None:
+        if head is not None and possible in (salts or [possible]) and head.record(data, at, possible) is not None:
             segment.salt, segment.accepted_us = possible, head.accepted_us
             break
         at = data.find(MAGIC_BYTES, at + 1)
@@ -32,11 +35,11 @@ def salvaged(disk: Disk, folder: str, base: int, size: int, salt: int | None, ac
 
 
 def salt_of(head: bytes) -> int:
-    """Returns the salt of a record's header, if it is one.
+    """Returns the salt of a record's header, if these bytes are one.
 
-    With the salt, a checksum changes by something that is linear in the bits of the salt, and the same for all bytes of
-    one length. So what each bit changes is known, and a few of them together make the change that there is: found by
-    elimination.
+    A salt changes the checksum by an amount that is linear in the bits of the salt, and the same for all data of one
+    length. So the change that each bit makes is known, and Gaussian elimination finds the bits that together make the
+    change that there is.
     """
     crc, checked, answer = int.from_bytes(head[4:8], "little"), head[CHECKED_FROM:], 0
     plain = crc32(checked)
@@ -55,7 +58,7 @@ def salt_of(head: bytes) -> int:
 
 
 class PatientDisk(PosixDisk):
-    """A disk of which some sectors cannot be read: they are zeros, which pass for nothing."""
+    """A disk with sectors that cannot be read: they are read as zeros, which are never a record."""
 
     def read(self, path: str, at: int, size: int) -> bytes:
         """See `Disk`."""

@@ -52,8 +52,7 @@ class Connection:
 
     def __init__(self, stream: Stream, broker: Broker, peer: str, client: str = "", gate: Gate = OPEN) -> None:
         self._stream, self._gate = stream, gate
-        self._broker = broker
-        self._peer = peer
+        self._broker, self._peer = broker, peer
         self._decoder = FrameDecoder.for_broker()
         self._manager = broker.connect(self._ask, peer, client)
         self._turns = broker.scheduler.join(client, self._turn)
@@ -63,11 +62,9 @@ class Connection:
         self._is_conversing = False  # the greeting is over
         self._holding = Holding(broker.memory, client)  # bytes of frames not applied yet, and of output not sent yet
         self._is_readable = False  # the socket may hold bytes
-        self._is_applied = True  # the decoder holds no whole frame
-        self._is_watched = True  # a task waits for bytes
-        self._is_full = False  # a task waits until the socket accepts more
-        self._is_at_end = False  # the peer sends nothing more
-        self._is_gone = False  # nothing more reaches the peer
+        self._is_applied = self._is_watched = True  # the decoder holds no whole frame; a task waits for bytes
+        self._is_full = self._is_at_end = False  # a task waits for room in the socket; the peer sends nothing more
+        self._is_gone = True  # nothing reaches the peer: any more, or before the gate has let it speak
         self._failure: Exception | None = None  # a bug that a turn ran into
         self._cut_off = ""  # the reason, if the broker closed it or it was lost
         self._may_begin, self._read_all, self._watch_again, self._attention = Wakeup(), Wakeup(), Wakeup(), Wakeup()
@@ -103,23 +100,29 @@ class Connection:
         """Wait for the first turn, then for the Hello. A peer that sends none is sent an Error that says why."""
         self._ask()
         await self._may_begin.wait()
-        if self._manager.closing:  # it was refused before it began
-            return
+        # Who was refused before it began is told so in TLS, too: a client takes anything else for another port.
+        scope = anyio.CancelScope() if self._manager.closing else self._greeting
         try:
-            with self._greeting:
+            with scope:
                 self._stream = await self._gate.secure(self._stream, self._peer)
+                self._is_gone = False
+                if self._manager.closing:
+                    self._gate.left(self._peer)
+                    return
                 seconds = self._broker.settings.handshake_timeout
                 hello, user = await admit(self._gate, self._stream, self._decoder, self._peer, seconds)
                 self._turns = self._broker.log_in(self._manager, user, self._turns)
                 self._holding.client = self._manager.share
                 self._apply(hello, self._broker.clock.now_us())
         except Refused as refusal:
+            self._is_gone = False  # `TLS_REQUIRED` is said in plain
             self.refuse(refusal)
         except ForeignProtocol as foreign:
             self._unsent = [ANSWERS[foreign.name]] if foreign.name in ANSWERS else []
             self._manager.end(f"NOT_ZAICHIK: it speaks {foreign.name}")
         except (anyio.EndOfStream, *GONE) as error:
             self._end_input(error)
+        self._is_at_end |= self._is_gone
         if self._manager.greeted:
             self._decoder.greeted(self._broker.settings.max_frame)
             self._is_applied = False  # requests may have come with the Hello
@@ -280,8 +283,7 @@ class Connection:
     def _receive(self) -> bool:
         """Receives once, without waiting; returns whether any bytes came."""
         try:
-            most = SIP_BYTES if self._holding.is_over else RECEIVE_BYTES
-            data = self._stream.receive_nowait(most)
+            data = self._stream.receive_nowait(SIP_BYTES if self._holding.is_over else RECEIVE_BYTES)
         except (anyio.EndOfStream, *GONE) as error:
             self._end_input(error)
             return False
@@ -307,10 +309,9 @@ class Connection:
             self._frames += 1
             self.refuse(error)
             return True
-        if isinstance(frame, NeedData):
-            return False
-        self._apply(frame, now_us)
-        return True
+        if is_whole := not isinstance(frame, NeedData):
+            self._apply(frame, now_us)
+        return is_whole
 
     def _apply(self, frame: Frame, now_us: int) -> None:
         self._frames += 1
