@@ -71,6 +71,20 @@ async def test_an_address_waits_after_its_failures_and_others_do_not(failures, t
 
 
 @pytest.mark.anyio
+async def test_failures_that_come_at_once_keep_a_neighbour_out_for_a_minute_at_most(failures, time):
+    """Connections that were let in together fail together: no token is taken before that."""
+    assert all([await failures.wait(ONE) for _ in range(3000)])
+    for _ in range(3000):
+        failures.failed(ONE)
+    failures.succeeded(ONE)
+    assert await failures.wait(ONE)
+    assert time.slept == [60]
+    failures.failed(ONE)
+    assert await failures.wait(ONE)
+    assert time.slept == [60, 1]
+
+
+@pytest.mark.anyio
 async def test_without_failures_nobody_waits(failures, time):
     for _ in range(1000):
         assert await failures.wait(ONE)

@@ -377,6 +377,34 @@ def test_without_a_descriptor_the_old_rules_stay(gate, folder):
     assert gate.reload()
 
 
+def test_users_json_is_read_as_soon_as_there_is_a_descriptor(gate, folder):
+    """ACC-4: or else who was removed stays, until somebody changes the file again."""
+    gate.recheck(0)
+    folder.write(Users())
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
+    try:
+        assert not gate.recheck(0)
+        assert not gate.recheck(0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert gate.counters["reload_failed"] == 1
+    assert gate.recheck(0)
+    assert gate.access.users.users == ()
+    assert "stale_since_us" not in gate.counters
+
+
+def test_rules_that_could_not_be_read_stay_stale_when_users_change(gate, folder):
+    (folder.path / "rules").write_text("nonsense")
+    assert not gate.reload()
+    folder.write(Users())
+    assert gate.recheck(0)
+    assert "stale_since_us" in gate.counters
+    (folder.path / "rules").write_text(RULES)
+    assert gate.reload()
+    assert "stale_since_us" not in gate.counters
+
+
 def test_a_broken_users_json_is_reported_once(gate, folder):
     gate.recheck(0)
     (folder.path / "users.json").write_bytes(b"{")

@@ -1,6 +1,7 @@
 """The file of rules: the first that matches decides, and what is cut off only takes away."""
 
 import json
+from collections import Counter
 from itertools import product
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from zaichik.access.files import Unusable
-from zaichik.access.rules import ACTIONS, MOST_KNOWN, MOST_RULES, Rules
+from zaichik.access.rules import ACTIONS, MOST_KNOWN, MOST_RULES, Rights, Rule, Rules
 
 EXAMPLE = """\
 # first match wins
@@ -183,6 +184,34 @@ def test_whatever_is_in_a_file_it_is_parsed_or_refused(data):
     else:
         place = ["1", "1"]
     assert all(map(str.isdigit, place[:2]))
+
+
+@given(FILES, NAMES, st.sampled_from(ACTIONS))
+def test_the_rule_that_decides_is_the_first_that_matches_from_top_to_bottom(text, topic, action):
+    def matches(rule):
+        if rule.user == "boris" or action not in rule.actions or (topic.startswith("$") and not rule.text):
+            return False
+        return topic == rule.text if rule.size is None else topic.startswith(rule.text)
+
+    assert rules(text).of("ana").rule(action, topic) == next(filter(matches, rules(text).rules), None)
+
+
+def test_a_question_costs_the_same_however_many_rules_there_are():
+    """A page of `describe` asks about each topic, and there may be 10,000 of each: that would take seconds."""
+    asked = Counter()
+
+    class Watched(Rule):
+        __slots__ = ()
+
+        def __getattribute__(self, name):
+            asked[name] += 1
+            return super().__getattribute__(name)
+
+    of_ana = Rights([Watched(n, "ana", True, frozenset(["publish"]), f"topic{n:04}/", 10) for n in range(1000)])
+    asked.clear()
+    assert not of_ana.may("publish", "else")
+    assert of_ana.may("publish", "topic0999/x")
+    assert asked.total() < 10
 
 
 @given(FILES, st.lists(NAMES, max_size=20))

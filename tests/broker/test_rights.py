@@ -1,12 +1,15 @@
 """Rights in the core: every request is asked about, and what is no longer allowed ends (ACC-2 to ACC-5)."""
 
 import json
+from itertools import permutations
 from typing import get_args
 
 import pytest
 from conversation import Conversation, batch, broker_with
+from fake_log import FakeLogs, durable_broker
 
 from zaichik.broker.rights import ANYBODY, BROKER, NEEDS, Action
+from zaichik.broker.settings import TopicSettings
 from zaichik.sharing.scheduler import Turns
 from zaichik_protocol import (
     Commit,
@@ -119,6 +122,14 @@ def test_a_refusal_does_not_tell_whether_the_topic_exists(kind):
     assert len(broker.registry) == 1
 
 
+@pytest.mark.parametrize("name", ["x" * 65_535, "\0" * 65_535, "$" + "\0" * 65_534])
+@pytest.mark.parametrize("kind", REQUESTS)
+def test_a_name_that_fits_no_error_is_refused_all_the_same(kind, name):
+    """An Error has room for 64 KiB, and what is escaped is longer than it was."""
+    for user, refusal in ((Somebody("eve"), ErrorCode.FORBIDDEN), (ANYBODY, ErrorCode.INVALID_FIELD)):
+        assert code(Talk(broker_with(), user).ask(REQUESTS[kind](name))[0]) == refusal
+
+
 @pytest.mark.parametrize(("right", "done"), [("delete", True), ("describe", False), ("publish", False)])
 def test_an_operator_has_the_right_to_delete_the_broker(right, done):
     broker = broker_with()
@@ -170,6 +181,38 @@ def test_forbidden_uses_the_number_of_a_batch_up():
     assert again.first_offset == first.first_offset
 
 
+@pytest.mark.parametrize("default", [0, 1])
+def test_the_number_of_a_refused_batch_does_not_tell_whether_a_durable_topic_exists(default):
+    """ACC-2: the numbers of a durable topic count there alone, and a stranger could see where they count."""
+    logs = FakeLogs()
+    broker = durable_broker(logs, topic=TopicSettings(durable=default))
+    root = Talk(broker, everything())
+    root.tell(CreateTopic(2, "disk", ((Setting.DURABLE, 1),)), CreateTopic(3, "memory", ((Setting.DURABLE, 0),)))
+    logs.known["disk"].sync()
+    for topics in permutations(["disk", "memory", "none"], 2):
+        stranger = Talk(broker, Somebody(f"eve{'-'.join(topics)}"))
+        told = [
+            stranger.ask(Publish(7, topic, batch(b"x"), producer=9, sequence=sequence))[0]
+            for sequence, topic in enumerate(topics)
+        ]
+        assert [code(reply) for reply in told] == [ErrorCode.FORBIDDEN] * 2, topics
+
+
+def test_what_a_durable_topic_answered_is_repeated_without_the_right():
+    logs = FakeLogs()
+    broker = durable_broker(logs)
+    user = Somebody("ana", ("publish", "t"), ("create", "t"))
+    talk = Talk(broker, user)
+    for request in (CreateTopic(2, "t", ((Setting.DURABLE, 1),)), Publish(3, "t", batch(b"x"), producer=9)):
+        talk.tell(request)
+        logs.known["t"].sync()
+        (first,) = talk.heard()
+    user.rights.clear()
+    (again,) = talk.ask(Publish(4, "t", batch(b"x"), producer=9))
+    assert (again.duplicate, again.first_offset) == (True, first.first_offset)
+    assert code(talk.ask(Publish(5, "t", batch(b"y"), producer=9, sequence=1))[0]) == ErrorCode.FORBIDDEN
+
+
 def test_a_producer_is_its_users_alone():
     """ACC-3."""
     broker = broker_with()
@@ -215,6 +258,26 @@ def test_a_withdrawn_right_ends_a_subscription_and_frees_what_it_kept():
     assert told[-1].code == EndCode.FORBIDDEN
     broker.recheck(rights=True)
     assert talk.ask(Ping(9)) == [Pong(9, 0)]
+
+
+def test_a_right_that_is_withdrawn_while_the_disk_is_asked_begins_nothing():
+    """ACC-4: nobody would ask about that subscription again."""
+    logs = FakeLogs()
+    broker = durable_broker(logs)
+    user, root = Somebody("ana", ("subscribe", "t")), Talk(broker, everything())
+    root.tell(CreateTopic(2, "t", ((Setting.DURABLE, 1), (Setting.CAPACITY, 1))))
+    for payload in (b"1", b"2"):
+        root.tell(Publish(0, "t", batch(payload)))
+        logs.known["t"].sync()
+        broker.clock.advance(1)
+    talk = Talk(broker, user)
+    assert talk.ask(Subscribe(2, "t", start=Start.TIME, value=1, name="n")) == []
+    user.rights.clear()
+    broker.recheck(rights=True)
+    logs.known["t"].look()
+    (reply,) = talk.heard()
+    assert code(reply) == ErrorCode.FORBIDDEN
+    assert len(broker.readers) == len(broker.named_positions) == 0
 
 
 def test_nothing_that_came_while_the_right_was_gone_is_sent():

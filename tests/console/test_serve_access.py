@@ -2,15 +2,21 @@
 
 import argparse
 import time
+from contextlib import suppress
+from types import SimpleNamespace
 
 import pytest
+from anyio import from_thread
 
-from zaichik.access.gate import Access
+from zaichik.access.gate import Access, AccessGate
 from zaichik.broker.clock import ManualClock
+from zaichik.broker.settings import BrokerSettings
 from zaichik.client.endpoint import endpoint
 from zaichik.console import serve_access
+from zaichik.console.access_folder import edited
 from zaichik.console.failure import Failure
 from zaichik.console.serve_access import check_reach, gate_of, init, outward, tls_in
+from zaichik.serving.server import Server
 from zaichik_protocol import Hello
 
 pytest.importorskip("cryptography")
@@ -140,3 +146,30 @@ def test_a_check_looks_at_the_certificate_too(made, zaichik, monkeypatch):
     assert "warning: the certificate expires in 4 days" in zaichik("access", "check", str(path)).err
     (path / "key.pem").write_text("nonsense")
     assert "no private key in PEM format" in zaichik("access", "check", str(path)).err
+
+
+@pytest.mark.anyio
+async def test_a_user_who_is_removed_during_a_reload_does_not_come_back(made, clock):
+    """Neither by a sweep in the middle of it, nor by one after it."""
+    path, _ = made
+
+    def read_last(_folder):
+        with edited(path) as editing:
+            editing.remove("class")
+        with suppress(RuntimeError):  # this is no other thread, so no sweep can come now
+            from_thread.run_sync(gate.recheck, 0)
+
+    gate = AccessGate(Access.load(path), clock, path, read_last)
+    gate.recheck(0)
+    assert serve_access.reload(SimpleNamespace(gate=gate))
+    gate.recheck(0)
+    assert list(gate.access.users.by_name) == ["admin"]
+
+
+@pytest.mark.anyio
+async def test_the_limit_of_a_handshake_is_that_of_tls_too(made):
+    """TIM-1."""
+    server = await Server.listening("127.0.0.1", 0, BrokerSettings(handshake_timeout=0.5))
+    serve_access.prepare(server, options("--access", str(made[0])))
+    await server.aclose()
+    assert server.gate._seconds == 0.5

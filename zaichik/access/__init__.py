@@ -1,1 +1,1 @@
-"""Who may connect, and what they may do: TLS, logins and rights. A broker without all this never imports it."""
+"""Who may connect, and what they may do: TLS, logins and rights."""

@@ -18,6 +18,7 @@ from zaichik_protocol import ErrorCode, Refused
 FAILURES, A_SECOND = 20, 1  # of one address: at once, and each second after that
 STRANGERS_FAILURES = 50  # of all addresses together without a recent login: at once, and each second
 LATELY_US = 600 * MICROSECONDS
+MOST_OWED_US = 60 * MICROSECONDS  # who shares an address with somebody who failed a thousand times at once waits this
 MOST_ADDRESSES = 4096  # that are remembered: those of the latest failed, and of the latest successful logins
 MOST_WAITING = 16  # connections that wait for one bucket
 MOST_PASSWORDS, MOST_PASSWORDS_OF_ONE = 64, 2  # that wait to be checked: from all addresses, from one
@@ -49,8 +50,9 @@ class Bucket:
         return until_us + self.waiting * self._interval_us if until_us > 0 else 0
 
     def take(self, now_us: int) -> None:
-        """Take a token, even if there is none."""
-        self._full_us = max(self._full_us, now_us) + self._interval_us
+        """Take a token, even if there is none, but leave no more owed than comes back in `MOST_OWED_US`."""
+        full_us = max(self._full_us, now_us) + self._interval_us
+        self._full_us = min(full_us, now_us + self._depth_us + MOST_OWED_US)
 
 
 class Failures:

@@ -86,6 +86,11 @@ class ClientTls:
         self._context = context
         self._pins = frozenset(pins)
 
+    @property
+    def pins(self) -> frozenset[str]:
+        """See above."""
+        return self._pins
+
     async def secure(self, stream: Stream, host: str) -> TlsStream:
         """Returns an encrypted stream to that host.
 

@@ -151,6 +151,7 @@ class AccessGate:
         self._checked_by = access  # what connections were last checked by
         self._warned = 0  # the last day on which the log was told that the certificate ends
         self._told: dict[tuple[str, Action], int] = {}
+        self._stale: set[str] = set()  # what was to be read again, and could not be
         self._seen: tuple[int, int] | None = None  # so that nothing is missed that was written meanwhile
 
     async def secure(self, stream: Stream, peer: str) -> Stream:
@@ -244,7 +245,7 @@ class AccessGate:
 
     def reload(self) -> bool:
         """Read all files again, on SIGHUP. Returns whether that worked; if not, nothing changes."""
-        return self._replace(lambda folder: Access.load(folder, self._tls))
+        return self._replace(RULES, lambda folder: Access.load(folder, self._tls))
 
     def recheck(self, now_us: int) -> bool:
         """Read users.json again if it has been replaced: only our commands write it, and it is always whole.
@@ -253,10 +254,9 @@ class AccessGate:
         """
         self._warn_of_expiry(now_us)
         before, self._seen = self._seen, self._stamp()
-        if self._seen != before:
-            self._replace(
-                lambda folder: replace(self.access, users=parsed(folder / USERS, Users.parse, is_secret=True))
-            )
+        is_new = self._seen != before
+        if is_new or USERS in self._stale:  # without a descriptor, for example, it is not the file that has to change
+            self._replace(USERS, self._with_users, is_told=is_new)
         known, self._checked_by = self._checked_by, self.access
         return known is not self.access
 
@@ -267,15 +267,22 @@ class AccessGate:
             self._warned = day
             logger.warning("the certificate ends in %d days: put another one there, and send SIGHUP", left)
 
-    def _replace(self, load: Callable[[Path], Access]) -> bool:
+    def _with_users(self, folder: Path) -> Access:
+        return replace(self.access, users=parsed(folder / USERS, Users.parse, is_secret=True))
+
+    def _replace(self, file: str, load: Callable[[Path], Access], *, is_told: bool = True) -> bool:
         try:
             self.access = load(self._folder)
         except Exception as error:
-            self._count("reload_failed", f"the old rules stay: {error}", logging.ERROR)
+            if is_told:
+                self._count("reload_failed", f"the old rules stay: {error}", logging.ERROR)
             self.counters.setdefault("stale_since_us", self._clock.now_us())
+            self._stale.add(file)
             return False
         self._count("reload_ok", "")
-        del self.counters["stale_since_us"]
+        self._stale -= {USERS, file}  # whatever is loaded, the users are
+        if not self._stale:
+            del self.counters["stale_since_us"]
         return True
 
     def _stamp(self) -> tuple[int, int] | None:

@@ -18,6 +18,7 @@ because then a user could be named after a pattern.
 import json
 import re
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import get_args
 
 from zaichik.access.files import decoded, wrong
@@ -64,15 +65,20 @@ class Rights:
     """
 
     def __init__(self, rules: list[Rule]) -> None:
-        self._rules = {action: [rule for rule in rules if action in rule.actions] for action in ACTIONS}
+        # By how many letters are compared, and by these: however many rules there are, few have to be looked at.
+        self._first: dict[Action, dict[int | None, dict[str, Rule]]] = {action: {} for action in ACTIONS}
+        for rule in rules:
+            for action in rule.actions:
+                self._first[action].setdefault(rule.size, {}).setdefault(rule.text, rule)
         self._known: dict[tuple[Action, str], bool] = {}
 
     def rule(self, action: Action, topic: str) -> Rule | None:
         """Returns the rule that decides; None if there is none."""
         # The broker's own names begin with $. A `*` alone does not match them: they must be named.
         least = int(topic.startswith("$"))
-        rules = self._rules[action]
-        return next((it for it in rules if topic[: it.size] == it.text and len(it.text) >= least), None)
+        by_size = self._first[action].items()
+        found = (rules.get(topic[:size]) for size, rules in by_size if size is None or size >= least)
+        return min(filter(None, found), key=attrgetter("line"), default=None)
 
     def may(self, action: Action, topic: str) -> bool:
         """Returns whether the user has the right to do that with the topic."""

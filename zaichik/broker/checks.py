@@ -37,7 +37,8 @@ def check_publish(topic: str, batch: Batch, limits: BrokerSettings) -> None:
         Refused: `MESSAGE_TOO_LARGE`, `BATCH_TOO_LARGE`, `INVALID_FIELD`.
     """
     if topic.startswith(OWN_TOPICS):
-        raise Refused(ErrorCode.INVALID_FIELD, f"topic {topic!r} is the broker's: only it may publish there", "topic")
+        problem = f"topic {topic[:MAX_NAME]!r} is the broker's: only it may publish there"
+        raise Refused(ErrorCode.INVALID_FIELD, problem, "topic")
     if batch.size > limits.max_message:
         code = ErrorCode.MESSAGE_TOO_LARGE if batch.count == 1 else ErrorCode.BATCH_TOO_LARGE
         problem = f"keys and payloads have {batch.size} bytes; at most {limits.max_message} are allowed in a batch"

@@ -25,6 +25,7 @@ from hashlib import blake2b
 from sys import getsizeof
 
 from zaichik.broker.pending import Pending
+from zaichik.broker.rights import User
 from zaichik.broker.settings import BrokerSettings
 from zaichik.sharing import prices
 from zaichik.sharing.quota import Quota
@@ -37,12 +38,6 @@ REMEMBERED = 64  # replies per producer, which is how many of its batches may be
 # there may be 64 for each of ten thousand producers.
 Stored = tuple[int, int, int, int, bytes]
 Answer = Stored | Refused | Pending
-
-
-def owned(user: str, request: Publish) -> Publish:
-    """Returns a numbered batch as one of a producer that is this user's alone, whatever ids others choose (ACC-3)."""
-    digest = blake2b(f"{user} {request.producer}".encode(), digest_size=8).digest()
-    return replace(request, producer=int.from_bytes(digest) or 1)
 
 
 class _Producer:
@@ -74,6 +69,16 @@ class Producers:
     def __len__(self) -> int:
         """Returns the number of producers remembered."""
         return len(self._known)
+
+    def owned(self, user: User, request: Publish, scope: str) -> tuple[Publish, str]:
+        """Returns a numbered batch as one of a producer that is this user's alone, and where its number counts (ACC-3).
+
+        Where that is tells that there is a durable topic. Who may not publish there, and never did, must not know.
+        """
+        digest = blake2b(f"{user.name} {request.producer}".encode(), digest_size=8).digest()
+        producer = int.from_bytes(digest) or 1
+        may_know = (scope, producer) in self._known or user.may("publish", request.topic)
+        return replace(request, producer=producer), scope if may_know else ""
 
     def once(
         self,

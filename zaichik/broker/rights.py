@@ -5,6 +5,7 @@ Who a user is, and where rights are written down, is not the core's business: se
 
 from typing import Literal, Protocol
 
+from zaichik.broker.checks import MAX_NAME
 from zaichik_protocol import ErrorCode, Refused, frames
 
 Action = Literal["publish", "subscribe", "create", "delete", "describe"]
@@ -41,28 +42,22 @@ class User(Protocol):
 
     def may(self, action: Action, topic: str) -> bool:
         """Returns whether the user has the right to do that with a topic of that name, by the rules of now."""
-
-    def denied(self, action: Action, topic: str) -> None:
-        """Count, and tell the log, that the user was refused this."""
-
-    def is_ended(self, now_us: int) -> bool:
-        """Returns whether the login has expired, or its credential was removed (ACC-4)."""
-
-
-class _Anybody:
-    name = how = ""
-
-    def may(self, action: Action, topic: str) -> bool:
         return True
 
     def denied(self, action: Action, topic: str) -> None:
-        pass
+        """Count, and tell the log, that the user was refused this."""
+        return
 
     def is_ended(self, now_us: int) -> bool:
+        """Returns whether the login has expired, or its credential was removed (ACC-4)."""
         return False
 
 
-ANYBODY: User = _Anybody()  # everybody, where the broker asks nobody who they are
+class _Anybody(User):  # the only one who inherits from it: for others, what is forgotten must not be allowed
+    name = how = ""
+
+
+ANYBODY = _Anybody()  # everybody, where the broker asks nobody who they are
 
 
 def topic_of(name: str) -> str:
@@ -76,10 +71,9 @@ def check(user: User, request: frames.Frame) -> None:
     Raises:
         Refused: `FORBIDDEN`.
     """
-    if user is ANYBODY:
-        return
     action = NEEDS[type(request)]  # one that is missing there is a bug, and is not carried out
     topic = topic_of(getattr(request, "topic", BROKER))
     if action is not None and not user.may(action, topic):
         user.denied(action, topic)
-        raise Refused(ErrorCode.FORBIDDEN, f"user {user.name} has no right to {action} {topic!r}", "topic")
+        problem = f"user {user.name} has no right to {action} {topic[:MAX_NAME]!r}"  # longer ones do not exist
+        raise Refused(ErrorCode.FORBIDDEN, problem, "topic")

@@ -18,7 +18,6 @@ from zaichik.broker.checks import check_memory, check_publish, check_subscribe
 from zaichik.broker.operating import operate
 from zaichik.broker.pending import Pending
 from zaichik.broker.position import Position, key_of
-from zaichik.broker.producers import owned
 from zaichik.broker.reader import Reader
 from zaichik.broker.replies import Replies, error
 from zaichik.broker.rights import ANYBODY, User, check, topic_of
@@ -163,11 +162,11 @@ class SubscriptionManager:
             case Publish(producer=0):
                 return self._store(request, now_us)
             case Publish():
+                scope, producers = self._broker.registry.scope(request.topic), self._broker.producers
                 if self.user is not ANYBODY:
-                    request = owned(self.user.name, request)
-                scope = self._broker.registry.scope(request.topic)
+                    request, scope = producers.owned(self.user, request, scope)
                 durable = bool(scope) and self.replies.tells_durable
-                return self._broker.producers.once(request, now_us, self._store, self.share, scope, durable=durable)
+                return producers.once(request, now_us, self._store, self.share, scope, durable=durable)
             case Subscribe():
                 return self._subscribe(request, now_us)
             case Unsubscribe():
@@ -230,6 +229,7 @@ class SubscriptionManager:
         if not self.is_open:
             return Refused(ErrorCode.NO_SUCH_SUBSCRIPTION, "the connection is closing")
         try:
+            check(self.user, request)
             return self._begin(request, self._broker.registry.get(topic.name, topic.epoch), start)
         except Refused as refusal:
             return refusal
@@ -243,9 +243,8 @@ class SubscriptionManager:
             position = broker.named_positions.open(topic, key, start, self.share) if name else Position(start)
         if name:
             position.claim(request.owner, request.attempt)
-        description = f"subscription {request.id} of connection {self.number} (client {self.client!r})"
-        if self.user is not ANYBODY:
-            description = "a subscription"  # whose, is not for other users to know
+        whose = f"subscription {request.id} of connection {self.number} (client {self.client!r})"
+        description = whose if self.user is ANYBODY else "a subscription"  # whose, is not for other users to know
         reader = Reader(request, topic, position, self._queue, description)
         broker.memory.take(self.share, prices.SUBSCRIPTION)
         self._last_subscription = request.id

@@ -94,7 +94,8 @@ async def connect(
         host: the broker's address; or all of it in one, `zaichiks://TOKEN@HOST:PORT?pin=sha256:HEX`, as a line of text
             or as `zaichik.endpoint` has parsed it: with TLS, and with credentials.
         port: the broker's port, if `host` does not name one.
-        tls: what to insist on with TLS, if not what the address says: see `zaichik.client_tls`.
+        tls: what to insist on with TLS, if not what the address says: see `zaichik.client_tls`. If the address has a
+            pin, it must be in both.
         name: the client's name in the broker's log and in `describe`.
         timeout: seconds the broker may take to accept a connection and answer its Hello. With a password, the answer
             may take 30 seconds, if `timeout` is not longer than that: brokers check passwords one at a time.

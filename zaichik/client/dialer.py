@@ -28,12 +28,14 @@ class Dialer:
         endpoint: see above.
 
     Raises:
-        ValueError: `tls` is given, and the address is without TLS.
+        ValueError: `tls` is given, and the address is without TLS, or `tls` hasn't its pins.
     """
 
     def __init__(self, endpoint: Endpoint, tls: ClientTls | None = None) -> None:
         if tls is not None and not endpoint.is_encrypted:
             raise ValueError(f"tls is given, but {endpoint} is without TLS; write zaichiks://{endpoint}")
+        if tls is not None and endpoint.pins and tls.pins != {*endpoint.pins}:  # one of the two would be forgotten
+            raise ValueError(f"{endpoint} has a pin that tls doesn't have; pass it to zaichik.client_tls(pins=...) too")
         self.endpoint = endpoint
         self._tls = tls or (client_tls(pins=endpoint.pins) if endpoint.is_encrypted else None)
 

@@ -10,15 +10,13 @@ from rich.text import Text
 
 from zaichik.access.contexts import UnusableCertificate
 from zaichik.access.files import Unusable
-from zaichik.access.gate import RULES, Access
+from zaichik.access.gate import EXPIRY_DAYS, RULES, Access
 from zaichik.access.rules import EVERYBODY
 from zaichik.broker.rights import Action, topic_of
 from zaichik.console import screen
 from zaichik.console.failure import Failure
 from zaichik.console.serve_access import CERTIFICATE, tls_in
 from zaichik.escapes import harmless, shown
-
-FEW_DAYS = 14
 
 DESCRIPTION = """\
 Read the files of a folder for --access as a broker does, and report what is wrong with them. Run this before you have
@@ -63,7 +61,7 @@ def _describe(access: Access, folder: Path, console: Console) -> int:
     days = None if access.tls is None else int(access.tls.not_after_s - time.time()) // 86_400
     certificate = "no certificate" if days is None else f"a certificate valid for {days} days"
     console.print(Text(f"{folder}: {len(names)} users, {len(rules)} rules, {certificate}"), soft_wrap=True)
-    if days is not None and days < FEW_DAYS:
+    if days is not None and days < EXPIRY_DAYS:
         screen.remark(
             f"warning: the certificate expires in {days} days; replace it, and send the broker a SIGHUP", "yellow"
         )

@@ -226,7 +226,7 @@ class _Ending:
         """Stop gracefully at the first signal, and at once at the second."""
         async for received in signals:
             if received == signal.SIGHUP:  # a reload is asked for; or the terminal is gone, or a session has ended
-                if not await serve_access.reload(self._server):
+                if not serve_access.reload(self._server):
                     logger.info("SIGHUP is ignored; SIGTERM stops the broker")
                 continue
             if self.cause is not None:

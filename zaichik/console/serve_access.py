@@ -7,7 +7,6 @@ from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 
-from anyio import to_thread
 from rich.console import Console
 
 from zaichik.access.contexts import ServerTls, UnusableCertificate, server_tls
@@ -63,7 +62,7 @@ def prepare(server: Server, arguments: argparse.Namespace) -> list[tuple[str, En
         Failure: files cannot be used or made, or other machines would be served without protection.
     """
     lines = init(arguments.init_access, server.host, server.port) if arguments.init_access else []
-    gate = gate_of(arguments, server.clock)
+    gate = gate_of(arguments, server.clock, server.broker.settings.handshake_timeout)
     check_reach(server.host, gate, is_insecure=arguments.insecure)
     if gate is not None:
         server.gate = gate
@@ -75,11 +74,11 @@ def pin(server: Server) -> str | None:
     return server.gate.access.tls.pin if isinstance(server.gate, AccessGate) and server.gate.access.tls else None
 
 
-async def reload(server: Server) -> bool:
+def reload(server: Server) -> bool:
     """Read the files of access again, if there are any. Returns whether there are; the log says how it went."""
     if not isinstance(server.gate, AccessGate):
         return False
-    await to_thread.run_sync(server.gate.reload)  # many users and rules take a while to read
+    server.gate.reload()  # not in a thread: a user who is removed meanwhile would come back
     return True
 
 
@@ -95,8 +94,8 @@ def print_lines(console: Console, lines: list[tuple[str, Endpoint]]) -> None:
         )
 
 
-def gate_of(arguments: argparse.Namespace, clock: Clock) -> AccessGate | None:
-    """Returns the gate that the options ask for; None if no login is required.
+def gate_of(arguments: argparse.Namespace, clock: Clock, handshake_timeout: float = 5.0) -> AccessGate | None:
+    """Returns the gate that the options ask for; None if no login is required. For the rest see `AccessGate`.
 
     Raises:
         Failure: the folder cannot be used.
@@ -108,7 +107,7 @@ def gate_of(arguments: argparse.Namespace, clock: Clock) -> AccessGate | None:
     if tls is None and arguments.tls_client_ca:
         raise Failure(f"--tls-client-ca needs TLS: there is no {CERTIFICATE} in {folder}")
     try:
-        return AccessGate(Access.load(folder, tls), clock, folder, tls)
+        return AccessGate(Access.load(folder, tls), clock, folder, tls, handshake_timeout=handshake_timeout)
     except (Unusable, UnusableCertificate) as error:
         raise Failure(str(error)) from None
 

@@ -101,13 +101,12 @@ class Connection:
         self._ask()
         await self._may_begin.wait()
         # Who was refused before it began is told so in TLS, too: a client takes anything else for another port.
-        scope = anyio.CancelScope() if self._manager.closing else self._greeting
+        scope = anyio.move_on_after(LINGER_SECONDS) if self._manager.closing else self._greeting
         try:
             with scope:
                 self._stream = await self._gate.secure(self._stream, self._peer)
                 self._is_gone = False
                 if self._manager.closing:
-                    self._gate.left(self._peer)
                     return
                 seconds = self._broker.settings.handshake_timeout
                 hello, user = await admit(self._gate, self._stream, self._decoder, self._peer, seconds)
