@@ -78,6 +78,12 @@ def everything(name="root"):
     return Somebody(name, *((action, "*") for action in ACTIONS))
 
 
+def recheck(broker, *, rights):
+    """What a server does once a second."""
+    for manager in list(broker.managers.values()):
+        manager.recheck(broker.clock.now_us(), rights=rights)
+
+
 def code(reply):
     return reply.code if isinstance(reply, Error) else None
 
@@ -249,14 +255,14 @@ def test_a_withdrawn_right_ends_a_subscription_and_frees_what_it_kept():
     root.ask(Publish(0, "t", batch(b"x")), Publish(0, "t", batch(b"x")))
     assert code(root.ask(Publish(3, "t", batch(b"x")))[0]) == ErrorCode.TOPIC_FULL
     user.rights.clear()
-    broker.recheck(rights=False)
+    recheck(broker, rights=False)
     assert code(root.ask(Publish(4, "t", batch(b"x")))[0]) == ErrorCode.TOPIC_FULL
-    broker.recheck(rights=True)
+    recheck(broker, rights=True)
     assert isinstance(root.ask(Publish(5, "t", batch(b"x")))[0], Published)
     told = talk.heard()
     assert [type(it) for it in told] == [Subscribed, SubscriptionEnded]
     assert told[-1].code == EndCode.FORBIDDEN
-    broker.recheck(rights=True)
+    recheck(broker, rights=True)
     assert talk.ask(Ping(9)) == [Pong(9, 0)]
 
 
@@ -273,7 +279,7 @@ def test_a_right_that_is_withdrawn_while_the_disk_is_asked_begins_nothing():
     talk = Talk(broker, user)
     assert talk.ask(Subscribe(2, "t", start=Start.TIME, value=1, name="n")) == []
     user.rights.clear()
-    broker.recheck(rights=True)
+    recheck(broker, rights=True)
     logs.known["t"].look()
     (reply,) = talk.heard()
     assert code(reply) == ErrorCode.FORBIDDEN
@@ -286,7 +292,7 @@ def test_nothing_that_came_while_the_right_was_gone_is_sent():
     talk = Talk(broker, user)
     talk.ask(Subscribe(2, "t", name="n", credit=9))
     user.rights.clear()
-    broker.recheck(rights=True)
+    recheck(broker, rights=True)
     root.ask(Publish(0, "t", batch(b"secret")))
     assert not [it for it in talk.heard() if isinstance(it, Messages | Lagged)]
     assert code(talk.ask(Subscribe(3, "t", name="n"))[0]) == ErrorCode.FORBIDDEN
@@ -303,7 +309,7 @@ def test_the_journal_of_a_topic_is_as_open_as_the_topic():
     assert isinstance(talk.ask(Subscribe(2, "$journal/t"))[0], Subscribed)
     user.rights = {("subscribe", "$journal/t")}
     assert code(talk.ask(Subscribe(3, "$journal/t"))[0]) == ErrorCode.FORBIDDEN
-    broker.recheck(rights=True)
+    recheck(broker, rights=True)
     assert talk.heard()[-1].code == EndCode.FORBIDDEN
 
 
@@ -312,7 +318,7 @@ def test_a_login_that_has_ended_ends_its_connections():
     user = everything("ana")
     talks = [Talk(broker, user), Talk(broker, everything("bob"))]
     user.has_left = True
-    broker.recheck(rights=False)
+    recheck(broker, rights=False)
     (goodbye,) = talks[0].ask(Publish(2, "t", batch(b"x")))
     assert (type(goodbye), goodbye.code) == (GoAway, GoAwayCode.CREDENTIALS_ENDED)
     assert talks[0].manager.is_finished

@@ -93,7 +93,7 @@ def test_without_access_there_is_no_gate(clock):
 def test_a_broker_does_not_start_without_a_file(made, clock, name):
     path, _ = made
     (path / name).unlink()
-    with pytest.raises(OSError, match=name):
+    with pytest.raises(Failure, match=f"there is no {path / name}; .*--init-access"):
         gate_of(options("--access", str(path)), clock)
 
 

@@ -109,12 +109,6 @@ class Broker:
         self.scheduler.leave(turns)
         return self.scheduler.join(manager.share, take)
 
-    def recheck(self, *, rights: bool) -> None:
-        """End connections whose logins have ended, and if rights may have changed, what they no longer allow."""
-        now_us = self.clock.now_us()
-        for manager in list(self.managers.values()):
-            manager.recheck(now_us, rights=rights)
-
     def disconnect(self, manager: SubscriptionManager, reason: str) -> None:
         """Remove a connection (CLO-3), and count the reason why it ended: the part before the first colon."""
         self.ends[reason.partition(":")[0]] += 1

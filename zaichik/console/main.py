@@ -62,8 +62,9 @@ examples:
   zaichik publish --help                   # more about one command
 
 environment:
-  ZAICHIK_CONNECT   the broker's HOST:PORT where --connect is not given
-  ZAICHIK_ACCESS    the folder with users and rules, where --access is not given to user
+  ZAICHIK_CONNECT   the broker's address, or a whole login line, where --connect is not given
+  ZAICHIK_TOKEN     the token for an address without one; or ZAICHIK_TOKEN_FILE or ZAICHIK_PASSWORD_FILE, a file
+  ZAICHIK_ACCESS    the folder with users and rules, where `zaichik user` is not given --access
   NO_COLOR          if set, nothing is coloured
 
 exit codes:

@@ -51,7 +51,7 @@ examples:
   zaichik serve                                      # 127.0.0.1:8889
   zaichik serve 9000 --retention 1h                  # topics keep messages for an hour, unless told otherwise
   zaichik serve --data ./topics                      # a folder for durable topics: zaichik create --durable
-  zaichik serve --host 0.0.0.0 --init-access ./access   # for other machines; prints what to paste into `zaichik login`
+  zaichik serve --host 0.0.0.0 --init-access ./access   # for others; prints what to paste into `zaichik login`
   zaichik serve --no-auto-create --log-level warning
   zaichik serve --limit max_connections=100 --limit max_bytes=128MiB --limit idle_timeout=5m
   zaichik serve --port 0 --json                      # a free port; prints {"host": ..., "port": ..., ...}

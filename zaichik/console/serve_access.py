@@ -91,6 +91,7 @@ def print_lines(console: Console, lines: list[tuple[str, Endpoint]]) -> None:
         console.print(
             "\nThese lines are shown only now, and stored nowhere; `zaichik user token add NAME` makes another token.",
             markup=False,
+            soft_wrap=True,
         )
 
 
@@ -108,6 +109,10 @@ def gate_of(arguments: argparse.Namespace, clock: Clock, handshake_timeout: floa
         raise Failure(f"--tls-client-ca needs TLS: there is no {CERTIFICATE} in {folder}")
     try:
         return AccessGate(Access.load(folder, tls), clock, folder, tls, handshake_timeout=handshake_timeout)
+    except FileNotFoundError as error:
+        raise Failure(
+            f"there is no {error.filename}; correct the path, or make a new folder: --init-access DIR"
+        ) from None
     except (Unusable, UnusableCertificate) as error:
         raise Failure(str(error)) from None
 

@@ -116,8 +116,12 @@ class Server:
             with self.bugs.contained("a sweep of the topics"):
                 self.broker.sweep()
             now_us = self.clock.now_us()
+            rights = False
             with self.bugs.contained("looking after logins and rights"):
-                self.broker.recheck(rights=self.gate.recheck(now_us))
+                rights = self.gate.recheck(now_us)
+            for manager in list(self.broker.managers.values()):
+                with self.bugs.contained("the rights of a connection"):
+                    manager.recheck(now_us, rights=rights)
             for connection in self._connections:
                 with self.bugs.contained("the deadlines of a connection"):
                     connection.check_deadlines(now_us)
