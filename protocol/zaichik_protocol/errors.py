@@ -98,15 +98,17 @@ class Refused(Exception):
         code: which error.
         message: one sentence for a person: the cause and the next step.
         field: the name of the field at fault, "" where no single field is.
-    """
 
-    request_id = request_type = 0  # of the request at fault, as far as it was read: see `ProtocolError`
+    Attributes:
+        request_id, request_type: of the request at fault; 0 where that is none, or is not known.
+    """
 
     def __init__(self, code: ErrorCode, message: str, field: str = "") -> None:
         super().__init__(message)
         self.code = code
         self.message = message
         self.field = field
+        self.request_id = self.request_type = 0
 
 
 class Unencodable(ValueError):

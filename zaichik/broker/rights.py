@@ -54,7 +54,8 @@ class User(Protocol):
 
 
 class _Anybody(User):  # the only one who inherits from it: for others, what is forgotten must not be allowed
-    name = how = ""
+    name = ""
+    how = ""
 
 
 ANYBODY = _Anybody()  # everybody, where the broker asks nobody who they are
