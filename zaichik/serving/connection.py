@@ -107,6 +107,7 @@ class Connection:
                 self._stream = await self._gate.secure(self._stream, self._peer)
                 self._is_gone = False
                 if self._manager.closing:
+                    self._gate.left(self._peer)
                     return
                 seconds = self._broker.settings.handshake_timeout
                 hello, user = await admit(self._gate, self._stream, self._decoder, self._peer, seconds)
