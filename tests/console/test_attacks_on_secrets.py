@@ -161,7 +161,6 @@ def test_what_a_program_shows_of_its_login_has_no_secret(served, caplog):
         assert not [it for it in shown if Canary(secret).is_in(it)]
 
 
-@pytest.mark.xfail(reason="`zaichik dissect` shows the secret of a Hello")
 def test_dissect_shows_how_long_a_secret_is(zaichik, tmp_path):
     for secret in (TOKEN, "correct horse battery"):
         data = encode(Hello(1, auth=1, user="ana", secret=secret))
