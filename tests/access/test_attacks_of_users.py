@@ -219,7 +219,6 @@ async def test_a_right_that_is_withdrawn_ends_what_nobody_reads(broker):
         assert b"public" not in boris.log[-1].fields["json"]
 
 
-@pytest.mark.xfail(reason="the position of the name keeps it, until its time is over (RET-9, CMT-3)")
 async def test_a_right_that_is_withdrawn_frees_what_a_name_kept(broker):
     """ACC-4: or else whoever may no longer read a lossless topic stops those who write to it."""
     async with broker.raw("ana") as ana, broker.raw("boris") as boris:

@@ -71,6 +71,7 @@ class Position:
         user, name: whose name it is.
         committed: every offset below is settled.
         delivered: every offset below was delivered at least once.
+        is_waived: nothing is kept for it, because its user may not read the topic any more (ACC-4).
         reader: the live subscription; None if there is none.
         left_us: when a sweep first found it without a reader; None before that.
     """
@@ -80,6 +81,7 @@ class Position:
         self.user, _, self.name = key.rpartition(_OF_USER)
         self.client = client
         self.committed = self.delivered = offset
+        self.is_waived = False
         self.reader: LiveReader | None = None
         self.left_us: int | None = None
         self._owner = self._attempt = 0  # of the latest request for the name; owner 0 is a request without an owner

@@ -80,7 +80,7 @@ class Reader:
         self._cut_off: EndCode | None = None
         if position.reader is not None:
             position.reader.cut_off(EndCode.TAKEN_OVER)
-        position.reader, position.left_us = self, None
+        position.reader, position.left_us, position.is_waived = self, None, False
         topic.attach(self)
 
     def leave(self) -> None:

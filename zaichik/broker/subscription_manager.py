@@ -286,6 +286,7 @@ class SubscriptionManager:
         elif rights:
             for reader in self.readers.values():
                 if not reader.ended and not self.user.may("subscribe", topic_of(reader.topic.name)):
+                    reader.position.is_waived = True
                     reader.cut_off(EndCode.FORBIDDEN)
 
     def _drop(self, reader: Reader) -> None:

@@ -227,7 +227,8 @@ class TopicController:
 
     def _positions(self) -> chain[Position]:
         """Every position that retains messages. A name that has a reader comes twice, which changes no minimum."""
-        return chain((reader.position for reader in self.readers), self.names.values())
+        names = (position for position in self.names.values() if not position.is_waived)
+        return chain((reader.position for reader in self.readers), names)
 
     def needed(self) -> int:
         """Returns the oldest offset that may still have to be delivered to any reader."""
