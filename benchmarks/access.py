@@ -38,6 +38,7 @@ from zaichik.console.access_folder import dump, locked, new_password, new_token,
 from zaichik_protocol import (  # noqa: E402
     NEED_DATA,
     Batch,
+    Commit,
     Frame,
     FrameDecoder,
     Hello,
@@ -244,6 +245,7 @@ class Pair:
     def __init__(self, at: Broker) -> None:
         self._writer, self._reader = Client(at), Client(at)
         self._reader.ask(Subscribe(2, "pair", credit=1_000_000, credit_bytes=2**32 - 1))
+        self._read = 0
         self._data = encode(Publish(1, "pair", Batch.of_columns([b""] * 10, [b"x" * 100] * 10)))
 
     def rate(self, seconds: float) -> float:
@@ -254,6 +256,9 @@ class Pair:
             self._writer.frame()
             self._reader.frame()
             count += 10
+            self._read += 10
+            if self._read % 100_000 == 0:  # long before the credit is used up
+                self._reader.send(encode(Commit(0, 2, self._read)))
         return count / (time.perf_counter() - began)
 
     def close(self) -> None:
