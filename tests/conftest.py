@@ -29,6 +29,7 @@ LONGEST = (
     "tests/tutorial/test_exercises.py",
     "tests/tutorial/test_claims.py",
 )
+LOGINS = ("ZAICHIK_CONNECT", "ZAICHIK_ACCESS", "ZAICHIK_TOKEN", "ZAICHIK_TOKEN_FILE", "ZAICHIK_PASSWORD_FILE")
 MOST_PROCESSES = 8  # more would only wait for the one with Spark
 
 # A script that starts the tests with `&` has them ignore Ctrl-C; what they start must not.
@@ -49,6 +50,36 @@ def pytest_configure(config):
 
 def pytest_report_header():
     return f"zaichik: {build()}"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _nobodys_login(tmp_path_factory):
+    """Commands, and those in programs that tests start, do not find the login of who runs the tests."""
+    with pytest.MonkeyPatch.context() as environment:
+        for name in LOGINS:
+            environment.delenv(name, raising=False)
+        environment.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
+        yield
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """Where a test may keep a login of its own."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    return tmp_path
+
+
+@pytest.fixture
+def secret_file(tmp_path):
+    """Write a file with a secret, which only its owner can read unless its mode says otherwise."""
+
+    def make(text, mode=0o600):
+        path = tmp_path / "secret"
+        path.write_text(text)
+        path.chmod(mode)
+        return str(path)
+
+    return make
 
 
 @pytest.fixture

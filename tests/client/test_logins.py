@@ -14,22 +14,7 @@ PIN = "sha256:" + "0a" * 32
 ADDRESS = f"zaichiks://192.0.2.1:8889?pin={PIN}"
 LINE = ADDRESS.replace("//", f"//{TOKEN}@")
 
-
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    return tmp_path
-
-
-@pytest.fixture
-def file(tmp_path):
-    def make(text, mode=0o600):
-        path = tmp_path / "secret"
-        path.write_text(text)
-        path.chmod(mode)
-        return str(path)
-
-    return make
+pytestmark = pytest.mark.usefixtures("home")
 
 
 def test_an_argument_comes_first_then_the_environment_then_what_is_kept(home):
@@ -48,16 +33,16 @@ def test_what_is_kept_goes_to_no_address_from_elsewhere(home, argument):
     assert chosen(None, env | {"ZAICHIK_CONNECT": argument}).credentials is None
 
 
-def test_the_environment_completes_an_address_without_a_secret(home, file):
+def test_the_environment_completes_an_address_without_a_secret(home, secret_file):
     env = {"XDG_CONFIG_HOME": str(home)}
     token = {"ZAICHIK_TOKEN": TOKEN}
     assert chosen("zaichiks://a:1", env | token).credentials == Credentials("", TOKEN)
     assert chosen(None, env | token | {"ZAICHIK_CONNECT": "e:1"}).credentials == Credentials("", TOKEN)
     whole = {"ZAICHIK_CONNECT": f"zaichiks://{OTHER}@e:1"}
     assert chosen(None, env | token | whole).credentials == Credentials("", OTHER)
-    path = {"ZAICHIK_TOKEN_FILE": file(TOKEN + "\n")}
+    path = {"ZAICHIK_TOKEN_FILE": secret_file(TOKEN + "\n")}
     assert chosen("zaichiks://a:1", env | path).credentials == Credentials("", TOKEN)
-    path = {"ZAICHIK_PASSWORD_FILE": file("my password\n")}
+    path = {"ZAICHIK_PASSWORD_FILE": secret_file("my password\n")}
     assert chosen("zaichiks://ana@a:1", env | path | token).credentials == Credentials("ana", "my password")
     assert chosen("zaichiks://a:1", env | path).credentials is None
     keep(endpoint(LINE), env)
@@ -70,14 +55,14 @@ def test_a_secret_in_an_argument_is_refused(home):
     assert "Canary" not in str(caught.value)
 
 
-def test_what_cannot_be_a_token_is_refused_and_not_repeated(file):
+def test_what_cannot_be_a_token_is_refused_and_not_repeated(secret_file):
     with pytest.raises(NotAnAddress, match="ZAICHIK_TOKEN holds no token") as caught:
         chosen("a:1", {"ZAICHIK_TOKEN": TOKEN + "Canary"})
     assert "Canary" not in str(caught.value)
     with pytest.raises(NotAnAddress, match="ZAICHIK_TOKEN_FILE holds no token"):
-        chosen("a:1", {"ZAICHIK_TOKEN_FILE": file("Canary")})
+        chosen("a:1", {"ZAICHIK_TOKEN_FILE": secret_file("Canary")})
     with pytest.raises(UnusableLogin, match="others may read"):
-        chosen("a:1", {"ZAICHIK_TOKEN_FILE": file(TOKEN, 0o644)})
+        chosen("a:1", {"ZAICHIK_TOKEN_FILE": secret_file(TOKEN, 0o644)})
 
 
 @pytest.mark.parametrize(
@@ -99,10 +84,10 @@ def test_a_login_that_others_can_read_is_refused():
     assert json.loads(place().read_text())["version"] == 1
 
 
-def test_a_file_that_is_not_there_or_not_text_is_one_sentence(tmp_path, file):
+def test_a_file_that_is_not_there_or_not_text_is_one_sentence(tmp_path, secret_file):
     with pytest.raises(UnusableLogin, match="nowhere cannot be read: No such file"):
         chosen("a:1", {"ZAICHIK_TOKEN_FILE": str(tmp_path / "nowhere")})
-    path = Path(file(""))
+    path = Path(secret_file(""))
     path.write_bytes(b"Canary\xff")
     with pytest.raises(UnusableLogin, match="is not UTF-8") as caught:
         chosen("a:1", {"ZAICHIK_TOKEN_FILE": str(path)})
@@ -153,11 +138,11 @@ def test_a_password_goes_to_exactly_its_own_user(home):
     assert known_for(boris, env) == boris
 
 
-def test_the_environment_completes_an_address_from_elsewhere(home, file):
+def test_the_environment_completes_an_address_from_elsewhere(home, secret_file):
     env = {"XDG_CONFIG_HOME": str(home), "ZAICHIK_CONNECT": "nonsense"}
     keep(endpoint(LINE), env)
     assert known_for(endpoint(ADDRESS), env | {"ZAICHIK_TOKEN": OTHER}).credentials == Credentials("", OTHER)
-    password = {"ZAICHIK_PASSWORD_FILE": file("my password")}
+    password = {"ZAICHIK_PASSWORD_FILE": secret_file("my password")}
     ana = endpoint(ADDRESS.replace("//", "//ana@"))
     assert known_for(ana, env | password).credentials == Credentials("ana", "my password")
 

@@ -36,16 +36,11 @@ class Result:
         return [json.loads(line) for line in self.out.splitlines()]
 
 
-SECRETS = ("ZAICHIK_TOKEN", "ZAICHIK_TOKEN_FILE", "ZAICHIK_PASSWORD_FILE")
-
-
 @pytest.fixture(autouse=True)
 def _plain_environment(monkeypatch, tmp_path_factory):
-    for name in ("ZAICHIK_CONNECT", "ZAICHIK_ACCESS", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+    for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
         monkeypatch.delenv(name, raising=False)
-    for name in SECRETS:
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))  # not the login of who runs the tests
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))  # what one test keeps is its own
     monkeypatch.setenv("COLUMNS", "100")
 
 

@@ -10,27 +10,8 @@ PIN = "sha256:" + "0a" * 32
 LINE = f"zaichiks://{TOKEN}@127.0.0.1:1?pin={PIN}"
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    for name in ("ZAICHIK_TOKEN", "ZAICHIK_TOKEN_FILE", "ZAICHIK_PASSWORD_FILE"):
-        monkeypatch.delenv(name, raising=False)
-    return tmp_path
-
-
-@pytest.fixture
-def file(tmp_path):
-    def make(text, mode=0o600):
-        path = tmp_path / "secret"
-        path.write_text(text)
-        path.chmod(mode)
-        return str(path)
-
-    return make
-
-
-def test_a_pasted_line_is_kept_where_only_its_owner_can_read_it(zaichik, file):
-    result = zaichik("login", "--from-file", file(f"  {LINE}\n"))
+def test_a_pasted_line_is_kept_where_only_its_owner_can_read_it(zaichik, secret_file):
+    result = zaichik("login", "--from-file", secret_file(f"  {LINE}\n"))
     assert result.code == 0
     assert result.out == (
         "zaichiks://127.0.0.1:1 does not answer now, so this login was not tried; "
@@ -83,15 +64,15 @@ def test_a_line_as_an_argument_is_refused_and_not_repeated(zaichik, words):
     assert not place().exists()
 
 
-def test_a_login_is_forgotten(zaichik, file):
+def test_a_login_is_forgotten(zaichik, secret_file):
     assert zaichik("login", "--remove").out == "there was no login\n"
-    zaichik("login", "--from-file", file(LINE))
+    zaichik("login", "--from-file", secret_file(LINE))
     assert zaichik("login", "--remove").out == "the login is forgotten\n"
     assert kept() is None
 
 
-def test_a_login_without_tls_is_warned_about(zaichik, file):
-    assert "not encrypted" in zaichik("login", "--from-file", file(f"zaichik://{TOKEN}@127.0.0.1:1")).err
+def test_a_login_without_tls_is_warned_about(zaichik, secret_file):
+    assert "not encrypted" in zaichik("login", "--from-file", secret_file(f"zaichik://{TOKEN}@127.0.0.1:1")).err
 
 
 @pytest.mark.parametrize("where", ["topics", "publish"])

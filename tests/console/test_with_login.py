@@ -10,13 +10,6 @@ from zaichik.client.endpoint import endpoint
 from zaichik.console.logins import keep
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path_factory, monkeypatch):
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("home")))
-    for name in ("ZAICHIK_TOKEN", "ZAICHIK_TOKEN_FILE", "ZAICHIK_PASSWORD_FILE"):
-        monkeypatch.delenv(name, raising=False)
-
-
 @pytest.fixture(scope="module")
 def gated(tmp_path_factory):
     with gated_broker(tmp_path_factory.mktemp("gated")) as gated:

@@ -28,12 +28,7 @@ CANARY = "zk_" + "Canary-" * 6 + "x"
 PIN = "sha256:" + "0a" * 32
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    for name in ("ZAICHIK_CONNECT", "ZAICHIK_TOKEN", "ZAICHIK_TOKEN_FILE", "ZAICHIK_PASSWORD_FILE"):
-        monkeypatch.delenv(name, raising=False)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("home")
 
 
 @pytest.fixture(scope="module")
@@ -41,17 +36,6 @@ def gated(tmp_path_factory):
     with gated_broker(tmp_path_factory.mktemp("gated")) as gated:
         gated.fill("t", b"one", b"two")
         yield gated
-
-
-@pytest.fixture
-def file(tmp_path):
-    def make(text, mode=0o600):
-        path = tmp_path / "secret"
-        path.write_text(text)
-        path.chmod(mode)
-        return str(path)
-
-    return make
 
 
 def rows(options):
@@ -68,12 +52,12 @@ def rows(options):
 # -- ways to log in --------------------------------------------------------------------------------------------------
 
 
-def by_token_file(gated, file, _):
-    return {"broker": gated.address, "tokenFile": file(gated.token + "\n")}
+def by_token_file(gated, secret_file, _):
+    return {"broker": gated.address, "tokenFile": secret_file(gated.token + "\n")}
 
 
-def by_password_file(gated, file, _):
-    return {"broker": gated.address, "user": "ana", "passwordFile": file(gated.password + "\n")}
+def by_password_file(gated, secret_file, _):
+    return {"broker": gated.address, "user": "ana", "passwordFile": secret_file(gated.password + "\n")}
 
 
 def by_the_environment(gated, _, monkeypatch):
@@ -81,8 +65,8 @@ def by_the_environment(gated, _, monkeypatch):
     return {"broker": gated.address}
 
 
-def by_a_password_of_the_environment(gated, file, monkeypatch):
-    monkeypatch.setenv("ZAICHIK_PASSWORD_FILE", file(gated.password))
+def by_a_password_of_the_environment(gated, secret_file, monkeypatch):
+    monkeypatch.setenv("ZAICHIK_PASSWORD_FILE", secret_file(gated.password))
     return {"broker": gated.address, "user": "ana"}
 
 
@@ -106,9 +90,9 @@ def by_the_login_that_is_kept_for_this_address(gated, _, monkeypatch):
     return {"broker": gated.address}
 
 
-def with_a_ca(gated, file, _):
+def with_a_ca(gated, secret_file, _):
     address = gated.address.partition("?")[0]
-    return {"broker": address, "ca": str(gated.certificate), "tokenFile": file(gated.token)}
+    return {"broker": address, "ca": str(gated.certificate), "tokenFile": secret_file(gated.token)}
 
 
 WAYS = [
@@ -125,12 +109,12 @@ WAYS = [
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_each_process_finds_the_secret_itself(way, gated, file, monkeypatch):
-    assert rows({"topic": "t"} | way(gated, file, monkeypatch)) == [b"one", b"two"]
+def test_each_process_finds_the_secret_itself(way, gated, secret_file, monkeypatch):
+    assert rows({"topic": "t"} | way(gated, secret_file, monkeypatch)) == [b"one", b"two"]
 
 
-def test_streams_writers_and_patterns_log_in_too(gated, file):
-    options = by_token_file(gated, file, None)
+def test_streams_writers_and_patterns_log_in_too(gated, secret_file):
+    options = by_token_file(gated, secret_file, None)
     stream = ZaichikSource({"topicPattern": "t"} | options).streamReader(MESSAGES)
     assert stream.initialOffset().keys() == {"t"}
     stream.stop()
@@ -155,9 +139,9 @@ def test_a_login_for_another_address_is_not_used(gated):
         rows({"topic": "t", "broker": gated.address})
 
 
-def test_a_wrong_pin_or_ca_is_one_sentence(gated, file, tmp_path):
+def test_a_wrong_pin_or_ca_is_one_sentence(gated, secret_file, tmp_path):
     pin = gated.address.rpartition(":")[2]
-    token = {"topic": "t", "tokenFile": file(gated.token)}
+    token = {"topic": "t", "tokenFile": secret_file(gated.token)}
     with pytest.raises(zaichik.ConnectFailed, match="another certificate"):
         rows({"broker": gated.address.replace(pin, pin[::-1])} | token)
     address = gated.address.partition("?")[0]
@@ -169,11 +153,11 @@ def test_a_wrong_pin_or_ca_is_one_sentence(gated, file, tmp_path):
         rows({"broker": address, "ca": token["tokenFile"]} | token)
 
 
-def test_files_are_read_when_a_process_connects_and_judged_then(gated, file):
+def test_files_are_read_when_a_process_connects_and_judged_then(gated, secret_file):
     options = Options.of({"topic": "t", "broker": gated.address, "tokenFile": "/nowhere/token"})
     with pytest.raises(UnusableLogin, match="/nowhere/token cannot be read"):
         options.connect()
-    path = file(gated.token, 0o644)
+    path = secret_file(gated.token, 0o644)
     options = Options.of({"topic": "t", "broker": gated.address, "tokenFile": path})
     with pytest.raises(UnusableLogin, match="others may read"):
         options.connect()
@@ -234,12 +218,12 @@ def test_a_wrong_address_or_login_of_this_machine_is_one_sentence(monkeypatch):
 # -- with Spark ------------------------------------------------------------------------------------------------------
 
 
-def test_a_token_is_in_nothing_that_spark_shows_or_keeps(gated, file, tmp_path):
+def test_a_token_is_in_nothing_that_spark_shows_or_keeps(gated, secret_file, tmp_path):
     """Plans, errors, progress, the UI, the event log, Java's log, checkpoints; the workers have it in two ways."""
     folder = tmp_path / "work"
     folder.mkdir()
     environment = {name: value for name, value in os.environ.items() if name != "COVERAGE_PROCESS_CONFIG"}
-    command = [sys.executable, SECRETIVE, gated.address, file(gated.token), folder]
+    command = [sys.executable, SECRETIVE, gated.address, secret_file(gated.token), folder]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=GUARD, env=environment | {"PYSPARK_PYTHON": python(tmp_path)}
     )
