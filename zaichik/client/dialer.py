@@ -41,8 +41,8 @@ class Dialer:
 
     def greeting_seconds(self, timeout: float) -> float:
         """Returns how long the broker may take to answer a Hello: `timeout`, or longer if that has a password."""
-        known = self.endpoint.credentials
-        return max(timeout, PASSWORD_SECONDS) if known and known.user and known.secret else timeout
+        has_password = self.endpoint.user and self.endpoint.secret
+        return max(timeout, PASSWORD_SECONDS) if has_password else timeout
 
     async def dial(self) -> Stream:
         """Returns a stream to the broker, on which nothing was sent yet.
@@ -64,10 +64,7 @@ class Dialer:
         return stream
 
     def _check_secret(self, stream: SocketStream) -> None:
-        credentials = self.endpoint.credentials
-        if credentials is None or not credentials.secret:
-            return
-        if not is_loopback(f"{stream.extra(SocketAttribute.remote_address)[0]}:0"):
+        if self.endpoint.secret and not is_loopback(f"{stream.extra(SocketAttribute.remote_address)[0]}:0"):
             raise ConnectFailed(
                 f"{self.endpoint} is on another machine, and without TLS your secret could be read on the way; nothing "
                 f"was sent; if the broker speaks TLS, write zaichiks://{self.endpoint}"

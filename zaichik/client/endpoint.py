@@ -69,6 +69,16 @@ class Endpoint:
         return f"{ENCRYPTED}://{self._host_port}" if self.is_encrypted else self._host_port
 
     @property
+    def user(self) -> str:
+        """The user that its credentials name; "" if there are none, or a token."""
+        return self.credentials.user if self.credentials else ""
+
+    @property
+    def secret(self) -> str:
+        """The token or the password; "" if there is none, or it is still to be found out."""
+        return self.credentials.secret if self.credentials else ""
+
+    @property
     def line(self) -> str:
         """All of it, the secret too, in the form that `endpoint` parses."""
         known = self.credentials

@@ -49,7 +49,7 @@ def chosen(given: str | None, environment: Mapping[str, str] = os.environ) -> En
     """
     if given is not None:
         found = endpoint(given)
-        if _is_complete(found):
+        if found.secret:
             raise NotAnAddress(
                 "everybody on this machine can see arguments, so they must not hold a secret; type `zaichik login` and "
                 f"paste the address there, or set {VARIABLE}"
@@ -58,7 +58,7 @@ def chosen(given: str | None, environment: Mapping[str, str] = os.environ) -> En
         found = named(environment)
         if not environment.get(VARIABLE):
             return found
-    return found if _is_complete(found) else completed(found, environment)
+    return found if found.secret else completed(found, environment)
 
 
 def named(environment: Mapping[str, str] = os.environ) -> Endpoint:
@@ -73,10 +73,6 @@ def named(environment: Mapping[str, str] = os.environ) -> Endpoint:
     return kept(environment) or endpoint(DEFAULT)
 
 
-def _is_complete(found: Endpoint) -> bool:
-    return found.credentials is not None and bool(found.credentials.secret)
-
-
 def completed(found: Endpoint, environment: Mapping[str, str] = os.environ) -> Endpoint:
     """Returns an address with the secret of ZAICHIK_TOKEN or its like; unchanged if there is none.
 
@@ -84,9 +80,9 @@ def completed(found: Endpoint, environment: Mapping[str, str] = os.environ) -> E
         NotAnAddress: what is there cannot be a token.
         UnusableLogin: a file cannot be used.
     """
-    if found.credentials and found.credentials.user:
+    if found.user:
         path = environment.get(PASSWORD_FILE)
-        return with_password(found, found.credentials.user, Path(path)) if path else found
+        return with_password(found, found.user, Path(path)) if path else found
     if path := environment.get(TOKEN_FILE):
         return with_token(found, secret_in(Path(path)), TOKEN_FILE)
     token = environment.get(TOKEN_VARIABLE)
@@ -105,7 +101,7 @@ def known_for(address: Endpoint, environment: Mapping[str, str] = os.environ) ->
     with suppress(NotAnAddress):  # what the variable holds was not asked for
         if _is_for(line := endpoint(environment.get(VARIABLE, "")), address):
             return line
-    if _is_complete(found := completed(address, environment)):
+    if (found := completed(address, environment)).secret:
         return found
     try:
         login = kept(environment)
@@ -117,9 +113,8 @@ def known_for(address: Endpoint, environment: Mapping[str, str] = os.environ) ->
 
 def _is_for(known: Endpoint, address: Endpoint) -> bool:
     """Returns whether there is a secret, and it may go there."""
-    user = address.credentials.user if address.credentials else ""
     is_same = replace(known, credentials=None) == replace(address, credentials=None)
-    return is_same and known.credentials is not None and user in {"", known.credentials.user} and _is_complete(known)
+    return is_same and address.user in {"", known.user} and bool(known.secret)
 
 
 def with_token(found: Endpoint, token: str, place: str) -> Endpoint:

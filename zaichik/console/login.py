@@ -60,11 +60,10 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
         raise Failure(
             f"there is no token or user in {found}; write zaichiks://zk_...@HOST:PORT or zaichiks://USER@HOST:PORT"
         )
-    if not found.credentials.secret:
+    if not found.secret:
         if not sys.stdin.isatty():
             raise Failure("there is no password in the line; write USER:PASSWORD before the @")
-        user = found.credentials.user
-        found = replace(found, credentials=Credentials(user, hidden.asked("password: ")))
+        found = replace(found, credentials=Credentials(found.user, hidden.asked("password: ")))
     outcome = await _tried(found)
     path = logins.keep(found)
     console.print(Text(f"{outcome}; the login is kept in {path}, which only you can read"), soft_wrap=True)

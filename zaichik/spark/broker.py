@@ -50,7 +50,7 @@ class Broker:
         if forbidden := next((name for name in SECRETS if name in words), None):
             raise BadOption(f"there is no option {forbidden}: {SHOWN}; {INSTEAD}")
         address = _address(words.get("broker"))
-        user = words.get("user") or (address.credentials.user if address.credentials else "")
+        user = words.get("user") or address.user
         token_file, password_file = words.get("tokenfile", ""), words.get("passwordfile", "")
         if TOKEN.search(token_file):
             raise BadOption(f"tokenFile is the path of a file, and no token: {SHOWN}")
@@ -85,7 +85,7 @@ class Broker:
         if self.password_file:
             return logins.with_password(self.address, self.user, Path(self.password_file))
         found = logins.known_for(replace(self.address, credentials=Credentials(self.user) if self.user else None))
-        if self.user and not (found.credentials and found.credentials.secret):
+        if self.user and not found.secret:
             raise BadOption(f"there is no password of the user {self.user} here: name a file with it by passwordFile")
         return found
 

@@ -70,8 +70,7 @@ def _held(spark: SparkSession, topics: Sequence[Topic]) -> DataFrame:
 def _broker(topics: Sequence[Topic]) -> dict[str, str]:
     """Returns the options for the broker of the topics: without a secret, which each worker finds itself."""
     broker = next(topic.broker for topic in topics if isinstance(topic, HeldTopic))
-    user = broker.credentials.user if broker.credentials else ""
-    return {"broker": replace(broker, credentials=None).line} | ({"user": user} if user else {})
+    return {"broker": replace(broker, credentials=None).line} | ({"user": broker.user} if broker.user else {})
 
 
 def _recording(spark: SparkSession, topics: Sequence[Topic]) -> DataFrame:
