@@ -25,8 +25,8 @@ async def serve(
     """Run a broker on that address until cancelled.
 
     Args:
-        host: the address.
-        port: see above.
+        host: the address to listen on.
+        port: its port.
         settings: limits and defaults.
         clock: the source of time.
         data: the folder of durable topics; by default there can be none.
@@ -62,7 +62,11 @@ async def running_broker(
     """
     server = await Server.listening(host, port, settings, clock, data)
     if users is not None:
-        server.gate = in_memory(users, rules, server.clock)
+        try:
+            server.gate = in_memory(users, rules, server.clock)
+        except BaseException:
+            await server.aclose()
+            raise
     async with BackgroundTasks() as tasks:
         tasks.group.start_soon(server.run)
         yield server

@@ -427,7 +427,7 @@ def test_a_start_serves_everything_before_and_after_what_is_lost():
     topic = broker.registry.durable("orders")
     for head, damaged in ((59, 3), (60, 2), (62, 0), (70, 0)):
         topic.durable.head_moved(head)
-        assert (topic.head, topic.damaged, topic.durable.evicted) == (head, damaged, head)
+        assert (topic.head, topic.durable.damaged, topic.durable.evicted) == (head, damaged, head)
     talk = Conversation(broker)
     talk.tell(Publish(4, "orders", Batch.of([(b"", b"new")])))
     (log,) = [it[0] for it in [store._writes.popitem(last=False)]]

@@ -39,7 +39,6 @@ from zaichik_protocol import ErrorCode, Hello, Refused
 logger = logging.getLogger(__name__)
 
 USERS, RULES = "users.json", "rules"
-NOWHERE = Path(os.devnull)  # a folder for what has no files
 NONE, TOKEN, PASSWORD = 0, 1, 2  # what a Hello's `auth` says that its secret is
 FIRST_BYTES = 16  # of a Hello that is not encrypted, its magic is the last of them
 DAY_US = 86_400 * MICROSECONDS
@@ -100,10 +99,13 @@ class LoggedIn:
         self.how = f"token:{proof.id}" if isinstance(proof, Token) else type(proof).__name__.lower()
         self._gate = gate
         self._proof = proof
+        self._rules, self._rights = (rules := gate.access.rules), rules.of(name)  # looked up again when others apply
 
     def may(self, action: Action, topic: str) -> bool:
         """Returns whether the current rules allow it."""
-        return self._gate.access.rules.of(self.name).may(action, topic)
+        if self._rules is not (rules := self._gate.access.rules):
+            self._rules, self._rights = rules, rules.of(self.name)
+        return self._rights.may(action, topic)
 
     def denied(self, action: Action, topic: str) -> None:
         """Count that the user was refused this, and log it, at most once a minute for each user and action."""
@@ -123,7 +125,7 @@ class AccessGate:
     Args:
         access: what the files say.
         clock: the source of time.
-        folder: where they are.
+        folder: where they are; by default there are none.
         tls: as in `Access.load`.
         sleep: waits that many seconds.
         handshake_timeout: seconds that the TLS handshake may take.
@@ -138,7 +140,7 @@ class AccessGate:
         self,
         access: Access,
         clock: Clock,
-        folder: Path = NOWHERE,
+        folder: Path = Path(os.devnull),
         tls: Callable[[Path], ServerTls] | None = None,
         sleep: Sleep = anyio.sleep,
         handshake_timeout: float = 5.0,
@@ -187,10 +189,8 @@ class AccessGate:
         """See `Gate`."""
         try:
             user = self._checked(await self._proven(hello, stream, client_of(peer)), hello, peer)
-        except BaseException as error:
+        except BaseException:
             self.left(peer)
-            if isinstance(error, Refused):
-                error.request_id, error.request_type = hello.id, hello.TYPE  # it answers the Hello (error.1)
             raise
         self._failures.succeeded(client_of(peer))
         self._count("login_ok", f"user={user.name} how={user.how} from={peer}")
@@ -294,4 +294,4 @@ class AccessGate:
 
     def _count(self, what: str, text: str, level: int = logging.INFO) -> None:
         self.counters[what] += 1
-        logger.log(level, "%s %s", what, harmless(text))
+        logger.log(level, "%s", harmless(f"{what} {text}".rstrip()))

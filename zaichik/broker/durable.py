@@ -307,7 +307,7 @@ class Durable:
 
     @property
     def damaged(self) -> int:
-        """How many of the messages that are not gone are lost."""
+        """How many of the messages that are not gone were damaged, and given up by a repair (DUR-7)."""
         return sum(end - max(begin, self.head) for begin, end in self.lost if end > self.head)
 
     def first_since(self, time_us: int) -> Pending:

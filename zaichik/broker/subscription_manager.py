@@ -119,7 +119,8 @@ class SubscriptionManager:
             return
         self.requests += 1
         try:
-            if self.is_restricted or self.user is not ANYBODY:  # a call for each request costs
+            # A publish is asked about in `_store`: a refusal uses its number up (PUB-4). A call for each would cost.
+            if self.is_restricted or not (self.user is ANYBODY or isinstance(request, Publish)):
                 self._check(request)
             reply = self._carry_out(request, now_us)
         except Refused as refusal:
@@ -147,8 +148,7 @@ class SubscriptionManager:
                 "the broker is full: this connection is for Describe, Disconnect, Delete and Close only. Try later."
             )
             raise Refused(ErrorCode.TOO_MANY_CONNECTIONS, problem)
-        if not isinstance(request, Publish):  # which `_store` asks about: a refusal uses its number up (PUB-4)
-            check(self.user, request)
+        check(self.user, request)
 
     def _carry_out(self, request: Frame, now_us: int) -> Frame | Pending:
         match request:

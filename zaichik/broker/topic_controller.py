@@ -102,11 +102,6 @@ class TopicController:
         """The offset that the next message will get."""
         return self.ring.next_offset
 
-    @property
-    def damaged(self) -> int:
-        """Messages that were damaged on the disk, and given up by a repair (DUR-7)."""
-        return 0 if self.durable is None else self.durable.damaged
-
     def read(
         self, offset: int, messages: int, max_bytes: int, wake: Wake, *, at_least: int
     ) -> tuple[int, Batch] | None:

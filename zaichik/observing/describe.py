@@ -27,6 +27,7 @@ from zaichik.observing.directory import Directory
 from zaichik_protocol import FOREVER, Describe, Kind
 
 JSON = dict[str, Any]
+Row = tuple[str, Callable[[], JSON]]  # its name, and what tells the rest
 Named = TypeVar("Named")
 
 PAGE_SIZE = getpagesize()
@@ -132,8 +133,9 @@ def _connection(name: str, manager: SubscriptionManager) -> JSON:
 
 def _topic(topic: TopicController, now_us: int) -> JSON:
     topic.expire(now_us)  # an expired message is not resident, even if no sweep has dropped it yet
-    ring, stored, resident = topic.ring, topic.end, topic.end - topic.head - topic.damaged
-    kept, damaged = topic.durable or ring, topic.damaged
+    ring, durable, stored = topic.ring, topic.durable, topic.end
+    kept, damaged = (ring, 0) if durable is None else (durable, durable.damaged)
+    resident = stored - topic.head - damaged
     return {
         "name": topic.name,
         "epoch": topic.epoch,
@@ -172,9 +174,7 @@ def _disk(topic: TopicController) -> JSON:
     return {"log_bytes": durable.log.size, "waiting_bytes": durable.waiting_bytes, "damage": durable.log.damage}
 
 
-def _readers(
-    broker: Described, request: Describe, user: str | None, now_us: int
-) -> Iterator[tuple[str, Callable[[], JSON]]]:
+def _readers(broker: Described, request: Describe, user: str | None, now_us: int) -> Iterator[Row]:
     """Returns subscriptions, and named positions without a reader, in the order of their names: one user's, or all."""
     after, prefix, names = request.after, request.prefix, broker.named_positions
     live = (

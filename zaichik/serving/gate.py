@@ -30,7 +30,7 @@ class Gate(Protocol):
         """
 
     def left(self, peer: str) -> None:
-        """Charge a peer that has left, or was sent away, after `secure` and before its Hello."""
+        """Charge a peer that has left, or was sent away, after `secure` and before it could log in."""
 
     async def login(self, hello: Hello, stream: Stream, peer: str) -> User:
         """Returns who the peer is.

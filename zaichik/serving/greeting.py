@@ -36,7 +36,7 @@ async def admit(gate: Gate, stream: Stream, decoder: FrameDecoder, peer: str, se
         raise
     try:
         return hello, await gate.login(hello, stream, peer)
-    except Refused as refusal:
+    except Refused as refusal:  # it answers the Hello (error.1)
         refusal.request_id, refusal.request_type = hello.id, hello.TYPE
         raise
 
