@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 import pytest
 
 from zaichik import BrokerSettings
+from zaichik.learn.server import free_port
 
 
 def ready(process):
@@ -283,11 +284,6 @@ def test_an_announcement_that_is_not_read_does_not_stop_it(start, zaichik):
         assert "connected" in first_connection(process, port)
         assert answers(zaichik, port)
         assert ends_in_order(process)
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
 
 
 def first_connection(process, port):

@@ -7,8 +7,11 @@ PYTHON = [sys.executable, "-E", "-S"]  # starts in a fraction of the time
 LISTEN = """
 import os, signal, socket, sys, time
 port = int(os.environ.get("PORT") or sys.argv[1])
-listener = socket.create_server(("127.0.0.1", port))
-print("listening", port, flush=True)
+listener = socket.socket()
+listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+listener.bind(("127.0.0.1", port))
+print("listening", port, flush=True)  # whoever can connect can read it
+listener.listen()
 clients = []
 def serve():
     while True:

@@ -118,13 +118,14 @@ def test_streams_writers_and_patterns_log_in_too(gated, secret_file):
     stream = ZaichikSource({"topicPattern": "t"} | options).streamReader(MESSAGES)
     assert stream.initialOffset().keys() == {"t"}
     stream.stop()
+    gated.fill("copy", b"first")
     table = pa.table({"payload": pa.array([b"written"], pa.binary())})
     schema = StructType([StructField("payload", BinaryType())])
     writer = ZaichikSource({"topic": "copy"} | options).writer(schema, overwrite=False)
     pickled = pickle.dumps(writer)
     assert gated.token.encode() not in pickled
     assert pickle.loads(pickled).write(iter(table.to_batches())).stored == 1
-    assert rows({"topic": "copy"} | options) == [b"written"]
+    assert rows({"topic": "copy"} | options) == [b"first", b"written"]
 
 
 def test_without_a_login_the_broker_says_that_it_asks_for_one(gated):

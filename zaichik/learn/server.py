@@ -7,6 +7,7 @@ outputs go to one file: nobody has to read a pipe for it to go on.
 
 import errno
 import os
+import random
 import re
 import signal
 import socket
@@ -27,6 +28,8 @@ from zaichik.learn.runner import ServerTrouble
 from zaichik.learn.trial import Target
 
 HOST = "127.0.0.1"
+PORTS = range(20_000, 30_000)  # Linux gives out those from 32,768 by itself, other systems from 49,152
+ATTEMPTS = 100
 LOOK_EVERY_S = 0.02
 FALLING_S = 0.2  # from an exception to the end of its process; a client hears of it earlier
 # Of what a server wrote, its first and its last lines are shown, and what a crash says first: of a Go program or a Rust
@@ -347,10 +350,15 @@ async def _listens(target: Target) -> bool:
 
 
 def free_port() -> int:
-    """A port that nobody listened at a moment ago."""
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
+    """A port that nobody listened at a moment ago.
+
+    It is not the system's to give out by itself: that may give it to somebody else before the server listens there.
+    """
+    for port in random.sample(PORTS, ATTEMPTS):
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind((HOST, port))
+            return port
+    raise OSError(errno.EADDRINUSE, f"none of {ATTEMPTS} ports was free")
 
 
 def _address(target: Target) -> tuple[str, int]:
