@@ -31,10 +31,10 @@ from benchmarks import strangers  # noqa: E402
 from benchmarks.strangers import READ, WRONG_A_SECOND, context  # noqa: E402
 from zaichik.access.gate import Access, AccessGate  # noqa: E402
 from zaichik.access.rules import Rules  # noqa: E402
-from zaichik.access.self_signed import self_signed  # noqa: E402
 from zaichik.access.users import Record, Users  # noqa: E402
 from zaichik.broker.clock import SystemClock  # noqa: E402
 from zaichik.console.access_folder import dump, locked, new_password, new_token, write  # noqa: E402
+from zaichik.console.self_signed import self_signed  # noqa: E402
 from zaichik_protocol import (  # noqa: E402
     NEED_DATA,
     Batch,

@@ -11,11 +11,11 @@ from raw_client import RawClient
 import zaichik
 from zaichik.access.contexts import client_tls
 from zaichik.access.gate import Access, AccessGate
-from zaichik.access.self_signed import self_signed
 from zaichik.access.users import Record, Users
 from zaichik.broker.clock import SystemClock
 from zaichik.client.endpoint import Credentials, Endpoint
 from zaichik.console.access_folder import dump, new_token
+from zaichik.console.self_signed import self_signed
 from zaichik.console.serve_access import CERTIFICATE, KEY, tls_in
 from zaichik.net.background import BackgroundTasks
 from zaichik.net.socket_stream import SocketStream

@@ -12,10 +12,10 @@ from zaichik import blocking
 from zaichik.access.contexts import server_tls
 from zaichik.access.gate import Access, AccessGate
 from zaichik.access.rules import Rules
-from zaichik.access.self_signed import self_signed
 from zaichik.access.users import Record, Users
 from zaichik.client.endpoint import endpoint
 from zaichik.console.access_folder import new_password, new_token
+from zaichik.console.self_signed import self_signed
 from zaichik.net.background import BackgroundTasks
 from zaichik.serving.server import Server
 

@@ -17,8 +17,8 @@ from raw_client import RawClient, hello
 import zaichik
 from zaichik import blocking
 from zaichik.access.contexts import client_tls, server_tls
-from zaichik.access.self_signed import self_signed
 from zaichik.client.endpoint import Credentials, Endpoint
+from zaichik.console.self_signed import self_signed
 from zaichik.console.serve_access import CERTIFICATE, KEY
 from zaichik.net.tls_engine import TlsFailed, pin_of
 from zaichik_protocol import ErrorCode, Hello, encode

@@ -12,7 +12,7 @@ import pytest
 import trustme
 
 from zaichik.access.contexts import ALPN, UnusableCertificate, certificate_login, client_tls, server_tls
-from zaichik.access.self_signed import openssl_command, self_signed
+from zaichik.console.self_signed import openssl_command, self_signed
 from zaichik.net.socket_stream import SocketStream
 from zaichik.net.tls import GONE
 from zaichik.net.tls_engine import TlsFailed

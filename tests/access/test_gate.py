@@ -296,10 +296,12 @@ async def test_a_password_that_is_changed_while_it_is_tried_is_not_accepted(gate
 async def test_rights_are_those_of_now(gate, folder):
     user = await gate.login(with_token_of(folder.boris), None, PEER)
     assert user.may("publish", "public")
+    assert "public" in user.publishable
     (folder.path / "rules").write_text("user *\nallow publish x\n")
     assert user.may("publish", "public")  # not before somebody says so: it may be half written
     assert gate.reload()
     assert not user.may("publish", "public")
+    assert user.publishable == set()
     assert user.may("publish", "x")
 
 

@@ -220,12 +220,21 @@ def test_what_is_remembered_is_what_the_rules_say(text, topics):
     for topic in topics * 2:
         rule = of_ana.rule("publish", topic)
         assert of_ana.may("publish", topic) == (rule is not None and rule.allows)
+        assert of_ana.may("subscribe", topic) in {True, False}
+        assert (topic in of_ana.publishable) == (of_ana.may("publish", topic) and not topic.startswith("$"))
+
+
+def test_no_name_that_begins_with_a_dollar_is_known_to_be_publishable():
+    """What is asked about a journal is asked about its topic, and `$journal/$journal/x` must not answer for another."""
+    of_ana = rules("user *\nallow all *\nallow all $journal/*\n").of("ana")
+    assert of_ana.may("publish", "$journal/x")
+    assert not of_ana.publishable
 
 
 def test_what_is_remembered_has_a_limit():
     of_ana = rules("user *\nallow all x*\n").of("ana")
     for number in range(MOST_KNOWN + 10):
         assert of_ana.may("publish", f"x{number}")
-    assert len(of_ana._known) == 10
+    assert len(of_ana._known) == len(of_ana.publishable) == 10
     assert of_ana.may("publish", "x" * 60_000)
     assert max(len(topic) for _, topic in of_ana._known) < 10

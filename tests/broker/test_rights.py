@@ -50,7 +50,7 @@ class Somebody:
     """A user with the rights in a set, which tests change."""
 
     def __init__(self, name="ana", *rights):
-        self.name, self.how = name, "token:1"
+        self.name, self.how, self.publishable = name, "token:1", ()
         self.rights, self.asked, self.refused, self.has_left = set(rights), [], [], False
 
     def may(self, action, topic):

@@ -33,7 +33,7 @@ TOKEN = "zk_token"
 
 
 class Ana:
-    name, how = "ana", "token:1"
+    name, how, publishable = "ana", "token:1", ()
     has_left = False
 
     def may(self, action, topic):

@@ -13,11 +13,12 @@ import logging
 import os
 import secrets
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from weakref import WeakSet
 
 import anyio
 
@@ -99,12 +100,15 @@ class LoggedIn:
         self.how = f"token:{proof.id}" if isinstance(proof, Token) else type(proof).__name__.lower()
         self._gate = gate
         self._proof = proof
-        self._rules, self._rights = (rules := gate.access.rules), rules.of(name)  # looked up again when others apply
+        self.follow(gate.access.rules)
+
+    def follow(self, rules: Rules) -> None:
+        """Have the rights that these rules give."""
+        self._rights = rules.of(self.name)
+        self.publishable: Collection[str] = self._rights.publishable
 
     def may(self, action: Action, topic: str) -> bool:
         """Returns whether the current rules allow it."""
-        if self._rules is not (rules := self._gate.access.rules):
-            self._rules, self._rights = rules, rules.of(self.name)
         return self._rights.may(action, topic)
 
     def denied(self, action: Action, topic: str) -> None:
@@ -153,6 +157,7 @@ class AccessGate:
         self._checked_by = access  # what connections were last checked by
         self._warned = 0  # the last day on which the log was told that the certificate ends
         self._told: dict[tuple[str, Action], int] = {}
+        self._users = WeakSet[LoggedIn]()
         self._stale: set[str] = set()  # what was to be read again, and could not be
         self._seen: tuple[int, int] | None = None  # so that nothing is missed that was written meanwhile
 
@@ -192,6 +197,7 @@ class AccessGate:
         except BaseException:
             self.left(peer)
             raise
+        self._users.add(user)
         self._failures.succeeded(client_of(peer))
         self._count("login_ok", f"user={user.name} how={user.how} from={peer}")
         return user
@@ -279,6 +285,8 @@ class AccessGate:
             self.counters.setdefault("stale_since_us", self._clock.now_us())
             self._stale.add(file)
             return False
+        for user in self._users:
+            user.follow(self.access.rules)
         self._count("reload_ok", "")
         self._stale -= {USERS, file}  # whatever is loaded, the users are
         if not self._stale:

@@ -62,6 +62,9 @@ class Rights:
 
     Args:
         rules: the user's and everybody's, in their order.
+
+    Attributes:
+        publishable: topics that the user was found to have the right to publish to, a part of all such.
     """
 
     def __init__(self, rules: list[Rule]) -> None:
@@ -71,6 +74,7 @@ class Rights:
             for action in rule.actions:
                 self._first[action].setdefault(rule.size, {}).setdefault(rule.text, rule)
         self._known: dict[tuple[Action, str], bool] = {}
+        self.publishable: set[str] = set()
 
     def rule(self, action: Action, topic: str) -> Rule | None:
         """Returns the rule that decides; None if there is none."""
@@ -88,8 +92,11 @@ class Rights:
             answer = rule is not None and rule.allows
             if len(self._known) >= MOST_KNOWN:
                 self._known.clear()
+                self.publishable.clear()
             if len(topic) <= LONGEST_KNOWN:
                 self._known[action, topic] = answer
+                if answer and action == "publish" and not topic.startswith("$"):  # a journal goes by another's name
+                    self.publishable.add(topic)
         return answer
 
 

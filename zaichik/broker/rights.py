@@ -3,6 +3,7 @@
 Who a user is, and where rights are written down, is not the core's business: see `zaichik.access`.
 """
 
+from collections.abc import Collection
 from typing import Literal, Protocol
 
 from zaichik.broker.checks import MAX_NAME
@@ -35,10 +36,12 @@ class User(Protocol):
     Attributes:
         name: unique; "" if the broker asks nobody who they are.
         how: how it was proven, for the log: the kind and the id of the credential, never a secret.
+        publishable: topics that the user may publish to by the rules of now. Others need not be in it: `may` tells.
     """
 
     name: str
     how: str
+    publishable: Collection[str]
 
     def may(self, action: Action, topic: str) -> bool:
         """Returns whether the user has the right to do that with a topic of that name, by the rules of now."""
@@ -56,6 +59,7 @@ class User(Protocol):
 class _Anybody(User):  # the only one who inherits from it: for others, what is forgotten must not be allowed
     name = ""
     how = ""
+    publishable = ()
 
 
 ANYBODY = _Anybody()  # everybody, where the broker asks nobody who they are

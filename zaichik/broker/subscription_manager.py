@@ -197,7 +197,7 @@ class SubscriptionManager:
 
     def _store(self, request: Publish, now_us: int) -> Published | Pending:
         producer, sequence, registry = request.producer, request.sequence, self._broker.registry
-        if self.user is not ANYBODY:
+        if self.user is not ANYBODY and request.topic not in self.user.publishable:
             check(self.user, request)
         try:
             check_publish(request.topic, request.batch, self._broker.settings)

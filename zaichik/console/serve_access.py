@@ -12,12 +12,12 @@ from rich.console import Console
 from zaichik.access.contexts import ServerTls, UnusableCertificate, server_tls
 from zaichik.access.files import Unusable, read
 from zaichik.access.gate import RULES, USERS, Access, AccessGate
-from zaichik.access.self_signed import self_signed
 from zaichik.access.users import Record, Users
 from zaichik.broker.clock import Clock
 from zaichik.client.endpoint import Credentials, Endpoint
 from zaichik.console.access_folder import dump, locked, new_token, with_token, write
 from zaichik.console.failure import Failure
+from zaichik.console.self_signed import self_signed
 from zaichik.serving.server import Server
 
 CERTIFICATE, KEY = "cert.pem", "key.pem"
