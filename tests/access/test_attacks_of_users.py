@@ -196,6 +196,13 @@ def changed(broker, rules):
     yield
 
 
+def remove(broker, user):
+    text = json.loads((broker.folder / "users.json").read_text())
+    text["users"] = [one for one in text["users"] if one["name"] != user]
+    (broker.folder / "users.json").write_text(json.dumps(text))
+    broker.server.sweep()
+
+
 async def test_a_right_that_is_withdrawn_ends_what_nobody_reads(broker):
     """ACC-4: the pins of a reader that reads nothing are gone with the sweep, and nothing comes any more."""
     settings = {3: 4, 7: 1, 1: 2**64 - 1}
@@ -219,23 +226,39 @@ async def test_a_right_that_is_withdrawn_ends_what_nobody_reads(broker):
         assert b"public" not in boris.log[-1].fields["json"]
 
 
-async def test_a_right_that_is_withdrawn_frees_what_a_name_kept(broker):
+@pytest.mark.parametrize("is_away", [False, True])
+async def test_a_right_that_is_withdrawn_frees_what_a_name_kept(broker, is_away):
     """ACC-4: or else whoever may no longer read a lossless topic stops those who write to it."""
-    async with broker.raw("ana") as ana, broker.raw("boris") as boris:
+    async with broker.raw("ana") as ana:
         await ana.create("public", {3: 4, 7: 1, 1: 2**64 - 1})
-        await boris.subscribe("public", name="n", credit=1)
+        async with contextlib.AsyncExitStack() as while_there:
+            boris = await while_there.enter_async_context(broker.raw("boris"))
+            await boris.subscribe("public", name="n", credit=1)
+            if is_away:
+                await while_there.aclose()
+                await only(broker, 1)
+            await ana.publish("public", *[b"x"] * 4)
+            assert await code(ana, PUBLISH, publish("public", [b"x"])) == ErrorCode.TOPIC_FULL
+            with changed(broker, "user ana\nallow all *\n"):
+                await ana.publish("public", *[b"later"] * 4)
+            with changed(broker, "user *\nallow all *\n"):  # the position is still there, and keeps messages again
+                assert await code(ana, PUBLISH, publish("public", [b"x"])) == ErrorCode.TOPIC_FULL
+
+
+async def test_a_user_who_is_removed_keeps_nothing_by_a_name(broker):
+    async with broker.raw("ana") as ana:
+        await ana.create("public", {3: 4, 7: 1, 1: 2**64 - 1})
+        async with broker.raw("boris") as boris:
+            await boris.subscribe("public", name="n")
         await ana.publish("public", *[b"x"] * 4)
-        with changed(broker, "user ana\nallow all *\n"):
-            await ana.publish("public", *[b"later"] * 4)
+        remove(broker, "boris")
+        await ana.publish("public", *[b"later"] * 4)
 
 
 async def test_a_user_who_is_removed_is_gone_though_it_reads_nothing(broker):
     async with broker.raw("ana"), broker.raw("boris") as boris:
         await boris.send(frame(SUBSCRIBE, 2, subscribe("public")))
-        text = json.loads((broker.folder / "users.json").read_text())
-        text["users"] = [user for user in text["users"] if user["name"] != "boris"]
-        (broker.folder / "users.json").write_text(json.dumps(text))
-        broker.server.sweep()
+        remove(broker, "boris")
         frames = await boris.rest()
         assert (frames[-1].kind, frames[-1].code) == (GO_AWAY, GoAwayCode.CREDENTIALS_ENDED)
 

@@ -425,6 +425,7 @@ def test_empty_rules_are_no_mistake_and_nobody_may_anything(folder, clock):
 async def test_a_gate_without_files(clock):
     token, text = new_token()
     gate = AccessGate(Access(Users(users=(Record("ana", (token,)),)), Rules.parse(b"user *\nallow all *\n")), clock)
+    assert gate.recheck(0)  # a name may have been kept on the disk since its user had more rights
     assert not gate.recheck(0)
     assert (await gate.login(with_token_of(text), None, PEER)).may("publish", "x")
 
@@ -455,6 +456,22 @@ async def test_who_leaves_before_a_login_counts_as_a_failure_and_a_login_as_none
     for _ in range(20):
         gate.left(PEER)
     await gate.secure(None, PEER)
+    assert clock.now_us() > start
+
+
+@pytest.mark.anyio
+async def test_who_was_logged_in_for_hours_comes_back_beside_failing_strangers(gate, folder, clock):
+    user = await gate.login(with_token_of(folder.token), None, OTHER)
+    for _ in range(10_000):
+        clock.advance(1)
+        gate.recheck(clock.now_us())
+    del user
+    start = clock.now_us()
+    for number in range(50):
+        gate.left(f"10.0.1.{number}:5000")
+    await gate.secure(None, OTHER)
+    assert clock.now_us() == start
+    await gate.secure(None, "192.0.2.77:5000")
     assert clock.now_us() > start
 
 

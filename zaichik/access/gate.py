@@ -28,7 +28,7 @@ from zaichik.access.files import judge_folder, parsed
 from zaichik.access.rules import Rules
 from zaichik.access.users import Password, Record, Token, Users, hash_of, knows
 from zaichik.broker.clock import MICROSECONDS, Clock
-from zaichik.broker.rights import Action
+from zaichik.broker.rights import Action, topic_of
 from zaichik.escapes import harmless, shown
 from zaichik.net.peers import client_of
 from zaichik.net.stream import Stream
@@ -92,11 +92,12 @@ class LoggedIn:
     Args:
         gate: knows the current rights.
         name: the user's.
+        client: where from: an address without the port.
         proof: the credential that proved it.
     """
 
-    def __init__(self, gate: "AccessGate", name: str, proof: Token | Password | Certificate) -> None:
-        self.name = name
+    def __init__(self, gate: "AccessGate", name: str, client: str, proof: Token | Password | Certificate) -> None:
+        self.name, self.client = name, client
         self.how = f"token:{proof.id}" if isinstance(proof, Token) else type(proof).__name__.lower()
         self._gate = gate
         self._proof = proof
@@ -154,7 +155,7 @@ class AccessGate:
         self._clock, self._folder, self._tls, self._seconds = clock, folder, tls, handshake_timeout
         self._failures, self._passwords = Failures(clock, sleep), OneByOne(clock, sleep)
         self._key, self._right = secrets.token_bytes(32), dict[bytes, Password]()
-        self._checked_by = access  # what connections were last checked by
+        self._checked_by: Access | None = None  # what connections were last checked by
         self._warned = 0  # the last day on which the log was told that the certificate ends
         self._told: dict[tuple[str, Action], int] = {}
         self._users = WeakSet[LoggedIn]()
@@ -217,14 +218,14 @@ class AccessGate:
         if hello.auth == NONE and isinstance(stream, TlsStream):
             with suppress(UnusableCertificate):
                 name, not_after_s = certificate_login(stream) or ("", 0)
-                return LoggedIn(self, name, Certificate(not_after_s)) if hello.user in {"", name} else None
+                return LoggedIn(self, name, client, Certificate(not_after_s)) if hello.user in {"", name} else None
         if hello.auth == TOKEN and not hello.user and (found := users.by_token.get(hash_of(hello.secret))):
-            return LoggedIn(self, found[0].name, found[1])
+            return LoggedIn(self, found[0].name, client, found[1])
         if hello.auth == PASSWORD:
             record = users.by_name.get(hello.user)
             password = record.password if record else None
             if await self._is_right(hello, password, client) and password:
-                return LoggedIn(self, hello.user, password)
+                return LoggedIn(self, hello.user, client, password)
         return None
 
     async def _is_right(self, hello: Hello, password: Password | None, client: str) -> bool:
@@ -238,6 +239,10 @@ class AccessGate:
                 self._right.clear()
             self._right[mark] = password
         return is_right
+
+    def may_read(self, user: str, topic: str) -> bool:
+        """See `Gate`."""
+        return user in self.access.users.by_name and self.access.rules.of(user).may("subscribe", topic_of(topic))
 
     def denied(self, name: str, action: Action, topic: str) -> None:
         """See `LoggedIn.denied`."""
@@ -256,9 +261,11 @@ class AccessGate:
     def recheck(self, now_us: int) -> bool:
         """Read users.json again if it has been replaced: only our commands write it, and it is always whole.
 
-        Returns whether `access` is a different one from the last call.
+        Returns whether `access` is a different one from the last call, or this is the first.
         """
         self._warn_of_expiry(now_us)
+        for user in self._users:  # who was logged in for hours, and is cut off, must not queue behind strangers
+            self._failures.succeeded(user.client)
         before, self._seen = self._seen, self._stamp()
         is_new = self._seen != before
         if is_new or USERS in self._stale:  # without a descriptor, for example, it is not the file that has to change

@@ -21,6 +21,7 @@ Names belong to users: two users who choose the same name have two positions (AC
 """
 
 from collections import deque
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from zaichik.broker.settings import BrokerSettings
@@ -192,6 +193,15 @@ class NamedPositions:
         """Delete every named position of a topic that is deleted (TOP-6)."""
         for position in list(topic.names.values()):
             self.forget(topic, position)
+
+    def waive(self, may_read: Callable[[str, str], bool]) -> None:
+        """Keep nothing for users who may not read the topic any more, or not yet again (ACC-4).
+
+        Args:
+            may_read: tells whether a user may read a topic, by their names.
+        """
+        for _, (topic, position) in self.directory.after("", ""):
+            position.is_waived = not may_read(position.user, topic.name)
 
     def ttl(self, topic: TopicWithNames) -> float:
         """Returns the seconds for which a position in that topic is kept without a reader."""

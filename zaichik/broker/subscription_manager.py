@@ -251,8 +251,8 @@ class SubscriptionManager:
         self.readers[request.id] = reader
         broker.readers.add(self.name_of(reader), (self, reader))
         reader.make_ready()
-        cursor, is_named = reader.cursor, bool(name)
-        return Subscribed(request.id, topic.epoch, cursor, topic.end, cursor, named=is_named, resumed=is_resumed)
+        start = reader.cursor
+        return Subscribed(request.id, topic.epoch, start, topic.end, start, named=bool(name), resumed=is_resumed)
 
     def name_of(self, reader: Reader) -> str:
         """Returns the subscription's name for `describe`, which sorts by topic, connection and id."""
@@ -261,11 +261,8 @@ class SubscriptionManager:
     def _reader(self, subscription_id: int) -> Reader:
         reader = self.readers.get(subscription_id)
         if reader is None:
-            raise Refused(
-                ErrorCode.NO_SUCH_SUBSCRIPTION,
-                f"this connection has no subscription {subscription_id}",
-                "subscription",
-            )
+            problem = f"this connection has no subscription {subscription_id}"
+            raise Refused(ErrorCode.NO_SUCH_SUBSCRIPTION, problem, "subscription")
         return reader
 
     def _unsubscribe(self, request: Unsubscribe) -> None:
@@ -286,7 +283,6 @@ class SubscriptionManager:
         elif rights:
             for reader in self.readers.values():
                 if not reader.ended and not self.user.may("subscribe", topic_of(reader.topic.name)):
-                    reader.position.is_waived = True
                     reader.cut_off(EndCode.FORBIDDEN)
 
     def _drop(self, reader: Reader) -> None:

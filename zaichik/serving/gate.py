@@ -28,9 +28,11 @@ class Gate(Protocol):
             Refused: `TLS_REQUIRED`: the peer speaks plain zaichik on a port for TLS.
             EndOfStream, BrokenResourceError: the peer has gone, or TLS has failed; it was logged.
         """
+        return stream
 
     def left(self, peer: str) -> None:
         """Charge a peer that has left, or was sent away, after `secure` and before it could log in."""
+        return
 
     async def login(self, hello: Hello, stream: Stream, peer: str) -> User:
         """Returns who the peer is.
@@ -43,26 +45,20 @@ class Gate(Protocol):
         Raises:
             Refused: `AUTH_FAILED`, the same for every reason; `TOO_MANY_CONNECTIONS`: too many wait to be asked.
         """
-
-    def recheck(self, now_us: int) -> bool:
-        """Read again what has changed; called once a second. Returns whether rights may have changed."""
-
-
-class _Open:
-    def __init__(self) -> None:
-        self.counters = Counter[str]()
-
-    async def secure(self, stream: Stream, peer: str) -> Stream:
-        return stream
-
-    def left(self, peer: str) -> None:
-        pass
-
-    async def login(self, hello: Hello, stream: Stream, peer: str) -> User:
         return ANYBODY
 
     def recheck(self, now_us: int) -> bool:
+        """Read again what has changed; called once a second. Returns whether rights may have changed."""
         return False
+
+    def may_read(self, user: str, topic: str) -> bool:
+        """Returns whether a user of that name could log in and subscribe to that topic."""
+        return True
+
+
+class _Open(Gate):  # the only one who inherits from it: for others, what is forgotten must not be allowed
+    def __init__(self) -> None:
+        self.counters = Counter[str]()
 
 
 OPEN: Gate = _Open()  # no TLS, and nobody is asked
