@@ -140,12 +140,22 @@ def test_where_others_reach_this_machine():
 
 def test_a_check_looks_at_the_certificate_too(made, zaichik, monkeypatch):
     path, _ = made
-    assert "2 users, 3 rules, a certificate valid for 729 days" in zaichik("access", "check", str(path)).out
+    told = zaichik("access", "check", str(path)).out
+    assert "2 users, 3 rules, a certificate valid for 729 days" in told
+    pin = tls_in(path).pin
+    assert f"?pin={pin}\n" in told
+    assert (
+        f"to log in: zaichiks://TOKEN@HOST:PORT?pin={pin}" in zaichik("user", "add", "eva", "--access", str(path)).err
+    )
     now = time.time()
     monkeypatch.setattr("zaichik.console.access.time.time", lambda: now + 725 * 86_400)
     assert "warning: the certificate expires in 4 days" in zaichik("access", "check", str(path)).err
     (path / "key.pem").write_text("nonsense")
     assert "no private key in PEM format" in zaichik("access", "check", str(path)).err
+    made_anyway = zaichik("user", "add", "mia", "--access", str(path))
+    assert made_anyway.out.startswith("zk_")  # whose hash is stored by then: it must not be lost
+    assert "?pin=..." in made_anyway.err
+    assert "there is no /nowhere; correct the path" in zaichik("access", "check", "/nowhere").err
 
 
 @pytest.mark.anyio

@@ -8,14 +8,12 @@ from typing import get_args
 from rich.console import Console
 from rich.text import Text
 
-from zaichik.access.contexts import UnusableCertificate
-from zaichik.access.files import Unusable
 from zaichik.access.gate import EXPIRY_DAYS, RULES, Access
 from zaichik.access.rules import EVERYBODY
 from zaichik.broker.rights import Action, topic_of
 from zaichik.console import screen
 from zaichik.console.failure import Failure
-from zaichik.console.serve_access import CERTIFICATE, tls_in
+from zaichik.console.serve_access import load, tls_of
 from zaichik.escapes import harmless, shown
 
 DESCRIPTION = """\
@@ -43,11 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 async def run(arguments: argparse.Namespace, console: Console) -> int:
     """Check the files, and answer the question."""
-    has_tls = (arguments.folder / CERTIFICATE).exists()
-    try:
-        access = Access.load(arguments.folder, tls_in if has_tls else None)
-    except (Unusable, UnusableCertificate) as error:
-        raise Failure(str(error)) from None
+    access = load(arguments.folder, tls_of(arguments.folder))
     match arguments.question:
         case []:
             return _describe(access, arguments.folder, console)
@@ -61,6 +55,8 @@ def _describe(access: Access, folder: Path, console: Console) -> int:
     days = None if access.tls is None else int(access.tls.not_after_s - time.time()) // 86_400
     certificate = "no certificate" if days is None else f"a certificate valid for {days} days"
     console.print(Text(f"{folder}: {len(names)} users, {len(rules)} rules, {certificate}"), soft_wrap=True)
+    if access.tls is not None:
+        console.print(Text(f"logins end in @HOST:PORT?pin={access.tls.pin}"), soft_wrap=True)
     if days is not None and days < EXPIRY_DAYS:
         screen.remark(
             f"warning: the certificate expires in {days} days; replace it, and send the broker a SIGHUP", "yellow"

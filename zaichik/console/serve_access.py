@@ -2,6 +2,7 @@
 
 import argparse
 import socket
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 from ipaddress import ip_address
@@ -19,6 +20,8 @@ from zaichik.console.access_folder import dump, locked, new_token, with_token, w
 from zaichik.console.failure import Failure
 from zaichik.console.self_signed import self_signed
 from zaichik.serving.server import Server
+
+LoadTls = Callable[[Path], ServerTls]
 
 CERTIFICATE, KEY = "cert.pem", "key.pem"
 ADMIN, CLASS = "admin", "class"
@@ -104,17 +107,30 @@ def gate_of(arguments: argparse.Namespace, clock: Clock, handshake_timeout: floa
     folder: Path | None = arguments.init_access or arguments.access
     if folder is None:
         return None
-    tls = partial(tls_in, client_ca=arguments.tls_client_ca) if (folder / CERTIFICATE).exists() else None
+    tls = tls_of(folder, arguments.tls_client_ca)
     if tls is None and arguments.tls_client_ca:
         raise Failure(f"--tls-client-ca needs TLS: there is no {CERTIFICATE} in {folder}")
+    return AccessGate(load(folder, tls), clock, folder, tls, handshake_timeout=handshake_timeout)
+
+
+def load(folder: Path, tls: LoadTls | None) -> Access:
+    """Returns what the files of a folder say.
+
+    Raises:
+        Failure: the folder cannot be used.
+    """
     try:
-        return AccessGate(Access.load(folder, tls), clock, folder, tls, handshake_timeout=handshake_timeout)
+        return Access.load(folder, tls)
     except FileNotFoundError as error:
-        raise Failure(
-            f"there is no {error.filename}; correct the path, or make a new folder: --init-access DIR"
-        ) from None
+        problem = f"there is no {error.filename}; correct the path, or make a new folder: zaichik serve --init-access"
+        raise Failure(f"{problem} DIR") from None
     except (Unusable, UnusableCertificate) as error:
         raise Failure(str(error)) from None
+
+
+def tls_of(folder: Path, client_ca: Path | None = None) -> LoadTls | None:
+    """Returns what loads the certificate of such a folder, with `tls_in`; None if it has none."""
+    return partial(tls_in, client_ca=client_ca) if (folder / CERTIFICATE).exists() else None
 
 
 def tls_in(folder: Path, client_ca: Path | None = None) -> ServerTls:

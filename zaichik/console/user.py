@@ -4,6 +4,7 @@ import argparse
 import os
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from zaichik.access.contexts import UnusableCertificate
+from zaichik.access.files import Unusable
 from zaichik.access.users import Record
 from zaichik.console import quantities, screen
 from zaichik.console.access_folder import edited, new_password, new_token, users_in, with_token
 from zaichik.console.failure import Failure
 from zaichik.console.hidden import asked, secret
+from zaichik.console.serve_access import tls_of
 from zaichik.escapes import shown
 
 VARIABLE = "ZAICHIK_ACCESS"
@@ -114,7 +118,7 @@ def _add(arguments: argparse.Namespace, name: str, console: Console) -> None:
             raise Failure(f"there is a user {name} already; for another token, type: zaichik user token add {name}")
         editing.put(record)
     if text:
-        _show(text, name, console)
+        _show(text, name, arguments.access, console)
     else:
         console.print(f"{name}: added")
 
@@ -123,7 +127,7 @@ def _add_token(arguments: argparse.Namespace, name: str, console: Console) -> No
     token, text = new_token(_expiry(arguments), arguments.note)
     with edited(arguments.access) as editing:
         editing.put(with_token(editing.record(name), token))
-    _show(text, name, console)
+    _show(text, name, arguments.access, console)
 
 
 def _remove_token(folder: Path, name: str, token: str) -> None:
@@ -135,12 +139,15 @@ def _remove_token(folder: Path, name: str, token: str) -> None:
         editing.put(Record(name, kept, record.password))
 
 
-def _show(token: str, name: str, console: Console) -> None:
+def _show(token: str, name: str, folder: Path, console: Console) -> None:
     """Print a token on standard output, and nothing else there, so that a script can put it where it belongs."""
     console.print(Text(token), soft_wrap=True)
-    screen.remark(
-        f"this is the token of {name}, shown once and stored nowhere; to log in: zaichiks://TOKEN@HOST:PORT?pin=..."
-    )
+    line = "zaichik://TOKEN@HOST:PORT"
+    if tls := tls_of(folder):
+        line = "zaichiks://TOKEN@HOST:PORT?pin=..."
+        with suppress(Unusable, UnusableCertificate, OSError):  # whoever starts the broker hears of it
+            line = line.replace("...", tls(folder).pin)
+    screen.remark(f"this is the token of {name}, shown once and stored nowhere; to log in: {line}")
 
 
 def _expiry(arguments: argparse.Namespace) -> int | None:
