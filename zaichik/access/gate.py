@@ -27,6 +27,7 @@ from zaichik.access.contexts import ServerTls, UnusableCertificate, certificate_
 from zaichik.access.files import judge_folder, parsed
 from zaichik.access.rules import Rules
 from zaichik.access.users import Password, Record, Token, Users, hash_of, knows
+from zaichik.broker.checks import MAX_NAME
 from zaichik.broker.clock import MICROSECONDS, Clock
 from zaichik.broker.rights import Action, topic_of
 from zaichik.escapes import harmless, shown
@@ -42,10 +43,9 @@ logger = logging.getLogger(__name__)
 USERS, RULES = "users.json", "rules"
 NONE, TOKEN, PASSWORD = 0, 1, 2  # what a Hello's `auth` says that its secret is
 FIRST_BYTES = 16  # of a Hello that is not encrypted, its magic is the last of them
-DAY_US = 86_400 * MICROSECONDS
+DAY_US, MINUTE_US = 86_400 * MICROSECONDS, 60 * MICROSECONDS
 EXPIRY_DAYS = 14  # before its end, a certificate should be replaced
 MOST_REMEMBERED = 1024  # passwords that were right
-MINUTE_US, LONGEST_TOLD = 60 * MICROSECONDS, 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +249,7 @@ class AccessGate:
         now_us = self._clock.now_us()
         is_news = now_us - self._told.get((name, action), -MINUTE_US) >= MINUTE_US
         self._told[name, action] = now_us if is_news else self._told[name, action]
-        text = f"user={name} topic={shown(topic[:LONGEST_TOLD])}"
+        text = f"user={name} topic={shown(topic[:MAX_NAME])}"
         self._count(f"forbidden.{action}", text, logging.INFO if is_news else logging.DEBUG)
 
     # -- reload ------------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from operator import attrgetter
 from typing import get_args
 
 from zaichik.access.files import decoded, wrong
+from zaichik.broker.checks import MAX_NAME
 from zaichik.broker.rights import Action
 
 ACTIONS: tuple[Action, ...] = get_args(Action)
@@ -29,7 +30,6 @@ USER_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 EVERYBODY = "*"
 MOST_RULES = 10_000
 MOST_KNOWN = 4096  # answers that are remembered for each user
-LONGEST_KNOWN = 200  # letters of a topic's name; a broker has no topics with longer ones, but may be asked about them
 
 _LINE = re.compile(r"[ \t]*([^ \t\n]*)[ \t]*([^ \t\n]*)[ \t]*(.*)\n")  # two words, and the rest
 _COMMENT = re.compile(r"(?:^|[ \t]+)#.*|[ \t]+$")
@@ -93,7 +93,7 @@ class Rights:
             if len(self._known) >= MOST_KNOWN:
                 self._known.clear()
                 self.publishable.clear()
-            if len(topic) <= LONGEST_KNOWN:
+            if len(topic) <= MAX_NAME:  # no topic has a longer name, but anybody may ask about one
                 self._known[action, topic] = answer
                 if answer and action == "publish" and not topic.startswith("$"):  # a journal goes by another's name
                     self.publishable.add(topic)
