@@ -1,5 +1,6 @@
 """What a connection and a server do with a gate: nothing is carried out before it has let somebody in."""
 
+import logging
 from collections import Counter
 from contextlib import asynccontextmanager
 
@@ -214,3 +215,19 @@ async def test_an_open_gate_lets_everybody_in():
     OPEN.left("somebody")
     assert await OPEN.login(Hello(1), stream, "somebody") is ANYBODY
     assert OPEN.recheck(0) is False
+
+
+@pytest.mark.parametrize("is_let_in", [True, False])
+async def test_who_was_not_let_in_leaves_no_line_in_the_log(caplog, is_let_in):
+    """Or else whoever reaches the port could fill the disk."""
+    caplog.set_level(logging.INFO)
+    gate, peer = OneToken(), Peer(greeting=False)
+
+    async def secure(stream, peer):
+        raise anyio.EndOfStream
+
+    if not is_let_in:
+        gate.secure = secure
+    async with connected_to(broker_with(), peer, gate=gate):
+        await gone(peer)
+    assert ("peer 0 connected" in caplog.text, "peer 0 '' disconnected" in caplog.text) == (is_let_in, is_let_in)

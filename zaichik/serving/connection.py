@@ -61,9 +61,9 @@ class Connection:
         self._frames = self._sends = 0  # frames received; times that the socket accepted output
         self._is_conversing = False  # the greeting is over
         self._holding = Holding(broker.memory, client)  # bytes of frames not applied yet, and of output not sent yet
-        self._is_readable = False  # the socket may hold bytes
+        # The socket may hold bytes; a task waits for room in it; the peer sends no more; the gate has let it speak.
+        self._is_readable = self._is_full = self._is_at_end = self._is_let_in = False
         self._is_applied = self._is_watched = True  # the decoder holds no whole frame; a task waits for bytes
-        self._is_full = self._is_at_end = False  # a task waits for room in the socket; the peer sends nothing more
         self._is_gone = True  # nothing reaches the peer: any more, or before the gate has let it speak
         self._failure: Exception | None = None  # a bug that a turn ran into
         self._cut_off = ""  # the reason, if the broker closed it or it was lost
@@ -74,7 +74,6 @@ class Connection:
 
     async def run(self) -> None:
         """Serve the peer until one side ends the conversation."""
-        logger.info("%s connected", self._peer)
         reason = "STOPPED"  # if this is cancelled
         try:
             async with self._stream:
@@ -94,7 +93,8 @@ class Connection:
             # These are in a reference cycle: what they hold would stay in memory until the garbage collector runs.
             self._unsent, self._decoder = [], FrameDecoder.for_broker()
             self._broker.disconnect(self._manager, reason)
-            logger.info("%s %r disconnected: %s", self._peer, self._manager.client, reason)
+            level = logging.INFO if self._is_let_in else logging.DEBUG  # or else strangers could fill the log
+            logger.log(level, "%s %r disconnected: %s", self._peer, self._manager.client, reason)
 
     async def _greet(self) -> None:
         """Wait for the first turn, then for the Hello. A peer that sends none is sent an Error that says why."""
@@ -105,7 +105,8 @@ class Connection:
         try:
             with scope:
                 self._stream = await self._gate.secure(self._stream, self._peer)
-                self._is_gone = False
+                self._is_gone, self._is_let_in = False, True
+                logger.info("%s connected", self._peer)
                 if self._manager.closing:
                     self._gate.left(self._peer)
                     return
@@ -115,7 +116,7 @@ class Connection:
                 self._holding.client = self._manager.share
                 self._apply(hello, self._broker.clock.now_us())
         except Refused as refusal:
-            self._is_gone = False  # `TLS_REQUIRED` is said in plain
+            self._is_gone, self._is_let_in = False, True  # `TLS_REQUIRED` is said in plain
             self.refuse(refusal)
         except ForeignProtocol as foreign:
             self._unsent = [ANSWERS[foreign.name]] if foreign.name in ANSWERS else []
