@@ -486,7 +486,9 @@ async def test_one_address_with_too_many_waiting_is_turned_away_unread(gate):
         await anyio.wait_all_tasks_blocked()
         with pytest.raises(anyio.EndOfStream):
             await gate.secure(None, PEER)
-        assert gate.counters["throttled"] == 1
+        assert gate.turns_away(PEER)
+        assert not gate.turns_away(OTHER)
+        assert gate.counters["throttled"] == 2
         tasks.cancel_scope.cancel()
 
 

@@ -55,6 +55,9 @@ class OneToken:
         self.may_answer = anyio.Event()
         self.secured = None
 
+    def turns_away(self, peer):
+        return False
+
     async def secure(self, stream, peer):
         self.secured = stream
         return stream
@@ -213,6 +216,8 @@ async def test_an_open_gate_lets_everybody_in():
     stream = MemoryStream()
     assert await OPEN.secure(stream, "somebody") is stream
     OPEN.left("somebody")
+    assert not OPEN.turns_away("somebody")
+    assert OPEN.may_read("", "t")
     assert await OPEN.login(Hello(1), stream, "somebody") is ANYBODY
     assert OPEN.recheck(0) is False
 
@@ -231,3 +236,22 @@ async def test_who_was_not_let_in_leaves_no_line_in_the_log(caplog, is_let_in):
     async with connected_to(broker_with(), peer, gate=gate):
         await gone(peer)
     assert ("peer 0 connected" in caplog.text, "peer 0 '' disconnected" in caplog.text) == (is_let_in, is_let_in)
+
+
+async def test_who_is_turned_away_is_closed_unread_and_counted(caplog):
+    """Before it costs a connection's state, and without a line in the log."""
+    caplog.set_level(logging.INFO)
+    gate, stranger, ana = OneToken(), Peer(greeting=False), Peer(greeting=False)
+    gate.may_answer.set()
+    strangers = iter([True, False])
+    gate.turns_away = lambda peer: next(strangers)
+    server = Server(broker_with(), MemoryListener([stranger, ana]), gate=gate)
+    async with running(server):
+        stranger.send(Hello(1, auth=1, secret=TOKEN))
+        ana.send(Hello(1, auth=1, secret=TOKEN))
+        assert isinstance(await ana.receive(), Welcome)
+        assert stranger.stream.is_closed
+        assert not stranger.stream.sent
+        assert (server.broker.ends["TURNED_AWAY"], len(gate.asked)) == (1, 1)
+        assert "TURNED_AWAY" not in caplog.text
+        ana.end()

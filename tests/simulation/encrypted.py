@@ -62,6 +62,9 @@ class Gate:
     def __init__(self):
         self.counters = Counter()
 
+    def turns_away(self, peer):
+        return False
+
     async def secure(self, stream, peer):
         on_said, stream._on_said = stream._on_said, None
         secured = await handshake(stream, ends()[0].context)

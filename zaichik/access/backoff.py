@@ -70,6 +70,11 @@ class Failures:
         self._buckets: OrderedDict[str, Bucket] = OrderedDict()
         self._logins: OrderedDict[str, int] = OrderedDict()  # apart from the buckets: no stranger pushes one out
 
+    def is_crowded(self, client: str) -> bool:
+        """Returns whether `wait` would return False now."""
+        now_us = self._clock.now_us()
+        return any(bucket.waiting >= MOST_WAITING and bucket.wait_us(now_us) for bucket in self._of(client))
+
     async def wait(self, client: str) -> bool:
         """Wait until the client has a token. Returns whether it has one: False at once if too many wait already."""
         for bucket in self._of(client):

@@ -162,9 +162,15 @@ class AccessGate:
         self._stale: set[str] = set()  # what was to be read again, and could not be
         self._seen: tuple[int, int] | None = None  # so that nothing is missed that was written meanwhile
 
+    def turns_away(self, peer: str) -> bool:
+        """See `Gate`: of an address that has failed too often, a few connections wait, and no more."""
+        if is_crowded := self._failures.is_crowded(client_of(peer)):
+            self._count("throttled", f"from={peer}", logging.DEBUG)
+        return is_crowded
+
     async def secure(self, stream: Stream, peer: str) -> Stream:
         """See `Gate`. The handshake has a deadline, which begins after the wait."""
-        if not await self._failures.wait(client_of(peer)):
+        if not await self._failures.wait(client_of(peer)):  # others have come since it was accepted
             self._count("throttled", f"from={peer}", logging.DEBUG)
             raise anyio.EndOfStream
         if self.access.tls is None:

@@ -119,8 +119,8 @@ class Connection:
             self._is_gone, self._is_let_in = False, True  # `TLS_REQUIRED` is said in plain
             self.refuse(refusal)
         except ForeignProtocol as foreign:
-            self._unsent = [ANSWERS[foreign.name]] if foreign.name in ANSWERS else []
-            self._manager.end(f"NOT_ZAICHIK: it speaks {foreign.name}")
+            self._unsent = [ANSWERS[str(foreign)]] if str(foreign) in ANSWERS else []
+            self._manager.end(f"NOT_ZAICHIK: it speaks {foreign}")
         except (anyio.EndOfStream, *GONE) as error:
             self._end_input(error)
         self._is_at_end |= self._is_gone

@@ -17,6 +17,10 @@ class Gate(Protocol):
 
     counters: Counter[str]
 
+    def turns_away(self, peer: str) -> bool:
+        """Returns whether a connection from that address is to be closed at once, before it costs anything."""
+        return False
+
     async def secure(self, stream: Stream, peer: str) -> Stream:
         """Returns the stream to speak on: after the peer's back-off, and with TLS if this port has it.
 

@@ -16,15 +16,7 @@ STEPS = 10  # of the deadline: if the broker itself stands still, that uses up o
 
 
 class ForeignProtocol(Exception):
-    """The peer speaks another protocol.
-
-    Attributes:
-        name: the protocol's name.
-    """
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.name = name
+    """The peer speaks another protocol: its text is the name."""
 
 
 async def admit(gate: Gate, stream: Stream, decoder: FrameDecoder, peer: str, seconds: float) -> tuple[Hello, User]:

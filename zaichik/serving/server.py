@@ -207,9 +207,11 @@ class Server:
         # are too many, one more is closed without an Error. It is not left in the backlog, because an operator would
         # then wait behind it: whose connection it is shows only when it has been accepted.
         is_crowded = len(self.broker.managers) - len(self._connections) >= self._most_refused
-        if stream.is_reset or (is_crowded and not has_room and not is_operator):
+        is_unwelcome = self.gate.turns_away(peer)
+        if stream.is_reset or is_unwelcome or (is_crowded and not has_room and not is_operator):
             self.broker.ends[reason := "RESET" if stream.is_reset else "TURNED_AWAY"] += 1
-            logger.info("%s disconnected: %s before it was served", peer, reason)
+            level = logging.DEBUG if is_unwelcome else logging.INFO  # or else strangers could fill the log
+            logger.log(level, "%s disconnected: %s before it was served", peer, reason)
             return await stream.aclose()
         connection = Connection(stream, self.broker, peer, client, self.gate)
         if has_room:
