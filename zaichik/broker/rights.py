@@ -59,7 +59,7 @@ class User(Protocol):
 class _Anybody(User):  # the only one who inherits from it: for others, what is forgotten must not be allowed
     name = ""
     how = ""
-    publishable = ()
+    publishable: Collection[str] = ()
 
 
 ANYBODY = _Anybody()  # everybody, where the broker asks nobody who they are
