@@ -10,11 +10,12 @@ CLIENT_SIDE = (
         "would have been readable on the way. The message says which.",
         why="The first connection is tried once: a wrong address should show at once, not after a minute. A secret is "
         "sent only to a broker that has proven who it is, or to your own machine.",
-        rules="ACC-1 TIM-1",
+        rules="ACC-1",
         then="If the connection was refused: start a broker with `zaichik serve`, and compare host and port with the "
-        "line that it prints. If it timed out: a firewall, or `zaichik serve --host`. If what answers is no zaichik "
-        "broker: something else has the port (`ss -ltnp`). With TLS: the whole login line, pin included. With a broker "
-        "of your own: `zaichik learn check`.",
+        "line that it prints. If it took too long: a firewall is in the way, or the broker serves only its own machine "
+        "(`zaichik serve --host`). If what answers is no zaichik broker, something else has the port (`ss -ltnp`). "
+        "With TLS, use the whole login line, with its pin. With a broker of your own, `zaichik learn check` shows what "
+        "is missing.",
         chapter_number=0,
         page="security.md#in-five-minutes",
     ),
@@ -26,10 +27,10 @@ CLIENT_SIDE = (
         why="A lost request and a lost answer look the same from here. The client's retries are numbered, so they do "
         "no harm; but they end after `reconnect` seconds.",
         rules="PUB-4 TIM-3 CMT-3",
-        then="See whether the broker runs: `zaichik describe`. If the message has a reason, such as *it was reset*, "
-        "the broker's log has the rest. To wait longer: `zaichik.connect(..., reconnect=300)`, or --reconnect 5m. "
-        "After a publish, read the topic's end before you publish again. Read with a name, and you resume where you "
-        "stopped.",
+        then="See whether the broker runs: `zaichik describe`. The message has the reason as seen from here; the "
+        "broker's log has the rest. With a broker of your own, look at its output first, then `zaichik learn check`. "
+        "To wait longer: `zaichik.connect(..., reconnect=300)`, or `zaichik subscribe TOPIC --reconnect 5m`. After a "
+        "publish, read the topic's end before you publish again. Read with a name, and you resume where you stopped.",
         chapter_number=13,
         page="reliability.md#safe-retries",
     ),

@@ -29,7 +29,7 @@ REFUSALS = (
         "with the broker's, the first line of `zaichik describe`. With a broker of your own, this is the request to "
         "build next: `zaichik learn watch`.",
         chapter_number=3,
-        page="durability.md",
+        page="reliability.md#bad-input",
     ),
     Section(
         code=Code.NO_SUCH_TOPIC,
