@@ -18,7 +18,7 @@ from zaichik.explain.sections.spark_side import SPARK_SIDE
 GROUPS = {
     "The client": CLIENT_SIDE,
     "The broker refuses a batch": PUBLISHING,
-    "The broker refuses another request, or any": REFUSALS,
+    "The broker refuses a request": REFUSALS,
     "The broker ends the connection with an error": FATAL,
     "The broker ends a subscription": ENDS,
     "The broker says goodbye": GOODBYES,

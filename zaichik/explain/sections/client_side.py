@@ -130,7 +130,6 @@ STATISTICS = (
         rules="JRN-1",
         then="Name the topic itself, without $journal/ in front, or check that the recording is of '$journal/TOPIC'. A "
         "topic gets a journal with `zaichik create TOPIC --journal 64MiB`.",
-        chapter_number=15,
         page="statistics.md",
     ),
 )

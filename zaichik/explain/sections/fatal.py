@@ -7,7 +7,8 @@ FATAL = (
     Section(
         code=Code.MALFORMED,
         title="the bytes are no frame of this protocol",
-        what="A frame's fields end before or after the length that it announces, or its header is impossible.",
+        what="A frame's fields end before or after the length that it announces, its header is impossible, or a Hello "
+        "lacks the four bytes ZAIK.",
         why="Frames follow one another without marks in between. If one can't be parsed, nobody knows where the next "
         "begins. So the frames before it are answered, and the connection ends.",
         rules="ERR",
@@ -108,7 +109,7 @@ FATAL = (
         what="The broker has max_connections connections, or your address (or user) has its share of them. Or too many "
         "passwords are waiting to be checked.",
         why="Each connection takes a file descriptor, and the broker keeps some for its log. One client gets at most "
-        "32 of 33 parts of what is left, so that others always get some.",
+        "32 of 33 parts, so that others always get some.",
         rules="CLO-5 TOP-8",
         then="Use one connection for many topics instead of one for each. On the broker's machine `zaichik describe "
         "--connections` works even now: it shows who holds them, and `zaichik disconnect NUMBER` ends one. To raise "

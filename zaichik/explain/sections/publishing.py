@@ -10,7 +10,7 @@ PUBLISHING = (
         what="Key and payload together have more bytes than the broker's max_message (1 MiB by default).",
         why="One message is held whole in memory, and is sent whole: a very large one would hold up everything after "
         "it.",
-        rules="RET-6 ERR",
+        rules="ERR",
         then="Put large things where files belong, and publish their address. Or raise both limits, as a frame must "
         "carry the message: `zaichik serve --limit max_message=4MiB --limit max_frame=5MiB`. In Python, "
         "`client.welcome.max_message` is the limit.",
@@ -33,9 +33,9 @@ PUBLISHING = (
     Section(
         code=Code.TOPIC_FULL,
         title="the topic is full of what a reader still needs",
-        what="The topic was created with overflow=reject, its ring (or its log) is full, and storing the batch would "
-        "evict a message that a reader hasn't had, or hasn't committed. Nothing was stored. The message names the "
-        "reader that is furthest behind.",
+        what="The topic was created with overflow=reject and its ring (or its log) is full. Storing the batch would "
+        "evict a message that a reader hasn't been sent, or that one with a name hasn't committed. Nothing was stored. "
+        "The message names the reader that is furthest behind.",
         why="You asked for a topic that loses nothing, so publishers must wait for the slowest reader: back-pressure.",
         rules="RET-9 DUR-4",
         then="Our client waits and retries by itself. If it waits for long, `zaichik describe TOPIC` shows what each "
@@ -83,7 +83,6 @@ PUBLISHING = (
         then="Make room: `zaichik delete TOPIC` for topics that aren't needed, or other files. Our client retries by "
         "itself and goes on when there is room; reading isn't affected. `zaichik create TOPIC --durable --log-bytes "
         "10GiB` bounds a topic from the start.",
-        chapter_number=17,
         page="durability.md#operations",
     ),
     Section(

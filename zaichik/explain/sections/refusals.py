@@ -134,7 +134,7 @@ REFUSALS = (
     Section(
         code=Code.FORBIDDEN,
         title="your user may not do this",
-        what="The broker has rules, and none of them allows this user this action on this topic. The message names the "
+        what="The broker has rules, and by these rules the user may not do this with this topic. The message names the "
         "user and the right.",
         why="The first rule that matches decides, and without one the answer is no. It is decided before anything is "
         "looked up, so it doesn't tell whether the topic exists.",
