@@ -28,6 +28,11 @@ def test_lines_are_shorter_on_a_narrow_terminal(zaichik, monkeypatch):
     assert all(len(line) <= 50 for line in lines[1:] if "`" not in line and "/" not in line)
 
 
+def test_no_terminal_is_too_narrow(zaichik, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "5")
+    assert zaichik("explain", "OFFSET_AHEAD").code == 0
+
+
 def test_a_command_to_copy_stays_on_one_line(zaichik):
     for section in SECTIONS:
         out = zaichik("explain", section.name).out

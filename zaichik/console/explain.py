@@ -26,6 +26,7 @@ examples:
 """
 
 WIDTH = 80  # columns at most, however wide the terminal is: longer lines are hard to read
+NARROWEST = 20  # beside the labels
 _INDENT = " " * 6
 
 
@@ -37,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 async def run(arguments: argparse.Namespace, console: Console) -> int:
     """Print what a code means, or list all codes."""
-    width = min(WIDTH, console.width) - len(_INDENT)
+    width = max(min(WIDTH, console.width) - len(_INDENT), NARROWEST)
     for line in _explained(arguments.subject, width) if arguments.subject else _list():
         console.print(line, soft_wrap=True)
     return 0

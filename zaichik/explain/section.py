@@ -67,7 +67,7 @@ class Section:
             case GoAwayCode() as code:
                 return f"GoAway {int(code)}, in Python zaichik.ConnectionLost. The connection ends."
             case name:
-                return f"Raised as {camel(name)} by the client; no broker has sent it."
+                return f"Raised by the client as {camel(name)}; the wire has no number for it."
 
 
 def camel(name: str) -> str:
