@@ -98,7 +98,7 @@ def refusing():
 def test_an_example_at_a_broker_that_does_not_offer_what_it_needs_says_so_in_a_sentence(name, refusing):
     done = run(name, *ARGUMENTS.get(name, ()), "--connect", refusing)
     needed = "Describe, a request" if name == "flights.py" else "a request"
-    said = f"This broker does not offer {needed} that the example needs. It says: no such request here\n"
+    said = f"This broker does not offer {needed} that the example needs. It says: no such request here [UNSUPPORTED]\n"
     assert (done.returncode, done.stdout, done.stderr) == (1, "", said)
 
 

@@ -6,6 +6,7 @@ from brokers import fake_client
 
 import zaichik
 from zaichik import BrokerError, ZaichikError
+from zaichik.client.endpoint import NotAnAddress
 from zaichik_protocol import Error, ErrorCode, Ping
 
 CODES = list(ErrorCode)
@@ -39,12 +40,58 @@ def test_every_public_error_stands_for_a_code():
 
 def test_an_error_has_the_fields_of_its_frame():
     error = BrokerError.of(refusal(1, ErrorCode.TOPIC_FULL, retryable=True))
-    assert (str(error), error.field, error.retryable, error.retry_after) == ("cause and next step", "value", True, 1.5)
+    assert (error.message, error.field, error.retryable, error.retry_after) == (
+        "cause and next step",
+        "value",
+        True,
+        1.5,
+    )
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_a_message_ends_in_the_name_of_its_code(code):
+    error = BrokerError.of(refusal(1, code))
+    assert (error.message, error.name) == ("cause and next step", code.name)
+    assert str(error) == f"cause and next step [{code.name}]"
+
+
+def test_an_error_of_the_client_has_the_name_of_its_type():
+    class TooSoon(ZaichikError):
+        pass
+
+    assert str(TooSoon("wait")) == "wait [TOO_SOON]"
+    assert str(TooSoon()) == "[TOO_SOON]"
+    assert str(zaichik.ConnectFailed("nobody is there")) == "nobody is there [CONNECT_FAILED]"
+
+
+def test_an_error_of_several_codes_has_the_name_it_was_given():
+    assert str(zaichik.ConnectionLost("it stops", "STOPPING")) == "it stops [STOPPING]"
+    assert str(zaichik.ConnectionLost("it was reset")) == "it was reset [CONNECTION_LOST]"
+
+
+def test_a_type_that_stands_for_no_code_has_none():
+    assert str(ZaichikError("something")) == "something"
+
+
+@pytest.mark.parametrize("text", ["", "HOST", "zaichik://x:1?pin=sha256:00", "http://x:1"])
+def test_what_is_not_an_address_has_a_code_and_is_still_a_value_error(text):
+    with pytest.raises(ValueError, match=r"[^\]] \[NOT_AN_ADDRESS\]$"):
+        zaichik.endpoint(text)
 
 
 @pytest.mark.parametrize("again", [copy.copy, lambda error: pickle.loads(pickle.dumps(error))])
-def test_an_error_can_be_copied_and_sent_to_another_process(again):
-    error = BrokerError.of(refusal(1, ErrorCode.TOPIC_FULL, retryable=True))
+@pytest.mark.parametrize(
+    "error",
+    [
+        BrokerError.of(refusal(1, ErrorCode.TOPIC_FULL, retryable=True)),
+        BrokerError.of(refusal(1, 999)),
+        zaichik.ConnectFailed("nobody is there"),
+        zaichik.ConnectionLost("it stops", "STOPPING"),
+        NotAnAddress("no"),
+    ],
+    ids=str,
+)
+def test_an_error_can_be_copied_and_sent_to_another_process(again, error):
     other = again(error)
     assert other is not error
     assert (type(other), str(other), vars(other)) == (type(error), str(error), vars(error))
@@ -54,6 +101,7 @@ def test_a_code_of_a_later_broker_is_a_broker_error():
     error = BrokerError.of(refusal(1, 999))
     assert type(error) is BrokerError
     assert error.code == 999
+    assert str(error) == "cause and next step [999]"
 
 
 def test_only_temporary_errors_are_retryable():

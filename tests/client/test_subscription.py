@@ -162,8 +162,15 @@ async def test_a_subscription_the_broker_ends_is_lost():
         await broker.send(ended(EndCode.FORBIDDEN, "not any more"))
         assert (await anext(subscription)).payload == b"a"
         for _ in range(2):
-            with pytest.raises(zaichik.SubscriptionLost, match="t was ended: not any more"):
+            with pytest.raises(zaichik.SubscriptionLost, match=r"t was ended: not any more \[FORBIDDEN\]$"):
                 await anext(subscription)
+
+
+async def test_an_end_for_a_reason_of_a_later_broker_has_a_code_of_its_own():
+    async with fake_client() as (broker, client), client.subscribe("t") as subscription:
+        await broker.send(ended(99, "a new reason"))
+        with pytest.raises(zaichik.SubscriptionLost, match=r"t was ended: a new reason \[SUBSCRIPTION_LOST\]$"):
+            await anext(subscription)
 
 
 async def test_two_subscriptions_are_independent():

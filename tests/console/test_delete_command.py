@@ -36,7 +36,8 @@ def test_a_reader_is_told(zaichik, start, topic):
     reader.stdout.readline()
     zaichik("delete", topic)
     assert reader.wait() == 1
-    assert reader.stderr.read() == f"zaichik: the subscription to {topic} was ended: the topic was deleted\n"
+    ended = f"zaichik: the subscription to {topic} was ended: the topic was deleted (zaichik explain DELETED)\n"
+    assert reader.stderr.read() == ended
 
 
 def test_a_topic_that_is_not_there(zaichik, topic):

@@ -1,7 +1,8 @@
 """Exceptions in a sentence."""
 
-from zaichik import ZaichikError
+from zaichik import BrokerError, ConnectionLost, ZaichikError
 from zaichik.console.failure import Failure, sentence
+from zaichik_protocol import Error, ErrorCode, Refused
 
 
 def test_failures_are_reported_in_one_line():
@@ -11,6 +12,19 @@ def test_failures_are_reported_in_one_line():
     assert sentence(OSError(5, "Input/output error")) == "Input/output error"
     assert sentence(OSError("odd")) == "odd"
     assert sentence(TimeoutError()) == "TimeoutError"
+
+
+def test_an_error_with_a_code_ends_in_the_command_that_explains_it():
+    assert sentence(ConnectionLost("it is\n gone")) == "it is gone (zaichik explain CONNECTION_LOST)"
+    assert sentence(ConnectionLost("it is gone", "STOPPING")) == "it is gone (zaichik explain STOPPING)"
+    assert sentence(BrokerError.of(Error(1, 77, 3, "", 0, "it is full"))) == "it is full (zaichik explain TOPIC_FULL)"
+    assert (
+        sentence(Refused(ErrorCode.UNSUPPORTED, "no such setting")) == "no such setting (zaichik explain UNSUPPORTED)"
+    )
+
+
+def test_a_code_of_a_later_broker_is_not_said_to_be_explained():
+    assert sentence(BrokerError.of(Error(1, 999, 3, "", 0, "it is new"))) == "it is new [999]"
 
 
 def test_a_group_is_reported_by_its_first_failure():

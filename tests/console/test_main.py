@@ -58,7 +58,7 @@ def test_no_broker_is_one_sentence(zaichik, words):
     result = zaichik(*words, "--connect", PORT_WITHOUT_BROKER)
     assert (result.code, result.out) == (1, "")
     assert result.err.startswith(f"zaichik: no broker answers at {PORT_WITHOUT_BROKER}")
-    assert result.err.endswith("Start one with: zaichik serve\n")
+    assert result.err.endswith("Start one with `zaichik serve` (zaichik explain CONNECT_FAILED)\n")
 
 
 def test_a_bug_keeps_its_traceback(zaichik, monkeypatch):

@@ -147,7 +147,10 @@ def test_a_bar_on_a_terminal(on_terminal, zaichik, topic, tmp_path):
 def test_a_topic_that_is_not_there_is_one_sentence(zaichik, tmp_path):
     result = zaichik("record", "nowhere", "--into", str(tmp_path))
     assert (result.code, result.out) == (1, "")
-    assert result.err == "zaichik: there is no topic nowhere; see: zaichik topics\n"
+    assert result.err == (
+        "zaichik: there is no topic nowhere; `zaichik topics` lists those there are "
+        "(zaichik explain NO_SUCH_RECORDED_TOPIC)\n"
+    )
     assert list(tmp_path.iterdir()) == []
 
 
@@ -177,7 +180,8 @@ def test_a_broker_that_stops_while_it_is_recorded_is_one_sentence_and_what_came_
     with door(int(broker.rpartition(":")[2]), most=2_500_000) as port:
         result = zaichik("record", topic, "--into", str(tmp_path), "--connect", f"127.0.0.1:{port}")
     assert (result.code, result.out) == (1, "")
-    assert result.err == f"zaichik: the connection to 127.0.0.1:{port} was lost: the broker closed it\n"
+    lost = f"the connection to 127.0.0.1:{port} was lost: the broker closed it"
+    assert result.err == f"zaichik: {lost} (zaichik explain CONNECTION_LOST)\n"
     kept = recorded(tmp_path)
     assert 10 <= len(kept) < 60
     assert kept == [(number, number) for number in range(len(kept))]

@@ -65,7 +65,7 @@ def test_without_a_login_or_with_another_one_the_reason_is_one_sentence(words, g
         monkeypatch.setenv("ZAICHIK_TOKEN", token)
         result = zaichik(*words, "--connect", gated.address)
         assert (result.code, result.out) == (1, "")
-        assert result.err == "zaichik: the broker does not accept these credentials\n"
+        assert result.err == "zaichik: the broker does not accept these credentials (zaichik explain AUTH_FAILED)\n"
 
 
 def test_followers_have_no_secret_among_their_arguments(gated, start, monkeypatch, tmp_path):

@@ -20,7 +20,7 @@ from importlib.metadata import version
 import anyio
 
 from zaichik.client.dialer import Dialer
-from zaichik.client.errors import ConnectionLost, ZaichikError
+from zaichik.client.errors import BrokerError, ConnectionLost, ZaichikError, name_of
 from zaichik.client.inbox import Inbox
 from zaichik.client.outcome import Lost, OnOutcome, Outcome, Reply, expected, unexpected
 from zaichik.client.transport import Transport
@@ -37,6 +37,7 @@ from zaichik_protocol import (
     ErrorCode,
     Frame,
     GoAway,
+    GoAwayCode,
     Hello,
     Lagged,
     Messages,
@@ -97,6 +98,7 @@ class Connection:
         self._is_new = False  # the broker was restarted since requests were last sent
         self._inboxes: dict[int, Inbox] = {}
         self._hello = 0  # the id of the last one
+        self._ended_by = ""  # the name of the code with which the broker announced the end of the last socket
         self._lost: Lost | None = None
         self._greeting = Outcome(self._greeted)  # the first one
         self._on_greeting = self._greeting.settle
@@ -228,15 +230,18 @@ class Connection:
                     inbox.put(frame)
             case GoAway():  # what was sent before is still answered, then the broker closes
                 self._transport.goodbye = frame.text
+                self._ended_by = name_of(GoAwayCode, frame.code)
             case Error(id=0, fatal=False):
-                logger.warning("%s refused a request that asked for no reply: %s", self._peer, frame.message)
+                logger.warning("%s refused a request that asked for no reply: %s", self._peer, BrokerError.of(frame))
             case Error(fatal=True, retryable=True) if self._transport.may_reopen:
+                self._ended_by = name_of(ErrorCode, frame.code)
                 self._transport.end(frame.message, hopeless=False)  # a request it answers is sent again
             case _:
                 # An id of 0 answers the Hello, if it still waits. A reply with an unknown id is to a cancelled request.
                 if pending := self._pending.pop(frame.id or self._hello, None):
                     pending[1](frame)
                 if isinstance(frame, Error) and frame.fatal:  # for all others the connection is lost
+                    self._ended_by = name_of(ErrorCode, frame.code)
                     self._transport.end(frame.message, hopeless=True)
                     self.lost(frame.message)
 
@@ -257,7 +262,7 @@ class Connection:
             logger.info("reconnected to %s%s", self._peer, "; the broker was restarted" if is_new else "")
             self._begin_again(is_new=is_new)
         elif isinstance(outcome, Frame):
-            self._transport.end(str(unexpected(Hello, outcome)), hopeless=True)
+            self._transport.end(unexpected(Hello, outcome).message, hopeless=True)
 
     def _begin_again(self, *, is_new: bool) -> None:
         """Ask about topics, make the subscriptions again, and hold everything else until the answers have come."""
@@ -302,6 +307,7 @@ class Connection:
 
     def hello(self) -> Hello:
         """Returns the Hello that a new socket begins with."""
+        self._ended_by = ""
         self._pending.pop(self._hello, None)  # the last socket was lost before its answer
         hello = self._next_hello()
         self._pending[hello.id] = hello, self._on_greeting
@@ -348,7 +354,7 @@ class Connection:
             inbox.close(lost)
 
     def _loss(self, reason: str) -> Lost:
-        return partial(ConnectionLost, f"the connection to {self._peer} was lost: {reason}")
+        return partial(ConnectionLost, f"the connection to {self._peer} was lost: {reason}", self._ended_by)
 
     async def greeted(self) -> None:
         """Returns when the broker has accepted the first Hello.

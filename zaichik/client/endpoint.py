@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
+from zaichik.client.errors import Explained
 from zaichik_protocol import DEFAULT_PORT
 
 TOKEN = re.compile("zk_[A-Za-z0-9_-]{43}")
@@ -21,7 +22,7 @@ MOST_PINS = 2
 PLAIN, ENCRYPTED = "zaichik", "zaichiks"
 
 
-class NotAnAddress(ValueError):
+class NotAnAddress(Explained, ValueError):
     """A text is not an address. The message says why, and repeats no secret."""
 
 

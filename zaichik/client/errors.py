@@ -3,19 +3,60 @@
 try:
     await client.create_topic("orders", capacity=5)
 except zaichik.TopicExists as error:
-    print(error)             # cause and next step, in a sentence
+    print(error)             # cause and next step, in a sentence, and the name of its code: ... [TOPIC_EXISTS]
     print(error.code)        # 67, which is ErrorCode.TOPIC_EXISTS
     print(error.retryable)   # whether the same request may succeed later
+
+Every message ends in the name of a code, and `zaichik explain TOPIC_EXISTS` explains it. Errors that no broker answers
+with have such a name, too: that of their type, so `ConnectFailed` is CONNECT_FAILED.
 """
 
+import re
 from typing import ClassVar
 
-from zaichik_protocol import Error, ErrorCode
+from zaichik_protocol import EndCode, Error, ErrorCode, GoAwayCode
 
 
-class ZaichikError(Exception):
+class Explained(Exception):
+    """An error whose text ends in the name under which `zaichik explain` explains it.
+
+    Args:
+        message: one sentence for a person, without the name.
+        name: the name, if the type has several.
+
+    Attributes:
+        name: see above; "" only for a type that is never raised itself.
+    """
+
+    name = ""
+
+    def __init_subclass__(cls) -> None:
+        if "name" not in vars(cls):
+            cls.name = re.sub("(?<=[a-z])(?=[A-Z])", "_", cls.__name__).upper()
+
+    def __init__(self, message: str = "", name: str = "") -> None:
+        super().__init__(message)
+        if name:
+            self.name = name
+
+    @property
+    def message(self) -> str:
+        """The text without the name, for use inside another one."""
+        return str(self.args[0])
+
+    def __str__(self) -> str:
+        return f"{self.message} [{self.name}]".lstrip() if self.name else self.message
+
+
+def name_of(codes: type[ErrorCode | EndCode | GoAwayCode], code: int) -> str:
+    """Returns the name of a code; "" if a later version of the protocol has added it."""
+    return next((known.name for known in codes if known == code), "")
+
+
+class ZaichikError(Explained):
     """Something went wrong between this client and its broker."""
 
+    name = ""
     retryable = False
 
 
@@ -28,14 +69,19 @@ class ConnectFailed(ZaichikError):
 class ConnectionLost(ZaichikError):
     """The connection was lost while it was in use, and was not replaced in time.
 
-    Whether a request in progress was carried out is not known.
+    Whether a request in progress was carried out is not known. If the broker said why it would close the connection,
+    `name` is the name of that code, of `GoAwayCode` or `ErrorCode`.
     """
 
     retryable = True
 
 
 class SubscriptionLost(ZaichikError):
-    """The broker ended a subscription that this client had not unsubscribed from."""
+    """The broker ended a subscription that this client had not unsubscribed from; `name` is one of `EndCode`."""
+
+
+class UnexpectedReply(ZaichikError):
+    """The broker's reply was of another type than the request asks for."""
 
 
 class BrokerError(ZaichikError):
@@ -48,10 +94,11 @@ class BrokerError(ZaichikError):
         retry_after: seconds to wait before that; 0.0 if the broker did not say.
     """
 
+    name = ""
     _types: ClassVar[dict[int, type["BrokerError"]]] = {}
 
     def __init__(self, error: Error) -> None:
-        super().__init__(error.message)
+        super().__init__(error.message, "" if self.name else str(error.code))  # a later broker's code has no name here
         self._error = error
         self.code = error.code
         self.field = error.field
@@ -62,6 +109,7 @@ class BrokerError(ZaichikError):
         return BrokerError.of, (self._error,)
 
     def __init_subclass__(cls, code: ErrorCode) -> None:
+        super().__init_subclass__()
         BrokerError._types[code] = cls
 
     @classmethod

@@ -14,7 +14,7 @@ import secrets
 from collections import deque
 from dataclasses import replace
 
-from zaichik.client.errors import BrokerError, SubscriptionLost, TakenOver
+from zaichik.client.errors import BrokerError, SubscriptionLost, TakenOver, name_of
 from zaichik.client.outcome import Lost
 from zaichik.net.wakeup import Wakeup
 from zaichik_protocol import (
@@ -119,7 +119,7 @@ class Inbox:
         if end.code == EndCode.TAKEN_OVER:
             problem = f"another subscription has taken over the name {name!r} in {topic}: {end.text}"
             return TakenOver(Error(end.id, ErrorCode.TAKEN_OVER, Subscribe.TYPE, "", 0, problem))
-        return SubscriptionLost(f"the subscription to {topic} was ended: {end.text}")
+        return SubscriptionLost(f"the subscription to {topic} was ended: {end.text}", name_of(EndCode, end.code))
 
     async def _arrival(self) -> None:
         if self._arrived.is_set():

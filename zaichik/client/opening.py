@@ -35,16 +35,16 @@ async def opened(
         raise ConnectFailed(f"{peer}: {error}") from error
     except OSError as error:  # TimeoutError is one
         raise ConnectFailed(
-            f"no broker answers at {peer} ({str(error) or 'it took too long'}). Start one with: zaichik serve"
+            f"no broker answers at {peer} ({str(error) or 'it took too long'}). Start one with `zaichik serve`"
         ) from error
     async with stream, running(connection, stream):
         try:
             with anyio.fail_after(deadline - anyio.current_time()):
                 await connection.greeted()
         except (TimeoutError, ConnectionLost) as error:
+            reason = error.message if isinstance(error, ConnectionLost) else "it took too long"
             raise ConnectFailed(
-                f"{peer} accepts connections but does not answer as a zaichik broker "
-                f"({str(error) or 'it took too long'})"
+                f"{peer} accepts connections but does not answer as a zaichik broker ({reason})"
             ) from error
         try:
             yield connection

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from zaichik.client.errors import BrokerError, ZaichikError
+from zaichik.client.errors import BrokerError, UnexpectedReply
 from zaichik.net.wakeup import Wakeup
 from zaichik_protocol import Error, Frame
 
@@ -54,6 +54,6 @@ def expected(kind: type[Reply], asked: type[Frame], outcome: Frame | Lost) -> Re
             raise lost()
 
 
-def unexpected(asked: type[Frame], reply: Frame) -> ZaichikError:
+def unexpected(asked: type[Frame], reply: Frame) -> UnexpectedReply:
     """Returns the error for a reply of the wrong type."""
-    return ZaichikError(f"the broker answered {asked.__name__} with {type(reply).__name__}")
+    return UnexpectedReply(f"the broker answered {asked.__name__} with {type(reply).__name__}")

@@ -293,7 +293,7 @@ class Sequencer:
                     self._waits = self._waits or _waits(error.retry_after_ms / 1000)
                     self._sequencers.retry_later(next(self._waits), self._retry)
                 if self._window == WINDOW:
-                    logger.info("%s: publishing waits: %s", self._topic, error.message)
+                    logger.info("%s: publishing waits: %s", self._topic, BrokerError.of(error))
                 self._window = 1
                 return True
             case Error(code=ErrorCode.SEQUENCE_GAP):

@@ -155,9 +155,11 @@ class Transport:
             try:
                 with anyio.fail_after(self._timeout):
                     return await self._dialer.dial(), ""
-            except (OSError, TlsFailed, ConnectFailed) as error:  # TimeoutError is an OSError
+            except ConnectFailed as error:
+                return None, error.message
+            except (OSError, TlsFailed) as error:  # TimeoutError is an OSError
                 reason = str(error) or "it took too long"
-                if isinstance(error, ConnectFailed) or (isinstance(error, TlsFailed) and error.is_hopeless):
+                if isinstance(error, TlsFailed) and error.is_hopeless:
                     break
         return None, reason
 

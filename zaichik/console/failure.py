@@ -27,7 +27,11 @@ def sentence(error: BaseException) -> str | None:
             text = f"{name}: {reason}"
         case OSError(strerror=str(reason)):
             text = reason
-        case Failure() | ZaichikError() | Refused() | Unencodable() | OSError():
+        case ZaichikError(name=name) if name and not name.isdecimal():  # a number is one of a newer broker
+            text = f"{error.message} (zaichik explain {name})"
+        case Refused():
+            text = f"{error.message} (zaichik explain {error.code.name})"
+        case Failure() | ZaichikError() | Unencodable() | OSError():
             text = str(error)
         case _:
             return None

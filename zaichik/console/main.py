@@ -38,6 +38,7 @@ COMMANDS = {
     "access": "check the users and rules of a broker that asks",
     "check": "read the durable topics in a folder, and say what is damaged",
     "dissect": "explain the bytes of the wire protocol, field by field",
+    "explain": "say what an error means, and what to do about it",
     "demo": "watch a broker at work",
     "learn": "build a broker of your own, stage by stage, and have it checked",
 }

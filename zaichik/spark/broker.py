@@ -76,7 +76,7 @@ class Broker:
         try:
             address = self._with_secret()
         except NotAnAddress as error:
-            raise BadOption(str(error)) from None
+            raise BadOption(error.message) from None
         return blocking.connect(address, tls=self._tls(), name=CLIENT, reconnect=reconnect)
 
     def _with_secret(self) -> Endpoint:
@@ -109,7 +109,7 @@ def _address(given: str | None) -> Endpoint:
     try:
         found = endpoint(given) if given else logins.named()
     except NotAnAddress as error:
-        raise BadOption(f"broker is not HOST:PORT or zaichiks://HOST:PORT: {error}") from None
+        raise BadOption(f"broker is not HOST:PORT or zaichiks://HOST:PORT: {error.message}") from None
     if given and found.credentials:
         raise BadOption(f"broker has a login before the @: {SHOWN}; leave it out, and {INSTEAD}")
     return found

@@ -1,0 +1,100 @@
+"""`zaichik explain`: what an error means, and what to do about it."""
+
+import argparse
+import re
+import textwrap
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.text import Text
+
+from zaichik.console.failure import Failure
+from zaichik.escapes import shown
+from zaichik.explain.codes import GROUPS, find, nearest
+from zaichik.explain.section import Section
+
+DESCRIPTION = """\
+Explain an error: what happened, why, and what to do next. An error's message ends in its code, such as [TOPIC_FULL];
+the number that the wire has for it, 77, means the same. Without a code: list all of them.
+"""
+
+EPILOG = """\
+examples:
+  zaichik explain TOPIC_FULL
+  zaichik explain 77                         # the same, by its number
+  zaichik explain                            # all codes, a line each
+"""
+
+WIDTH = 80  # columns at most, however wide the terminal is: longer lines are hard to read
+NARROWEST = 20  # beside the labels
+_INDENT = " " * 6
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `zaichik explain`."""
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.add_argument("subject", metavar="CODE", nargs="?", help="the code of an error, as a name or a number")
+
+
+async def run(arguments: argparse.Namespace, console: Console) -> int:
+    """Print what a code means, or list all codes."""
+    width = max(min(WIDTH, console.width) - len(_INDENT), NARROWEST)
+    for line in _explained(arguments.subject, width) if arguments.subject else _list():
+        console.print(line, soft_wrap=True)
+    return 0
+
+
+def _list() -> Iterator[Text]:
+    for title, group in GROUPS.items():
+        yield Text(title, "bold")
+        for section in group:
+            yield Text.assemble(f"{section.number:>4} ", (f"{section.name:22}", "cyan"), f"  {section.title}")
+
+
+def _explained(code: str, width: int) -> Iterator[Text]:
+    """Yields the lines about a code; a name or number that stands for several has all of them.
+
+    Raises:
+        Failure: there is no such code.
+    """
+    sections = find(code)
+    if not sections:
+        raise Failure(_unknown(code))
+    for place, section in enumerate(sections):
+        if place:
+            yield Text()
+        yield from _about(section, width)
+
+
+def _about(section: Section, width: int) -> Iterator[Text]:
+    yield Text.assemble((section.name, "bold"), f": {section.title}")
+    for label, text in _paragraphs(section):
+        for place, line in enumerate(_wrapped(text, width)):
+            yield Text.assemble((_INDENT if place else f"{label:{len(_INDENT)}}", "bold"), line)
+
+
+def _paragraphs(section: Section) -> Iterator[tuple[str, str]]:
+    yield "", section.kind
+    yield "what", section.what
+    yield "why", section.why
+    yield "next", section.then
+    if section.rules:
+        yield "rules", f"{', '.join(section.rules.split())}, in docs/semantics.md"
+    if (chapter := section.chapter) is not None:
+        yield "read", f"the tutorial's {chapter.show()}"
+    if section.page:
+        yield "" if chapter else "read", f"docs/{section.page.partition('#')[0]}"
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """Returns the lines of a paragraph. A command between backticks stays on one line, to be copied."""
+    whole = re.sub("`[^`]*`", lambda command: command[0].replace(" ", "\0"), text)
+    lines = textwrap.wrap(whole, width, break_on_hyphens=False, break_long_words=False)
+    return [line.replace("\0", " ") for line in lines]
+
+
+def _unknown(code: str) -> str:
+    *others, last = nearest(code) or [""]
+    proposed = f"{', '.join(others)} or {last}" if others else last
+    advice = f"did you mean {proposed}?" if proposed else "to list all of them: zaichik explain"
+    return f"there is no code {shown(code)}; {advice}"

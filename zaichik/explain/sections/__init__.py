@@ -1,0 +1,1 @@
+"""The sections themselves, a file for each kind of error."""
