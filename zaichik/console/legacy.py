@@ -8,6 +8,7 @@ import sys
 
 import anyio
 from rich.console import Console
+from rich.text import Text
 
 from zaichik.client.client import Client
 from zaichik.console import address, connecting, log, screen
@@ -105,6 +106,7 @@ def _announce(gateway: Gateway, arguments: argparse.Namespace, console: Console)
     if arguments.json:
         screen.print_json({"host": here.host, "port": here.port, "pid": os.getpid(), "broker": broker})
     else:
-        console.print(
-            f"clients of the original zaichik are served at [bold]{here}[/], by the broker at {broker}; Ctrl-C ends"
+        text = Text.assemble(
+            "serving clients of the original at ", (str(here), "bold"), f", for the broker at {broker}"
         )
+        console.print(text, soft_wrap=True)
