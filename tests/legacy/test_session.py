@@ -236,6 +236,38 @@ async def test_what_can_never_become_a_frame_ends_the_connection_after_what_came
         assert await other.read_payloads(2) == [b"1", b"3"]
 
 
+async def test_clients_that_create_a_topic_at_once_all_keep_their_readers():
+    """In the original, one of them replaced the topic of the other."""
+    async with gateway() as running, running.connected() as first, running.connected() as second:
+        for client in (first, second):
+            await client.send(Subscribe("a"))
+        await running.settle()
+        await first.send(Publish("a", None, b"1"))
+        for client in (first, second):
+            assert (await client.read()).payload == b"1"
+
+
+async def test_history_is_bounded():
+    """In the original by time only, and it was copied for each subscriber."""
+    async with gateway(topic=zaichik.TopicSettings(capacity=2)) as running, running.connected() as client:
+        await client.send(CreateTopic("a", 60_000, 0), *(Publish("a", None, b"%d" % number) for number in range(5)))
+        await client.send(Subscribe("a"))
+        assert await client.read_payloads(2) == [b"3", b"4"]
+
+
+async def test_commands_of_a_client_that_does_not_read_are_carried_out():
+    """In the original, they waited behind the delivery that could not be sent."""
+    kept = zaichik.TopicSettings(retention_ttl_ms=2**64 - 1)
+    async with gateway(topic=kept) as running, running.connected() as client, running.connected() as other:
+        for _ in range(20):
+            await running.client.publish("a", bytes(1_000_000))
+        await client.send(Subscribe("a"), *(Commit() for _ in range(40)))
+        await running.settle()
+        await client.send(Publish("b", None, b"1"))
+        await other.send(Subscribe("b"))
+        assert (await other.read()).payload == b"1"
+
+
 async def test_small_writes_are_acknowledged_at_once(monkeypatch):
     """Or a client that leaves Nagle's algorithm on would wait 40 ms between two of them."""
     if not hasattr(socket, "TCP_QUICKACK"):

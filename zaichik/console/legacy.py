@@ -29,7 +29,7 @@ connection to the broker is lost, the gateway tries to reconnect, and its client
 EPILOG = """\
 examples:
   zaichik legacy                                  # listens at 127.0.0.1:8890, for the broker at 127.0.0.1:8889
-  PORT=8890 cargo run --example echo              # in a clone of the original: prints its message
+  PORT=8890 target/debug/examples/echo            # an example of the original: prints its message
   zaichik legacy --port 9000 --connect zaichiks://broker.example:8889
   zaichik legacy --port 0 --json                  # a free port; prints {"host": ..., "port": ..., ...}
   zaichik legacy --log-level warning              # only what was dropped
