@@ -13,6 +13,8 @@ from zaichik.legacy.frames import Command, Commit, FrameReader, Publish, Subscri
 from zaichik.legacy.gateway import Gateway
 from zaichik.net.background import BackgroundTasks
 
+TOKEN = f"zk_{'a' * 43}"
+
 
 class Original:
     """One connection to a gateway."""
@@ -98,13 +100,17 @@ class Running:
 
 
 @asynccontextmanager
-async def gateway(**settings) -> AsyncIterator[Running]:
-    """One that runs; the settings are the broker's."""
-    limits = zaichik.BrokerSettings(**settings)
+async def gateway(rules: str = "", **settings) -> AsyncIterator[Running]:
+    """One that runs; the settings are the broker's. With rules, the gateway logs in as ana."""
+    options = {"clock": zaichik.ManualClock(START_US), "settings": zaichik.BrokerSettings(**settings)}
+    login = ""
+    if rules:
+        options |= {"users": {"ana": TOKEN}, "rules": f"user ana\n{rules}\n"}
+        login = f"zaichik://{TOKEN}@"
     with anyio.fail_after(GUARD):
         async with (
-            zaichik.running_broker(clock=zaichik.ManualClock(START_US), settings=limits) as broker,
-            zaichik.connect(port=broker.port) as client,
+            zaichik.running_broker(**options) as broker,
+            zaichik.connect(zaichik.endpoint(f"{login}127.0.0.1:{broker.port}")) as client,
             BackgroundTasks() as tasks,
         ):
             found = await Gateway.listening(client, 0)

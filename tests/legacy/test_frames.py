@@ -63,7 +63,7 @@ def test_frames_may_come_byte_by_byte():
     assert read(*(bytes([byte]) for byte in stream)) == list(VECTORS.values())
 
 
-def test_a_frame_that_comes_byte_by_byte_is_parsed_once_for_each_field(monkeypatch, patchable):
+def test_a_frame_that_comes_byte_by_byte_is_parsed_once_for_each_field(monkeypatch):
     parsed = []
     parse = FrameReader._parse
     monkeypatch.setattr(FrameReader, "_parse", lambda self: parsed.append(1) or parse(self))

@@ -4,14 +4,16 @@ from contextlib import AsyncExitStack
 
 import anyio
 import pytest
-from brokers import HANG_UP, fake_broker
-from original import gateway
+from brokers import GUARD, HANG_UP, START_US, fake_broker
+from original import Running, gateway
 
 import zaichik
 from zaichik.legacy import gateway as gateway_module
+from zaichik.legacy import session as session_module
 from zaichik.legacy.frames import Publish, Subscribe
 from zaichik.legacy.gateway import Gateway
 from zaichik.legacy.session import Session
+from zaichik.net.background import BackgroundTasks
 from zaichik_protocol import Ping
 
 pytestmark = pytest.mark.anyio
@@ -57,6 +59,16 @@ async def test_only_this_machine_reaches_it():
         await found._listener.aclose()
 
 
+async def test_its_clients_may_do_what_its_user_may(monkeypatch, caplog):
+    monkeypatch.setattr(session_module, "PAUSE_SECONDS", 0)
+    async with gateway(rules="allow all mine/*") as running, running.connected() as client:
+        await client.send(Subscribe("secret"), Publish("secret", None, b"1"))
+        await client.send(Subscribe("mine/a"), Publish("mine/a", None, b"2"))
+        assert (await client.read()).payload == b"2"
+    dropped = [record.getMessage() for record in caplog.records if record.name == "zaichik.legacy.session"]
+    assert ["was dropped" in line and "secret" in line for line in dropped] == [True, True]
+
+
 async def test_without_its_last_client_the_broker_knows_no_reader():
     async with gateway() as running:
         async with running.connected() as client:
@@ -66,7 +78,7 @@ async def test_without_its_last_client_the_broker_knows_no_reader():
             await anyio.lowlevel.checkpoint()
 
 
-async def test_a_bug_ends_its_connection_only(monkeypatch, patchable, caplog):
+async def test_a_bug_ends_its_connection_only(monkeypatch, caplog):
     carry_out = Session._carry_out
 
     async def buggy(self, command):
@@ -81,6 +93,37 @@ async def test_a_bug_ends_its_connection_only(monkeypatch, patchable, caplog):
         await other.send(Subscribe("a"), Publish("a", None, b"1"))
         assert (await other.read()).payload == b"1"
     assert "a bug ended this connection" in caplog.text
+
+
+async def test_a_restarted_broker_ends_the_readers_of_topics_it_has_lost_and_takes_what_is_published():
+    clock = zaichik.ManualClock(START_US)
+
+    async def broker(port, stopping, stopped, *, task_status):
+        async with zaichik.running_broker(port=port, clock=clock) as running:
+            task_status.started(running.port)
+            await stopping.wait()
+        stopped.set()
+
+    with anyio.fail_after(GUARD):
+        async with BackgroundTasks() as tasks:
+            stopping, stopped = anyio.Event(), anyio.Event()
+            port = await tasks.group.start(broker, 0, stopping, stopped)
+            async with zaichik.connect(port=port) as client, BackgroundTasks() as serving:
+                found = await Gateway.listening(client, 0)
+                serving.group.start_soon(found.run)
+                running = Running(None, client, found.port)
+                async with running.connected() as reader, running.connected() as publisher:
+                    await reader.send(Subscribe("a"), Publish("a", None, b"1"))
+                    await reader.read()
+                    await publisher.send(Publish("b", None, b"1"))
+                    await running.settle()
+                    stopping.set()
+                    await stopped.wait()
+                    clock.advance(1)
+                    await tasks.group.start(broker, port, anyio.Event(), anyio.Event())
+                    assert await reader.ended()
+                    await publisher.send(Subscribe("b"), Publish("b", None, b"2"))
+                    assert (await publisher.read()).payload == b"2"
 
 
 async def test_a_broker_that_is_gone_ends_it_even_while_no_one_is_connected():

@@ -124,11 +124,12 @@ async def test_a_topic_made_by_first_use_and_still_empty_takes_the_settings_that
         assert await settings(running, "a") == (5, 7)
 
 
-async def test_settings_that_come_too_late_change_nothing_and_end_nothing():
+async def test_settings_that_come_too_late_change_nothing(caplog):
     async with gateway() as running, running.connected() as client:
         await client.send(Publish("a", None, b"x"), CreateTopic("a", 5, 7), Subscribe("a"), Publish("a", None, b"y"))
         assert (await client.read()).payload == b"y"
         assert await settings(running, "a") == (0, 0)
+    assert not caplog.records  # nothing was dropped that the original would have done
 
 
 async def test_a_duration_beyond_all_bounds_is_forever():
@@ -397,6 +398,22 @@ async def test_a_client_that_never_reads_can_still_be_cut_off():
             await running.settle()
         while await running.client.subscriptions("a"):
             await anyio.lowlevel.checkpoint()
+
+
+async def test_unsubscribing_does_not_cut_the_delivery_that_is_being_sent():
+    kept = zaichik.TopicSettings(retention_ttl_ms=2**64 - 1)
+    async with gateway(topic=kept) as running, running.connected() as client:
+        for _ in range(30):
+            await running.client.publish("a", bytes(1_000_000))
+        await client.send(Subscribe("a"), *(Commit() for _ in range(60)))
+        await running.settle()
+        await client.send(Unsubscribe("a"), Commit(), Subscribe("b"), Publish("b", None, b"1"))
+        sizes = []
+        while (message := await client.read()).topic == "a":
+            sizes.append(len(message.payload))
+        assert message.payload == b"1"
+        assert 0 < len(sizes) < 30
+        assert set(sizes) == {1_000_000}
 
 
 async def test_closing_does_not_lose_what_was_delivered():

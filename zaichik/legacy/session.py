@@ -2,6 +2,7 @@
 
 Flow control is the original's: one *credit* for all topics of the connection together. It is there after the first
 Subscribe and after each Commit, and each delivery uses it up. It is a flag and not a counter: two Commits are one.
+(The original also takes it away with the last Unsubscribe. That needs no line here: the next Subscribe gives it back.)
 
     client                     Session                            our client
       │ Subscribe, Publish … ──▶ _converse, one after the other ──▶ create_topic, publish
@@ -183,8 +184,6 @@ class Session:
     async def _unsubscribe(self, topic: str) -> None:
         if (reading := self._readings.pop(topic, None)) is not None:
             await reading.stop()
-            if not self._readings:
-                self._credit = anyio.Event()
         await checkpoint()
 
     async def _read(self, topic: str, *, task_status: TaskStatus["_Reading"]) -> None:
