@@ -1,17 +1,16 @@
 """A client as the original's are: it sends frames, and gets one message at a time. And the gateway to talk to."""
 
-import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import anyio
-from anyio.abc import SocketAttribute, SocketStream
 from brokers import GUARD, START_US
 
 import zaichik
 from zaichik.legacy.frames import Command, Commit, FrameReader, Publish, Subscribe, encode
 from zaichik.legacy.gateway import Gateway
 from zaichik.net.background import BackgroundTasks
+from zaichik.net.socket_stream import SocketStream
 
 TOKEN = f"zk_{'a' * 43}"
 
@@ -62,13 +61,9 @@ class Original:
 
     def has_nothing(self) -> bool:
         """Whether nothing has come that was not read."""
-        raw = self._stream.extra(SocketAttribute.raw_socket)
-        duplicate = socket.socket(fileno=socket.dup(raw.fileno()))
-        with duplicate:
-            try:
-                return not duplicate.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-            except BlockingIOError:
-                return True
+        with suppress(anyio.EndOfStream):
+            self._frames.receive_data(self._stream.receive_nowait())
+        return self._frames.is_between_frames
 
 
 class Running:
@@ -85,7 +80,7 @@ class Running:
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[Original]:
         """One of the original's clients."""
-        async with await anyio.connect_tcp("127.0.0.1", self.port) as stream:
+        async with await SocketStream.connect("127.0.0.1", self.port) as stream:
             yield Original(stream)
 
     async def settle(self) -> None:

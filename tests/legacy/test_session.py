@@ -164,7 +164,19 @@ async def test_topics_take_turns():
         assert payloads[1:5].count(b"a") == 2
 
 
-async def test_the_last_unsubscribe_takes_the_credit_away_and_the_next_first_subscribe_gives_it_back():
+async def test_a_commit_releases_one_message_although_two_topics_wait():
+    async with gateway() as running, running.connected() as client:
+        await client.send(*(Subscribe(topic) for topic in "abc"), *(Publish(topic, None, b"") for topic in "abc"))
+        topics = {(await client.read()).topic}
+        for _ in range(2):
+            await running.settle()
+            assert client.has_nothing()
+            await client.send(Commit())
+            topics.add((await client.read()).topic)
+        assert topics == {*"abc"}
+
+
+async def test_the_first_subscribe_after_the_last_unsubscribe_gives_credit():
     async with gateway() as running, running.connected() as client:
         await client.send(Subscribe("a"), Publish("a", None, b"1"))
         assert (await client.read()).payload == b"1"  # not committed
@@ -284,6 +296,20 @@ async def test_small_writes_are_acknowledged_at_once(monkeypatch):
             await client.read()
             assert (socket.TCP_QUICKACK, 1) in options
             await client.send(Commit())
+
+
+async def test_a_delivery_is_one_send(monkeypatch):
+    """An unchanged client takes half a frame for a broken one."""
+    sent = []
+    send = socket.socket.sendmsg
+    monkeypatch.setattr(
+        socket.socket, "sendmsg", lambda raw, pieces: sent.append(b"".join(pieces)) or send(raw, pieces)
+    )
+    async with gateway() as running, running.connected() as client:
+        await client.send(Subscribe("a"))
+        await running.settle()
+        await running.client.publish("a", bytes(4000), key="k")
+        assert encode(await client.read()) in sent
 
 
 async def test_the_log_says_if_a_client_left_in_the_middle_of_a_frame(caplog):
