@@ -34,7 +34,7 @@ def test_a_client_of_the_original_talks_to_one_of_ours(start, broker, zaichik, t
         peer = "{}:{}".format(*connection.getsockname())
         connection.sendall(encode(Subscribe("")))
         dropped = [process.stderr.readline() for _ in range(2)][1]
-    assert f"WARNING zaichik.legacy.session: {peer}: Subscribe to  was dropped: topic name" in dropped
+    assert f"WARNING zaichik.legacy.session: {peer}: Subscribe to '' was dropped: topic name" in dropped
     read = zaichik("subscribe", topic, "--count", "1", "--json", "--connect", broker)
     assert (read.json["key"], read.json["payload"]) == ("key", "hello")
     process.terminate()

@@ -22,6 +22,7 @@ from recorded import (
 )
 
 import zaichik
+from zaichik.escapes import shown
 from zaichik.legacy import session as session_module
 from zaichik.legacy.frames import CloseConnection, Commit, CreateTopic, Publish, Subscribe, Unsubscribe, encode
 from zaichik.legacy.session import MAX_SUBSCRIPTIONS
@@ -366,7 +367,7 @@ async def test_what_the_broker_refuses_is_dropped_and_logged(command, caplog):
         await client.send(command, Subscribe("b"), Publish("b", None, b"next"))
         assert (await client.read()).payload == b"next"
     (line,) = [record.getMessage() for record in caplog.records if record.name == "zaichik.legacy.session"]
-    assert f": {type(command).__name__} to {command.topic[:5]}".strip("\n") in line
+    assert f": {type(command).__name__} to '{shown(command.topic[:5])}" in line
     assert len(line) < 300
 
 
@@ -388,12 +389,14 @@ async def test_refusals_are_paced(monkeypatch):
         assert await running.client.topic("a") is None
 
 
-async def test_a_subscription_that_ends_ends_the_connection():
+async def test_a_subscription_that_ends_ends_the_connection(caplog):
+    caplog.set_level(logging.INFO, "zaichik.legacy")
     async with gateway() as running, running.connected() as client:
         await client.send(Subscribe("a"))
         await running.settle()
         await running.client.delete_topic("a")
         assert await client.ended()
+    assert "disconnected: its subscription to 'a' has ended: " in caplog.text
 
 
 # -- peers that cost -------------------------------------------------------------------------------------------

@@ -164,7 +164,7 @@ class FrameReader:
         stream = cast("IO[bytes]", self._bytes)
         number: int = TAG.parse_stream(stream)
         if number >= len(COMMANDS):
-            raise NotAFrame(f"command {number}, which does not exist")
+            raise NotAFrame(f"command {number}, which does not exist: it is no client of the original")
         kind = COMMANDS[number]
         values = BODIES[kind].parse_stream(stream)
         return kind(**{field.name: values[field.name] for field in fields(kind)})

@@ -158,7 +158,7 @@ class Session:
 
     async def _drop(self, command: Command, reason: str) -> None:
         topic = shown(getattr(command, "topic", "")[:NAME_LETTERS])
-        logger.warning("%s: %s to %s was dropped: %s", self._peer, type(command).__name__, topic, reason)
+        logger.warning("%s: %s to '%s' was dropped: %s", self._peer, type(command).__name__, topic, reason)
         await anyio.sleep(PAUSE_SECONDS)
 
     async def _create(self, command: CreateTopic) -> None:
@@ -196,7 +196,7 @@ class Session:
                         async for message in subscription:
                             await self._deliver(message)
                     except ZaichikError as error:
-                        self._end(str(error))
+                        self._end(f"its subscription to '{shown(topic[:NAME_LETTERS])}' has ended: {error}")
                     except GONE:
                         self._end("it has left")
         finally:
