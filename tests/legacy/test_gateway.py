@@ -41,7 +41,7 @@ async def test_one_connection_too_many_is_turned_away_and_others_stay(monkeypatc
         assert "turned away: there are 3 connections, which is the limit" in caplog.text
 
 
-async def test_who_leaves_makes_room(monkeypatch):
+async def test_a_client_that_leaves_makes_room(monkeypatch):
     monkeypatch.setattr(gateway_module, "MAX_CONNECTIONS", 2)
     async with gateway() as running:
         for _ in range(5):

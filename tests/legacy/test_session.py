@@ -134,7 +134,6 @@ async def test_settings_that_come_too_late_change_nothing(caplog):
 
 
 async def test_a_duration_beyond_all_bounds_is_forever():
-    """Adding it to a time made the original's server panic."""
     async with gateway() as running, running.connected() as client:
         await client.send(CreateTopic("a", 2**64 - 1, 2**64 - 1), Publish("a", "k", b"1"), Subscribe("a"))
         assert (await client.read()).payload == b"1"
@@ -142,7 +141,6 @@ async def test_a_duration_beyond_all_bounds_is_forever():
 
 
 async def test_a_message_is_not_delivered_after_its_time():
-    """The original forgot messages only when the next one was published."""
     async with gateway() as running, running.connected() as client:
         await client.send(CreateTopic("a", 60_000, 0), Publish("a", None, b"old"))
         await running.settle()
@@ -151,6 +149,27 @@ async def test_a_message_is_not_delivered_after_its_time():
         await running.settle()
         await client.send(Publish("a", None, b"new"))
         assert await client.read_payloads(1) == [b"new"]
+
+
+async def test_a_message_whose_time_is_over_is_gone_without_another_publish():
+    """The original held it until then."""
+    async with gateway() as running, running.connected() as client:
+        await client.send(CreateTopic("a", 60_000, 0), Publish("a", None, b"old"))
+        await running.settle()
+        running.broker.clock.advance(60)
+        running.broker.sweep()
+        assert (await running.client.topic("a"))["resident"] == 0
+
+
+async def test_a_message_that_waits_for_its_commit_comes_even_if_its_time_is_over():
+    async with gateway() as running, running.connected() as client:
+        await client.send(CreateTopic("a", 60_000, 0), Subscribe("a"))
+        await client.send(*(Publish("a", None, b"%d" % number) for number in range(4)))
+        await client.read()
+        await running.settle()
+        running.broker.clock.advance(60)
+        await client.send(Commit(), Publish("a", None, b"new"))
+        assert await client.read_payloads(2) == [b"1", b"new"]
 
 
 # -- credit ----------------------------------------------------------------------------------------------------

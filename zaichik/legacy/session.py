@@ -203,7 +203,7 @@ class Session:
             reading.ended.set()
 
     async def _deliver(self, message: Message) -> None:
-        """Send a message when it may be sent. If this is cancelled, it was sent whole or not at all."""
+        """Send a message as soon as there is credit. If this is cancelled, it was sent whole or not at all."""
         frame = encode(Publish(message.topic, _from_key(message.key), message.payload))
         async with self._delivering:
             await self._credit.wait()
@@ -226,7 +226,7 @@ class _Reading:
 
 
 def _to_key(key: str | None) -> bytes | None:
-    return EMPTY_KEY if key == "" else None if key is None else key.encode()
+    return None if key is None else key.encode() or EMPTY_KEY
 
 
 def _from_key(key: bytes | None) -> str | None:
