@@ -1,6 +1,8 @@
 """`zaichik legacy`."""
 
+import errno
 import json
+import os
 import signal
 import socket
 
@@ -8,6 +10,7 @@ import pytest
 from door import door
 
 from zaichik.legacy.frames import Publish, Subscribe, encode
+from zaichik.legacy.gateway import Gateway
 
 QUIET = ("--log-level", "error")
 
@@ -82,6 +85,22 @@ def test_a_port_in_use_is_named(zaichik, broker):
     result = zaichik("legacy", "--port", port, "--connect", broker)
     sentence = f"zaichik: port {port} is in use, perhaps by a broker; choose a free one: zaichik legacy --port PORT\n"
     assert (result.code, result.err) == (1, sentence)
+
+
+@pytest.mark.parametrize(
+    ("code", "sentence"),
+    [
+        (errno.EACCES, "port 80 needs privileges; choose one from 1024 on: zaichik legacy --port PORT"),
+        (errno.EADDRNOTAVAIL, f"cannot listen at port 80: {os.strerror(errno.EADDRNOTAVAIL)}"),
+    ],
+)
+def test_a_port_that_cannot_be_had_is_an_error(zaichik, broker, monkeypatch, code, sentence):
+    async def listening(*_):
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(Gateway, "listening", listening)
+    result = zaichik("legacy", "--port", "80", "--connect", broker)
+    assert (result.code, result.err) == (1, f"zaichik: {sentence}\n")
 
 
 @pytest.mark.parametrize(
