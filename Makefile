@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help demo test test-cluster test-compiled tutorial-full tutorial-handout check docs bench bench-durable bench-spark fuzz fuzz-decoder fuzz-conversation simulate soak \
+.PHONY: help demo test test-cluster test-compiled test-legacy tutorial-full tutorial-handout check docs bench bench-durable bench-spark fuzz fuzz-decoder fuzz-conversation simulate soak \
   soak-learn mutants mutants-go mutants-python mutants-sample clean
 .DEFAULT_GOAL := help
 
@@ -14,6 +14,7 @@ help:
 	@echo "make test    lint, format check, types, tests, coverage"
 	@echo "make test-cluster  Spark in processes of its own: zaichik stats on a cluster of three and on S3, and the whole demo"
 	@echo "make test-compiled  the tests once more, on zaichik compiled by mypyc: ten minutes, and a C compiler is needed"
+	@echo "make test-legacy  clients of the original of 2020, byte by byte; with ORIGINAL=/path/to/its/clone its own examples, if built"
 	@echo "make tutorial-full  the tutorial, every command of it, and every stage of every step: ten minutes"
 	@echo "make tutorial-handout  the project without the tutorial's solutions, in the folder handout: for a class"
 	@echo "make check   the fast half of it: lint, format check, types"
@@ -79,6 +80,10 @@ test-cluster: $(VENV)/.installed-dev $(VENV)/.java
 test-compiled: export PYTHONDONTWRITEBYTECODE :=
 test-compiled: $(VENV)/.installed-dev $(VENV)/.java
 	$(BIN)/python tests/compiled.py
+
+# Says why its own examples were skipped, if they were. Building a stranger's programs is left to the person who has them.
+test-legacy: $(VENV)/.installed-dev
+	ORIGINAL='$(ORIGINAL)' $(BIN)/python -m pytest -rs tests/legacy tests/console/test_legacy_command.py
 
 # Each chapter typed to the last command, by a robot that has nothing but the text; each step judged by all its stages.
 tutorial-full: $(VENV)/.installed-dev $(VENV)/.java

@@ -519,3 +519,9 @@ def test_each_build_is_compared_with_the_best_of_the_others():
         found = {row[0]: row[1] for row in rows}
         assert found["zaichik : the best peer"] == "2.00"
         assert found["zaichik (compiled) : the best peer"] == "4.00"
+
+
+def test_the_gateway_for_the_original_is_measured():
+    done = run("benchmarks.legacy", "--seconds", "0.1", "--runs", "1")
+    assert done.returncode == 0, done.stderr
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["gateway", "without", "with", "ratio"]

@@ -149,6 +149,10 @@ def test_a_peer_cannot_flood_the_log_and_others_are_still_in_it(per_peer, second
     assert per_peer.summaries() == []
 
 
+def test_nor_can_a_client_of_the_original_flood_it(per_peer):
+    assert passed(per_peer, "127.0.0.1", 500, name="zaichik.legacy.gateway") == 100
+
+
 def test_its_errors_are_not_hidden_by_its_other_lines(per_peer):
     passed(per_peer, "10.0.0.1", 1000)
     assert passed(per_peer, "10.0.0.1", 1000, logging.ERROR) == log.PEER_LINES

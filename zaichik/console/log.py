@@ -20,12 +20,15 @@ from typing import Any, TextIO
 
 logger = logging.getLogger(__name__)
 
+LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
 LINES = 1000  # that may wait to be written; some hundred bytes each
 FLUSH_SECONDS = 1.0  # for which a stop waits for unwritten lines
 TICK_SECONDS = 1.0  # after which the thread looks for something to summarise
 PEER_LINES, PEER_SECONDS = 100, 10.0
 MAX_PEERS = 10_000  # hosts told apart; all others together are one more
 
+_ABOUT_PEERS = ("zaichik.serving.", "zaichik.legacy.")  # loggers whose first argument is a peer
 _OTHERS = "others"
 
 
@@ -116,7 +119,7 @@ class _Window:
 
 def _host(record: logging.LogRecord) -> str | None:
     """Returns the host that a record of the broker is about; None if it is not about one."""
-    if record.name.startswith("zaichik.serving.") and isinstance(record.args, tuple) and record.args:
+    if record.name.startswith(_ABOUT_PEERS) and isinstance(record.args, tuple) and record.args:
         host, colon, port = str(record.args[0]).rpartition(":")
         return host if colon and port.isdecimal() else None
     return None

@@ -60,8 +60,6 @@ examples:
 
 LOOP_OPTIONS = {"use_uvloop": importlib.util.find_spec("uvloop") is not None}
 
-LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `zaichik serve`."""
@@ -74,7 +72,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--host", metavar="HOST", default="127.0.0.1", help="address to listen on (default: %(default)s)"
     )
     parser.add_argument(
-        "--log-level", metavar="LEVEL", choices=LEVELS, default="info", help=f"{', '.join(LEVELS)} (default: info)"
+        "--log-level",
+        metavar="LEVEL",
+        choices=log.LEVELS,
+        default="info",
+        help=f"{', '.join(log.LEVELS)} (default: info)",
     )
     parser.add_argument(
         "--no-auto-create", action="store_true", help="only `create` makes topics, not publishing or subscribing"
@@ -104,7 +106,7 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
         await server.aclose()
         raise
     memory.spare_collector()
-    level = LEVELS[arguments.log_level]
+    level = log.LEVELS[arguments.log_level]
     # Signals are caught before the announcement: a program that waits for it may send one right away.
     with (
         log.written_beside(screen.log_handler(level, log.unbuffered(sys.stderr))) as handler,

@@ -1,0 +1,112 @@
+"""`zaichik legacy`: a gateway to the broker for clients of the original, which was written in Rust in 2020."""
+
+import argparse
+import errno
+import os
+import signal
+import sys
+
+import anyio
+from rich.console import Console
+from rich.text import Text
+
+from zaichik.client.client import Client
+from zaichik.console import address, connecting, log, screen
+from zaichik.console.failure import Failure
+from zaichik.legacy.gateway import Gateway
+from zaichik.net.background import BackgroundTasks
+
+DESCRIPTION = """\
+Let clients of the original zaichik, written in Rust in 2020, use the broker. They need no change: to them, the gateway
+is the original's server. It listens on this machine only, and everyone who reaches it acts as one user, the one whose
+login the gateway has, because the original's protocol knows no users.
+
+The protocol has no frame for an error. So a command that the broker refuses is dropped, and reported here. If the
+connection to the broker is lost, the gateway tries to reconnect, and its clients wait. SIGTERM stops it with exit code
+0, Ctrl-C with 130.
+"""
+
+EPILOG = """\
+examples:
+  zaichik legacy                                  # listens at 127.0.0.1:8890, for the broker at 127.0.0.1:8889
+  PORT=8890 target/debug/examples/echo            # an example of the original: prints its message
+  zaichik legacy --port 9000 --connect zaichiks://broker.example:8889
+  zaichik legacy --port 0 --json                  # a free port; prints {"host": ..., "port": ..., ...}
+  zaichik legacy --log-level warning              # only what was dropped
+"""
+
+DEFAULT_PORT = 8890  # one more than the broker's, which may be on this machine, too
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `zaichik legacy`."""
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.add_argument(
+        "--port",
+        metavar="PORT",
+        type=address.port,
+        default=DEFAULT_PORT,
+        help="where to listen, on 127.0.0.1 (default: %(default)s); 0 takes a free port",
+    )
+    parser.add_argument(
+        "--log-level",
+        metavar="LEVEL",
+        choices=log.LEVELS,
+        default="info",
+        help=f"{', '.join(log.LEVELS)} (default: info)",
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="when ready, print one JSON object: host, port, pid, broker"
+    )
+    connecting.add_option(parser)
+    connecting.add_reconnect(parser)
+
+
+async def run(arguments: argparse.Namespace, console: Console) -> int:
+    """Serve until a signal comes, or the broker is gone. Returns the exit code."""
+    level = log.LEVELS[arguments.log_level]
+    async with connecting.connected(arguments, "legacy") as client:
+        gateway = await _listening(client, arguments.port)
+        # Signals are caught before the announcement: a program that waits for it may send one right away.
+        with (
+            log.written_beside(screen.log_handler(level, log.unbuffered(sys.stderr))) as handler,
+            screen.logging_to(handler, level),
+            anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals,
+        ):
+            async with BackgroundTasks() as background:
+                background.group.start_soon(gateway.run)
+                _announce(gateway, arguments, console)
+                received = await anext(signals)
+    if received == signal.SIGINT:
+        raise KeyboardInterrupt
+    return 0
+
+
+async def _listening(client: Client, port: int) -> Gateway:
+    """Returns a gateway at the port.
+
+    Raises:
+        Failure: there is none; the sentence says why, and what to do.
+    """
+    try:
+        return await Gateway.listening(client, port)
+    except OSError as error:
+        match error.errno:
+            case errno.EADDRINUSE:
+                reason = f"port {port} is in use, perhaps by a broker; choose a free one: zaichik legacy --port PORT"
+            case errno.EACCES:
+                reason = f"port {port} needs privileges; choose one from 1024 on: zaichik legacy --port PORT"
+            case _:
+                reason = f"cannot listen at port {port}: {error.strerror or error}"
+        raise Failure(reason) from error
+
+
+def _announce(gateway: Gateway, arguments: argparse.Namespace, console: Console) -> None:
+    here, broker = address.Address(gateway.host, gateway.port), str(arguments.connect)
+    if arguments.json:
+        screen.print_json({"host": here.host, "port": here.port, "pid": os.getpid(), "broker": broker})
+    else:
+        text = Text.assemble(
+            "serving clients of the original at ", (str(here), "bold"), f", for the broker at {broker}"
+        )
+        console.print(text, soft_wrap=True)
