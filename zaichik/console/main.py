@@ -31,6 +31,7 @@ COMMANDS = {
     "topics": "list topics: what they hold, and what became of the rest",
     "describe": "show everything about the broker, or about one topic and its readers",
     "disconnect": "end a client's connection",
+    "clock": "show a broker's time; for lessons: advance it by an hour in no time",
     "record": "save topics as Parquet files",
     "stats": "show what compaction does to a topic, and what other windows would do",
     "login": "keep a broker's address with a token for all later commands",

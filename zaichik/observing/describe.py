@@ -15,7 +15,7 @@ from pathlib import Path
 from resource import getpagesize
 from typing import Any, Protocol, TypeVar
 
-from zaichik.broker.clock import MICROSECONDS
+from zaichik.broker.clock import MICROSECONDS, Clock, ManualClock
 from zaichik.broker.position import Position, TopicWithNames
 from zaichik.broker.reader import Reader
 from zaichik.broker.rights import BROKER, User, topic_of
@@ -37,6 +37,7 @@ MAX_PAGE = 8  # entries: a page is made within one turn, while other connections
 class Described(State, Protocol):
     """A broker, as `describe` sees it. Fields are documented in `Broker`."""
 
+    clock: Clock
     managers: dict[int, SubscriptionManager]
     conversations: Directory[SubscriptionManager]
     ends: Counter[str]
@@ -86,6 +87,7 @@ def _limits(broker: Described, user: User, now_us: int) -> JSON:
         "name": broker.name,
         "boot": broker.boot,
         "now_us": now_us,
+        "clock": "manual" if isinstance(broker.clock, ManualClock) else "system",
         "user": user.name,
         "limits": broker.settings.limits(),
         "topic_defaults": broker.settings.topic.by_name(),
@@ -135,7 +137,7 @@ def _topic(topic: TopicController, now_us: int) -> JSON:
     topic.expire(now_us)  # an expired message is not resident, even if no sweep has dropped it yet
     ring, durable, stored = topic.ring, topic.durable, topic.end
     kept, damaged = (ring, 0) if durable is None else (durable, durable.damaged)
-    resident = stored - topic.head - damaged
+    resident, gone = stored - topic.head - damaged, kept.expired + kept.evicted + damaged
     return {
         "name": topic.name,
         "epoch": topic.epoch,
@@ -159,17 +161,14 @@ def _topic(topic: TopicController, now_us: int) -> JSON:
         **_disk(topic),
         "left_over": {
             "published - stored - compacted": topic.published - stored - topic.compacted,
-            "stored - resident - expired - evicted - damaged": (
-                stored - resident - kept.expired - kept.evicted - damaged
-            ),
+            "stored - resident - expired - evicted - damaged": stored - resident - gone,
         },
     }
 
 
 def _disk(topic: TopicController) -> JSON:
     """Returns what there is of a durable topic on the disk."""
-    durable = topic.durable
-    if durable is None:
+    if (durable := topic.durable) is None:
         return {}
     return {"log_bytes": durable.log.size, "waiting_bytes": durable.waiting_bytes, "damage": durable.log.damage}
 
