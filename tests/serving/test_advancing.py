@@ -1,6 +1,7 @@
 """A clock that clients move is not the one that they are measured by (TIM-4)."""
 
 from contextlib import asynccontextmanager
+from typing import ClassVar
 
 import pytest
 from conversation import broker_with
@@ -73,7 +74,7 @@ async def test_a_server_asks_the_other_clock_about_logins_and_deadlines():
     server, asked = Server(broker, MemoryListener([])), []
 
     class Asked:
-        counters = {}
+        counters: ClassVar = {}
 
         def recheck(self, now_us):
             asked.append(now_us)

@@ -30,6 +30,7 @@ COMMANDS = {
     "delete": "delete a topic with its messages",
     "topics": "list topics: what they hold, and what became of the rest",
     "describe": "show everything about the broker, or about one topic and its readers",
+    "audit": "check that every message is accounted for",
     "disconnect": "end a client's connection",
     "clock": "show a broker's time; for lessons: advance it by an hour in no time",
     "record": "save topics as Parquet files",

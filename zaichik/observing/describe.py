@@ -190,7 +190,7 @@ def _readers(broker: Described, request: Describe, user: str | None, now_us: int
 
 
 def _reader(name: str, manager: SubscriptionManager, subscription: Reader) -> JSON:
-    since_start = subscription.topic.end - subscription.start
+    end, start = subscription.topic.end, subscription.start
     delivered, skipped, ahead = subscription.delivered, subscription.skipped, subscription.ahead
     return {
         "name": name,
@@ -199,9 +199,10 @@ def _reader(name: str, manager: SubscriptionManager, subscription: Reader) -> JS
         "id": subscription.id,
         "topic": subscription.topic.name,
         "session": subscription.position.name,
-        "start": subscription.start,
+        "start": start,
         "committed": subscription.committed,
         "cursor": subscription.cursor,
+        "next_offset": end,
         "until": None if subscription.until == FOREVER else subscription.until,
         "waiting_for": _waiting_for(subscription),
         "credit": subscription.credit,
@@ -211,7 +212,7 @@ def _reader(name: str, manager: SubscriptionManager, subscription: Reader) -> JS
         "delivered": delivered,
         "skipped": skipped,
         "ahead": ahead,
-        "left_over": {"next_offset - start - delivered - skipped - ahead": since_start - delivered - skipped - ahead},
+        "left_over": {"next_offset - start - delivered - skipped - ahead": end - start - delivered - skipped - ahead},
     }
 
 
@@ -225,9 +226,9 @@ def _away(name: str, topic: TopicWithNames, position: Position, ttl: float, now_
         "client": "",
         "topic": topic.name,
         "session": position.name,
-        "start": position.committed,
-        "committed": position.committed,
+        **dict.fromkeys(("start", "committed"), position.committed),
         "cursor": cursor,
+        "next_offset": topic.end,
         "until": None,
         "waiting_for": f"its reader: away; the name is forgotten if none comes within {max(left, 0):.0f} s",
         "delivered": cursor - position.committed,
