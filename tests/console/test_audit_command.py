@@ -1,9 +1,15 @@
 """`zaichik audit`: sums that a person can follow, and an exit code for when they are wrong."""
 
+import os
+import re
+from pathlib import Path
+
 import pytest
 from anyio.from_thread import start_blocking_portal
 
-from zaichik import running_broker
+from zaichik import blocking, endpoint, running_broker
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "describe.md"
 
 
 @pytest.fixture
@@ -42,6 +48,20 @@ def test_every_topic_and_reader_has_its_sums(orders, zaichik, start):
     assert lines[4].endswith(" since its start 2 = delivered 2 + skipped 0 + ahead 0")
     assert lines[5].startswith("delivered 2 = settled ")
     assert result.err == "6 sums: every message is accounted for\n"
+
+
+def test_the_example_of_the_document_is_what_happens(orders, zaichik):
+    """But for the number of the connection."""
+    text, broker = DOCUMENT.read_text(encoding="utf-8"), endpoint(os.environ["ZAICHIK_CONNECT"])
+    (example,) = re.findall(r"^\$ zaichik audit orders\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    with blocking.connect(broker) as client, client.subscribe("orders") as subscription:
+        messages = iter(subscription)
+        for _ in range(2):
+            next(messages)  # which settles the one before
+        while client.subscriptions()[0]["in_flight"] != 1:
+            pass  # until the commit has come
+        shown = zaichik("audit", "orders").out
+    assert re.sub(r"#\d{8}", "#00000007", shown) == example
 
 
 def test_one_topic(orders, zaichik):
