@@ -57,6 +57,12 @@ def test_the_clock_stands_still_and_is_advanced(by_hand, zaichik):
     assert TIME.sub("TIME", zaichik("clock").out) == "TIME, it stands still\n"
 
 
+def test_a_broker_says_that_its_clock_stands_still(start):
+    process = start("serve", "0", "--clock", "manual")
+    process.stdout.readline()
+    assert process.stdout.readline() == "its clock stands still; to move it: zaichik clock advance 1h\n"
+
+
 def test_a_clock_that_moves_by_itself_is_shown_and_not_moved(connected, zaichik):
     told = zaichik("clock", "--json").json
     assert told["clock"] == "system"

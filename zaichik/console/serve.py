@@ -236,6 +236,8 @@ def _announce(server: Server, loop: str, lines: list[tuple[str, Endpoint]], *, a
             f"{server.broker.name} serves at [bold]{str(here).replace('[', chr(92) + '[')}[/], pid {os.getpid()}, "
             f"on {loop}"
         )
+        if isinstance(server.broker.clock, ManualClock):
+            console.print("its clock stands still; to move it: zaichik clock advance 1h")
         screen.print_table(console, limits.table(settings.limits(), settings.topic.by_name()))
         serve_access.print_lines(console, lines)
     if not here.is_loopback and not serve_access.pin(server):
