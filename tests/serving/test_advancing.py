@@ -85,10 +85,15 @@ async def test_a_server_asks_the_other_clock_about_logins_and_deadlines():
     assert (asked, server.clock) == ([5_000], broker.connection_clock)
 
 
-class Hurrying(ManualClock):
+class Hurrying:
+    """A tenth of a second passes whenever somebody looks."""
+
+    def __init__(self):
+        self._now_us = 0
+
     def now_us(self):
-        self.advance(0.1)
-        return super().now_us()
+        self._now_us += 100_000
+        return self._now_us
 
 
 async def test_a_stopping_broker_does_not_wait_for_a_clock_that_stands():
