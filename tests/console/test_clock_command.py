@@ -6,13 +6,15 @@ import shlex
 from pathlib import Path
 
 import pytest
+from anyio.from_thread import start_blocking_portal
 
+from zaichik import ManualClock, running_broker
 from zaichik.client.client import Client
 from zaichik.client.errors import Unsupported
 from zaichik_protocol import AdvanceClock, Error, ErrorCode
 
 LESSON = Path(__file__).parents[2] / "docs" / "clock.md"
-HOUR_US = 3_600_000_000
+START_US, HOUR_US = 1_700_000_000_000_000, 3_600_000_000
 TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d")
 
 
@@ -48,12 +50,19 @@ def test_the_lesson_is_what_happens(by_hand, zaichik):
         assert (result.code, TIME.sub("TIME", result.out)) == (0, TIME.sub("TIME", printed)), line
 
 
-def test_the_clock_stands_still_and_is_advanced(by_hand, zaichik):
-    by_hand()
+@pytest.fixture
+def inside(monkeypatch):
+    """The same, within this process."""
+    running = running_broker(clock=ManualClock(START_US))
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(running) as server:
+        monkeypatch.setenv("ZAICHIK_CONNECT", f"{server.host}:{server.port}")
+        yield
+
+
+def test_the_clock_stands_still_and_is_advanced(inside, zaichik):
     before, again = (zaichik("clock", "--json").json for _ in range(2))
-    assert before == again == {"now_us": before["now_us"], "clock": "manual"}
-    after = zaichik("clock", "advance", "1h", "--json").json
-    assert after["now_us"] - before["now_us"] == HOUR_US
+    assert before == again == {"now_us": START_US, "clock": "manual"}
+    assert zaichik("clock", "advance", "1h", "--json").json == {"now_us": START_US + HOUR_US, "clock": "manual"}
     assert TIME.sub("TIME", zaichik("clock").out) == "TIME, it stands still\n"
 
 
@@ -82,8 +91,7 @@ def test_wrong_usage(zaichik, words):
     assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
 
 
-def test_no_further_than_there_are_dates(by_hand, zaichik):
-    by_hand()
+def test_no_further_than_there_are_dates(inside, zaichik):
     before = zaichik("clock").out
     result = zaichik("clock", "advance", "3000000d")
     assert (result.code, result.err.count("\n")) == (1, 1)
