@@ -12,7 +12,8 @@ import anyio
 
 HELLO, CREATE, PUBLISH, SUBSCRIBE, UNSUBSCRIBE, COMMIT, PING, CLOSE, DESCRIBE, DELETE, DISCONNECT = range(1, 12)
 WELCOME, CREATED, PUBLISHED, SUBSCRIBED, UNSUBSCRIBED, COMMITTED, PONG, CLOSED, DESCRIBED = range(0x81, 0x8A)
-DELETED, DISCONNECTED = 0x8A, 0x8B
+ADVANCE_CLOCK = 13
+DELETED, DISCONNECTED, CLOCK_ADVANCED = 0x8A, 0x8B, 0x8D
 MESSAGES, LAGGED, ENDED, GO_AWAY = range(0x40, 0x44)
 ERROR = 0xFF
 
@@ -46,6 +47,7 @@ LAYOUTS = {
     DESCRIBED: ("more:u8 json:rest", 0),
     DELETED: ("", 0),
     DISCONNECTED: ("", 0),
+    CLOCK_ADVANCED: ("", 0),
     ERROR: ("code:u16 request_type:u8 field:str retry_after_ms:u32 message:str", RETRYABLE | FATAL),
     MESSAGES: ("base:u64 accepted_us:i64 batch:rest", 0),  # neither flag is sent where nothing is named
     LAGGED: ("from_offset:u64 to_offset:u64", 0),
@@ -107,6 +109,10 @@ def delete(topic, epoch=0):
 
 def disconnect(connection):
     return struct.pack("<Q", connection)
+
+
+def advance_clock(to_us):
+    return struct.pack("<Q", to_us)
 
 
 def unsubscribe(subscription):

@@ -17,8 +17,10 @@ import anyio
 import pytest
 from anyio.abc import SocketAttribute
 from raw_client import (
+    ADVANCE_CLOCK,
     BATCH_TOO_LARGE,
     CAPACITY,
+    CLOCK_ADVANCED,
     CLOSE,
     CLOSED,
     COMMIT,
@@ -73,6 +75,7 @@ from raw_client import (
     WELCOME,
     WINDOW,
     RawClient,
+    advance_clock,
     batch,
     check_error,
     commit,
@@ -638,10 +641,10 @@ async def test_ids_of_subscribes_are_each_connections_own(client, connect):
 
 
 VECTORS = {vector["name"]: vector for vector in json.loads((ROOT / "protocol/vectors/frames.json").read_text())}
-REQUESTS = [name for name, vector in VECTORS.items() if 1 <= bytes.fromhex(vector["hex"])[4] <= DISCONNECT]
+REQUESTS = [name for name, vector in VECTORS.items() if 1 <= bytes.fromhex(vector["hex"])[4] <= ADVANCE_CLOCK]
 
 
-OPTIONAL = {DESCRIBE, DELETE, DISCONNECT}
+OPTIONAL = {DESCRIBE, DELETE, DISCONNECT, ADVANCE_CLOCK}
 
 
 @pytest.mark.parametrize("name", REQUESTS)
@@ -669,6 +672,8 @@ async def test_requests_of_the_vectors_are_understood(dial, name):
             return
         if kind == DISCONNECT and answer.code == INVALID_FIELD:
             return  # there is no such connection
+        if kind == ADVANCE_CLOCK and answer.code == INVALID_FIELD:
+            return  # that time is past
         allowed = {COMMIT: NO_SUCH_SUBSCRIPTION, UNSUBSCRIBE: NO_SUCH_SUBSCRIPTION}.get(kind, UNSUPPORTED)
         if kind == PUBLISH and fields["sequence"] and answer.code == PRODUCER_UNKNOWN:
             allowed = PRODUCER_UNKNOWN  # its number says that others came before it
@@ -704,7 +709,7 @@ async def test_invalid_vectors_are_refused(dial, name):
     await client.send(data)
     answer = await client.read()
     if data[4:5] in map(int.to_bytes, OPTIONAL) and (answer.code, answer.field) == (UNSUPPORTED, "type"):
-        return  # a broker that does not know Describe, Delete or Disconnect does not look into it
+        return  # a broker that does not know Describe, Delete, Disconnect or AdvanceClock does not look into it
     if data[4:6] == bytes([SUBSCRIBE, OWNED]) and (answer.code, answer.field) == (UNSUPPORTED, "flags"):
         return  # nor into an owner
     fatal = code < INVALID_FIELD or not vector["hello_done"]
@@ -1323,6 +1328,20 @@ async def test_connection_is_ended_by_another(connect):
     assert (away.kind, away.id, away.code) == (GO_AWAY, 0, 2)
     await other.ends()
     await operator.ping()
+
+
+async def test_the_clock_is_moved_forward_only(client):
+    answer = await client.request(ADVANCE_CLOCK, advance_clock(0))
+    if (answer.code, answer.field) == (UNSUPPORTED, "type"):
+        pytest.skip("the clock of this broker moves by itself")
+    check_error(answer, INVALID_FIELD, field="to_us")
+    epoch = (await client.create("t", {TTL: 3_600_000})).epoch
+    await client.publish("t", b"x")
+    for _ in range(2):
+        assert (await client.ok(ADVANCE_CLOCK, advance_clock(epoch + 7_200_000_000))).kind == CLOCK_ADVANCED
+    await client.refused(INVALID_FIELD, ADVANCE_CLOCK, advance_clock(epoch), field="to_us")
+    assert (await client.request(SUBSCRIBE, subscribe("t"))).start == 1
+    assert (await client.create("later")).epoch == epoch + 7_200_000_000
 
 
 async def test_credit_may_be_max_credit_and_no_more(client):

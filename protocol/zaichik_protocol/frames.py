@@ -246,6 +246,13 @@ class Disconnect(Frame):
     connection: int = wire(U64, "its number, as Describe tells it")
 
 
+@frame(13)
+class AdvanceClock(Frame):
+    """Move a clock that stands still otherwise forward to a time."""
+
+    to_us: int = wire(U64, "µs since 1970, not less than the clock's time")
+
+
 # -- replies: broker to client -------------------------------------------------------------------------------
 
 
@@ -344,6 +351,11 @@ class Disconnected(Frame):
     """That connection is ending: its peer is told, and nothing more of it is carried out."""
 
 
+@frame(REPLY | AdvanceClock.TYPE)
+class ClockAdvanced(Frame):
+    """What that time ends has ended."""
+
+
 @frame(0xFF)
 class Error(Frame):
     """The request with this id failed (or, with id 0, one that asked for no reply)."""
@@ -404,9 +416,10 @@ class GoAway(Frame):
 
 REQUESTS: tuple[type[Frame], ...] = (
     Hello, CreateTopic, Publish, Subscribe, Unsubscribe, Commit, Ping, Close, Describe, Delete, Disconnect,
+    AdvanceClock,
 )  # fmt: skip
 REPLIES: tuple[type[Frame], ...] = (
     Welcome, TopicCreated, Published, Subscribed, Unsubscribed, Committed, Pong, Closed, Described, Deleted,
-    Disconnected, Error,
+    Disconnected, ClockAdvanced, Error,
 )  # fmt: skip
 EVENTS: tuple[type[Frame], ...] = (Messages, Lagged, SubscriptionEnded, GoAway)

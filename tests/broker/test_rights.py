@@ -360,7 +360,7 @@ def test_describe_tells_the_limits_to_everybody_and_the_load_to_operators():
     broker = broker_with()
     _, for_ana = described(Talk(broker, Somebody("ana")), Kind.BROKER)
     _, for_root = described(Talk(broker, everything("root")), Kind.BROKER)
-    assert set(for_ana) == {"name", "boot", "now_us", "user", "limits", "topic_defaults"}
+    assert set(for_ana) == {"name", "boot", "now_us", "clock", "user", "limits", "topic_defaults"}
     assert for_root["access"] == {}
     assert (for_ana["user"], for_root["user"]) == ("ana", "root")
     assert for_root["connections"] == 2

@@ -20,6 +20,8 @@ from typing import Any
 import anyio
 
 import zaichik
+from zaichik import blocking
+from zaichik.audit import audit
 
 MIB = 1024 * 1024
 GUARD = 60.0  # seconds after which a test that waits in vain fails
@@ -85,6 +87,11 @@ class Served:
         """Its exit code, when it has ended."""
         return await anyio.to_thread.run_sync(self.process.wait, GUARD)
 
+    def audit(self) -> None:
+        """Every message is accounted for, whatever has happened: from outside, as `zaichik audit` sees it."""
+        with blocking.connect(port=self.port, reconnect=0) as client:
+            assert [str(law) for law in audit(client.topics(), client.subscriptions()) if law.difference] == []
+
     async def describe(self) -> dict[str, Any]:
         """What it tells of itself; the connection that asks is one of those it counts."""
         async with zaichik.connect(port=self.port) as client:
@@ -101,7 +108,7 @@ def served(*options: str, descriptors: int | None = None, through: Sequence[str]
         through: a command that becomes the one behind it, such as `env`.
 
     Raises:
-        AssertionError: its log tells of a bug.
+        AssertionError: its log tells of a bug; or it still runs in the end, and its sums are wrong.
     """
     command = [*through, sys.executable, "-m", "zaichik", "serve", "--port", "0", "--json", *options]
     if descriptors is not None:
@@ -118,6 +125,8 @@ def served(*options: str, descriptors: int | None = None, through: Sequence[str]
                 assert line, f"the broker did not start: {log.read_text(encoding='utf-8')}"
                 broker = Served(process, json.loads(line)["port"], log)
                 yield broker
+                if process.poll() is None and not any("access" in option for option in options):
+                    broker.audit()
             finally:
                 _end(process)
         assert "Traceback" not in broker.log, broker.log[-4000:]

@@ -3,14 +3,18 @@ from datetime import timedelta
 
 import anyio
 import pytest
-from brokers import GUARD, START_US, fake_client, real_broker, real_client
+from brokers import GUARD, HANG_UP, START_US, fake_client, real_broker, real_client
 
 import zaichik
 from zaichik import BatchResult, PublishResult
 from zaichik.client import client as client_module
 from zaichik_protocol import (
     FOREVER,
+    AdvanceClock,
     Batch,
+    ClockAdvanced,
+    Describe,
+    Described,
     Error,
     ErrorCode,
     Ping,
@@ -132,6 +136,35 @@ async def test_a_connection_is_found_and_ended_and_its_client_comes_back():
         for number in (own["connection"], other["connection"]):
             with pytest.raises(zaichik.InvalidField, match=f"connection {number} "):
                 await operator.disconnect(number)
+
+
+async def test_the_clock_is_advanced():
+    """TIM-4."""
+    async with real_client() as client:
+        begin_us = (await client.describe())["now_us"]
+        await client.create_topic("t", retention_ttl=3600)
+        await client.publish("t", b"x")
+        assert await client.advance_clock(3599.999) == begin_us + 3_599_999_000
+        assert (await client.topic("t"))["resident"] == 1
+        assert await client.advance_clock(timedelta(milliseconds=1)) == begin_us + 3_600_000_000
+        assert (await client.topic("t"))["resident"] == 0
+        with pytest.raises(ValueError, match="0 or more seconds"):
+            await client.advance_clock(-1)
+        with pytest.raises(zaichik.InvalidField, match="never goes back"):
+            await client.advance_clock(1e12)
+
+
+async def test_a_clock_is_advanced_once_although_its_answer_is_lost():
+    answers = [HANG_UP, ClockAdvanced]
+
+    def advanced(frame):
+        answer = answers.pop(0)
+        return answer if answer is HANG_UP else answer(frame.id)
+
+    told = {Describe: lambda frame: Described(frame.id, 0, b'{"now_us": 7}'), AdvanceClock: advanced}
+    async with fake_client(told) as (broker, client):
+        assert await client.advance_clock(1) == 1_000_007
+    assert [frame.to_us for frame in broker.of(AdvanceClock)] == [1_000_007] * 2
 
 
 async def test_the_broker_describes_itself():

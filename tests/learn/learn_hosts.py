@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 import anyio
 from anyio.abc import SocketAttribute
 
+from zaichik.broker.clock import ManualClock, SystemClock
 from zaichik.broker.settings import BrokerSettings
 from zaichik.learn import hose
 from zaichik.learn.connected import Connected
@@ -27,6 +28,7 @@ QUICK = Pace(scale=0.25, patience=0.3)
 # Rather wait than be wrong about a broker that is right.
 SURE = Pace(scale=0.25, patience=20.0)
 IDLE_S = 3.0
+BY_HAND = [name for name, check in CHECKS.items() if check.function.__module__.endswith(".s16_clock")]
 KILLING = [name for name, check in CHECKS.items() if check.function.__module__.endswith(".s16_killed")]
 
 
@@ -59,14 +61,15 @@ async def tiny(source):
 
 
 @asynccontextmanager
-async def shipped():
+async def shipped(*, clock="system"):
     """The broker of this project; a heartbeat is due so often that checks can wait for it to be missed.
 
-    In the end it waits a second, and not ten, for what a mutant never answers.
+    In the end it waits a second, and not ten, for what a mutant never answers. With a manual clock, it has no disk.
     """
     settings = BrokerSettings(idle_timeout=IDLE_S, drain_timeout=1)
     with TemporaryDirectory() as folder:
-        async with running_broker(settings=settings, data=Path(folder)) as broker:
+        how = {"data": Path(folder)} if clock == "system" else {"clock": ManualClock(SystemClock().now_us())}
+        async with running_broker(settings=settings, **how) as broker:
             yield Connected(Target("127.0.0.1", broker.port))
 
 

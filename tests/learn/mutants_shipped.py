@@ -18,6 +18,7 @@ class Mutant:
         module: the module of zaichik with the mistake.
         old, new: its text, and what stands there instead.
         patience: seconds that the verdict takes to come.
+        clock: the broker's, as `zaichik serve --clock` names it.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Mutant:
     old: str
     new: str
     patience: float = 0.3
+    clock: str = "system"
 
     def _module(self):
         return importlib.import_module(f"zaichik.{self.module}")
@@ -238,6 +240,14 @@ MUTANTS = [
     Mutant(
         "numbers count in all topics", "S16.29", "should", "broker.topic_registry",
         "return name if (self._settings.topic if topic is None else topic.settings).durable else \"\"", 'return ""',
+    ),
+    Mutant(
+        "a clock only says that it was moved", "S16.35", "should", "broker.broker",
+        "self.clock.move_to(to_us)", "pass", clock="manual",
+    ),
+    Mutant(
+        "a request that is sent again is one to set the clock back", "S16.35", "should", "broker.broker",
+        "if not now_us <= to_us <= LAST_US", "if not now_us < to_us <= LAST_US", clock="manual",
     ),
     Mutant(
         "numbers outlive their durable topic", "S16.29", "flags should be", "broker.broker",

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 
 import anyio
 import pytest
-from learn_hosts import KILLING, SURE, run, shipped, small_buffers, tiny
+from learn_hosts import BY_HAND, KILLING, SURE, run, shipped, small_buffers, tiny
 from learn_mutant import LEFT_OUT_BY_TINY, TINY, Mutant
 from mutants_options import EXTENSION, MUTANTS
 
@@ -58,7 +58,14 @@ async def test_the_project_s_broker_passes_every_light_check(monkeypatch):
     monkeypatch.setattr(s14_ends, "MANY_MORE", 100)
     async with shipped() as host:
         light = [name for name, check in CHECKS.items() if not check.heavy]
-        await passes(host, [name for name in light if name not in NEEDS_A_PROCESS], seed=0)
+        await passes(host, [name for name in light if name not in {*NEEDS_A_PROCESS, *BY_HAND}], seed=0)
+
+
+async def test_the_project_s_broker_passes_the_checks_of_a_clock_that_is_moved_by_hand():
+    async with shipped(clock="manual") as host:
+        await passes(host, BY_HAND, seed=0)
+    async with shipped() as host:
+        assert {(await run(host, name, seeds=[0])).outcome for name in BY_HAND} == {"skipped"}
 
 
 @pytest.mark.unmeasured
@@ -146,7 +153,7 @@ async def test_the_project_s_broker_passes_again_and_again_on_a_busy_machine(rou
     with both_cores_busy():
         async with shipped() as host:
             for name in CHECKS:
-                if name not in NEEDS_A_PROCESS:
+                if name not in {*NEEDS_A_PROCESS, *BY_HAND}:
                     seeds = [3000 + 3 * round_ + number for number in range(3)]
                     result = await run(host, name, seeds=seeds, pace=Pace())
                     assert result.outcome == "passed", f"{name}: {result.seed}: {result.failure or result.reason}"

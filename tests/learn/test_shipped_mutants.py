@@ -24,9 +24,9 @@ def anyio_backend():
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 async def test_a_broker_that_does_an_option_wrong_is_found(mutant):
     with mutant.in_force():
-        async with shipped() as host:
+        async with shipped(clock=mutant.clock) as host:
             result = await find(host, mutant.kills, mutant.says, patience=mutant.patience)
     assert result.outcome == "failed", f"{mutant.kills} does not find it: {result.outcome} {result.reason}"
     assert re.search(mutant.says, f"{result.failure.summary}. {result.failure.cause}"), result.failure.summary
-    async with shipped() as host:
+    async with shipped(clock=mutant.clock) as host:
         assert (await run(host, mutant.kills, seeds=[0], pace=Pace(0.25, 20.0))).outcome == "passed"

@@ -108,7 +108,7 @@ def test_a_subscription_reports_its_position(client):
     (subscription,) = state["subscriptions"]
     assert subscription == {
         "name": "t#00000001.0000000007", "connection": 1, "client": "somebody", "id": 7, "topic": "t", "session": "",
-        "start": 0, "committed": 0, "cursor": 2, "until": 9,
+        "start": 0, "committed": 0, "cursor": 2, "next_offset": 4, "until": 9,
         "waiting_for": "commit: offsets 0 to 1 are in flight",
         "credit": 1, "credit_bytes": 8 * 1024 * 1024, "in_flight": 1, "in_flight_bytes": 1,
         "delivered": 1, "skipped": 1, "ahead": 2,
@@ -161,7 +161,7 @@ def test_a_name_whose_reader_is_away_shows_where_the_next_one_begins(away):
     (subscription,) = described(away, Kind.SUBSCRIPTIONS)[1]["subscriptions"]
     assert subscription == {
         "name": "t#away.billing.1", "connection": 0, "client": "", "id": 0, "topic": "t", "session": "billing",
-        "start": 2, "committed": 2, "cursor": 5, "until": None,
+        "start": 2, "committed": 2, "cursor": 5, "next_offset": 7, "until": None,
         "waiting_for": "its reader: away; the name is forgotten if none comes within 60 s",
         "credit": 0, "credit_bytes": 0, "in_flight": 0, "in_flight_bytes": 0,
         "delivered": 3, "skipped": 0, "ahead": 2,

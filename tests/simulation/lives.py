@@ -7,7 +7,7 @@ import trio
 from zaichik_protocol import CreateTopic
 
 from .client import connected
-from .inspection import Inspector, check_nothing_left, check_reasons
+from .inspection import Inspector, check_audit, check_nothing_left, check_reasons
 from .trace import Anomaly
 
 DRAIN = 1  # simulated seconds on top of the drain timeout
@@ -76,6 +76,7 @@ class Lives:
             await life.stopped.wait()
         if not life.stopped.is_set():
             raise Anomaly("P5", "the broker does not stop, for the sake of a client")
+        check_audit(world)
         check_nothing_left(world)
         check_reasons(world)
 

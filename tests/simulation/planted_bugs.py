@@ -54,6 +54,19 @@ def a_message_lives_a_moment_too_long(monkeypatch):
     around(monkeypatch, TopicController, "expire", lambda real: lambda self, now_us: real(self, now_us - 1))
 
 
+@bug("P2")
+def what_is_evicted_is_counted_twice(monkeypatch):
+    def evict(real):
+        def counting(self):
+            before = self.evicted
+            real(self)
+            self.evicted += self.evicted - before
+
+        return counting
+
+    around(monkeypatch, BroadcastRing, "evict_oldest", evict)
+
+
 @bug("P4")
 def what_expired_is_not_freed(monkeypatch):
     monkeypatch.setattr(TopicController, "sweep", lambda self, now_us: None)

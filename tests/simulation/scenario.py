@@ -14,7 +14,7 @@ from zaichik_protocol import FOREVER, Overflow
 
 from .client import Lost
 from .guests import GUESTS, dozer, metronome
-from .inspection import check_nothing_left
+from .inspection import check_audit, check_nothing_left
 from .lives import Lives
 from .machine import Machine
 from .our_client import OurPublisher, OurReader
@@ -148,6 +148,7 @@ class _Cast:
                 if left := [topic.name for topic in world.broker.registry if topic.names and not topic.durable]:
                     raise Anomaly("CLO-3", f"positions are kept for nobody in {left}")
                 check_nothing_left(world)
+                check_audit(world)
             await lives.stop()
         for topic in world.topics.values():
             topic.check_windows()

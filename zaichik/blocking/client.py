@@ -74,6 +74,7 @@ class Client:
     create_topic = waiting(asynchronous.Client.create_topic)
     delete_topic = waiting(asynchronous.Client.delete_topic)
     disconnect = waiting(asynchronous.Client.disconnect)
+    advance_clock = waiting(asynchronous.Client.advance_clock)
     describe = waiting(asynchronous.Client.describe)
     topic = waiting(asynchronous.Client.topic)
     topics = waiting(asynchronous.Client.topics)

@@ -5,13 +5,13 @@ from collections import Counter
 from collections.abc import Callable
 from importlib.metadata import version
 
-from zaichik.broker.clock import Clock, SystemClock
+from zaichik.broker.clock import LAST_US, Clock, ManualClock, SystemClock
 from zaichik.broker.durable import Logs
 from zaichik.broker.position import NamedPositions
 from zaichik.broker.producers import Producers
 from zaichik.broker.reader import Reader
 from zaichik.broker.rights import ANYBODY, User
-from zaichik.broker.settings import BrokerSettings
+from zaichik.broker.settings import BrokerSettings, out_of_range
 from zaichik.broker.subscription_manager import SubscriptionManager
 from zaichik.broker.topic_controller import TopicController
 from zaichik.broker.topic_registry import TopicRegistry
@@ -20,7 +20,7 @@ from zaichik.observing.directory import Directory
 from zaichik.sharing import prices
 from zaichik.sharing.quota import Quota
 from zaichik.sharing.scheduler import Scheduler, Turns
-from zaichik_protocol import Describe, GoAwayCode
+from zaichik_protocol import Describe, ErrorCode, GoAwayCode, Refused
 
 
 class Broker:
@@ -33,6 +33,8 @@ class Broker:
         logs: where durable topics are; None if there can be none.
 
     Attributes:
+        connection_clock: the source of time for deadlines of connections, and for logins: the same, or, where clients
+            move the other (TIM-4), one that takes its place before the first connection.
         boot: a random number that distinguishes this run from every other.
         registry: the topics.
         producers: the producers that number their batches (PUB-4).
@@ -54,7 +56,7 @@ class Broker:
         logs: Logs | None = None,
     ) -> None:
         self.settings = settings or BrokerSettings()
-        self.clock = clock or SystemClock()
+        self.clock = self.connection_clock = clock or SystemClock()
         self.name = f"zaichik {version('zaichik')}"
         self.boot = secrets.randbits(63) + 1
         self.registry = TopicRegistry(self.settings, logs)
@@ -132,10 +134,28 @@ class Broker:
         """
         return describe(self, request, user, now_us)
 
+    def advance(self, to_us: int) -> None:
+        """Move the clock forward to that time, and expire whatever is due then (TIM-4).
+
+        Raises:
+            Refused: `UNSUPPORTED`, if the clock moves by itself, or topics may be durable; `INVALID_FIELD`, for a time
+                that is past, or no date.
+        """
+        if not isinstance(self.clock, ManualClock) or self.registry.on_disk():
+            raise Refused(ErrorCode.UNSUPPORTED, "the clock moves by itself; see zaichik serve --clock manual", "type")
+        now_us = self.clock.now_us()
+        if not now_us <= to_us <= LAST_US:
+            raise out_of_range("to_us", to_us, f"{now_us} (the clock's time, which never goes back) to {LAST_US}")
+        self._expire(now_us)  # a reader that has left since the last sweep has left before this
+        self.clock.move_to(to_us)
+        self._expire(to_us)
+
     def sweep(self) -> None:
         """Expire whatever is due. A server calls this once a second."""
-        now_us = self.clock.now_us()
         self.scheduler.sweep()
+        self._expire(self.clock.now_us())
+
+    def _expire(self, now_us: int) -> None:
         self.producers.sweep(now_us)
         self.named_positions.sweep(now_us)
         self.registry.sweep(now_us)

@@ -9,6 +9,7 @@ import time
 from typing import Protocol
 
 MICROSECONDS = 1_000_000
+LAST_US = 253_402_300_799_999_999  # the end of the year 9999: later times cannot be written as dates
 
 # Monotonic, and running while the machine is suspended: CLOCK_BOOTTIME on Linux, CLOCK_MONOTONIC_RAW on macOS.
 # `time.monotonic` stands still during sleep on both.

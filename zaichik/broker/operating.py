@@ -3,16 +3,29 @@
 from zaichik.broker.pending import Pending
 from zaichik.broker.rights import User
 from zaichik.broker.state import State
-from zaichik_protocol import Delete, Deleted, Describe, Described, Disconnect, Disconnected, ErrorCode, Frame, Refused
+from zaichik_protocol import (
+    AdvanceClock,
+    ClockAdvanced,
+    Delete,
+    Deleted,
+    Describe,
+    Described,
+    Disconnect,
+    Disconnected,
+    ErrorCode,
+    Frame,
+    Refused,
+)
 
-Operation = Describe | Delete | Disconnect
+Operation = Describe | Delete | Disconnect | AdvanceClock
 
 
 def operate(broker: State, number: int, user: User, request: Operation, now_us: int) -> Frame | Pending:
     """Carry out a request of that user on the connection with that number, and return its reply.
 
     Raises:
-        Refused: see `describe.describe`, `TopicRegistry.delete`; `INVALID_FIELD` for no other connection.
+        Refused: see `describe.describe`, `TopicRegistry.delete`, `Broker.advance`; `INVALID_FIELD`, for no other
+            connection.
     """
     match request:
         case Describe():
@@ -25,6 +38,9 @@ def operate(broker: State, number: int, user: User, request: Operation, now_us: 
         case Disconnect():
             _disconnect(broker, number, request.connection)
             return Disconnected(request.id)
+        case AdvanceClock():
+            broker.advance(request.to_us)
+            return ClockAdvanced(request.id)
 
 
 def _disconnect(broker: State, own: int, other: int) -> None:

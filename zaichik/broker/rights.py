@@ -11,7 +11,7 @@ from zaichik_protocol import ErrorCode, Refused, frames
 
 Action = Literal["publish", "subscribe", "create", "delete", "describe"]
 
-BROKER = "$broker"  # who may describe it sees everything; who may delete it may disconnect clients
+BROKER = "$broker"  # who may describe it sees everything; who may delete it may disconnect clients, and move its clock
 JOURNAL = "$journal/"  # whoever may read a topic may read its journal
 # Every request is in here. Those without an action concern what the connection already has, or, with Describe, are
 # answered with what the user may see.
@@ -27,6 +27,7 @@ NEEDS: dict[type[frames.Frame], Action | None] = {
     frames.CreateTopic: "create",
     frames.Delete: "delete",
     frames.Disconnect: "delete",
+    frames.AdvanceClock: "delete",
 }
 
 

@@ -30,3 +30,6 @@ class State(Protocol):
 
     def send_away(self, number: int) -> bool:
         """Returns whether there is a connection of that number; if so, it is sent a GoAway and closed."""
+
+    def advance(self, to_us: int) -> None:
+        """Move a manual clock forward to that time."""

@@ -28,6 +28,7 @@ from zaichik.sharing import prices
 from zaichik_protocol import (
     DURABLE,
     HEARTBEAT,
+    AdvanceClock,
     Close,
     Closed,
     Commit,
@@ -180,7 +181,7 @@ class SubscriptionManager:
             case Close():
                 self.close()
                 return Closed(request.id)
-            case Describe() | Delete() | Disconnect():
+            case Describe() | Delete() | Disconnect() | AdvanceClock():
                 return operate(self._broker, self.number, self.user, request, now_us)
             case _:
                 raise Refused(ErrorCode.UNSUPPORTED, f"this broker does not support {type(request).__name__}", "type")

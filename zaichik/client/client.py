@@ -42,7 +42,9 @@ from zaichik.net.background import BackgroundTasks
 from zaichik_protocol import (
     DEFAULT_PORT,
     FOREVER,
+    AdvanceClock,
     Batch,
+    ClockAdvanced,
     CreateTopic,
     Delete,
     Deleted,
@@ -240,8 +242,7 @@ class Client:
             InvalidField: the name is not valid, or reserved for the broker.
             Unsupported: the broker is too old to know this request.
         """
-        request = Delete(self._connection.next_id(), topic, epoch, if_empty=if_empty)
-        await self._connection.request(request, Deleted)
+        await self._connection.request(Delete(self._connection.next_id(), topic, epoch, if_empty=if_empty), Deleted)
 
     async def disconnect(self, connection: int) -> None:
         """Returns when the broker has begun to close another connection (CLO-4). Its client may connect again.
@@ -255,10 +256,29 @@ class Client:
         """
         await self._connection.request(Disconnect(self._connection.next_id(), connection), Disconnected)
 
+    async def advance_clock(self, by: Duration) -> int:
+        """Returns the broker's time, in µs since 1970, when its clock stands so much later (TIM-4).
+
+        What that time ends has ended by then: messages have expired, compaction windows are over, names of readers that
+        are away are forgotten. Deadlines of connections are not affected.
+
+        Args:
+            by: seconds, exact to the millisecond, or a timedelta. If two clients do this at once, it may count once.
+
+        Raises:
+            ValueError: it is negative, and no clock can be set back; or it is more than 584,942 years.
+            InvalidField: the clock would be beyond the year 9999, or another client has moved it further meanwhile.
+            Unsupported: the broker's clock moves by itself, or the broker is too old to know this request.
+            Forbidden: with access control, for a user without the right to delete `$broker`.
+        """
+        # A time, and not a duration, so that a request that is sent again changes nothing.
+        to_us = int((await self.describe())["now_us"]) + milliseconds(by) * 1000
+        await self._connection.request(AdvanceClock(self._connection.next_id(), to_us), ClockAdvanced)
+        return to_us
+
     async def describe(self) -> dict[str, Any]:
         """Returns the broker's state and limits; see `docs/describe.md`."""
-        (page,) = [page async for page in self._describe(Kind.BROKER, "")]
-        return page
+        return (await self._page(Kind.BROKER, "", "", DESCRIBE_PAGE))[0]
 
     async def topic(self, name: str) -> dict[str, Any] | None:
         """Returns the state of one topic, see `docs/describe.md`; None if there is no topic of that name."""
@@ -456,9 +476,7 @@ class Client:
             except anyio.get_cancelled_exc_class():
                 connection.send_soon(Unsubscribe(0, request.id))  # the broker may have made it all the same
                 raise
-            subscription: Subscription[Any] = Subscription(
-                connection, request, reply, inbox, self._commit_soon, events=events
-            )
+            subscription = Subscription[Any](connection, request, reply, inbox, self._commit_soon, events=events)
             self._subscriptions.add(subscription)
             try:
                 yield subscription

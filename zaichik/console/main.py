@@ -30,8 +30,9 @@ COMMANDS = {
     "delete": "delete a topic with its messages",
     "topics": "list topics: what they hold, and what became of the rest",
     "describe": "show everything about the broker, or about one topic and its readers",
+    "audit": "check that every message is accounted for",
     "disconnect": "end a client's connection",
-    "legacy": "serve unchanged clients of the original zaichik, of 2020",
+    "clock": "show a broker's time; for lessons: advance it by an hour in no time",
     "record": "save topics as Parquet files",
     "stats": "show what compaction does to a topic, and what other windows would do",
     "login": "keep a broker's address with a token for all later commands",
@@ -40,6 +41,7 @@ COMMANDS = {
     "check": "read the durable topics in a folder, and say what is damaged",
     "dissect": "explain the bytes of the wire protocol, field by field",
     "explain": "say what an error means, and what to do about it",
+    "legacy": "serve unchanged clients of the original zaichik, of 2020",
     "demo": "watch a broker at work",
     "learn": "build a broker of your own, stage by stage, and have it checked",
 }

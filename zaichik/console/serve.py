@@ -20,6 +20,7 @@ from pathlib import Path
 import anyio
 from rich.console import Console
 
+from zaichik.broker.clock import ManualClock, SystemClock
 from zaichik.broker.settings import BrokerSettings, TopicSettings
 from zaichik.client.endpoint import Endpoint
 from zaichik.client.messages import milliseconds
@@ -54,6 +55,7 @@ examples:
   zaichik serve --host 0.0.0.0 --init-access ./access   # for others; prints what to paste into `zaichik login`
   zaichik serve --no-auto-create --log-level warning
   zaichik serve --limit max_connections=100 --limit max_bytes=128MiB --limit idle_timeout=5m
+  zaichik serve --clock manual                       # for lessons: an hour passes with `zaichik clock advance 1h`
   zaichik serve --port 0 --json                      # a free port; prints {"host": ..., "port": ..., ...}
 
 """
@@ -92,6 +94,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="a folder for durable topics, made if it is missing; without it, all topics are in memory",
     )
+    parser.add_argument(
+        "--clock",
+        choices=("system", "manual"),
+        default="system",
+        help="manual: it stands still until `zaichik clock advance` moves it (default: system)",
+    )
     serve_access.add_options(parser)
     limits.add_option(parser)
     topic_settings.add_options(parser)
@@ -99,9 +107,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 async def run(arguments: argparse.Namespace, console: Console) -> int:
     """Serve until a signal comes. Returns the exit code, which depends on the signal."""
-    server = await _listening(_port(arguments), arguments.host, _settings(arguments), arguments.data)
+    clock = _clock(arguments)
+    server = await _listening(_port(arguments), arguments.host, _settings(arguments), arguments.data, clock)
     try:
         lines = serve_access.prepare(server, arguments)
+        if clock is not None:
+            _check_advancing(server)
     except BaseException:
         await server.aclose()
         raise
@@ -151,14 +162,37 @@ def _settings(arguments: argparse.Namespace) -> BrokerSettings:
     return BrokerSettings(topic=topic, **limits.chosen(arguments))
 
 
-async def _listening(port: int, host: str, settings: BrokerSettings, data: Path | None) -> Server:
-    """Returns a server at the address.
+def _clock(arguments: argparse.Namespace) -> ManualClock | None:
+    """Returns a clock that clients move, if that was asked for (TIM-4)."""
+    if arguments.clock == "system":
+        return None
+    if arguments.data is not None:
+        raise argparse.ArgumentTypeError(
+            "--clock manual is for topics in memory: what expires on a disk is gone for good, and a restart could set "
+            "the clock back; leave out --data"
+        )
+    return ManualClock(SystemClock().now_us())
+
+
+def _check_advancing(server: Server) -> None:
+    """Refuse a clock that strangers could move: who may do it is decided by rights, or by being on this machine."""
+    if server.gate is OPEN and not address.Address(server.host, server.port).is_loopback:
+        raise Failure(
+            f"other machines can reach {server.host}, and anyone there could move the clock: leave out --host, or add "
+            "--access DIR, with users of whom some have the right to delete $broker"
+        )
+
+
+async def _listening(
+    port: int, host: str, settings: BrokerSettings, data: Path | None, clock: ManualClock | None
+) -> Server:
+    """Returns a server at the address; if its clock is manual, connections and logins have one of their own.
 
     Raises:
         Failure: there is none; the sentence says why, and what to do.
     """
     try:
-        return await Server.listening(host, port, settings, data=data)
+        server = await Server.listening(host, port, settings, clock, data)
     except CannotOpen as error:
         raise Failure(str(error), error.code) from error
     except OSError as error:
@@ -172,6 +206,9 @@ async def _listening(port: int, host: str, settings: BrokerSettings, data: Path 
             case _:
                 reason = f"cannot listen at {host}: {error.strerror or error}"
         raise Failure(reason) from error
+    if clock is not None:
+        server.broker.connection_clock = SystemClock()
+    return server
 
 
 def _loop() -> str:
@@ -201,6 +238,8 @@ def _announce(server: Server, loop: str, lines: list[tuple[str, Endpoint]], *, a
             f"{server.broker.name} serves at [bold]{str(here).replace('[', chr(92) + '[')}[/], pid {os.getpid()}, "
             f"on {loop}"
         )
+        if isinstance(server.broker.clock, ManualClock):
+            console.print("its clock stands still; to move it: zaichik clock advance 1h")
         screen.print_table(console, limits.table(settings.limits(), settings.topic.by_name()))
         serve_access.print_lines(console, lines)
     if not here.is_loopback and not serve_access.pin(server):

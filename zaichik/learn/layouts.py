@@ -30,6 +30,7 @@ LAYOUTS: dict[int, tuple[str, str]] = {
     0x09: ("Describe", "kind:u8 prefix:str after:str limit:u16"),
     0x0A: ("Delete", "topic:str epoch:u64"),
     0x0B: ("Disconnect", "connection:u64"),
+    0x0D: ("AdvanceClock", "to_us:u64"),
     0x81: (
         "Welcome",
         (
@@ -47,6 +48,7 @@ LAYOUTS: dict[int, tuple[str, str]] = {
     0x89: ("Described", "more:u8 json:rest"),
     0x8A: ("Deleted", ""),
     0x8B: ("Disconnected", ""),
+    0x8D: ("ClockAdvanced", ""),
     0xFF: ("Error", "code:u16 request_type:u8 field:str retry_after_ms:u32 message:str"),
     0x40: ("Messages", "base:u64 accepted_us:i64 [1]deltas:deltas batch:batch"),
     0x41: ("Lagged", "from_offset:u64 to_offset:u64"),
@@ -61,7 +63,7 @@ KINDS = {  # of fields, those that are no integers
     "rest": "all that is left of the frame",
 }
 TYPES = {name: number for number, (name, _) in LAYOUTS.items()}
-REQUESTS, EVENTS = range(0x01, 0x0C), range(0x40, 0x44)
+REQUESTS, EVENTS = range(0x01, 0x0E), range(0x40, 0x44)
 REPLY = 0x80
 
 ERRORS = {

@@ -15,7 +15,7 @@ from pathlib import Path
 from resource import getpagesize
 from typing import Any, Protocol, TypeVar
 
-from zaichik.broker.clock import MICROSECONDS
+from zaichik.broker.clock import MICROSECONDS, Clock, ManualClock
 from zaichik.broker.position import Position, TopicWithNames
 from zaichik.broker.reader import Reader
 from zaichik.broker.rights import BROKER, User, topic_of
@@ -37,6 +37,7 @@ MAX_PAGE = 8  # entries: a page is made within one turn, while other connections
 class Described(State, Protocol):
     """A broker, as `describe` sees it. Fields are documented in `Broker`."""
 
+    clock: Clock
     managers: dict[int, SubscriptionManager]
     conversations: Directory[SubscriptionManager]
     ends: Counter[str]
@@ -86,6 +87,7 @@ def _limits(broker: Described, user: User, now_us: int) -> JSON:
         "name": broker.name,
         "boot": broker.boot,
         "now_us": now_us,
+        "clock": "manual" if isinstance(broker.clock, ManualClock) else "system",
         "user": user.name,
         "limits": broker.settings.limits(),
         "topic_defaults": broker.settings.topic.by_name(),
@@ -135,7 +137,7 @@ def _topic(topic: TopicController, now_us: int) -> JSON:
     topic.expire(now_us)  # an expired message is not resident, even if no sweep has dropped it yet
     ring, durable, stored = topic.ring, topic.durable, topic.end
     kept, damaged = (ring, 0) if durable is None else (durable, durable.damaged)
-    resident = stored - topic.head - damaged
+    resident, gone = stored - topic.head - damaged, kept.expired + kept.evicted + damaged
     return {
         "name": topic.name,
         "epoch": topic.epoch,
@@ -159,17 +161,14 @@ def _topic(topic: TopicController, now_us: int) -> JSON:
         **_disk(topic),
         "left_over": {
             "published - stored - compacted": topic.published - stored - topic.compacted,
-            "stored - resident - expired - evicted - damaged": (
-                stored - resident - kept.expired - kept.evicted - damaged
-            ),
+            "stored - resident - expired - evicted - damaged": stored - resident - gone,
         },
     }
 
 
 def _disk(topic: TopicController) -> JSON:
     """Returns what there is of a durable topic on the disk."""
-    durable = topic.durable
-    if durable is None:
+    if (durable := topic.durable) is None:
         return {}
     return {"log_bytes": durable.log.size, "waiting_bytes": durable.waiting_bytes, "damage": durable.log.damage}
 
@@ -191,7 +190,7 @@ def _readers(broker: Described, request: Describe, user: str | None, now_us: int
 
 
 def _reader(name: str, manager: SubscriptionManager, subscription: Reader) -> JSON:
-    since_start = subscription.topic.end - subscription.start
+    end, start = subscription.topic.end, subscription.start
     delivered, skipped, ahead = subscription.delivered, subscription.skipped, subscription.ahead
     return {
         "name": name,
@@ -200,9 +199,10 @@ def _reader(name: str, manager: SubscriptionManager, subscription: Reader) -> JS
         "id": subscription.id,
         "topic": subscription.topic.name,
         "session": subscription.position.name,
-        "start": subscription.start,
+        "start": start,
         "committed": subscription.committed,
         "cursor": subscription.cursor,
+        "next_offset": end,
         "until": None if subscription.until == FOREVER else subscription.until,
         "waiting_for": _waiting_for(subscription),
         "credit": subscription.credit,
@@ -212,7 +212,7 @@ def _reader(name: str, manager: SubscriptionManager, subscription: Reader) -> JS
         "delivered": delivered,
         "skipped": skipped,
         "ahead": ahead,
-        "left_over": {"next_offset - start - delivered - skipped - ahead": since_start - delivered - skipped - ahead},
+        "left_over": {"next_offset - start - delivered - skipped - ahead": end - start - delivered - skipped - ahead},
     }
 
 
@@ -226,9 +226,9 @@ def _away(name: str, topic: TopicWithNames, position: Position, ttl: float, now_
         "client": "",
         "topic": topic.name,
         "session": position.name,
-        "start": position.committed,
-        "committed": position.committed,
+        **dict.fromkeys(("start", "committed"), position.committed),
         "cursor": cursor,
+        "next_offset": topic.end,
         "until": None,
         "waiting_for": f"its reader: away; the name is forgotten if none comes within {max(left, 0):.0f} s",
         "delivered": cursor - position.committed,

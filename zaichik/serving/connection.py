@@ -56,7 +56,7 @@ class Connection:
         self._decoder = FrameDecoder.for_broker()
         self._manager = broker.connect(self._ask, peer, client)
         self._turns = broker.scheduler.join(client, self._turn)
-        self._deadlines = Deadlines(broker.settings, broker.clock.now_us())
+        self._deadlines = Deadlines(broker.settings, broker.connection_clock.now_us())
         self._unsent: list[Buffer] = []
         self._frames = self._sends = 0  # frames received; times that the socket accepted output
         self._is_conversing = False  # the greeting is over
@@ -176,7 +176,7 @@ class Connection:
 
     def finish_requests(self, until_us: int) -> None:
         """Apply the requests that were read, until that time, and no more after: the broker is stopping (CLO-2)."""
-        while (now_us := self._broker.clock.now_us()) < until_us and self._apply_next(now_us):
+        while self._broker.connection_clock.now_us() < until_us and self._apply_next(self._broker.clock.now_us()):
             pass
         self._manager.is_open = False
 

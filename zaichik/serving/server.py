@@ -56,7 +56,7 @@ class Server:
         self.broker = broker
         self._storage = Storage(broker, store)
         self.host, self.port = listener.host, listener.port
-        self.bugs = Bugs(logger, broker.clock.now_us)
+        self.bugs = Bugs(logger, lambda: self.clock.now_us())
         self._listener = listener
         self.gate = gate
         self._stopping = anyio.Event()
@@ -104,8 +104,8 @@ class Server:
 
     @property
     def clock(self) -> Clock:
-        """The broker's clock."""
-        return self.broker.clock
+        """The clock of connections and logins."""
+        return self.broker.connection_clock
 
     def sweep(self) -> None:
         """Expire what is due and disconnect clients past a deadline; `run` calls this once a second.

@@ -1,0 +1,93 @@
+"""`zaichik audit`: every message accounted for, as sums that a person can follow."""
+
+import argparse
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from zaichik.audit import Sum, audit
+from zaichik.console import connecting, names, screen
+from zaichik.console.failure import Failure
+from zaichik.escapes import shown
+
+DESCRIPTION = """\
+Check that a running broker has accounted for every message. Of each topic: what was published was stored or compacted
+away; what was stored is resident, has expired, or was evicted. Of each subscription: every offset since its start was
+delivered, was skipped (and reported as lag), or is ahead; what was delivered is settled or in flight. The broker may be
+as busy as it likes: each line is of one moment, and lines need not be of the same one.
+
+The exit code is 1 if a sum is wrong, which is a bug of the broker.
+"""
+
+EPILOG = """\
+examples:
+  zaichik audit
+  zaichik audit orders                       # one topic, and its subscriptions
+  zaichik audit --json | jq '.sums[] | select(.difference != 0)'
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `zaichik audit`."""
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.add_argument("topic", metavar="TOPIC", nargs="?", type=names.name, help="only this topic, and its readers")
+    connecting.add_option(parser)
+    parser.add_argument(
+        "--json", action="store_true", help='print one JSON object: {"adds_up": ..., "topics": ..., "sums": [...]}'
+    )
+
+
+async def run(arguments: argparse.Namespace, console: Console) -> int:
+    """Check all sums and show them. Returns 1 if one is wrong."""
+    wanted = arguments.topic
+    async with connecting.connected(arguments, "audit") as client:
+        topics = await client.topics(wanted or "")
+        readers = await client.subscriptions(f"{wanted}#" if wanted else "")
+    if wanted is not None:  # both are asked for by prefix, so "orders" also brings "orders.eu"
+        topics = [topic for topic in topics if topic["name"] == wanted]
+        readers = [reader for reader in readers if reader["topic"] == wanted]
+        if not topics:
+            raise Failure(f"there is no topic {shown(wanted)}; see: zaichik topics")
+    sums = audit(topics, readers)
+    wrong = [each for each in sums if each.difference]
+    if arguments.json:
+        told = {"adds_up": not wrong, "topics": len(topics), "subscriptions": len(readers)}
+        screen.print_json(told | {"sums": [_as_json(each) for each in sums]})
+    else:
+        _show(console, sums)
+        if not wrong:
+            screen.remark(f"{len(sums)} sums: every message is accounted for" if sums else "no topics yet")
+    for each in wrong:
+        screen.complain(
+            f"{each.kind} {shown(each.name)} does not add up, which is a bug of the broker: {each}, "
+            f"a difference of {each.difference:,}"
+        )
+    return 1 if wrong else 0
+
+
+def _show(console: Console, sums: list[Sum]) -> None:
+    """Print a line for each sum; the name of a topic or subscription stands before its first one."""
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="cyan", overflow="fold")
+    table.add_column(overflow="fold")
+    before = ("", "")
+    for each in sums:
+        here = each.kind, each.name
+        table.add_row(f"{each.kind} {shown(each.name)}" if here != before else "", _line(each))
+        before = here
+    if sums:
+        screen.print_table(console, table)
+
+
+def _line(law: Sum) -> Text:
+    if law.difference:
+        return Text(f"{law}, a difference of {law.difference:,}", "bold red")
+    return Text(str(law))
+
+
+def _as_json(law: Sum) -> dict[str, Any]:
+    whole, total = law.whole
+    told = {"kind": law.kind, "name": law.name, "whole": whole, "total": total, "parts": dict(law.parts)}
+    return told | {"difference": law.difference}

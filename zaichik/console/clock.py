@@ -1,0 +1,70 @@
+"""`zaichik clock`: shows a broker's time, and moves a clock that is moved by hand."""
+
+import argparse
+from datetime import UTC, datetime
+
+from rich.console import Console
+
+from zaichik.client.errors import Unsupported
+from zaichik.console import connecting, quantities, screen
+from zaichik.console.failure import Failure
+
+DESCRIPTION = """\
+Show the time of the broker's clock, by which messages expire, compaction windows end, and the names of readers that are
+away are forgotten. A broker for lessons, started with --clock manual, has a clock that stands still; `zaichik clock
+advance 1h` moves it, and all that would have ended within that hour has ended. No clock can be set back. Connections
+and logins go by the time of the machine, so nobody is disconnected. On a broker with users, moving the clock requires
+the right to delete $broker.
+"""
+
+EPILOG = """\
+examples:
+  zaichik serve --clock manual               # in another terminal
+  zaichik clock
+  zaichik clock advance 59m
+  zaichik clock --json | jq .now_us          # µs since 1970
+"""
+
+WORDS = {"manual": "it stands still", "system": "it moves by itself"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `zaichik clock`."""
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.add_argument(
+        "words", metavar="advance DURATION", nargs="*", help="move it forward: 500ms, 10s, 5m, 6h, 7d; without: show it"
+    )
+    connecting.add_option(parser)
+    parser.add_argument("--json", action="store_true", help='print one JSON object: {"now_us": ..., "clock": ...}')
+
+
+def _advance(words: list[str]) -> float | None:
+    """Returns the seconds to advance by; None if the time is only to be shown."""
+    match words:
+        case []:
+            return None
+        case ["advance", text]:
+            seconds = quantities.duration(text)
+            if seconds != "forever":
+                return seconds
+    raise argparse.ArgumentTypeError("write `zaichik clock`, or, for example, `zaichik clock advance 1h`")
+
+
+async def run(arguments: argparse.Namespace, console: Console) -> int:
+    """Move the clock if that is asked for, and show its time."""
+    seconds = _advance(arguments.words)
+    async with connecting.connected(arguments, "clock") as client:
+        if seconds is not None:
+            try:
+                await client.advance_clock(seconds)
+            except Unsupported:
+                problem = "its clock moves by itself; for lessons, start a broker with: zaichik serve --clock manual"
+                raise Failure(f"{client.welcome.broker} cannot advance its clock: {problem}") from None
+        state = await client.describe()
+    told = {"now_us": state["now_us"], "clock": state.get("clock", "system")}
+    if arguments.json:
+        screen.print_json(told)
+    else:
+        moment = datetime.fromtimestamp(told["now_us"] / 1e6, UTC).astimezone()
+        console.print(f"{moment.isoformat(' ', 'milliseconds')}, {WORDS[told['clock']]}", markup=False)
+    return 0
