@@ -10,7 +10,7 @@ import sys
 import pytest
 from door import door
 from gated import gated_broker
-from small import SMALL, python
+from small import configure, python
 
 from zaichik.client.endpoint import endpoint
 from zaichik.console import stats, stats_spark
@@ -119,7 +119,7 @@ def test_ctrl_c_while_spark_starts_waits_until_it_has_started(broker, monkeypatc
 def test_workers_log_in_as_the_command_does(place, tmp_path):
     """A program of its own: its workers inherit its environment, and not that of the tests."""
     with gated_broker(tmp_path) as gated:
-        (tmp_path / "spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in SMALL.items()))
+        configure(tmp_path)
         environment = os.environ | {
             "XDG_CONFIG_HOME": str(tmp_path),
             "ZAICHIK_TOKEN": "zk_" + "b" * 43,
