@@ -1,8 +1,10 @@
 """What all tests share: the two backends, the tests that stay in one process, and those measured for coverage.
 
-Being measured makes Python two and a half times as slow. So coverage looks away where tests run again what others have
-run: on the second backend, on brokers that are not this project's, on bugs that were planted; and where they run what
-chance brings, which may be something else next time. The limits are as they were, and must be reached without them.
+Being measured makes Python two and a half times as slow, and a program takes a tenth of a second more to start. So
+coverage looks away where tests run again what others have run: on the second backend, in programs that do what has been
+done in this process, on brokers that are not this project's, on bugs that were planted; where they run what chance
+brings, which may be something else next time; and where every process of tests does the same, which is collecting them.
+The limits are as they were, and must be reached without all that.
 """
 
 import gc
