@@ -1,8 +1,10 @@
 """What all tests share: the two backends, the tests that stay in one process, and those measured for coverage.
 
-Being measured makes Python two and a half times as slow. So coverage looks away where tests run again what others have
-run: on the second backend, on brokers that are not this project's, on bugs that were planted; and where they run what
-chance brings, which may be something else next time. The limits are as they were, and must be reached without them.
+Being measured makes Python two and a half times as slow, and a program takes a tenth of a second more to start. So
+coverage looks away where tests run again what others have run: on the second backend, in programs that do what has been
+done in this process, on brokers that are not this project's, on bugs that were planted; where they run what chance
+brings, which may be something else next time; and where every process of tests does the same, which is collecting them.
+The limits are as they were, and must be reached without all that.
 """
 
 import gc
@@ -10,6 +12,7 @@ import os
 import signal
 import sys
 import threading
+from contextlib import contextmanager, nullcontext
 from unittest import mock
 
 import pytest
@@ -30,6 +33,7 @@ LONGEST = (
     "tests/tutorial/test_claims.py",
 )
 LOGINS = ("ZAICHIK_CONNECT", "ZAICHIK_ACCESS", "ZAICHIK_TOKEN", "ZAICHIK_TOKEN_FILE", "ZAICHIK_PASSWORD_FILE")
+FIRST = "gw0"  # of the processes that run tests
 MOST_PROCESSES = 8  # more would only wait for the one with Spark
 
 # A script that starts the tests with `&` has them ignore Ctrl-C; what they start must not.
@@ -44,6 +48,8 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    if config.getoption("dist", "no") != "no" and not hasattr(config, "workerinput"):
+        _look_away()  # for good: other processes run the tests
     if config.getoption("--compiled") and not is_compiled():
         raise pytest.UsageError(f"this is the {build()} build, not the compiled one: run `make test-compiled`")
 
@@ -116,7 +122,8 @@ def pytest_collection():
     """What is collected stays to the end: half a million objects that no garbage collection need look at."""
     gc.disable()
     try:
-        return (yield)
+        with _away() if os.environ.get("PYTEST_XDIST_WORKER", FIRST) != FIRST else nullcontext():
+            return (yield)
     finally:
         gc.freeze()
         gc.enable()
@@ -143,13 +150,23 @@ def pytest_runtest_protocol(item):
     """
     if MEASURING not in os.environ or not any(map(item.get_closest_marker, UNMEASURED)):
         return (yield)
+    with _away(), mock.patch.dict(os.environ):
+        del os.environ[MEASURING]
+        return (yield)
+
+
+@contextmanager
+def _away():
+    """Let coverage look away from what this process runs."""
     tracers = sys.gettrace(), threading.gettrace()
-    sys.settrace(None)
-    threading.settrace(None)
+    _look_away()
     try:
-        with mock.patch.dict(os.environ):
-            del os.environ[MEASURING]
-            return (yield)
+        yield
     finally:
         sys.settrace(tracers[0])
         threading.settrace(tracers[1])
+
+
+def _look_away():
+    sys.settrace(None)
+    threading.settrace(None)

@@ -58,16 +58,23 @@ def test_after():
 async def test_on_both_backends(anyio_backend_name):
     getattr(lines, anyio_backend_name)()
 """
+TESTS_OF_THE_NEXT_PROCESS = """
+from test_it import reach
+
+def test_elsewhere():
+    reach("elsewhere")
+"""
 PLACES = ("here", "in_a_thread", "in_a_program")
-REACHED = {f"{name}_{place}" for name in ("before", "after") for place in PLACES} | {"asyncio"}
+REACHED = {f"{name}_{place}" for name in ("before", "after", "elsewhere") for place in PLACES} | {"asyncio"}
 AWAY = {f"away_{place}" for place in PLACES} | {"trio", "by_chance"}
 
 
-@pytest.mark.parametrize("processes", [[], ["-n", "1"]], ids=["in one process", "in a process of xdist's"])
+@pytest.mark.parametrize("processes", [[], ["-n", "2"]], ids=["in one process", "in two processes of xdist's"])
 def test_what_unmeasured_tests_run_counts_as_never_run(tmp_path, processes):
     shutil.copy(Path(__file__).with_name("conftest.py"), tmp_path)
     (tmp_path / "pyproject.toml").write_text(SETTINGS)
     (tmp_path / "test_it.py").write_text(TESTS)
+    (tmp_path / "test_next.py").write_text(TESTS_OF_THE_NEXT_PROCESS)
     (tmp_path / "lines.py").write_text("".join(f"def {name}():\n    return 1\n" for name in sorted(REACHED | AWAY)))
     environment = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
 

@@ -6,9 +6,10 @@ and `zaichik.client` (15).
 To use it: `connect` to a broker; `serve` runs one, `running_broker` runs one inside a program.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from zaichik.access.contexts import ClientTls, client_tls
-from zaichik.broker.clock import Clock, ManualClock, SystemClock
-from zaichik.broker.settings import BrokerSettings, TopicSettings
 from zaichik.client.client import Client, connect
 from zaichik.client.endpoint import Credentials, Endpoint, endpoint
 from zaichik.client.epochs import LostTopic
@@ -56,11 +57,29 @@ from zaichik.client.errors import (
 from zaichik.client.messages import BatchResult, Lagged, Message, PublishResult, Topic
 from zaichik.client.producer import Producer
 from zaichik.client.subscription import Subscription
-from zaichik.log.disk import StorageFailed
-from zaichik.log.store import CannotOpen
-from zaichik.running import running_broker, serve
-from zaichik.serving.server import Server
 from zaichik_protocol import DEFAULT_PORT
+
+if TYPE_CHECKING:
+    from zaichik.broker.clock import Clock, ManualClock, SystemClock
+    from zaichik.broker.settings import BrokerSettings, TopicSettings
+    from zaichik.log.disk import StorageFailed
+    from zaichik.log.store import CannotOpen
+    from zaichik.running import running_broker, serve
+    from zaichik.serving.server import Server
+
+# Most programs are clients. What runs a broker is half as much again to import, and comes when it is first asked for.
+_BROKER = {
+    "BrokerSettings": "broker.settings",
+    "CannotOpen": "log.store",
+    "Clock": "broker.clock",
+    "ManualClock": "broker.clock",
+    "Server": "serving.server",
+    "StorageFailed": "log.disk",
+    "SystemClock": "broker.clock",
+    "TopicSettings": "broker.settings",
+    "running_broker": "running",
+    "serve": "running",
+}
 
 __all__ = [
     "DEFAULT_PORT",
@@ -129,3 +148,9 @@ __all__ = [
     "running_broker",
     "serve",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _BROKER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"zaichik.{_BROKER[name]}"), name)

@@ -65,6 +65,7 @@ def arguments_of_all_processes():
     return found
 
 
+@pytest.mark.unmeasured
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="what processes were started with is in /proc")
 def test_a_token_is_in_no_argument_no_log_and_no_file_but_its_owners(served, start, zaichik, tmp_path, at_home):
     process, line = served
@@ -104,6 +105,7 @@ def test_a_token_is_in_no_argument_no_log_and_no_file_but_its_owners(served, sta
     assert (tmp_path / "recording").exists()
 
 
+@pytest.mark.unmeasured
 def test_a_login_that_is_kept_is_kept_in_one_file(served, start, tmp_path, at_home):
     _, line = served
     start("login").communicate(line.line + "\n")

@@ -3,11 +3,13 @@
 import errno
 import json
 import os
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from embedded import embedded_broker
 
 from zaichik.log.segment import HEAD_SIZE
 
@@ -39,13 +41,20 @@ def served(start, tmp_path):
     return Served(data, process, f"127.0.0.1:{told['port']}")
 
 
-@pytest.fixture
-def folder(served, zaichik):
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory):
     """The folder of a broker that was stopped: two messages in `orders`."""
-    zaichik("create", "orders", "--durable", "--connect", served.address)
-    assert zaichik("publish", "orders", "two", "apples", "--connect", served.address).code == 0
-    served.stop()
-    return served.data
+    data = tmp_path_factory.mktemp("stopped") / "topics of mine"
+    with embedded_broker(data=data) as broker:
+        broker.create("orders", durable=True)
+        broker.publish("orders", [(None, b"two")], [(None, b"apples")])
+    return data
+
+
+@pytest.fixture
+def folder(stopped, tmp_path):
+    """A copy of it."""
+    return Path(shutil.copytree(stopped, tmp_path / "topics of mine"))
 
 
 def log_of(folder):

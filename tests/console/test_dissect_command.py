@@ -155,6 +155,7 @@ def test_a_hello_without_a_secret_is_shown_as_it_is(zaichik, file):
     }  # fmt: skip
 
 
+@pytest.mark.unmeasured  # a thousand times what the other tests run
 @pytest.mark.parametrize("options", [[], ["--json"]], ids=["lines", "json"])
 def test_no_hello_that_is_cut_or_wrong_shows_a_secret(zaichik, file, options):
     """Wherever it is cut, whatever length a text says it has, and with bytes before or after the secret."""

@@ -243,11 +243,13 @@ def test_whatever_ends_learn_ends_the_server_too(start, until, folder, action, n
     check_both_end(start("learn", action, cwd=folder), until, folder, number)
 
 
+@pytest.mark.unmeasured
 def test_what_has_to_ignore_ctrl_c_heeds_sigterm(start, until, folder):
     (folder / "server.py").write_text(WRITES_ITS_NUMBER)
     check_both_end(start("learn", "check", before=IGNORING_CTRL_C, cwd=folder), until, folder, signal.SIGTERM)
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_answer_that_is_being_judged_ends_too(start, until, folder, number):
     (folder / "exercise_1_1.py").write_text(WRITES_ITS_NUMBER)
@@ -274,6 +276,7 @@ def test_a_running_broker_is_checked_where_it_is(zaichik, broker, tmp_path, monk
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.unmeasured
 def test_the_same_seed_may_be_run_again_at_the_same_broker(zaichik, broker, tmp_path):
     """A broker that runs on keeps its topics; the names of a new run are new all the same."""
     words = [sys.executable, "-m", "zaichik", "learn", "check", "S5.1", "--seed", "3", "--connect", broker]
@@ -395,6 +398,7 @@ def test_watch_says_at_the_last_stage_that_you_are_done(typing, folder):
     assert "all 17 stages are passed: you have built a broker" in output
 
 
+@pytest.mark.unmeasured
 def test_watch_runs_again_when_a_file_has_changed(typing, folder):
     pytest.importorskip("watchfiles")
     (folder / "server.py").write_text("raise SystemExit(3)\n", encoding="utf-8")
@@ -429,6 +433,7 @@ def test_watch_says_when_files_are_not_watched(typing, folder):
     assert "the library watchfiles is missing" in output
 
 
+@pytest.mark.unmeasured
 def test_watch_ends_with_ctrl_c_and_gives_the_terminal_back(on_terminal, folder):
     code, output = on_terminal("learn", "watch", interrupt_at=b"q quit")
     assert code == 130

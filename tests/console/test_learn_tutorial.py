@@ -88,6 +88,7 @@ def test_without_a_clone_goto_says_where_the_tutorial_is(zaichik, folder, monkey
     assert "the tutorial is in a clone" in zaichik("learn", "goto", "01").err
 
 
+@pytest.mark.unmeasured
 def test_an_exercise_from_its_stub_over_three_hints_to_its_end(zaichik, folder):
     zaichik("learn", "goto", "02")
     result = zaichik("learn", "check", "2.1")
@@ -126,6 +127,7 @@ RIGHT = (
 )
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(("answers", "code", "last"), [([RIGHT], 0, "Right."), (["x = 1\n"], 1, "a hint: ")])
 def test_watching_an_exercise_judges_it_with_each_change_until_it_is_right(
     zaichik, folder, monkeypatch, answers, code, last

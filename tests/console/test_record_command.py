@@ -41,6 +41,7 @@ def test_missing_messages_are_reported_and_set_the_exit_code(zaichik, topic, tmp
     assert result.err == f"{topic}: 1 messages are missing: the broker no longer had them\n"
 
 
+@pytest.mark.unmeasured
 def test_ctrl_c_finishes_the_file(start, until, zaichik, topic, tmp_path):
     zaichik("publish", topic, "one", "two")
     following = start("record", topic, "--into", str(tmp_path), "--follow")
@@ -137,6 +138,7 @@ def test_wherever_a_recorder_was_killed_nothing_is_missing_or_duplicated(
     assert not list(tmp_path.rglob(".unfinished*"))
 
 
+@pytest.mark.unmeasured
 def test_a_bar_on_a_terminal(on_terminal, zaichik, topic, tmp_path):
     zaichik("publish", topic, "one", "two")
     code, shown = on_terminal("record", topic, "--into", str(tmp_path))
@@ -154,6 +156,7 @@ def test_a_topic_that_is_not_there_is_one_sentence(zaichik, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.unmeasured
 def test_several_topics_are_followed_until_ctrl_c(start, until, zaichik, topic, tmp_path):
     topics = [topic, f"{topic}-too"]
     for name in topics:
@@ -197,6 +200,7 @@ def stopping(start):
     return address, process
 
 
+@pytest.mark.unmeasured
 def test_a_recorder_that_follows_says_that_it_waits_for_the_broker_until_ctrl_c(start, until, stopping, tmp_path):
     address, process = stopping
     following = start("record", "t", "--into", str(tmp_path), "--follow", "--connect", address)
@@ -211,6 +215,7 @@ def test_a_recorder_that_follows_says_that_it_waits_for_the_broker_until_ctrl_c(
     assert out == f"t: 2 messages recorded into {tmp_path} (offsets 0 to 1)\n"
 
 
+@pytest.mark.unmeasured
 def test_a_recorder_goes_on_when_the_broker_of_a_durable_topic_is_there_again(start, until, tmp_path):
     """Killed and started again: it is a pause for the recorder, and for those who publish."""
 

@@ -33,6 +33,7 @@ def test_json_has_the_address_and_every_limit(start, zaichik):
     assert result.err.startswith("zaichik: ")
 
 
+@pytest.mark.unmeasured
 def test_plainly_it_prints_address_pid_and_limits(start):
     process = start("serve", "0")
     line = process.stdout.readline()
@@ -47,6 +48,7 @@ def test_plainly_it_prints_address_pid_and_limits(start):
     assert "INFO zaichik.console.serve: SIGTERM: stopping" in err
 
 
+@pytest.mark.unmeasured
 def test_it_runs_on_uvloop_where_that_is_installed(start, zaichik):
     process = start("serve", "0", "--json")
     told = ready(process)
@@ -93,6 +95,7 @@ def test_help_lists_the_limits_and_fits_a_terminal(zaichik, monkeypatch):
     assert max(map(len, listed.splitlines())) < 80
 
 
+@pytest.mark.unmeasured
 def test_sigterm_stops_it_gracefully_and_clients_are_told(start):
     process = start("serve", "--port", "0", "--json")
     address = f"127.0.0.1:{ready(process)['port']}"
@@ -110,6 +113,7 @@ def test_sigterm_stops_it_gracefully_and_clients_are_told(start):
     assert err.count("\n") == 1
 
 
+@pytest.mark.unmeasured
 def test_a_reader_resumes_when_the_broker_is_back_and_says_so(start):
     process = start("serve", "--port", "0", "--json")
     port = str(ready(process)["port"])
@@ -126,6 +130,7 @@ def test_a_reader_resumes_when_the_broker_is_back_and_says_so(start):
     assert "old offsets mean nothing" in reader.stderr.read(), "its topics were in memory (TOP-5)"
 
 
+@pytest.mark.unmeasured
 def test_ctrl_c_stops_it_gracefully_too(start):
     process = start("serve", "--port", "0", "--json", "--log-level", "warning")
     ready(process)
@@ -208,6 +213,7 @@ def test_strangers_are_not_served_by_accident(zaichik):
     assert "requires no login: type `zaichik serve --host 0.0.0.0 --init-access" in result.err
 
 
+@pytest.mark.unmeasured
 def test_on_a_terminal_the_log_is_coloured(on_terminal):
     code, text = on_terminal("serve", "--port", "0", interrupt_at=b"auto_create")
     assert code == 130
@@ -261,6 +267,7 @@ def ends_in_order(process):
 needs_small_pipes = pytest.mark.skipif(not hasattr(fcntl, "F_SETPIPE_SZ"), reason="pipes cannot be made small here")
 
 
+@pytest.mark.unmeasured
 @needs_small_pipes
 def test_a_log_that_is_not_read_does_not_stop_it(start, zaichik):
     with small_pipe() as (_, writing):
@@ -271,6 +278,7 @@ def test_a_log_that_is_not_read_does_not_stop_it(start, zaichik):
         assert ends_in_order(process)
 
 
+@pytest.mark.unmeasured
 @needs_small_pipes
 def test_an_announcement_that_is_not_read_does_not_stop_it(start, zaichik):
     with small_pipe() as (_, writing):
@@ -295,6 +303,7 @@ def first_connection(process, port):
         assert process.poll() is None
 
 
+@pytest.mark.unmeasured
 def test_a_paused_terminal_does_not_stop_it(start, zaichik):
     """Ctrl-S."""
     with terminal() as (_, programs):
@@ -306,6 +315,7 @@ def test_a_paused_terminal_does_not_stop_it(start, zaichik):
         assert ends_in_order(process)
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
 def test_a_reader_that_is_gone_does_not_stop_it(start, zaichik, stream):
     """`zaichik serve | head -1`, and the same for the log."""

@@ -41,6 +41,7 @@ def test_topics_survive_the_end_of_the_process(start, zaichik, tmp_path):
     assert oct(data.stat().st_mode & 0o777) == "0o700", "nobody else reads them"
 
 
+@pytest.mark.unmeasured
 def test_durable_can_be_the_default_of_topics(start, zaichik, tmp_path):
     process, address = served(start, tmp_path, "--durable")
     zaichik("publish", "t", "a word", "--connect", address)
@@ -72,6 +73,7 @@ def test_without_a_folder_durable_is_a_wrong_use(zaichik):
     assert "--data DIR" in result.err
 
 
+@pytest.mark.unmeasured
 def test_a_folder_in_use_is_exit_code_73(start, tmp_path):
     served(start, tmp_path)
     second = start("serve", "0", "--data", str(tmp_path))

@@ -99,6 +99,7 @@ def test_no_command_prints_what_is_unsafe(zaichik, words):
         assert json.loads(line)
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("words", ["topics", "describe topic", "subscribe -v", "record", "create"], indirect=True)
 def test_no_output_moves_the_terminals_cursor(on_terminal, broker, words):
     import re

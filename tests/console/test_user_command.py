@@ -70,6 +70,7 @@ def test_tokens_come_and_go(zaichik, folder):
     assert users(folder) == Users()
 
 
+@pytest.mark.unmeasured
 def test_a_password_comes_from_a_file_or_standard_input(zaichik, folder, tmp_path, start):
     secret = tmp_path / "secret"
     secret.write_text("correct horse battery\n")
@@ -84,6 +85,7 @@ def test_a_password_comes_from_a_file_or_standard_input(zaichik, folder, tmp_pat
     assert "nothing was given as the password" in start("user", "add", "carol", "--password").communicate("")[1]
 
 
+@pytest.mark.unmeasured
 def test_a_password_is_typed_twice_and_not_shown(answering, folder):
     code, text = answering("user", "add", "ana", "--password", prompts=PROMPTS, answers=["correct horse battery"] * 2)
     assert (code, users(folder).by_name["ana"].password is not None) == (0, True)
@@ -120,6 +122,7 @@ def test_a_list_has_no_hashes(zaichik, folder, tmp_path):
         assert not [part for part in (token.sha256, password.scrypt, password.salt) if part in text]
 
 
+@pytest.mark.unmeasured
 def test_two_at_once(folder):
     command = [sys.executable, "-m", "zaichik", "user", "add"]
     programs = [subprocess.Popen([*command, f"user{number}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -120,11 +120,13 @@ def test_without_standard_input_commands_that_read_it_say_so(shell, line):
     assert err.startswith("zaichik: standard input is closed")
 
 
+@pytest.mark.unmeasured
 def test_without_standard_input_other_commands_work(shell):
     assert shell("publish t x <&-")[:2] == (0, "")
     assert shell("learn list --json <&-")[0] == 0
 
 
+@pytest.mark.unmeasured
 def test_without_standard_error_results_stay_alone(shell):
     assert shell("publish t x 2>&-") == (0, "", "")
     assert shell("publish t x --json 2>&-")[1].startswith('{"topic": "t"')

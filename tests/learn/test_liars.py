@@ -48,6 +48,7 @@ async def is_found(host, name, lie):
     return False
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("name", SOME)
 async def test_a_lie_is_found_where_it_is_told(name):
     async with shipped() as host:

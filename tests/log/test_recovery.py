@@ -68,6 +68,7 @@ def prefixes(sizes):
         assert len(disk.content[LOG]) == whole[count]
 
 
+@pytest.mark.unmeasured  # hundreds of times what the other tests run
 def test_every_prefix_is_exactly_its_whole_records():
     _, content, ends = two_hundred()
     size = len(content[LOG])
@@ -114,6 +115,7 @@ def flips(places):
         assert bool(found.torn) == (at >= begin), f"byte {at}"
 
 
+@pytest.mark.unmeasured  # hundreds of times what the other tests run
 def test_a_flipped_byte_is_damage_and_in_the_last_group_torn_and_never_delivered():
     _, content, ends = two_hundred()
     size, random = len(content[LOG]), Random(1)

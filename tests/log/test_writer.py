@@ -452,6 +452,7 @@ def survive(number, error, *, for_ever, seed, power_cut):
     check(disk.copy(), again, known)
 
 
+@pytest.mark.unmeasured  # each way to fail has a test of its own
 @pytest.mark.parametrize("for_ever", [False, True], ids=["once", "for ever"])
 @pytest.mark.parametrize("error", [full, eio], ids=["full", "broken"])
 def test_every_call_fails(error, for_ever):
@@ -460,6 +461,7 @@ def test_every_call_fails(error, for_ever):
             survive(number, error(), for_ever=for_ever, seed=number, power_cut=power_cut)
 
 
+@pytest.mark.unmeasured  # each way to fail has a test of its own
 @pytest.mark.parametrize("seed", range(3))
 def test_the_power_is_cut_in_every_call(seed):
     for number in range(calls_of_the_workload()):

@@ -31,12 +31,14 @@ def faults(size, *, keeps=True):
     return int(done.stdout)
 
 
+@pytest.mark.unmeasured
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="these are the rules of glibc")
 @pytest.mark.parametrize("size", [64 * 1024, 256 * 1024, 1024 * 1024])
 def test_memory_that_was_freed_is_used_again(size):
     assert faults(size) == 0
 
 
+@pytest.mark.unmeasured
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="these are the rules of glibc")
 def test_without_it_each_message_has_the_system_map_all_its_pages():
     """Or else it could go."""

@@ -14,11 +14,13 @@ def cog_check(path):
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.unmeasured
 def test_what_is_generated_is_current():
     result = cog_check(README)
     assert result.returncode == 0, f"run `make docs`\n{result.stdout}{result.stderr}"
 
 
+@pytest.mark.unmeasured
 def test_a_stale_drawing_would_be_noticed(tmp_path):
     stale = tmp_path / "README.md"
     stale.write_text(README.read_text(encoding="utf-8").replace("length = 33", "length = 34"), encoding="utf-8")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from embedded import embedded_broker
-from small import SMALL, python
+from small import SMALL, configure, python
 
 from zaichik.spark.session import find_java, session
 
@@ -39,6 +39,6 @@ def unactivated(monkeypatch, tmp_path):
     folders = [f"{sys.base_prefix}/bin", "/usr/bin", "/bin"]
     assert str(Path(sys.executable).parent) not in folders, "tests run in a virtual environment"
     path, java = os.pathsep.join(folders), str(find_java().home)
-    (tmp_path / "spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in SMALL.items()))
+    configure(tmp_path)
     small = {"SPARK_CONF_DIR": str(tmp_path), "SPARK_LOCAL_IP": "127.0.0.1"}
     return os.environ | {"PATH": path, "JAVA_HOME": java} | small

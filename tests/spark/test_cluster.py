@@ -22,7 +22,7 @@ import pytest
 from door import door
 from embedded import START_US
 from oracle import FOREVER_US, Event
-from small import JAVA, SMALL
+from small import JAVA, SMALL, configure
 from test_recipes import recipe
 
 from zaichik.spark.session import find_java
@@ -43,8 +43,7 @@ def work(tmp_path_factory):
 @pytest.fixture(scope="module")
 def environment(work):
     """So that Spark's programs find a Java and each other, whatever this machine calls itself."""
-    settings = SMALL | {"spark.executor.memory": "512m"}  # as a cluster's users would set them
-    (work / "spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
+    configure(work, SMALL | {"spark.executor.memory": "512m"})  # as a cluster's users would set them
     return os.environ | {
         "JAVA_HOME": str(find_java().home),
         "SPARK_HOME": str(SPARK_HOME),

@@ -10,6 +10,7 @@ import sys
 import pytest
 from door import door
 from gated import gated_broker
+from small import configure, python
 
 from zaichik.client.endpoint import endpoint
 from zaichik.console import stats, stats_spark
@@ -113,11 +114,18 @@ def test_ctrl_c_while_spark_starts_waits_until_it_has_started(broker, monkeypatc
     assert started
 
 
+@pytest.mark.unmeasured  # a program of its own runs what the other tests run here
 @pytest.mark.parametrize("place", ["environment", "login"])
 def test_workers_log_in_as_the_command_does(place, tmp_path):
     """A program of its own: its workers inherit its environment, and not that of the tests."""
     with gated_broker(tmp_path) as gated:
-        environment = os.environ | {"XDG_CONFIG_HOME": str(tmp_path), "ZAICHIK_TOKEN": "zk_" + "b" * 43}
+        configure(tmp_path)
+        environment = os.environ | {
+            "XDG_CONFIG_HOME": str(tmp_path),
+            "ZAICHIK_TOKEN": "zk_" + "b" * 43,
+            "SPARK_CONF_DIR": str(tmp_path),
+            "PYSPARK_PYTHON": python(tmp_path),
+        }
         if place == "login":
             keep(endpoint(gated.line()), environment)
         else:

@@ -20,11 +20,13 @@ def cog_check(*paths: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.unmeasured
 def test_every_block_equals_its_part_of_a_snapshot():
     result = cog_check(*TEXTS)
     assert result.returncode == 0, f"run `make docs`\n{result.stdout}{result.stderr}"
 
 
+@pytest.mark.unmeasured
 def test_a_block_that_was_changed_by_hand_would_be_noticed(tmp_path):
     chapter = all_chapters()[2]
     text = chapter.text.read_text(encoding="utf-8")
