@@ -23,7 +23,7 @@ from rich.console import Console
 from zaichik.broker.settings import BrokerSettings, TopicSettings
 from zaichik.client.endpoint import Endpoint
 from zaichik.client.messages import milliseconds
-from zaichik.console import address, limits, log, memory, screen, serve_access, topic_settings
+from zaichik.console import address, limits, log, memory, screen, serve_access, serve_record, topic_settings
 from zaichik.console.failure import Failure
 from zaichik.log.disk import StorageFailed
 from zaichik.log.store import CannotOpen
@@ -54,6 +54,7 @@ examples:
   zaichik serve --host 0.0.0.0 --init-access ./access   # for others; prints what to paste into `zaichik login`
   zaichik serve --no-auto-create --log-level warning
   zaichik serve --limit max_connections=100 --limit max_bytes=128MiB --limit idle_timeout=5m
+  zaichik serve --record flight                      # what clients do is on file: zaichik replay flight
   zaichik serve --port 0 --json                      # a free port; prints {"host": ..., "port": ..., ...}
 
 """
@@ -91,15 +92,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a folder for durable topics, made if it is missing; without it, all topics are in memory",
     )
     serve_access.add_options(parser)
+    serve_record.add_options(parser)
     limits.add_option(parser)
     topic_settings.add_options(parser)
 
 
 async def run(arguments: argparse.Namespace, console: Console) -> int:
     """Serve until a signal comes. Returns the exit code, which depends on the signal."""
-    server = await _listening(_port(arguments), arguments.host, _settings(arguments), arguments.data)
+    serve_record.check(arguments)
+    server = await _listening(_port(arguments), arguments.host, _settings(arguments), arguments)
     try:
         lines = serve_access.prepare(server, arguments)
+        recording = serve_record.recording(server, arguments)
     except BaseException:
         await server.aclose()
         raise
@@ -110,6 +114,7 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
         log.written_beside(screen.log_handler(level, log.unbuffered(sys.stderr))) as handler,
         screen.logging_to(handler, level),
         anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals,
+        recording,
     ):
         announce = partial(_announce, server, _loop(), lines, as_json=arguments.json)
         announcement = threading.Thread(target=announce, name="announcement", daemon=True)
@@ -149,14 +154,16 @@ def _settings(arguments: argparse.Namespace) -> BrokerSettings:
     return BrokerSettings(topic=topic, **limits.chosen(arguments))
 
 
-async def _listening(port: int, host: str, settings: BrokerSettings, data: Path | None) -> Server:
+async def _listening(port: int, host: str, settings: BrokerSettings, arguments: argparse.Namespace) -> Server:
     """Returns a server at the address.
 
     Raises:
         Failure: there is none; the sentence says why, and what to do.
     """
     try:
-        return await Server.listening(host, port, settings, data=data)
+        if arguments.record is not None:
+            return await serve_record.listening(host, port, settings)
+        return await Server.listening(host, port, settings, data=arguments.data)
     except CannotOpen as error:
         raise Failure(str(error), error.code) from error
     except OSError as error:
