@@ -102,9 +102,9 @@ class _Replay:
     async def run(self, arguments: argparse.Namespace, *, is_typed: bool) -> None:
         """Go on up to the end, or to what was asked for."""
         seconds, most = arguments.until
-        for step in self._player.steps(self._about["begun_us"] + seconds * MICROSECONDS):
+        for step in self._player.steps(self._player.begun_us + seconds * MICROSECONDS):
             self._steps = step.number
-            self._passed_us = step.record.now_us - self._about["begun_us"] if step.record.now_us else self._passed_us
+            self._passed_us = step.record.now_us - self._player.begun_us if step.record.now_us else self._passed_us
             self._counts[step.record.kind] += 1
             if step.difference:
                 self._different += 1
@@ -126,7 +126,7 @@ class _Replay:
     def summary(self) -> Iterator[str]:
         """Yields the lines about the whole."""
         about, counts, broker, recording = self._about, self._counts, self._player.broker, self._player.recording
-        begun = datetime.fromtimestamp(about["begun_us"] / MICROSECONDS, UTC)
+        begun = datetime.fromtimestamp(self._player.begun_us / MICROSECONDS, UTC)
         masked = ", payloads masked" if about["checked"] else ""
         yield harmless(f"{about['broker']}, {about['build']}, from {begun:%Y-%m-%d %H:%M:%S} UTC{masked}")
         yield (

@@ -27,6 +27,7 @@ HEADER = construct.Struct(
     "protocol" / construct.Int16ul,
     "about" / construct.Prefixed(construct.Int32ul, construct.GreedyBytes),
 )
+MOST_HEADER = 64 * 1024  # bytes, of which about 1 KiB is used
 RECORD = Struct("<IBIq")
 CHECK = Struct("<I")
 OUTPUT = Struct("<IQ")  # its checksum, and how many bytes it has
@@ -107,7 +108,7 @@ class Recording:
 
     def __init__(self, data: Any) -> None:
         try:
-            fields = HEADER.parse(data)
+            fields = HEADER.parse(data[:MOST_HEADER])
         except construct.ConstructError:
             raise Unreadable("it is no recording of zaichik, or breaks off in its header") from None
         if fields.version > VERSION:
@@ -120,7 +121,10 @@ class Recording:
             spoken = f"in version {fields.protocol} of the protocol"
             raise Unreadable(f"its clients spoke {spoken}; this zaichik speaks version {PROTOCOL_VERSION}")
         self._data, self._at = data, self._at + CHECK.size
-        self.about: dict[str, Any] = json.loads(fields.about)
+        try:
+            self.about: dict[str, Any] = json.loads(fields.about)
+        except ValueError as error:
+            raise Unreadable(f"its header makes no sense: {error}") from error
         self.problem, self.is_damaged = "", False
 
     def records(self) -> Iterator[Record]:

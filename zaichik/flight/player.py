@@ -51,16 +51,18 @@ class Player:
     Attributes:
         broker: carries it out.
         recording: see above.
+        begun_us: when it was begun, by its broker's clock.
     """
 
     def __init__(self, recording: Recording) -> None:
         self.recording, about = recording, recording.about
         try:
+            self.begun_us = int(about["begun_us"])
             settings = about["settings"] | {"topic": TopicSettings(**about["settings"]["topic"])}
-            self.broker = Broker(BrokerSettings(**settings), ManualClock(about["begun_us"]))
+            self.broker = Broker(BrokerSettings(**settings), ManualClock(self.begun_us))
             self.broker.boot, self.broker.name = about["boot"], about["broker"]
             self._most = about["checked"]
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, ValueError) as error:
             raise Unreadable(f"its header makes no sense: {error}") from error
         self.broker.resident = self._resident
         self._decoder = FrameDecoder(REQUESTS, max_frame=2**32 - 1)
