@@ -189,7 +189,7 @@ def test_every_step_has_its_number(data, replay):
         (Kind.FRAME, 9, encode(Hello(1))),
         (Kind.REFUSE, 1, b'[1000, "", "", 0, 0]'),
         (Kind.CALL, 1, b'["__init__"]'),
-        (Kind.CALL, 1, b'["apply", 1, 2]'),
+        (Kind.CALL, 1, b'["give_up"]'),
         (Kind.OUTPUT, 9, bytes(12)),
         (Kind.HOLD, 0, b"{}"),
         (Kind.SWEEP, 0, b""),
@@ -213,6 +213,7 @@ def test_records_that_make_no_sense_do_no_harm(flight, replay, rewrite, record):
     assert again.recording.problem == ""
     assert len(again.steps) == len(replay(data).steps) + 1
     assert all(step.error is None for step in again.steps[:-2])
+    assert again.player.broker.managers[1].is_open
 
 
 @pytest.mark.parametrize("change", [{"settings": {}}, {"settings": {"topic": {"colour": 1}}}, {"begun_us": "now"}])

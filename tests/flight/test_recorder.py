@@ -18,7 +18,7 @@ from zaichik_protocol import (
     Delete,
     Describe,
     Disconnect,
-    Error,
+    ErrorCode,
     FrameDecoder,
     GoAway,
     Hello,
@@ -30,6 +30,7 @@ from zaichik_protocol import (
     Published,
     Setting,
     Subscribe,
+    Subscribed,
     Unsubscribe,
     encode,
 )
@@ -229,16 +230,39 @@ def test_calls_that_the_broker_makes_of_itself_are_no_records(flight, replay):
 
 
 def test_a_turn_that_is_given_while_the_broker_asks_for_one_is_recorded(flight, replay):
-    """The scheduler may serve a connection before `close` returns."""
-    turns = []
-    manager = flight.broker.connect(lambda: turns.append(manager.next_output(5)) if turns else None)
+    """The scheduler may serve connections before `close` returns."""
+    other, turns = Conversation(flight.broker), []
+
+    def turn():
+        if turns:
+            turns.append(manager.next_output(5))
+            other.manager.apply(Ping(2, 1), 6)
+            flight.broker.memory.take("", 7)
+
+    manager = flight.broker.connect(turn)
     manager.apply(Hello(1), 4)
     turns.append(manager.next_output(4))
     manager.close()
-    assert len(turns) == 2
+    manager.close()
     again = replay(flight.landed())
-    assert [step.record.kind.name for step in again.steps[-4:]] == ["OUTPUT", "CALL", "OUTPUT", "END"]
+    names = ["OUTPUT", *["CALL", "OUTPUT", "FRAME", "HOLD"] * 2, "END"]
+    assert [step.record.kind.name for step in again.steps[-len(names) :]] == names
     assert again.differences == []
+
+
+def test_a_connection_for_an_operator_a_stop_and_a_peer_that_is_gone_are_replayed(flight, replay):
+    operator, other, gone = (Conversation(flight.broker, greeted=False) for _ in range(3))
+    operator.manager.restrict()
+    _, refused = operator.ask(Hello(1), Publish(2, "t", batch(b"x")))
+    assert refused.code == ErrorCode.TOO_MANY_CONNECTIONS
+    gone.tell(Hello(1))
+    _, full = other.ask(Hello(1), Describe(2, Described.CONNECTIONS, after=f"{2:08}"))
+    gone.manager.drop_replies()
+    (empty,) = other.ask(Describe(3, Described.CONNECTIONS, after=f"{2:08}"))
+    assert (b'"reply_bytes": 0' in full.json, b'"reply_bytes": 0' in empty.json) == (False, True)
+    other.manager.stop()
+    assert isinstance([*other.turn(), *other.turn()][0], GoAway)
+    assert replay(flight.landed()).differences == []
 
 
 def test_a_masked_payload_has_its_length_and_equal_ones_stay_equal(new_flight, replay):
@@ -257,13 +281,15 @@ def test_a_masked_payload_has_its_length_and_equal_ones_stay_equal(new_flight, r
     assert masked[0] == masked[2] != masked[3]
 
 
-def test_what_two_recordings_have_masked_cannot_be_compared(new_flight):
+def test_what_two_recordings_have_masked_cannot_be_compared(new_flight, replay):
+    """Or else anybody could try which payload it was."""
     frames = []
     for _ in range(2):
         flight = new_flight(is_masked=True)
         Conversation(flight.broker).ask(Publish(2, "t", batch(b"a payload")))
-        frames.append(flight.landed()[-60:])
-    assert frames[0] != frames[1]
+        frames += [step.record.payload for step in replay(flight.landed()).steps if step.record.kind is Kind.FRAME]
+    assert frames[0] == frames[2]
+    assert frames[1] != frames[3]
 
 
 def test_the_broker_goes_on_when_nothing_more_can_be_written(flight):
@@ -296,11 +322,12 @@ def test_records_are_written_in_chunks_and_once_in_every_sweep(flight):
 
 def test_what_a_client_holds_and_what_it_is_refused_for_that(new_flight, replay):
     """LAG-6: bytes that connections hold decide about requests, and come from outside."""
-    flight = new_flight(max_client_bytes=20_000)
+    flight = new_flight(max_client_bytes=100_000)
     client = Conversation(flight.broker)
-    flight.broker.memory.take("", 19_000)
+    flight.broker.memory.take("", 90_000)
     (refused,) = client.ask(Subscribe(2, "t", name="n"))
-    assert isinstance(refused, Error)
-    flight.broker.memory.take("", -19_000)
-    client.ask(Subscribe(3, "t", name="n"))
+    assert refused.code == ErrorCode.NO_MEMORY
+    flight.broker.memory.take("", -90_000)
+    (begun,) = client.ask(Subscribe(3, "t", name="n"))
+    assert isinstance(begun, Subscribed)
     assert replay(flight.landed()).differences == []
