@@ -1,12 +1,15 @@
 """`zaichik replay`: what a person is told of a recording."""
 
+import json
+
 import pytest
 from conversation import Conversation, batch
 
 from zaichik.broker.clock import ManualClock
 from zaichik.broker.settings import BrokerSettings
 from zaichik.escapes import harmless
-from zaichik.flight.recorder import RecordedBroker
+from zaichik.flight.format import Recording
+from zaichik.flight.recorder import RecordedBroker, Tape
 from zaichik_protocol import Publish, Subscribe
 
 BEGUN_US = 1_700_000_000_000_000
@@ -60,7 +63,7 @@ def test_steps_are_lines_of_which_none_is_raw(zaichik, file):
     assert "+2.500000 s  connection 1  > Publish: id 4, producer 0, sequence 0, topic 't', count 1" in "\n".join(steps)
     assert any("  < Messages: id 3, base 0" in line for line in steps)
     assert "payload_bytes '\\x1b[2Jone'" in result.out
-    assert "holds more by 5 bytes" in result.out
+    assert "holds +5 bytes" in result.out
     assert steps[-2].endswith("connection 1  is closed: 'GONE: \\x1b[2Ja\\u202eb\\u2028c'")
     assert steps[-1].endswith("the recording ends")
 
@@ -88,13 +91,11 @@ def test_up_to_nonsense(zaichik, file, until):
 
 
 def test_a_difference_is_shown_and_is_the_exit_code(zaichik, file, data):
-    from zaichik.flight.format import Recording
-    from zaichik.flight.recorder import Tape
-
     recording, out, tape = Recording(data), bytearray(), Tape()
-    recording.about["settings"]["auto_create"] = False
+    about = json.loads(recording.about)
+    about["settings"]["auto_create"] = False
     records = list(recording.records())
-    tape.begin(lambda chunk: out.extend(chunk) is None, recording.about, is_masked=False)
+    tape.begin(lambda chunk: out.extend(chunk) is None, about, is_masked=False)
     for record in records:
         tape.note(record.kind, record.number, record.payload, record.now_us)
     tape.flush()
@@ -149,3 +150,17 @@ def test_on_a_terminal_each_step_waits_for_enter(on_terminal, file):
     assert code == 0
     assert "the same bytes were sent on every connection" in text
     assert text.index("     3  +") < text.index("     4  +")
+
+
+def test_records_that_make_no_sense_are_lines_as_well(zaichik, file, data):
+    recording, out, tape = Recording(data), bytearray(), Tape()
+    tape.begin(lambda chunk: out.extend(chunk) is None, json.loads(recording.about), is_masked=False)
+    for kind in range(1, 14):
+        for payload in (b"", b"{}", b"\x1b[2J", b'["\\u001b[2J", 1]'):
+            tape.note(kind, 1, payload)
+    tape.flush()
+    file.write_bytes(out)
+    result = zaichik("replay", str(file), "--step")
+    assert result.code == 1
+    assert all(harmless(line) == line for line in result.out.splitlines())
+    assert result.err == ""

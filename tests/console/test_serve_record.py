@@ -119,5 +119,5 @@ def test_a_recording_tells_the_limits_that_were_set(start, tmp_path):
     process, _ = served(start, "--record", str(file), "--limit", "max_topics=7", "--retention", "2s")
     process.terminate()
     assert process.wait() == 0
-    settings = Recording(file.read_bytes()).about["settings"]
+    settings = json.loads(Recording(file.read_bytes()).about)["settings"]
     assert (settings["max_topics"], settings["topic"]["retention_ttl_ms"]) == (7, 2000)

@@ -1,5 +1,6 @@
 """Brokers that are recorded into memory, and recordings that are replayed or rewritten."""
 
+import json
 from contextlib import asynccontextmanager
 
 import pytest
@@ -82,10 +83,8 @@ class Replay:
 def rewritten(data, change=lambda records: records, **about):
     """The recording with other records, or another header, and the checksums that belong to them."""
     recording, out, tape = Recording(data), bytearray(), Tape()
-    records = change(list(recording.records()))
-    tape.begin(
-        lambda data: out.extend(data) is None, recording.about | about, is_masked=bool(recording.about["checked"])
-    )
+    known, records = json.loads(recording.about), change(list(recording.records()))
+    tape.begin(lambda data: out.extend(data) is None, known | about, is_masked=bool(known["checked"]))
     for record in records:
         tape.note(record.kind, record.number, record.payload, record.now_us)
     tape.flush()

@@ -1,5 +1,6 @@
 """What is wrong with a file is found, wherever it is, and said in one sentence."""
 
+import json
 from zlib import crc32
 
 import pytest
@@ -28,8 +29,8 @@ def begin(data):
 def test_the_layout_of_a_record(flight):
     flight.broker.memory.take("ana", 5)
     data = flight.landed()
-    payload = b'["ana", 5]'
-    record = b"\x0a\0\0\0" + b"\x08" + bytes(4) + bytes(8) + payload
+    payload = b"\x05" + bytes(7) + b"ana"
+    record = b"\x0b\0\0\0" + b"\x08" + bytes(4) + bytes(8) + payload
     assert data[begin(data) :].startswith(record)
     assert data.startswith(b"zaichik flight\r\n" + bytes([VERSION, 0, PROTOCOL_VERSION, 0]))
     (first, end) = Recording(data).records()
@@ -38,7 +39,7 @@ def test_the_layout_of_a_record(flight):
 
 
 def test_the_header_tells_what_was_recorded(flight):
-    about = Recording(flight.landed()).about
+    about = json.loads(Recording(flight.landed()).about)
     assert about["broker"] == flight.broker.name
     assert about["boot"] == flight.broker.boot
     assert about["begun_us"] == 1_000_000

@@ -72,7 +72,7 @@ def test_another_time_makes_a_difference(data, replay, rewrite):
 def test_another_setting_makes_a_difference(flight, replay, rewrite):
     Conversation(flight.broker).ask(*(Publish(2 + number, f"t{number}", batch(b"x")) for number in range(3)))
     data = flight.landed()
-    settings = replay(data).recording.about["settings"]
+    settings = replay(data).player.about["settings"]
     again = replay(rewrite(data, settings=settings | {"max_topics": 2}))
     assert [of(step) for step in again.differences] == [(1, Kind.OUTPUT)]
     assert b"max_topics" in again.steps[again.differences[0].number - 1].output[2]

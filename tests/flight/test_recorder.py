@@ -10,7 +10,7 @@ from conversation import Conversation, batch
 from peer import GUARD
 
 from zaichik.access.gate import in_memory
-from zaichik.flight.format import Kind
+from zaichik.flight.format import HOLD, Kind
 from zaichik_protocol import (
     Close,
     Commit,
@@ -135,7 +135,7 @@ async def test_a_replay_sends_every_client_the_same_bytes(new_flight, replay, is
     assert (again.differences, again.recording.problem) == ([], "")
     assert [step.error for step in again.steps if step.error] == []
     assert len(everybody) == 4
-    held = [step.record.values[1] for step in again.steps if step.record.kind is Kind.HOLD]
+    held = [HOLD.unpack_from(step.record.payload)[0] for step in again.steps if step.record.kind is Kind.HOLD]
     assert max(held) > 100_000  # the slow one's socket was full
     for client in everybody:
         sent = again.sent()[client.name]

@@ -19,7 +19,7 @@ from zaichik.console.dissect import in_lines
 from zaichik.console.failure import Failure
 from zaichik.console.streams import STDIN
 from zaichik.escapes import harmless, shown
-from zaichik.flight.format import Kind, Recording, Unreadable
+from zaichik.flight.format import HOLD, Kind, Record, Recording, Unreadable
 from zaichik.flight.player import Player, Step
 
 DESCRIPTION = """\
@@ -44,9 +44,10 @@ WORDS = {
     Kind.CALL: "{}",
     Kind.RECHECK: "is rechecked: rights may have changed {}, the login has ended {}",
     Kind.DISCONNECT: "is closed: '{}'",
-    Kind.HOLD: "client '{}' holds more by {} bytes",
     Kind.SWEEP: "a sweep",
     Kind.END: "the recording ends",
+    Kind.RIGHT: "right to {} '{}': {}",
+    Kind.SHOWN: "what Describe showed",
 }
 
 
@@ -72,7 +73,7 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
         size = os.fstat(file.fileno()).st_size  # an empty file cannot be mapped, nor a pipe
         data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
     try:
-        replay = _Replay(Player(Recording(data)))
+        replay = _Replay(Recording(data))
         await replay.run(arguments, is_typed=arguments.step and console.is_terminal and sys.stdin.isatty())
     except Unreadable as error:
         raise Failure(f"{arguments.file}: {error}") from error
@@ -90,9 +91,9 @@ def _until(text: str) -> tuple[float, float]:
 class _Replay:
     """A replay, and what is to be told of it."""
 
-    def __init__(self, player: Player) -> None:
-        self._player = player
-        self._about = player.recording.about
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self._player = Player(recording)
         self._first: list[str] | None = None  # lines of the first step that differs
         self._different = 0  # steps
         self._passed_us = 0
@@ -121,11 +122,11 @@ class _Replay:
     @property
     def exit_code(self) -> int:
         """1 if anything is wrong."""
-        return int(self._first is not None or self._player.recording.is_damaged)
+        return int(self._first is not None or self._recording.is_damaged)
 
     def summary(self) -> Iterator[str]:
         """Yields the lines about the whole."""
-        about, counts, broker, recording = self._about, self._counts, self._player.broker, self._player.recording
+        about, counts, broker, recording = self._player.about, self._counts, self._player.broker, self._recording
         begun = datetime.fromtimestamp(self._player.begun_us / MICROSECONDS, UTC)
         masked = ", payloads masked" if about["checked"] else ""
         yield harmless(f"{about['broker']}, {about['build']}, from {begun:%Y-%m-%d %H:%M:%S} UTC{masked}")
@@ -155,10 +156,23 @@ class _Replay:
             lines = list(in_lines(b"".join(step.output)))
             yield f"{start}  < {lines[0] if lines else 'nothing'}"
             yield from (f"{' ' * len(start)}  < {line}" for line in lines[1:])
+        elif step.error is not None:
+            yield f"{start}  {record.kind.name}"
+        elif record.kind is Kind.HOLD:
+            client, (amount,) = record.payload[HOLD.size :], HOLD.unpack_from(record.payload)
+            yield f"{start}  client '{shown(client)}' holds {amount:+,} bytes"
         else:
-            values = record.values if record.payload else []
-            yield f"{start}  {WORDS[record.kind].format(*(shown(str(value)) for value in values))}"
+            yield f"{start}  {WORDS[record.kind].format(*_values(record))}"
         if step.difference:
             yield f"{' ' * len(start)}  !! {harmless(step.difference)}"
         if step.error is not None:
             yield f"{' ' * len(start)}  !! {harmless(repr(step.error))}"
+
+
+def _values(record: Record) -> list[str]:
+    """Returns at least as many values as there are places for in `WORDS`, whoever has written the record."""
+    try:
+        values = record.values
+    except (ValueError, TypeError):  # there are none
+        values = []
+    return [*(shown(str(value)) for value in values), *"???"]

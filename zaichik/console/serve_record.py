@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
+from zaichik.broker.clock import SystemClock
 from zaichik.broker.settings import BrokerSettings
 from zaichik.console import quantities
 from zaichik.console.failure import Failure
@@ -60,7 +61,7 @@ async def listening(host: str, port: int, settings: BrokerSettings) -> Server:
     Raises:
         OSError: the address is not available.
     """
-    return Server(RecordedBroker(settings), await Listener.open(host, port))
+    return Server(RecordedBroker(settings, SystemClock()), await Listener.open(host, port))
 
 
 def recording(server: Server, arguments: argparse.Namespace) -> AbstractContextManager[None]:

@@ -31,6 +31,7 @@ MOST_HEADER = 64 * 1024  # bytes, of which about 1 KiB is used
 RECORD = Struct("<IBIq")
 CHECK = Struct("<I")
 OUTPUT = Struct("<IQ")  # its checksum, and how many bytes it has
+HOLD = Struct("<q")  # by how many bytes it has grown; then the client's name
 # Of each piece of output, so many bytes are checked where payloads are masked: as many as come before the first key.
 CHECKED_IF_MASKED = 20
 
@@ -45,7 +46,7 @@ class Kind(IntEnum):
     OUTPUT = 5  # see `OUTPUT`; nothing if the broker has raised an exception
     CALL = 6  # of a `SubscriptionManager`: the method's name, arguments; one of `CALLS`
     RECHECK = 7  # whether rights may have changed, whether the login has ended
-    HOLD = 8  # client, by how many bytes its incomplete frames and unsent output have grown
+    HOLD = 8  # incomplete frames and unsent output of a client; see `HOLD`
     DISCONNECT = 9  # reason, reason by the conversation itself
     SWEEP = 10
     END = 11
@@ -82,7 +83,7 @@ class Unreadable(Exception):
 
 def packed(*values: Any) -> bytes:
     """Returns values as a payload."""
-    return json.dumps(values).encode() if values else b""
+    return json.dumps(values).encode()
 
 
 def header(about: dict[str, Any]) -> tuple[bytes, int]:
@@ -98,7 +99,7 @@ class Recording:
         data: the file's bytes, or a map of them.
 
     Attributes:
-        about: what the header says.
+        about: what the header says, as JSON.
         problem: after the last record, why there are no more; "" if the recording has come to its end.
         is_damaged: whether it is for another reason than that the file is too short.
 
@@ -121,10 +122,7 @@ class Recording:
             spoken = f"in version {fields.protocol} of the protocol"
             raise Unreadable(f"its clients spoke {spoken}; this zaichik speaks version {PROTOCOL_VERSION}")
         self._data, self._at = data, self._at + CHECK.size
-        try:
-            self.about: dict[str, Any] = json.loads(fields.about)
-        except ValueError as error:
-            raise Unreadable(f"its header makes no sense: {error}") from error
+        self.about: bytes = fields.about
         self.problem, self.is_damaged = "", False
 
     def records(self) -> Iterator[Record]:

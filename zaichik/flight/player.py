@@ -1,5 +1,6 @@
 """A recording carried out again by a broker of its own, without sockets, and without waiting for its times."""
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from typing import Any
 from zaichik.broker.broker import Broker
 from zaichik.broker.clock import ManualClock
 from zaichik.broker.settings import BrokerSettings, TopicSettings
-from zaichik.flight.format import CALLS, OUTPUT, Kind, Record, Recording, Unreadable
+from zaichik.flight.format import CALLS, HOLD, OUTPUT, Kind, Record, Recording, Unreadable
 from zaichik.flight.recorder import checked
 from zaichik_protocol import ErrorCode, FrameDecoder, Refused
 from zaichik_protocol.frames import REQUESTS
@@ -50,13 +51,13 @@ class Player:
 
     Attributes:
         broker: carries it out.
-        recording: see above.
+        about: what its header says.
         begun_us: when it was begun, by its broker's clock.
     """
 
     def __init__(self, recording: Recording) -> None:
-        self.recording, about = recording, recording.about
         try:
+            self.about = about = json.loads(recording.about)
             self.begun_us = int(about["begun_us"])
             settings = about["settings"] | {"topic": TopicSettings(**about["settings"]["topic"])}
             self.broker = Broker(BrokerSettings(**settings), ManualClock(self.begun_us))
@@ -122,9 +123,11 @@ class Player:
                 name, *arguments = record.values
                 getattr(manager, name)(*arguments)
             case Kind.HOLD:
-                broker.memory.take(*record.values)
+                broker.memory.take(record.payload[HOLD.size :].decode(), *HOLD.unpack_from(record.payload))
             case Kind.SWEEP:
                 broker.sweep_at(record.now_us)
+            case Kind.RIGHT | Kind.SHOWN:
+                step.difference = "the broker does not ask what it asked in the recording"
             case Kind.DISCONNECT:
                 reason, own = record.values
                 step.compare("the reason", manager.reason, own)

@@ -21,22 +21,22 @@ from zaichik.broker.rights import ANYBODY, Action, User
 from zaichik.broker.settings import BrokerSettings
 from zaichik.broker.subscription_manager import SubscriptionManager
 from zaichik.build import build
-from zaichik.flight.format import CHECK, CHECKED_IF_MASKED, OUTPUT, RECORD, Kind, header, packed
+from zaichik.flight.format import CHECK, CHECKED_IF_MASKED, HOLD, OUTPUT, RECORD, Kind, header, packed
 from zaichik.observing.describe import resident_bytes
 from zaichik.sharing.quota import Quota
 from zaichik.sharing.scheduler import Scheduler, Turns
 from zaichik_protocol import Batch, Frame, Hello, Publish, Refused, encode_pieces
 
 CHUNK = 128 * 1024  # bytes that are written at once; a sweep, once a second, writes what there is
+FRAME, SENT, HELD = int(Kind.FRAME), int(Kind.OUTPUT), int(Kind.HOLD)  # those that come all the time
+Call = Callable[[], None]
 Write = Callable[[bytes], bool]  # takes some whole records; returns whether it can take more
 
 
 def checked(pieces: list[bytes], most: int | None) -> tuple[int, int]:
-    """Returns the checksum and the bytes of output. So many bytes of each piece are checked; None means all."""
-    crc = 0
-    for piece in pieces:
-        crc = crc32(piece[:most], crc)
-    return crc, sum(map(len, pieces))
+    """Returns the checksum and the bytes of output; of each piece, only so many bytes count. None means all."""
+    data = b"".join(pieces if most is None else [piece[:most] for piece in pieces])
+    return crc32(data), len(data)
 
 
 class Tape:
@@ -52,25 +52,25 @@ class Tape:
         self.most: int | None = None
         self._write: Write | None = None
         self._key = token_bytes(32)  # of fillers: so that nobody can try which payloads these may have been
-        self._buffer = bytearray()
-        self._crc = 0
+        self._pieces: list[bytes] = []
+        self._size = self._crc = 0  # bytes of these; checksum up to here
 
     def begin(self, write: Write, about: dict[str, object], *, is_masked: bool) -> None:
         """Begin with the header; see `RecordedBroker.begin`."""
         self._write, self.most = write, CHECKED_IF_MASKED if is_masked else None
         data, self._crc = header(about | {"checked": self.most})
-        self._buffer += data
+        self._pieces.append(data)
 
-    def note(self, kind: int, number: int, payload: bytes, now_us: int = 0) -> None:
-        """Write a record."""
+    def note(self, kind: int, number: int, payload: bytes = b"", now_us: int = 0, rest: bytes = b"") -> None:
+        """Write a record; its payload may be in two pieces, so that a batch is not copied."""
         if self._write is None:
             return
-        head = RECORD.pack(len(payload), kind, number, now_us)
-        self._crc = crc32(payload, crc32(head, self._crc))
-        self._buffer += head
-        self._buffer += payload
-        self._buffer += CHECK.pack(self._crc)
-        if len(self._buffer) >= CHUNK:
+        size = len(payload) + len(rest)
+        head = RECORD.pack(size, kind, number, now_us)
+        self._crc = crc = crc32(rest, crc32(payload, crc32(head, self._crc)))
+        self._pieces += (head, payload, rest, CHECK.pack(crc))
+        self._size += size
+        if self._size >= CHUNK:
             self.flush()
 
     def call(self, kind: int, number: int, payload: bytes = b"", now_us: int = 0) -> "Tape":
@@ -85,7 +85,7 @@ class Tape:
     def __exit__(self, *_: object) -> None:
         self.depth -= 1
 
-    def outside(self, call: Callable[[], None]) -> Callable[[], None]:
+    def outside(self, call: Call) -> Call:
         """Returns a function that makes that call, out of the broker."""
 
         def make() -> None:
@@ -97,14 +97,15 @@ class Tape:
 
         return make
 
-    def wire(self, request: Frame) -> bytes:
-        """Returns the bytes of a request, without what is not recorded."""
+    def frame(self, number: int, request: Frame, now_us: int) -> None:
+        """Write a request, without what is not recorded."""
         if isinstance(request, Hello):
             request = replace(request, secret="")
         elif self.most is not None and isinstance(request, Publish):
             fillers = [self._filler(payload) for payload in request.batch.payloads()]
             request = replace(request, batch=Batch.of_columns(request.batch.keys(), fillers))
-        return b"".join(encode_pieces(request))
+        pieces = encode_pieces(request)
+        self.note(FRAME, number, pieces[0], now_us, pieces[1] if len(pieces) > 1 else b"")
 
     def _filler(self, payload: bytes) -> bytes:
         """Returns as many bytes; they only tell which payloads are the same."""
@@ -113,13 +114,13 @@ class Tape:
 
     def flush(self) -> None:
         """Have all that there is written."""
-        if self._write is not None and not self._write(bytes(self._buffer)):
+        if self._write is not None and not self._write(b"".join(self._pieces)):
             self._write = None
-        self._buffer.clear()
+        self._pieces, self._size = [], 0
 
     def end(self) -> None:
         """Write the last record."""
-        self.note(Kind.END, 0, b"")
+        self.note(Kind.END, 0)
         self.flush()
         self._write = None
 
@@ -156,20 +157,21 @@ class RecordedQuota(Quota):
     def take(self, client: str, amount: int = 1) -> None:
         """See `Quota`."""
         if not self._tape.depth:
-            self._tape.note(Kind.HOLD, 0, packed(client, amount))
+            self._tape.note(HELD, 0, HOLD.pack(amount) + client.encode())
         super().take(client, amount)
 
 
 class RecordedManager(SubscriptionManager):
     """A connection whose conversation is recorded. Its methods are those of `SubscriptionManager`."""
 
-    def __init__(self, broker: Broker, number: int, on_output: Callable[[], None], who: list[str], tape: Tape) -> None:
-        super().__init__(broker, number, tape.outside(on_output), *who)
-        self._tape = tape
+    def __init__(self, broker: "RecordedBroker", number: int, on_output: Call, peer: str, share: str) -> None:
+        self._tape = broker.tape
+        super().__init__(broker, number, broker.tape.outside(on_output), peer, share)
 
     def apply(self, request: Frame, now_us: int) -> None:
         """See above."""
-        with self._tape.call(Kind.FRAME, self.number, self._tape.wire(request), now_us):
+        self._tape.frame(self.number, request, now_us)
+        with self._tape:
             super().apply(request, now_us)
 
     def next_output(self, now_us: int) -> list[bytes]:
@@ -180,7 +182,7 @@ class RecordedManager(SubscriptionManager):
                 pieces = super().next_output(now_us)
             found = OUTPUT.pack(*checked(pieces, tape.most))
         finally:
-            tape.note(Kind.OUTPUT, self.number, found, now_us)
+            tape.note(SENT, self.number, found, now_us)
         return pieces
 
     def refuse(self, refusal: Refused, request_id: int, request_type: int) -> None:
@@ -231,9 +233,7 @@ class RecordedBroker(Broker):
         tape: see `Tape`.
     """
 
-    def __init__(
-        self, settings: BrokerSettings, clock: Clock | None = None, scheduler: Scheduler | None = None
-    ) -> None:
+    def __init__(self, settings: BrokerSettings, clock: Clock, scheduler: Scheduler | None = None) -> None:
         self.tape = Tape()
         super().__init__(settings, clock, scheduler, memory=RecordedQuota(settings.max_client_bytes, self.tape))
         self.resident = self._shown
@@ -253,11 +253,11 @@ class RecordedBroker(Broker):
         self.tape.note(Kind.SHOWN, 0, packed(found, self.ends, self.access))
         return found
 
-    def new_manager(self, number: int, on_output: Callable[[], None], peer: str, share: str) -> SubscriptionManager:
+    def new_manager(self, number: int, on_output: Call, peer: str, share: str) -> SubscriptionManager:
         """See above."""
-        return RecordedManager(self, number, on_output, [peer, share], self.tape)
+        return RecordedManager(self, number, on_output, peer, share)
 
-    def connect(self, on_output: Callable[[], None], peer: str = "", share: str = "") -> SubscriptionManager:
+    def connect(self, on_output: Call, peer: str = "", share: str = "") -> SubscriptionManager:
         """See above."""
         with self.tape.call(Kind.CONNECT, self._connections + 1, packed(peer, share), self.clock.now_us()):
             return super().connect(on_output, peer, share)
