@@ -19,7 +19,8 @@ PROTOCOL = ROOT / "protocol" / "zaichik_protocol"
 ROOMS = {name: ROOT / "zaichik" / name for name in ("broker", "sharing", "observing", "serving")}
 SYNC_ROOMS = ("broker", "sharing", "observing")
 LIMITS = {PROTOCOL: 675, ROOMS["broker"]: 1950, ROOMS["sharing"]: 250, ROOMS["observing"]: 221, ROOMS["serving"]: 545}
-LIMITS |= {ROOT / "zaichik" / name: limit for name, limit in (("log", 1309), ("repair", 260), ("access", 660), ("flight", 350))}
+LIMITS |= {ROOT / "zaichik" / name: limit for name, limit in (("log", 1309), ("repair", 260), ("access", 660))}
+LIMITS[ROOT / "zaichik" / "flight"] = 350
 
 
 def files(folder: Path) -> list[Path]:

@@ -1,6 +1,7 @@
 """A broker on real sockets, recorded: whatever its clients do, a replay sends each of them the same bytes."""
 
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 
 import anyio
 import framed
@@ -47,14 +48,13 @@ class Client(framed.Client):
         super().__init__(stream)
         self.name = "{}:{}".format(*stream.extra(SocketAttribute.local_address))
         self.received = b""
-        feed = self._decoder.receive_data
+        self._socket = stream
+        self.stream = SimpleNamespace(send=stream.send, receive=self._kept)
 
-        def keep(data):
-            self.received += data
-            feed(data)
-
-        self.stream = stream
-        self._decoder.receive_data = keep
+    async def _kept(self):
+        data = await self._socket.receive()
+        self.received += data
+        return data
 
     async def until(self, kind):
         """The first frame of that kind."""
