@@ -9,6 +9,7 @@ import pytest
 
 from zaichik.console import flight_file
 from zaichik.console.flight_file import FlightFile, opened
+from zaichik.flight.format import MAGIC
 
 MIB = 1024 * 1024
 
@@ -32,8 +33,8 @@ def test_nobody_else_can_read_it(tmp_path):
 def test_three_earlier_recordings_are_kept(tmp_path):
     for number in range(6):
         with opened(tmp_path / "flight") as file:
-            file.write(b"%d" % number)
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {
+            file.write(MAGIC + b"%d" % number)
+    assert {path.name: path.read_bytes()[len(MAGIC) :] for path in tmp_path.iterdir()} == {
         "flight": b"5",
         "flight.1": b"4",
         "flight.2": b"3",
@@ -41,13 +42,26 @@ def test_three_earlier_recordings_are_kept(tmp_path):
     }
 
 
-def test_what_is_no_file_stays_where_it_is(tmp_path):
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
-    for name in ("folder", "link"):
-        with pytest.raises(FileExistsError):
-            opened(tmp_path / name)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "link"]
+@pytest.mark.parametrize("name", ["flight", "flight.1", "flight.3"])
+@pytest.mark.parametrize("kind", ["folder", "link", "file"])
+def test_what_is_no_recording_stays_where_it_is(tmp_path, name, kind):
+    path = tmp_path / name
+    match kind:
+        case "folder":
+            path.mkdir()
+        case "link":
+            path.symlink_to(tmp_path / "elsewhere")
+        case "file":
+            path.write_text("a letter")
+    with pytest.raises(FileExistsError, match=f"{name} is there, and is no recording"):
+        opened(tmp_path / "flight")
+    assert [entry.name for entry in tmp_path.iterdir()] == [name]
+
+
+def test_an_empty_file_is_a_recording_of_nothing(tmp_path):
+    for _ in range(3):
+        opened(tmp_path / "flight").close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["flight", "flight.1", "flight.2"]
 
 
 def test_it_ends_with_whole_records_at_its_limit(tmp_path, caplog):

@@ -1,12 +1,16 @@
 """The file of a recording: written by a thread of its own, bounded, and given up rather than waited for."""
 
+import errno
 import logging
 import os
 import threading
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from queue import SimpleQueue
 from typing import BinaryIO
+
+from zaichik.flight.format import MAGIC
 
 logger = logging.getLogger(__name__)
 
@@ -19,13 +23,22 @@ def opened(path: Path) -> BinaryIO:
     """Returns a new file that only its owner may read. Earlier ones are renamed: FILE.1, FILE.2, FILE.3; then removed.
 
     Raises:
-        OSError: that is not possible; or there is something else than a file.
+        OSError: that is not possible, or something else has one of these names; it stays.
     """
-    for number in range(KEPT, 0, -1):
-        newer = path.with_name(f"{path.name}.{number - 1}") if number > 1 else path
-        if newer.is_file() and not newer.is_symlink():
-            newer.replace(path.with_name(f"{path.name}.{number}"))
+    names = [path, *(path.with_name(f"{path.name}.{number}") for number in range(1, KEPT + 1))]
+    there = [name for name in names if name.is_symlink() or name.exists()]
+    for name in there:
+        if name.is_symlink() or not name.is_file() or not _is_recording(name):
+            raise FileExistsError(errno.EEXIST, f"{name} is there, and is no recording")
+    for newer, older in reversed([*pairwise(names)]):
+        if newer in there:
+            newer.replace(older)
     return open(path, "xb", opener=partial(os.open, mode=0o600))
+
+
+def _is_recording(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(MAGIC)) in (MAGIC, b"")  # a broker that was killed at once has written nothing
 
 
 class FlightFile:
