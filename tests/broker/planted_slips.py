@@ -134,7 +134,7 @@ SLIPS = [
     Slip("what waits for a turn is too late", f"{SERVING}/connection.py",
          "not self._wants_input or (self._is_behind and self._may_receive):", "not self._wants_input:", TURNS),
     Slip("a peer that has gone keeps its replies", f"{SERVING}/connection.py",
-         "self._manager.replies.clear()  # requests", "pass  # requests", TURNS),
+         "self._manager.drop_replies()  # requests", "pass  # requests", TURNS),
     Slip("a Close does not wait for replies that are not known yet", f"{SERVING}/connection.py",
          "self._manager.is_finished", "self._manager.closing", TURNS),
     Slip("what a stuck peer has not read stays with the system", f"{SERVING}/connection.py",

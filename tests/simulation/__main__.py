@@ -7,6 +7,8 @@ import argparse
 import signal
 import sys
 import time
+from functools import partial
+from pathlib import Path
 
 INTERRUPTED = 130  # the exit code after Ctrl-C
 SHOWN_SECONDS = 0.2  # between two lines of progress
@@ -16,6 +18,7 @@ examples:
   python -m tests.simulation --seeds 5000 --from 1000
   python -m tests.simulation --seed 22                # one of them: is there a fault, and what came before it?
   python -m tests.simulation --seed 22 --trace        # all that happens in it
+  python -m tests.simulation --seed 22 --record life  # and then: zaichik replay life --step
 
 exit codes: 0 no fault was found, 1 one was, 2 wrong options, 130 Ctrl-C
 """
@@ -33,9 +36,14 @@ def parse(arguments):
     parser.add_argument("--from", type=int, default=0, metavar="N", dest="first", help="the first of them (default 0)")
     parser.add_argument("--seed", type=int, metavar="N", help="only this one")
     parser.add_argument("--trace", action="store_true", help="print all that happens; with --seed")
+    parser.add_argument(
+        "--record", type=Path, metavar="FILE", help="write what its broker does for `zaichik replay`; with --seed"
+    )
     options = parser.parse_args(arguments)
     if options.trace and options.seed is None:
         parser.error("--trace prints one world: name it with --seed N")
+    if options.record and options.seed is None:
+        parser.error("--record writes one world: name it with --seed N")
     if options.seeds < 1:
         parser.error(f"--seeds is {options.seeds}; it must be at least 1")
     return options
@@ -59,10 +67,15 @@ def _undisturbed(run, seed):
     return outcome
 
 
-def show(run, seed):
-    """Print all that happens in one world; whether there was a fault."""
+def _written(file, data):
+    file.write(data)
+    return True
+
+
+def show(run, seed, *, is_traced=True):
+    """Print all that happens in one world, or only how it ends; whether there was a fault."""
     outcome = _undisturbed(run, seed)
-    for line in outcome.trace.lines():
+    for line in outcome.trace.lines() if is_traced else ():
         print(line)
     print(outcome.summary())
     return outcome.anomaly is not None
@@ -97,8 +110,14 @@ def main(arguments=None):
     """The exit code."""
     options = parse(arguments)
     try:
-        from .scenario import run  # it takes a while to load, and Ctrl-C may come meanwhile
+        from .scenario import has_machine, run  # it takes a while to load, and Ctrl-C may come meanwhile
 
+        if options.record:
+            if has_machine(options.seed):
+                print("the broker of this seed has a disk; what that answers cannot be recorded yet", file=sys.stderr)
+                return 2
+            with options.record.open("wb") as file:
+                return int(show(partial(run, write=partial(_written, file)), options.seed, is_traced=options.trace))
         if options.trace:
             return int(show(run, options.seed))
         if options.seed is not None:

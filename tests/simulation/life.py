@@ -4,9 +4,12 @@ A world without a machine has one life. Otherwise there are several, one after t
 what one leaves to the next is what is on the disk.
 """
 
+from functools import partial
+
 import trio
 
 from zaichik.broker.broker import Broker
+from zaichik.flight.recorder import RecordedBroker
 from zaichik.log import restoring
 from zaichik.serving.gate import OPEN
 from zaichik.serving.server import Server
@@ -55,8 +58,11 @@ class Life:
         self._world = world
         self.boot = boot
         self.listener = SimulatedListener(before)
-        self.broker = Broker(world.settings, world.clock, Scheduler(Stopwatch()), store)
+        make = partial(Broker, logs=store) if world.write is None else RecordedBroker
+        self.broker = make(world.settings, world.clock, Scheduler(Stopwatch()))
         self.broker.boot, self.broker.name = boot, "simulated"  # what differs from run to run and version to version
+        if world.write is not None:
+            self.broker.begin(world.write)
         if store is not None:
             restoring.restore(self.broker, store)
         self.server = Server(self.broker, self.listener, store, Gate() if world.is_encrypted else OPEN)
@@ -74,6 +80,8 @@ class Life:
         except Exception as error:
             self._world.fail(Anomaly("BUG", f"the broker has ended with {error!r}"))
         finally:
+            if self._world.write is not None:
+                self.broker.tape.end()
             self.stopped.set()
 
     @property

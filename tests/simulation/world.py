@@ -65,6 +65,7 @@ class World:
         written: what was committed to durable topics by then has outlived the last life; simulated seconds.
         anomaly: the first promise that was broken.
         is_encrypted: its connections have TLS.
+        write: takes the recording of the broker; None if there is none.
         is_published: all publishers are done.
         is_stopping: the broker was told to stop, and does not come back.
         sessions: the books of names, by topic and name.
@@ -84,7 +85,7 @@ class World:
         self.books = {}
         self.sessions = {}
         self.run = trio.CancelScope()
-        self.is_encrypted = False
+        self.is_encrypted, self.write = False, None
         self._weathers = self.random("weather").sample(WEATHERS, 2)
         self._hosts = self.random("hosts").choice([1, 3, 1000])
 

@@ -15,7 +15,7 @@ from zaichik.broker.settings import BrokerSettings, out_of_range
 from zaichik.broker.subscription_manager import SubscriptionManager
 from zaichik.broker.topic_controller import TopicController
 from zaichik.broker.topic_registry import TopicRegistry
-from zaichik.observing.describe import describe
+from zaichik.observing.describe import describe, resident_bytes
 from zaichik.observing.directory import Directory
 from zaichik.sharing import prices
 from zaichik.sharing.quota import Quota
@@ -31,6 +31,7 @@ class Broker:
         clock: the source of `now_us`.
         scheduler: decides which connection has the next turn (LAG-5).
         logs: where durable topics are; None if there can be none.
+        memory: counts the bytes that clients make the broker hold besides topics (LAG-6).
 
     Attributes:
         connection_clock: the source of time for deadlines of connections, and for logins: the same, or, where clients
@@ -39,13 +40,13 @@ class Broker:
         registry: the topics.
         producers: the producers that number their batches (PUB-4).
         named_positions: the named positions (CMT-3); `max_sessions` limits them.
-        memory: the bytes that clients make the broker hold besides topics (LAG-6).
-        scheduler: see above.
+        memory, scheduler: see above.
         managers: the open connections, by their number.
         conversations: the same, in the order in which `describe` lists them.
         readers: all subscriptions, with their connections, by the names that `describe` gives them.
         ends: how many connections have ended, by reason.
         access: how often what happened to logins and rights; empty without access control.
+        resident: returns the resident memory of the process, in bytes.
     """
 
     def __init__(
@@ -54,13 +55,14 @@ class Broker:
         clock: Clock | None = None,
         scheduler: Scheduler | None = None,
         logs: Logs | None = None,
+        memory: Quota | None = None,
     ) -> None:
         self.settings = settings or BrokerSettings()
         self.clock = self.connection_clock = clock or SystemClock()
         self.name = f"zaichik {version('zaichik')}"
         self.boot = secrets.randbits(63) + 1
         self.registry = TopicRegistry(self.settings, logs)
-        self.memory = Quota(self.settings.max_client_bytes)
+        self.memory = memory or Quota(self.settings.max_client_bytes)
         self.producers = Producers(self.settings, self.memory)
         self.named_positions = NamedPositions(self.settings, self.memory)
         self.registry.on_delete = self._forget
@@ -70,6 +72,7 @@ class Broker:
         self.readers: Directory[tuple[SubscriptionManager, Reader]] = Directory()
         self.ends: Counter[str] = Counter()
         self.access: Counter[str] = Counter()
+        self.resident: Callable[[], int | None] = resident_bytes
         self._connections = 0
 
     def _forget(self, topic: TopicController) -> None:
@@ -86,11 +89,15 @@ class Broker:
             share: the client that the connection's memory and turns are charged to.
         """
         self._connections += 1
-        manager = SubscriptionManager(self, self._connections, on_output, peer, share)
+        manager = self.new_manager(self._connections, on_output, peer, share)
         self.managers[manager.number] = manager
         self.conversations.add(f"{manager.number:08}", manager)
         self.memory.take(share, prices.CONNECTION)
         return manager
+
+    def new_manager(self, number: int, on_output: Callable[[], None], peer: str, share: str) -> SubscriptionManager:
+        """Returns what `connect` does, before it belongs to the broker: one that is recorded has others."""
+        return SubscriptionManager(self, number, on_output, peer, share)
 
     def log_in(self, manager: SubscriptionManager, user: User, turns: Turns) -> Turns:
         """Have a connection belong to that user, and charged to it, from whatever address it comes (LAG-5, LAG-6).
@@ -152,8 +159,12 @@ class Broker:
 
     def sweep(self) -> None:
         """Expire whatever is due. A server calls this once a second."""
+        self.sweep_at(self.clock.now_us())
+
+    def sweep_at(self, now_us: int) -> None:
+        """Expire whatever is due at that reading of the clock."""
         self.scheduler.sweep()
-        self._expire(self.clock.now_us())
+        self._expire(now_us)
 
     def _expire(self, now_us: int) -> None:
         self.producers.sweep(now_us)

@@ -142,6 +142,10 @@ class SubscriptionManager:
         else:
             self.replies.add(answer)
 
+    def restrict(self) -> None:
+        """Carry out only an operator's requests from now on (CLO-5)."""
+        self.is_restricted = True
+
     def _check(self, request: Frame) -> None:
         """Refuse what this connection, or its user, may not do; nothing has been looked up yet (ACC-2)."""
         if self.is_restricted and not isinstance(request, OPERATORS_REQUESTS):
@@ -174,8 +178,7 @@ class SubscriptionManager:
                 self._unsubscribe(request)
                 return Unsubscribed(request.id)
             case Commit():
-                reader = self._reader(request.subscription)
-                return Committed(request.id, reader.commit(request.next))
+                return Committed(request.id, self._reader(request.subscription).commit(request.next))
             case Ping():
                 return Pong(request.id, request.value)
             case Close():
@@ -319,6 +322,10 @@ class SubscriptionManager:
         if self._is_stopping and self._may_say_goodbye and not self._ready:
             self.go_away(GoAwayCode.STOPPING, "STOPPED")
         return pieces
+
+    def drop_replies(self) -> None:
+        """Drop the replies that wait: the peer is gone."""
+        self.replies.clear()
 
     @property
     def has_output(self) -> bool:

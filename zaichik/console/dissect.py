@@ -32,6 +32,8 @@ examples:
   tshark -r capture.pcap -q -z follow,tcp,raw,0 | grep -E '^[0-9a-f]+$' | zaichik dissect - --hex
 """
 
+# Fields left out of a line about a whole frame: its header but for the id, and where in a batch each message is.
+_LEFT_OUT = {"length", "type", "flags", "zero", "magic", "key_offsets", "payload_offsets"}
 SHOWN_BYTES = 8  # of a field, in hexadecimal
 SHOWN_VALUE = 48  # characters
 WIDTHS = (6, 3 * SHOWN_BYTES + 1, 15, 12)  # of the columns, at least; the last one ends the line
@@ -73,6 +75,14 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
             sys.stdout.write("\n".join((title, *_lines(frame), "")))
     sys.stdout.flush()
     return 1 if is_wrong else 0
+
+
+def in_lines(data: bytes) -> Iterator[str]:
+    """Yields a line for each frame: its name, and what is in it."""
+    for frame in _frames(dissect(data)) if data else ():
+        fields = [field for field in frame if field.problem or field.name not in _LEFT_OUT]
+        words = (f"{cells[2]} {cells[3]}" for cells in map(_cells, fields))
+        yield f"{frame[0].frame}: {', '.join(words)}"
 
 
 def _bytes(data: bytes, *, is_hex: bool) -> bytes:

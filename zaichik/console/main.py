@@ -39,6 +39,7 @@ COMMANDS = {
     "user": "say who may log in to a broker that asks",
     "access": "check the users and rules of a broker that asks",
     "check": "read the durable topics in a folder, and say what is damaged",
+    "replay": "have a broker do again what another one was recorded doing",
     "dissect": "explain the bytes of the wire protocol, field by field",
     "explain": "say what an error means, and what to do about it",
     "legacy": "serve unchanged clients of the original zaichik, of 2020",

@@ -24,7 +24,7 @@ from zaichik.broker.clock import ManualClock, SystemClock
 from zaichik.broker.settings import BrokerSettings, TopicSettings
 from zaichik.client.endpoint import Endpoint
 from zaichik.client.messages import milliseconds
-from zaichik.console import address, limits, log, memory, screen, serve_access, topic_settings
+from zaichik.console import address, limits, log, memory, screen, serve_access, serve_record, topic_settings
 from zaichik.console.failure import Failure
 from zaichik.log.disk import StorageFailed
 from zaichik.log.store import CannotOpen
@@ -56,6 +56,7 @@ examples:
   zaichik serve --no-auto-create --log-level warning
   zaichik serve --limit max_connections=100 --limit max_bytes=128MiB --limit idle_timeout=5m
   zaichik serve --clock manual                       # for lessons: an hour passes with `zaichik clock advance 1h`
+  zaichik serve --record flight                      # what clients do is on file: zaichik replay flight
   zaichik serve --port 0 --json                      # a free port; prints {"host": ..., "port": ..., ...}
 
 """
@@ -101,18 +102,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="manual: it stands still until `zaichik clock advance` moves it (default: system)",
     )
     serve_access.add_options(parser)
+    serve_record.add_options(parser)
     limits.add_option(parser)
     topic_settings.add_options(parser)
 
 
 async def run(arguments: argparse.Namespace, console: Console) -> int:
     """Serve until a signal comes. Returns the exit code, which depends on the signal."""
+    serve_record.check(arguments)
     clock = _clock(arguments)
-    server = await _listening(_port(arguments), arguments.host, _settings(arguments), arguments.data, clock)
+    server = await _listening(_port(arguments), arguments.host, _settings(arguments), arguments, clock)
     try:
         lines = serve_access.prepare(server, arguments)
         if clock is not None:
             _check_advancing(server)
+        recording = serve_record.recording(server, arguments)
     except BaseException:
         await server.aclose()
         raise
@@ -123,6 +127,7 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
         log.written_beside(screen.log_handler(level, log.unbuffered(sys.stderr))) as handler,
         screen.logging_to(handler, level),
         anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals,
+        recording,
     ):
         announce = partial(_announce, server, _loop(), lines, as_json=arguments.json)
         announcement = threading.Thread(target=announce, name="announcement", daemon=True)
@@ -184,7 +189,7 @@ def _check_advancing(server: Server) -> None:
 
 
 async def _listening(
-    port: int, host: str, settings: BrokerSettings, data: Path | None, clock: ManualClock | None
+    port: int, host: str, settings: BrokerSettings, arguments: argparse.Namespace, clock: ManualClock | None
 ) -> Server:
     """Returns a server at the address; if its clock is manual, connections and logins have one of their own.
 
@@ -192,7 +197,9 @@ async def _listening(
         Failure: there is none; the sentence says why, and what to do.
     """
     try:
-        server = await Server.listening(host, port, settings, clock, data)
+        if arguments.record is not None:
+            return await serve_record.listening(host, port, settings)
+        server = await Server.listening(host, port, settings, clock, arguments.data)
     except CannotOpen as error:
         raise Failure(str(error), error.code) from error
     except OSError as error:

@@ -42,6 +42,7 @@ class Described(State, Protocol):
     conversations: Directory[SubscriptionManager]
     ends: Counter[str]
     access: Counter[str]
+    resident: Callable[[], int | None]
 
 
 def describe(broker: Described, request: Describe, user: User, now_us: int) -> tuple[bool, bytes]:
@@ -95,7 +96,7 @@ def _limits(broker: Described, user: User, now_us: int) -> JSON:
 
 
 def _broker(broker: Described) -> JSON:
-    budget = broker.registry.budget
+    budget, resident = broker.registry.budget, broker.resident()  # first: a replay learns the two counters with it
     return {
         "connections": len(broker.managers),
         "disconnects": dict(sorted(broker.ends.items())),
@@ -104,14 +105,14 @@ def _broker(broker: Described) -> JSON:
         "topics": len(broker.registry),
         "bytes": budget.stored,
         "memory": budget.used + budget.reserved + broker.memory.used,
-        "resident": _resident(),
+        "resident": resident,
         "producers": len(broker.producers),
         "sessions": len(broker.named_positions),
         **broker.registry.on_disk(),
     }
 
 
-def _resident() -> int | None:
+def resident_bytes() -> int | None:
     """Returns the resident memory of this process, in bytes; None where the system does not report it."""
     try:
         return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * PAGE_SIZE

@@ -187,7 +187,7 @@ class Connection:
 
     def restrict_to_operators(self) -> None:
         """Allow only the requests with which an operator makes room (CLO-5)."""
-        self._manager.is_restricted = True
+        self._manager.restrict()
 
     def refuse(self, refusal: Refused) -> None:
         """End the connection with an Error; one that answers no request, unless it is about the bytes of one."""
@@ -326,7 +326,7 @@ class Connection:
     def _send(self, now_us: int) -> None:
         """Send the rest of the last output, or else the next, as far as the socket accepts it at once."""
         if self._is_gone:
-            self._manager.replies.clear()
+            self._manager.drop_replies()
         elif not self._is_full:
             self._unsent = self._unsent or [*self._manager.next_output(now_us)]
             if self._unsent:
@@ -341,5 +341,5 @@ class Connection:
     def _lose(self, error: Exception) -> None:
         """Stop sending to a peer that has gone. Its earlier requests are still carried out (CLO-1)."""
         self._is_gone, self._is_full, self._unsent = True, False, []
-        self._manager.replies.clear()  # requests that waited because of them can be read now
+        self._manager.drop_replies()  # requests that waited because of them can be read now
         self._cut_off = self._cut_off or f"GONE: {type(error).__name__}"

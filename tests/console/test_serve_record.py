@@ -1,0 +1,123 @@
+"""`zaichik serve --record`: a process that is recorded, however it ends."""
+
+import json
+import socket
+
+import pytest
+
+from zaichik.flight.format import Recording
+
+PAYLOAD = "card 4000 1234"
+
+
+def served(start, *words):
+    process = start("serve", "0", "--json", *words)
+    return process, f"127.0.0.1:{json.loads(process.stdout.readline())['port']}"
+
+
+def test_a_process_is_recorded_and_replayed(start, zaichik, tmp_path):
+    file = tmp_path / "flight"
+    process, address = served(start, "--record", str(file), "--retention", "1h")
+    zaichik("publish", "t", PAYLOAD, "--connect", address)
+    assert PAYLOAD in zaichik("subscribe", "t", "--count", "1", "--connect", address).out
+    zaichik("describe", "--connect", address)
+    process.terminate()
+    assert process.wait() == 0
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert PAYLOAD.encode() in file.read_bytes()
+    result = zaichik("replay", str(file))
+    assert result.code == 0
+    assert "the same bytes were sent on every connection" in result.out
+    assert "not whole" not in result.out
+
+
+def test_a_process_that_is_killed_leaves_what_was_written(start, zaichik, tmp_path, until):
+    file = tmp_path / "flight"
+    process, address = served(start, "--record", str(file))
+    zaichik("publish", "t", "word", "--connect", address)
+    until(lambda: b"disconnected" in file.read_bytes() or b"CLOSED" in file.read_bytes(), process)
+    process.kill()
+    process.wait()
+    result = zaichik("replay", str(file))
+    assert result.code == 0
+    assert "the recording is not whole: it has no end" in result.out
+
+
+def test_payloads_can_be_masked(start, zaichik, tmp_path):
+    file = tmp_path / "flight"
+    process, address = served(start, "--record", str(file), "--record-masked")
+    zaichik("publish", "t", PAYLOAD, "--connect", address)
+    process.terminate()
+    assert process.wait() == 0
+    assert PAYLOAD.encode() not in file.read_bytes()
+    result = zaichik("replay", str(file))
+    assert result.code == 0
+    assert "payloads masked" in result.out
+
+
+def test_no_token_is_in_the_recording(start, zaichik, tmp_path, monkeypatch):
+    pytest.importorskip("cryptography")
+    file = tmp_path / "flight"
+    process = start("serve", "0", "--json", "--record", str(file), "--init-access", str(tmp_path / "access"))
+    line = json.loads(process.stdout.readline())["logins"]["class"]
+    monkeypatch.setenv("ZAICHIK_CONNECT", line)
+    assert zaichik("publish", "t", "word").code == 0
+    process.terminate()
+    assert process.wait() == 0
+    data, token = file.read_bytes(), line.partition("zk_")[2].partition("@")[0].encode()
+    assert len(token) > 40
+    assert b'["class"]' in data
+    assert token[:15] not in data
+    assert token[-15:] not in data
+    assert token.hex().encode() not in data
+    assert zaichik("replay", str(file)).code == 0
+
+
+def test_the_limit_ends_the_recording_and_not_the_broker(start, zaichik, tmp_path):
+    file = tmp_path / "flight"
+    process, address = served(start, "--record", str(file), "--record-limit", "20kB")
+    with socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2]))):
+        zaichik("publish", "t", "x" * 500_000, "--connect", address)
+    assert zaichik("publish", "t", "word", "--connect", address).code == 0
+    process.terminate()
+    assert process.wait() == 0
+    assert file.stat().st_size <= 20_000
+    assert "the recording ends here: it has reached its limit" in process.stderr.read()
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--record", "f", "--data", "d"], "--record cannot be used with --data"),
+        (["--record-masked"], "--record-masked needs --record FILE"),
+        (["--record-limit", "5MB"], "--record-limit needs --record FILE"),
+    ],
+)
+def test_options_that_do_not_fit_together(zaichik, words, sentence):
+    result = zaichik("serve", "0", *words)
+    assert result.code == 2
+    assert sentence in result.err
+
+
+def test_a_file_that_cannot_be_made_is_one_sentence(zaichik, tmp_path):
+    result = zaichik("serve", "0", "--record", str(tmp_path / "none" / "flight"))
+    assert result.code == 1
+    assert result.err == f"zaichik: cannot record to {tmp_path}/none/flight: No such file or directory\n"
+
+
+def test_a_port_that_is_in_use_leaves_earlier_recordings_where_they_are(zaichik, tmp_path):
+    file = tmp_path / "flight"
+    file.write_bytes(b"earlier")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        assert zaichik("serve", str(taken.getsockname()[1]), "--record", str(file)).code == 1
+    assert file.read_bytes() == b"earlier"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_recording_tells_the_limits_that_were_set(start, tmp_path):
+    file = tmp_path / "flight"
+    process, _ = served(start, "--record", str(file), "--limit", "max_topics=7", "--retention", "2s")
+    process.terminate()
+    assert process.wait() == 0
+    settings = json.loads(Recording(file.read_bytes()).about)["settings"]
+    assert (settings["max_topics"], settings["topic"]["retention_ttl_ms"]) == (7, 2000)

@@ -1,0 +1,111 @@
+"""Brokers that are recorded into memory, and recordings that are replayed or rewritten."""
+
+import json
+from contextlib import asynccontextmanager
+
+import pytest
+
+from zaichik.broker.clock import ManualClock
+from zaichik.broker.settings import BrokerSettings
+from zaichik.flight.format import Recording
+from zaichik.flight.player import Player
+from zaichik.flight.recorder import RecordedBroker, Tape
+from zaichik.net.background import BackgroundTasks
+from zaichik.net.listener import Listener
+from zaichik.serving.gate import OPEN
+from zaichik.serving.server import Server
+
+
+class Flight:
+    """A recorded broker, and its recording so far.
+
+    Args:
+        is_masked: see `RecordedBroker.begin`.
+        settings: the broker's.
+
+    Attributes:
+        clock, broker: see above.
+        data: what was written.
+        takes: whether any more can be.
+    """
+
+    def __init__(self, *, is_masked=False, **settings):
+        self.clock = ManualClock(1_000_000)
+        self.broker = RecordedBroker(BrokerSettings(**settings), self.clock)
+        self.data = bytearray()
+        self.takes = True
+        self.broker.begin(self._write, is_masked=is_masked)
+
+    def _write(self, data):
+        self.data += data
+        return self.takes
+
+    def landed(self):
+        """The whole recording."""
+        self.broker.tape.end()
+        return bytes(self.data)
+
+    @asynccontextmanager
+    async def served(self, gate=OPEN):
+        """Its server, as long as the block lasts; then that has ended gracefully."""
+        server = Server(self.broker, await Listener.open("127.0.0.1", 0), gate=gate)
+        async with BackgroundTasks() as tasks:
+            tasks.group.start_soon(server.run)
+            yield server
+
+
+class Replay:
+    """A recording that was replayed, as far as it goes.
+
+    Attributes:
+        recording, player, steps: see there.
+        differences: steps that tell of one.
+    """
+
+    def __init__(self, data):
+        self.recording = Recording(bytes(data))
+        self.player = Player(self.recording)
+        self.steps = list(self.player.steps())
+        self.differences = [step for step in self.steps if step.difference]
+
+    def sent(self):
+        """All bytes that were sent to each peer, by its address."""
+        peers, sent = {}, {}
+        for step in self.steps:
+            if step.record.kind.name == "CONNECT":
+                peers[step.record.number] = step.record.values[0]
+            elif step.output:
+                peer = peers[step.record.number]
+                sent[peer] = sent.get(peer, b"") + b"".join(step.output)
+        return sent
+
+
+def rewritten(data, change=lambda records: records, **about):
+    """The recording with other records, or another header, and the checksums that belong to them."""
+    recording, out, tape = Recording(data), bytearray(), Tape()
+    known, records = json.loads(recording.about), change(list(recording.records()))
+    tape.begin(lambda data: out.extend(data) is None, known | about, is_masked=bool(known["checked"]))
+    for record in records:
+        tape.note(record.kind, record.number, record.payload, record.now_us)
+    tape.flush()
+    return bytes(out)
+
+
+@pytest.fixture
+def new_flight():
+    return Flight
+
+
+@pytest.fixture
+def flight():
+    return Flight()
+
+
+@pytest.fixture
+def replay():
+    return Replay
+
+
+@pytest.fixture
+def rewrite():
+    return rewritten

@@ -1,0 +1,178 @@
+"""`zaichik replay`: what a broker was recorded doing, done again by another one, without sockets or waiting."""
+
+import argparse
+import mmap
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from math import inf
+from pathlib import Path
+
+import anyio
+from rich.console import Console
+
+from zaichik.broker.clock import MICROSECONDS
+from zaichik.console import quantities
+from zaichik.console.dissect import in_lines
+from zaichik.console.failure import Failure
+from zaichik.console.streams import STDIN
+from zaichik.escapes import harmless, shown
+from zaichik.flight.format import HOLD, Kind, Record, Recording, Unreadable
+from zaichik.flight.player import Player, Step
+
+DESCRIPTION = """\
+Have a broker do again what another one was recorded doing (`zaichik serve --record FILE`): the same connections, the
+same requests, at the same readings of the clock, in the same order. It needs no network, and waits for nothing. It
+verifies that the broker sends the same bytes on every connection; the exit code is 1 if it does not, or if the
+recording is damaged.
+"""
+
+EPILOG = """\
+examples:
+  zaichik replay flight                      # does this zaichik answer as that broker did?
+  zaichik replay flight --step               # every step: what came, and what was sent
+  zaichik replay flight --until 2000 --step | tail
+  zaichik replay flight --until 12.5s        # the broker as it was at that moment
+"""
+
+WORDS = {
+    Kind.CONNECT: "connects from '{}'; it is charged to '{}'",
+    Kind.LOG_IN: "logs in as '{}'",
+    Kind.REFUSE: "is sent error {}: '{}'",
+    Kind.CALL: "{}",
+    Kind.RECHECK: "is rechecked: rights may have changed {}, the login has ended {}",
+    Kind.DISCONNECT: "is closed: '{}'",
+    Kind.SWEEP: "a sweep",
+    Kind.END: "the recording ends",
+    Kind.RIGHT: "right to {} '{}': {}",
+    Kind.SHOWN: "what Describe showed",
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `zaichik replay`."""
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.add_argument("file", metavar="FILE", type=Path, help="a recording")
+    parser.add_argument(
+        "--step", action="store_true", help="print every step; on a terminal, wait for Enter after each"
+    )
+    parser.add_argument(
+        "--until",
+        metavar="TIME|N",
+        type=_until,
+        default=(inf, inf),
+        help="stop after so much time of the recording, such as 12.5s, or after step N",
+    )
+
+
+async def run(arguments: argparse.Namespace, console: Console) -> int:
+    """Replay, and say whether the broker has answered as before."""
+    with arguments.file.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size  # an empty file cannot be mapped, nor a pipe
+        data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
+    try:
+        replay = _Replay(Recording(data))
+        await replay.run(arguments, is_typed=arguments.step and console.is_terminal and sys.stdin.isatty())
+    except Unreadable as error:
+        raise Failure(f"{arguments.file}: {error}") from error
+    sys.stdout.write("\n".join((*replay.summary(), "")))
+    return replay.exit_code
+
+
+def _until(text: str) -> tuple[float, float]:
+    """Returns seconds and a number of steps, one of which is the end."""
+    if text.isdecimal():
+        return inf, quantities.positive(text)
+    return float(str(quantities.duration(text)).replace("forever", "inf")), inf
+
+
+class _Replay:
+    """A replay, and what is to be told of it."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self._player = Player(recording)
+        self._first: list[str] | None = None  # lines of the first step that differs
+        self._different = 0  # steps
+        self._passed_us = 0
+        self._steps = 0
+        self._counts: Counter[Kind] = Counter()
+
+    async def run(self, arguments: argparse.Namespace, *, is_typed: bool) -> None:
+        """Go on up to the end, or to what was asked for."""
+        seconds, most = arguments.until
+        for step in self._player.steps(self._player.begun_us + seconds * MICROSECONDS):
+            self._steps = step.number
+            self._passed_us = step.record.now_us - self._player.begun_us if step.record.now_us else self._passed_us
+            self._counts[step.record.kind] += 1
+            if step.difference:
+                self._different += 1
+                self._first = self._first or list(self._lines(step))
+            if arguments.step:
+                sys.stdout.write("\n".join((*self._lines(step), "")))
+            if is_typed:
+                sys.stdout.flush()
+                await anyio.wait_readable(STDIN)
+                is_typed = bool(os.read(STDIN, 4096))  # Ctrl-D: the rest at once
+            if step.number >= most:
+                return
+
+    @property
+    def exit_code(self) -> int:
+        """1 if anything is wrong."""
+        return int(self._first is not None or self._recording.is_damaged)
+
+    def summary(self) -> Iterator[str]:
+        """Yields the lines about the whole."""
+        about, counts, broker, recording = self._player.about, self._counts, self._player.broker, self._recording
+        begun = datetime.fromtimestamp(self._player.begun_us / MICROSECONDS, UTC)
+        masked = ", payloads masked" if about["checked"] else ""
+        yield harmless(f"{about['broker']}, {about['build']}, from {begun:%Y-%m-%d %H:%M:%S} UTC{masked}")
+        yield (
+            f"{self._steps:,} steps in {self._passed_us / MICROSECONDS:.6f} s: {counts[Kind.CONNECT]:,} connections, "
+            f"{counts[Kind.FRAME]:,} requests, {counts[Kind.OUTPUT]:,} times output"
+        )
+        here, topics = len(broker.managers), len(broker.registry)
+        stored = sum(topic.end - topic.head for topic in broker.registry)
+        yield f"the broker then has {here:,} connections, {topics:,} topics and {stored:,} messages"
+        if recording.problem:
+            yield f"the recording is not whole: {recording.problem}"
+        if self._first is None:
+            yield "the same bytes were sent on every connection"
+        else:
+            yield f"DIFFERENT in {self._different:,} steps; the first of them:"
+            yield from self._first
+
+    def _lines(self, step: Step) -> Iterator[str]:
+        """Yields what happened in a step."""
+        record = step.record
+        whose = f"  connection {record.number}" if record.number else ""
+        start = f"{step.number:>6}  +{self._passed_us / MICROSECONDS:.6f} s{whose}"
+        if record.kind is Kind.FRAME:
+            yield f"{start}  > {' '.join(in_lines(record.payload))}"
+        elif record.kind is Kind.OUTPUT:
+            lines = list(in_lines(b"".join(step.output)))
+            yield f"{start}  < {lines[0] if lines else 'nothing'}"
+            yield from (f"{' ' * len(start)}  < {line}" for line in lines[1:])
+        elif step.error is not None:
+            yield f"{start}  {record.kind.name}"
+        elif record.kind is Kind.HOLD:
+            client, (amount,) = record.payload[HOLD.size :], HOLD.unpack_from(record.payload)
+            yield f"{start}  client '{shown(client)}' holds {amount:+,} bytes"
+        else:
+            yield f"{start}  {WORDS[record.kind].format(*_values(record))}"
+        if step.difference:
+            yield f"{' ' * len(start)}  !! {harmless(step.difference)}"
+        if step.error is not None:
+            yield f"{' ' * len(start)}  !! {harmless(repr(step.error))}"
+
+
+def _values(record: Record) -> list[str]:
+    """Returns at least as many values as there are places for in `WORDS`, whoever has written the record."""
+    try:
+        values = record.values
+    except (ValueError, TypeError):  # there are none
+        values = []
+    return [*(shown(str(value)) for value in values), *"???"]

@@ -1,0 +1,146 @@
+r"""A recording, as bytes: a header, then records, each with a checksum that continues the one of the record before.
+
+    header  magic "zaichik flight\r\n" | version u16 | protocol u16 | size u32 | about, JSON | crc u32
+    record  size u32 | kind u8 | connection u32 | now_us i64 | payload | crc u32
+
+Numbers are little-endian, as on the wire. Each CRC-32 is over everything from the beginning of the file up to itself,
+other checksums excluded. So a record is believed only after all that came before it: one that is torn, changed, missing
+or out of place is found, and nothing after it is read.
+"""
+
+import json
+from collections.abc import Iterator
+from enum import IntEnum
+from struct import Struct
+from typing import Any, NamedTuple
+from zlib import crc32
+
+import construct
+
+from zaichik_protocol import PROTOCOL_VERSION
+
+MAGIC = b"zaichik flight\r\n"
+VERSION = 1
+HEADER = construct.Struct(
+    "magic" / construct.Const(MAGIC),
+    "version" / construct.Int16ul,
+    "protocol" / construct.Int16ul,
+    "about" / construct.Prefixed(construct.Int32ul, construct.GreedyBytes),
+)
+MOST_HEADER = 64 * 1024  # bytes, of which about 1 KiB is used
+RECORD = Struct("<IBIq")
+CHECK = Struct("<I")
+OUTPUT = Struct("<IQ")  # its checksum, and how many bytes it has
+HOLD = Struct("<q")  # by how many bytes it has grown; then the client's name
+# Of each piece of output, so many bytes are checked where payloads are masked: as many as come before the first key.
+CHECKED_IF_MASKED = 20
+
+
+class Kind(IntEnum):
+    """What a record says: a call, or an answer that the broker got while it carried out the call before."""
+
+    CONNECT = 1  # peer, client that is charged; payloads are JSON lists of arguments unless it says otherwise
+    LOG_IN = 2  # name of the user
+    FRAME = 3  # a request, as on the wire; without the secret of a Hello
+    REFUSE = 4  # code, message, field, request id, request type
+    OUTPUT = 5  # see `OUTPUT`; nothing if the broker has raised an exception
+    CALL = 6  # of a `SubscriptionManager`: the method's name, arguments; one of `CALLS`
+    RECHECK = 7  # whether rights may have changed, whether the login has ended
+    HOLD = 8  # incomplete frames and unsent output of a client; see `HOLD`
+    DISCONNECT = 9  # reason, reason by the conversation itself
+    SWEEP = 10
+    END = 11
+    RIGHT = 12  # an answer: action, topic, whether the user has the right
+    SHOWN = 13  # an answer: resident, disconnects, access, as `describe` shows them
+
+
+CALLS = ("restrict", "drop_replies", "stop", "end", "close")
+
+
+class Record(NamedTuple):
+    """One record.
+
+    Attributes:
+        kind, payload: see `Kind`.
+        number: the connection's; 0 if it is about none.
+        now_us: the clock's reading that the call has, or was recorded with it; 0 if none was taken.
+    """
+
+    kind: Kind
+    number: int
+    now_us: int
+    payload: bytes
+
+    @property
+    def values(self) -> list[Any]:
+        """What was `packed`."""
+        return list(json.loads(self.payload))
+
+
+class Unreadable(Exception):
+    """A file is no recording that this zaichik can replay; the message is a sentence."""
+
+
+def packed(*values: Any) -> bytes:
+    """Returns values as a payload."""
+    return json.dumps(values).encode()
+
+
+def header(about: dict[str, Any]) -> tuple[bytes, int]:
+    """Returns the beginning of a recording, and the checksum that its records continue."""
+    data = HEADER.build({"version": VERSION, "protocol": PROTOCOL_VERSION, "about": json.dumps(about).encode()})
+    return data + CHECK.pack(crc32(data)), crc32(data)
+
+
+class Recording:
+    """A recording that is read.
+
+    Args:
+        data: the file's bytes, or a map of them.
+
+    Attributes:
+        about: what the header says, as JSON.
+        problem: after the last record, why there are no more; "" if the recording has come to its end.
+        is_damaged: whether it is for another reason than that the file is too short.
+
+    Raises:
+        Unreadable: it is none, or of another version.
+    """
+
+    def __init__(self, data: Any) -> None:
+        try:
+            fields = HEADER.parse(data[:MOST_HEADER])
+        except construct.ConstructError:
+            raise Unreadable("it is no recording of zaichik, or breaks off in its header") from None
+        if fields.version > VERSION:
+            raise Unreadable(f"it is of a newer zaichik: its format is {fields.version}, this one reads {VERSION}")
+        self._at = len(MAGIC) + 8 + len(fields.about)
+        self._crc = crc32(data[: self._at])
+        if data[self._at : self._at + CHECK.size] != CHECK.pack(self._crc):
+            raise Unreadable("its header is damaged")
+        if fields.protocol != PROTOCOL_VERSION:
+            spoken = f"in version {fields.protocol} of the protocol"
+            raise Unreadable(f"its clients spoke {spoken}; this zaichik speaks version {PROTOCOL_VERSION}")
+        self._data, self._at = data, self._at + CHECK.size
+        self.about: bytes = fields.about
+        self.problem, self.is_damaged = "", False
+
+    def records(self) -> Iterator[Record]:
+        """Yields the records, END included, up to the end, or to what cannot be believed."""
+        data, at, size, record = self._data, self._at, len(self._data), None
+        while size - at >= RECORD.size:
+            length, kind, number, now_us = RECORD.unpack(head := data[at : at + RECORD.size])
+            end = at + RECORD.size + length
+            if end + CHECK.size > size:
+                break
+            payload = data[at + RECORD.size : end]
+            self._crc = crc32(payload, crc32(head, self._crc))
+            if data[end : end + CHECK.size] != CHECK.pack(self._crc):
+                self.problem, self.is_damaged = f"it is damaged after byte {at}", True
+                return
+            at = end + CHECK.size
+            yield (record := Record(Kind(kind), number, now_us, payload))
+        if at < size:
+            self.problem = f"it breaks off in the middle of a record, after byte {at}"
+        elif record is None or record.kind is not Kind.END:
+            self.problem = "it has no end: the broker was killed, or could not write on, or is still running"
