@@ -89,7 +89,6 @@ def test_the_limit_ends_the_recording_and_not_the_broker(start, zaichik, tmp_pat
     ("words", "sentence"),
     [
         (["--record", "f", "--data", "d"], "--record cannot be used with --data"),
-        (["--record", "f", "--clock", "manual"], "--record cannot be used with --clock manual"),
         (["--record-masked"], "--record-masked needs --record FILE"),
         (["--record-limit", "5MB"], "--record-limit needs --record FILE"),
     ],

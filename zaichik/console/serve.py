@@ -198,8 +198,9 @@ async def _listening(
     """
     try:
         if arguments.record is not None:
-            return await serve_record.listening(host, port, settings)
-        server = await Server.listening(host, port, settings, clock, arguments.data)
+            server = await serve_record.listening(host, port, settings, clock)
+        else:
+            server = await Server.listening(host, port, settings, clock, arguments.data)
     except CannotOpen as error:
         raise Failure(str(error), error.code) from error
     except OSError as error:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
-from zaichik.broker.clock import SystemClock
+from zaichik.broker.clock import Clock, SystemClock
 from zaichik.broker.settings import BrokerSettings
 from zaichik.console import quantities
 from zaichik.console.failure import Failure
@@ -53,17 +53,15 @@ def check(arguments: argparse.Namespace) -> None:
         raise argparse.ArgumentTypeError(
             "--record cannot be used with --data: what the disk of durable topics answers is not recorded yet"
         )
-    if arguments.record is not None and arguments.clock == "manual":
-        raise argparse.ArgumentTypeError("--record cannot be used with --clock manual: a replay has a clock of its own")
 
 
-async def listening(host: str, port: int, settings: BrokerSettings) -> Server:
+async def listening(host: str, port: int, settings: BrokerSettings, clock: Clock | None) -> Server:
     """Returns a server at the address whose broker can be recorded.
 
     Raises:
         OSError: the address is not available.
     """
-    return Server(RecordedBroker(settings, SystemClock()), await Listener.open(host, port))
+    return Server(RecordedBroker(settings, clock or SystemClock()), await Listener.open(host, port))
 
 
 def recording(server: Server, arguments: argparse.Namespace) -> AbstractContextManager[None]:

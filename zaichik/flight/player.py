@@ -43,6 +43,16 @@ class Step:
             self.difference = f"{what}: {found} now, {before} in the recording"
 
 
+class _Still:
+    """A clock that no client can move (TIM-4). It stands still, since all calls have readings of their own."""
+
+    def __init__(self, begun_us: int) -> None:
+        self._begun_us = begun_us
+
+    def now_us(self) -> int:
+        return self._begun_us
+
+
 class Player:
     """Carries out a recording.
 
@@ -60,7 +70,8 @@ class Player:
             self.about = about = json.loads(recording.about)
             self.begun_us = int(about["begun_us"])
             settings = about["settings"] | {"topic": TopicSettings(**about["settings"]["topic"])}
-            self.broker = Broker(BrokerSettings(**settings), ManualClock(self.begun_us))
+            self._manual = ManualClock(self.begun_us) if about["is_manual"] else None
+            self.broker = Broker(BrokerSettings(**settings), self._manual or _Still(self.begun_us))
             self.broker.boot, self.broker.name = about["boot"], about["broker"]
             self._most = about["checked"]
         except (KeyError, TypeError, ValueError) as error:
@@ -79,6 +90,8 @@ class Player:
             if record.now_us > until_us:
                 return
             step = Step(number, record)
+            if self._manual is not None and record.now_us > self._manual.now_us():
+                self._manual.move_to(record.now_us)
             try:
                 self._carry_out(step, record, self.broker.managers.get(record.number))
             except Exception as error:  # whatever it is, the other broker may have raised it, too, and gone on

@@ -16,7 +16,7 @@ from secrets import token_bytes
 from zlib import crc32
 
 from zaichik.broker.broker import Broker
-from zaichik.broker.clock import Clock
+from zaichik.broker.clock import Clock, ManualClock
 from zaichik.broker.rights import ANYBODY, Action, User
 from zaichik.broker.settings import BrokerSettings
 from zaichik.broker.subscription_manager import SubscriptionManager
@@ -246,7 +246,8 @@ class RecordedBroker(Broker):
             is_masked: payloads are replaced by fillers of the same length, the same for the same payload.
         """
         about = {"broker": self.name, "build": build(), "boot": self.boot, "begun_us": self.clock.now_us()}
-        self.tape.begin(write, about | {"settings": asdict(self.settings)}, is_masked=is_masked)
+        about |= {"is_manual": isinstance(self.clock, ManualClock), "settings": asdict(self.settings)}
+        self.tape.begin(write, about, is_masked=is_masked)
 
     def _shown(self) -> int | None:
         found = resident_bytes()
