@@ -175,7 +175,7 @@ async def test_logins_and_rights_are_in_the_recording_and_no_secret_is(new_fligh
 
 
 def test_a_second_hello_is_refused_and_its_secret_is_not_recorded_either(flight):
-    Conversation(flight.broker).ask(Hello(2, auth=1, secret=SECRET))
+    Conversation(flight.broker).ask(Hello(2, auth=2, user=SECRET, secret=SECRET))
     assert SECRET.encode() not in flight.landed()
 
 

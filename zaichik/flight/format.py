@@ -41,7 +41,7 @@ class Kind(IntEnum):
 
     CONNECT = 1  # peer, client that is charged; payloads are JSON lists of arguments unless it says otherwise
     LOG_IN = 2  # name of the user
-    FRAME = 3  # a request, as on the wire; without the secret of a Hello
+    FRAME = 3  # a request, as on the wire; without user and secret of a Hello
     REFUSE = 4  # code, message, field, request id, request type
     OUTPUT = 5  # see `OUTPUT`; nothing if the broker has raised an exception
     CALL = 6  # of a `SubscriptionManager`: the method's name, arguments; one of `CALLS`

@@ -69,7 +69,7 @@ class Tape:
         head = RECORD.pack(size, kind, number, now_us)
         self._crc = crc = crc32(rest, crc32(payload, crc32(head, self._crc)))
         self._pieces += (head, payload, rest, CHECK.pack(crc))
-        self._size += size
+        self._size += RECORD.size + size
         if self._size >= CHUNK:
             self.flush()
 
@@ -100,7 +100,7 @@ class Tape:
     def frame(self, number: int, request: Frame, now_us: int) -> None:
         """Write a request, without what is not recorded."""
         if isinstance(request, Hello):
-            request = replace(request, secret="")
+            request = replace(request, user="", secret="")  # people type secrets where a name belongs
         elif self.most is not None and isinstance(request, Publish):
             fillers = [self._filler(payload) for payload in request.batch.payloads()]
             request = replace(request, batch=Batch.of_columns(request.batch.keys(), fillers))
