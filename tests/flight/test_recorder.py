@@ -25,6 +25,7 @@ from zaichik_protocol import (
     Hello,
     Lagged,
     Messages,
+    Overflow,
     Ping,
     Pong,
     Publish,
@@ -216,6 +217,22 @@ def test_rights_that_are_withdrawn_and_a_login_that_ends_are_replayed(flight, re
     assert [step for step in again.steps if step.difference or step.error] == []
     assert len(ended) == 1
     assert sum(step.record.kind is Kind.RECHECK for step in again.steps) == 2
+
+
+def test_what_is_no_longer_kept_for_a_name_is_replayed(flight, replay):
+    """ACC-4: whoever may not read the topic any more does not keep a lossless one full."""
+    broker = flight.broker
+    client, writer = Conversation(broker, greeted=False), Conversation(broker)
+    broker.log_in(client.manager, Somebody(), broker.scheduler.join("", lambda: False))
+    writer.ask(CreateTopic(2, "t", ((Setting.CAPACITY, 1), (Setting.OVERFLOW, Overflow.REJECT))))
+    client.ask(Hello(1), Subscribe(3, "t", name="mine"), Unsubscribe(4, 3))
+    writer.ask(Publish(3, "t", batch(b"x")))
+    assert writer.ask(Publish(4, "t", batch(b"x")))[0].code == ErrorCode.TOPIC_FULL
+    broker.waive(lambda user, topic: (user, topic) != ("ana", "t"))
+    assert isinstance(writer.ask(Publish(5, "t", batch(b"x")))[0], Published)
+    again = replay(flight.landed())
+    assert [step for step in again.steps if step.difference or step.error] == []
+    assert [step.record.values for step in again.steps if step.record.kind is Kind.WAIVE] == [[[["ana", "t"]]]]
 
 
 def test_calls_that_the_broker_makes_of_itself_are_no_records(flight, replay):

@@ -126,6 +126,10 @@ class Broker:
         self.conversations.remove(f"{manager.number:08}")
         del self.managers[manager.number]
 
+    def waive(self, may_read: Callable[[str, str], bool]) -> None:
+        """See `NamedPositions.waive`."""
+        self.named_positions.waive(may_read)
+
     def send_away(self, number: int) -> bool:
         """Returns whether there is a connection of that number; if so, it is sent a GoAway and closed (CLO-4)."""
         manager = self.managers.get(number)

@@ -48,6 +48,7 @@ WORDS = {
     Kind.END: "the recording ends",
     Kind.RIGHT: "right to {} '{}': {}",
     Kind.SHOWN: "what Describe showed",
+    Kind.WAIVE: "nothing is kept for names of users who may not read a topic: {}",
 }
 
 

@@ -52,6 +52,7 @@ class Kind(IntEnum):
     END = 11
     RIGHT = 12  # an answer: action, topic, whether the user has the right
     SHOWN = 13  # an answer: resident, disconnects, access, as `describe` shows them
+    WAIVE = 14  # all pairs of a user and a topic that the user has a name in, and may not read
 
 
 CALLS = ("restrict", "drop_replies", "stop", "end", "close")

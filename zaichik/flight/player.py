@@ -116,8 +116,24 @@ class Player:
         match record.kind:
             case Kind.CONNECT:
                 broker.connect(lambda: None, *record.values)
+            case Kind.HOLD:
+                broker.memory.take(record.payload[HOLD.size :].decode(), *HOLD.unpack_from(record.payload))
+            case Kind.SWEEP:
+                broker.sweep_at(record.now_us)
+            case Kind.WAIVE:
+                denied = {(user, topic) for user, topic in record.values[0]}
+                broker.waive(lambda user, topic: (user, topic) not in denied)
+            case Kind.RIGHT | Kind.SHOWN:
+                step.difference = "the broker does not ask what it asked in the recording"
+            case _:
+                self._converse(step, record, manager)
+
+    def _converse(self, step: Step, record: Record, manager: Any) -> None:
+        """Carry out what is about one connection."""
+        match record.kind:
             case Kind.LOG_IN:
-                broker.log_in(manager, self._user(*record.values), broker.scheduler.join(manager.share, lambda: False))
+                turns = self.broker.scheduler.join(manager.share, lambda: False)
+                self.broker.log_in(manager, self._user(*record.values), turns)
             case Kind.FRAME:
                 self._decoder.receive_data(record.payload)
                 request = self._decoder.next_frame()
@@ -135,16 +151,10 @@ class Player:
             case Kind.CALL if record.values[0] in CALLS:
                 name, *arguments = record.values
                 getattr(manager, name)(*arguments)
-            case Kind.HOLD:
-                broker.memory.take(record.payload[HOLD.size :].decode(), *HOLD.unpack_from(record.payload))
-            case Kind.SWEEP:
-                broker.sweep_at(record.now_us)
-            case Kind.RIGHT | Kind.SHOWN:
-                step.difference = "the broker does not ask what it asked in the recording"
             case Kind.DISCONNECT:
                 reason, own = record.values
                 step.compare("the reason", manager.reason, own)
-                broker.disconnect(manager, reason)
+                self.broker.disconnect(manager, reason)
 
     def _user(self, name: str) -> Any:
         """Returns a user who has the rights that were found."""

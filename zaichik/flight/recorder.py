@@ -258,6 +258,18 @@ class RecordedBroker(Broker):
         """See above."""
         return RecordedManager(self, number, on_output, peer, share)
 
+    def waive(self, may_read: Callable[[str, str], bool]) -> None:
+        """See above."""
+        denied: list[tuple[str, str]] = []
+
+        def asked(user: str, topic: str) -> bool:
+            if not (answer := may_read(user, topic)):
+                denied.append((user, topic))
+            return answer
+
+        super().waive(asked)
+        self.tape.note(Kind.WAIVE, 0, packed(denied))
+
     def connect(self, on_output: Call, peer: str = "", share: str = "") -> SubscriptionManager:
         """See above."""
         with self.tape.call(Kind.CONNECT, self._connections + 1, packed(peer, share), self.clock.now_us()):

@@ -119,7 +119,7 @@ class Server:
             rights = False
             with self.bugs.contained("looking after logins and rights"):
                 if rights := self.gate.recheck(now_us):
-                    self.broker.named_positions.waive(self.gate.may_read)
+                    self.broker.waive(self.gate.may_read)
             for manager in [] if self.gate is OPEN else list(self.broker.managers.values()):
                 with self.bugs.contained("the rights of a connection"):
                     manager.recheck(now_us, rights=rights)
