@@ -45,6 +45,7 @@ _TOPICS = {
     "Describe": "describe",
     "Delete": "delete deletion",
     "Disconnect": "disconnect",
+    "Explain": "explain",
 }
 
 # What is no integer, by the declaration's own name for it.

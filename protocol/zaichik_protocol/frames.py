@@ -246,6 +246,17 @@ class Disconnect(Frame):
     connection: int = wire(U64, "its number, as Describe tells it")
 
 
+@frame(12)
+class Explain(Frame):
+    """Ask what became of one message: that at an offset, or one of a key."""
+
+    topic: str = wire(TEXT, "its name")
+    subscription: str = wire(TEXT, "only for this one: its name, or CONNECTION.ID; empty: for each", default="")
+    offset: int = wire(U64, "which message, if `key` is empty", default=0)
+    time: int = wire(U64, "with a key: the message nearest to this time; 0: the newest", default=0)
+    key: bytes = wire(REST, "empty: the message at `offset`; else one of this key", default=b"")
+
+
 # -- replies: broker to client -------------------------------------------------------------------------------
 
 
@@ -344,6 +355,13 @@ class Disconnected(Frame):
     """That connection is ending: its peer is told, and nothing more of it is carried out."""
 
 
+@frame(REPLY | Explain.TYPE)
+class Explained(Frame):
+    """What became of the message, as a list of verdicts."""
+
+    json: bytes = wire(REST, "UTF-8 JSON: all the rest of the frame")
+
+
 @frame(0xFF)
 class Error(Frame):
     """The request with this id failed (or, with id 0, one that asked for no reply)."""
@@ -404,9 +422,10 @@ class GoAway(Frame):
 
 REQUESTS: tuple[type[Frame], ...] = (
     Hello, CreateTopic, Publish, Subscribe, Unsubscribe, Commit, Ping, Close, Describe, Delete, Disconnect,
+    Explain,
 )  # fmt: skip
 REPLIES: tuple[type[Frame], ...] = (
     Welcome, TopicCreated, Published, Subscribed, Unsubscribed, Committed, Pong, Closed, Described, Deleted,
-    Disconnected, Error,
+    Disconnected, Explained, Error,
 )  # fmt: skip
 EVENTS: tuple[type[Frame], ...] = (Messages, Lagged, SubscriptionEnded, GoAway)

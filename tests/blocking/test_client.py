@@ -11,7 +11,7 @@ from embedded import START_US, embedded_broker
 
 import zaichik
 from zaichik import blocking
-from zaichik.client import client as client_module
+from zaichik.client import questions
 from zaichik_protocol import (
     HEARTBEAT,
     NEED_DATA,
@@ -100,7 +100,7 @@ def test_a_topic_is_described_and_not_one_with_a_longer_name(broker, client):
 
 
 def test_all_topics_come_whatever_the_page(broker, client, monkeypatch):
-    monkeypatch.setattr(client_module, "DESCRIBE_PAGE", 2)
+    monkeypatch.setattr(questions, "DESCRIBE_PAGE", 2)
     for name in "abcde":
         broker.create(name)
     assert [topic["name"] for topic in client.topics()] == list("abcde")

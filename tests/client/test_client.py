@@ -7,7 +7,7 @@ from brokers import GUARD, START_US, fake_client, real_broker, real_client
 
 import zaichik
 from zaichik import BatchResult, PublishResult
-from zaichik.client import client as client_module
+from zaichik.client import questions
 from zaichik_protocol import (
     FOREVER,
     Batch,
@@ -150,7 +150,7 @@ async def test_topics_are_listed_in_the_order_of_their_names():
 
 
 async def test_more_topics_than_a_page_holds_are_all_listed(monkeypatch):
-    monkeypatch.setattr(client_module, "DESCRIBE_PAGE", 3)
+    monkeypatch.setattr(questions, "DESCRIBE_PAGE", 3)
     names = [f"t{number}" for number in range(7)]
     async with real_client() as client:
         for name in names:

@@ -243,4 +243,16 @@ MUTANTS = [
         "numbers outlive their durable topic", "S16.29", "flags should be", "broker.broker",
         "self.producers.forget_all_of(topic.name)", "pass",
     ),
+    Mutant(
+        "what is in flight is called settled", "S16.35", "the verdict in_flight about offset 1", "explain.delivery",
+        "if offset < reader.committed:", "if offset < reader.cursor:",
+    ),
+    Mutant(
+        "what is the next offset is called gone", "S16.35", "the first verdict about offset 3", "explain.stored",
+        "if offset < topic.head:", "if offset < topic.head or offset == topic.end:",
+    ),
+    Mutant(
+        "another message is said to have kept it out", "S16.35", "winner in it is wrong", "explain.remembered",
+        'evidence["winner"] = found[1]', 'evidence["winner"] = found[1] + 1',
+    ),
 ]  # fmt: skip

@@ -5,6 +5,7 @@ Retention decides how long a message can be read (`expire`), compaction whether 
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import chain
 
 from zaichik.broker.compaction import CompactionWindow, bitmap
@@ -13,6 +14,7 @@ from zaichik.broker.pending import Pending
 from zaichik.broker.position import LiveReader, Position
 from zaichik.broker.ring import BroadcastRing
 from zaichik.broker.settings import TopicSettings, out_of_range
+from zaichik.explain.decisions import MEMORY, OTHERS, Decisions
 from zaichik.sharing import prices
 from zaichik.sharing.budget import Budget
 from zaichik_protocol import Batch, EndCode, ErrorCode, Overflow, Published, Refused, Start
@@ -45,6 +47,7 @@ class TopicController:
         observer: called before a published batch is stored, with the batch, the indices of the messages to be stored,
             the offset of the first of these, and the time.
         unused_us: when a sweep first found it unused; None if it has been used since (TOP-7).
+        decisions: the batches of which something was not stored, for those who ask why (EXP-1).
         durable: its side on the disk (DUR), which an empty topic may be given; None if it is in memory only.
     """
 
@@ -68,6 +71,7 @@ class TopicController:
         self.observer: Observer | None = None
         self.unused_us: int | None = None
         self.durable: Durable | None = None
+        self.decisions = Decisions()
         self.memory = self.unreserved = self._stored = 0
         self.budget = budget or Budget()
         self.ring = BroadcastRing(settings.capacity, settings.max_bytes)
@@ -191,16 +195,20 @@ class TopicController:
         compacted = batch.count - len(kept)
         dropped = bitmap(batch.count, kept) if compacted else b""
         if durable is not None:
-            return durable.publish(batch, kept, dropped, now_us, producer, sequence)
+            answer = durable.publish(batch, kept, dropped, now_us, producer, sequence)
+            answer.then(partial(self.decisions.add, now_us, batch))
+            return answer
         if self.observer is not None:  # first, so that making room for its record never evicts this batch (RET-10)
             self.observer(batch, kept, first_offset, now_us)
         if not compacted:
             self.store(batch, now_us)
         elif kept:
             self.store(batch.select(kept), now_us)
+        reply = Published(request_id, first_offset, len(kept), compacted, len(self.readers), dropped)
         if compacted:
             self.count_compacted(compacted)
-        return Published(request_id, first_offset, len(kept), compacted, len(self.readers), dropped)
+            self.decisions.add(now_us, batch, reply)
+        return reply
 
     def count_compacted(self, count: int) -> None:
         """Count messages that compaction dropped."""
@@ -267,6 +275,7 @@ class TopicController:
         """Recompute the memory held, and charge the budget with the part that is not reserved."""
         stored, durable = self.ring.bytes, self.durable
         memory = prices.TOPIC + stored + prices.ENTRY * self.ring.batches + (durable.waiting_bytes if durable else 0)
+        memory += self.decisions.bytes
         if self.window is not None:
             keys = prices.KEY * len(self.window) + self.window.key_bytes
             memory += keys if self.observer is None else 2 * keys  # a journal knows the winner of each
@@ -277,7 +286,7 @@ class TopicController:
 
     def can_evict(self, *, leaving: int) -> bool:
         """Returns whether there are windows to evict, or more than `leaving` batches (RET-10)."""
-        return self._can_evict_batch(leaving) or bool(self.window)
+        return self._can_evict_batch(leaving) or bool(self.window) or bool(self.decisions.known)
 
     def _can_evict_batch(self, leaving: int) -> bool:
         return not self._reserved and self.ring.batches > leaving
@@ -285,9 +294,11 @@ class TopicController:
     def evict_oldest(self, *, leaving: int) -> None:
         """Evict the oldest batch if there are more than `leaving`, or else the oldest windows."""
         if self._can_evict_batch(leaving):
-            self.ring.evict_oldest()
-        elif self.window is not None:
+            self.ring.evict_oldest(MEMORY if leaving else OTHERS)
+        elif self.window:
             self.window.forget(FORGOTTEN_AT_ONCE)
+        elif self.decisions.known:
+            self.decisions.forget()
         self._account()
 
     # -- deletion ----------------------------------------------------------------------------------------------

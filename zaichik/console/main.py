@@ -30,6 +30,7 @@ COMMANDS = {
     "delete": "delete a topic with its messages",
     "topics": "list topics: what they hold, and what became of the rest",
     "describe": "show everything about the broker, or about one topic and its readers",
+    "explain": "say why a message did not arrive",
     "disconnect": "end a client's connection",
     "record": "save topics as Parquet files",
     "stats": "show what compaction does to a topic, and what other windows would do",

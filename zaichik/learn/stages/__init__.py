@@ -18,7 +18,7 @@ from zaichik.learn.stages import (
     s13_stuck_reader,
     s14_ends,
     s15_history,
-    s16_killed,
+    s16_explaining,
 )
 
 STAGES: tuple[Stage, ...] = (
@@ -38,6 +38,6 @@ STAGES: tuple[Stage, ...] = (
     s13_stuck_reader.STAGE,
     s14_ends.STAGE,
     s15_history.STAGE,
-    s16_killed.STAGE,
+    s16_explaining.STAGE,
 )
 CHECKS: dict[str, Check] = {check.id: check for stage in STAGES for check in stage.checks}
