@@ -96,7 +96,7 @@ def _show(console: Console, explained: dict[str, Any]) -> None:
         style = "green" if verdict["fate"] in GOOD else "yellow"
         fate, text = verdict["fate"].replace("_", " "), f"{where}: {harmless(verdict['text'])} "
         console.print(Text.assemble((fate, style), text, (f"({verdict['rule']})", "dim")), soft_wrap=True)
-        told = ", ".join(f"{name.removesuffix('_us')} {_value(name, value)}" for name, value in evidence.items())
+        told = ", ".join(f"{_label(name)} {_value(name, value)}" for name, value in evidence.items())
         if told:
             console.print(Text(f"    {told}", "dim"), soft_wrap=True)
         if verdict["next"]:
@@ -111,9 +111,15 @@ def _place(evidence: dict[str, Any]) -> str:
     return f", {', '.join(filter(None, words))}" if number or name else ""
 
 
+def _label(name: str) -> str:
+    return name.removesuffix("_us").removesuffix("_ms").removesuffix("_s").replace("_", " ")
+
+
 def _value(name: str, value: Any) -> str:
     if name.endswith("_us") and value is not None:
         return datetime.fromtimestamp(value / 1e6, UTC).astimezone().isoformat(" ", "microseconds")
     if name.endswith("_ms") and value is not None:
         return quantities.show_duration(value)
+    if name.endswith("_s"):
+        return f"{value} s"
     return "forever" if value in (None, FOREVER) else harmless(str(value))

@@ -28,30 +28,40 @@ def of_key(
     offsets = [offset for time_us, offset in stored if abs(time_us - at_us) == distance]
     verdicts = [verdict(topic, it, key) for it in known if abs(it.at_us - at_us) == distance]
     offset = offsets[0] if offsets else None
-    if distance is None:
-        verdicts.append(_nothing(topic, key, found))
-    verdicts += _forgotten(topic, at_us, distance)
-    return offset, verdicts + _window(topic, key, now_us)
+    if distance != 0:
+        verdicts += _not_searched(topic, found) + _forgotten(topic, at_us, distance)
+    return offset, ([_never(key)] if distance is None and not verdicts else verdicts) + _window(topic, key, now_us)
 
 
-def _nothing(topic: TopicController, key: bytes, found: Found) -> Verdict:
-    evidence: dict[str, object] = {"searched": [found.first, found.end], "head": topic.head, "next_offset": topic.end}
-    if found.first > topic.head or found.end < topic.end:
-        text = f"no message of the key {shown(key)} is among those searched, offsets {found.first} to {found.end - 1}"
-        advice = "Ask with a time that is nearer to the message, or read the topic."
-        return Verdict("unknown", "EXP-4", text, advice, evidence)
-    if topic.head:
-        text = f"no message of the key {shown(key)} is stored; what offsets below {topic.head} had is no longer known"
-        return Verdict("unknown", "EXP-4", text, "", evidence)
+def _not_searched(topic: TopicController, found: Found) -> list[Verdict]:
+    """Returns a verdict if another message, nearer to the time, may be where nothing was found because of that."""
+    evidence = {"searched": [found.first, found.end], "head": topic.head, "next_offset": topic.end}
+    problems = []
+    if found.before is None and found.first > topic.head:
+        problems.append(f"offsets {topic.head} to {found.first - 1} were not searched")
+    if found.before is None and topic.head:
+        problems.append(f"the keys of offsets below {topic.head} are gone with them")
+    if found.after is None and found.end < topic.end:
+        problems.append(f"offsets from {found.end} on were not searched")
+    if topic.durable is not None and topic.durable.waiting:
+        problems.append(f"{len(topic.durable.waiting)} batches wait for the disk and were not searched")
+    if not problems:
+        return []
+    text = f"a message of the key nearer to that time may have been stored: {', and '.join(problems)}"
+    advice = "Ask with another time, or read the topic; the publisher was told the offset."
+    return [Verdict("unknown", "EXP-4", text, advice, evidence)]
+
+
+def _never(key: bytes) -> Verdict:
     text = f"no message of the key {shown(key)} was ever stored"
-    return Verdict("never_seen", "PUB-2", text, "Look whether its publish was answered, and the key's bytes.", evidence)
+    return Verdict("never_seen", "PUB-2", text, "Look whether its publish was answered, and at the key's bytes.", {})
 
 
 def _forgotten(topic: TopicController, at_us: int, distance: int | None) -> list[Verdict]:
     """Returns a verdict if something that is nearer to the time may have been forgotten."""
     until_us = topic.decisions.forgotten_us
     if not until_us or (distance is not None and distance <= at_us - until_us):
-        return []
+        return []  # everything that is forgotten was before that
     text = "that a message of the key was kept out or refused is no longer known for all of that time"
     return [
         Verdict("unknown", "EXP-1", text, "The topic's journal, if it has one, knows more.", {"until_us": until_us})

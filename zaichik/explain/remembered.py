@@ -75,16 +75,17 @@ def kept_out(topic: TopicController, key: bytes, at_us: int) -> Verdict:
     if opened_us is None and topic.window is not None:
         opened_us = topic.window.opened_us(key)
         opened_us = None if opened_us is not None and opened_us > at_us else opened_us
-    which = "an earlier message of its key, no longer in memory,"
+    which = "an earlier message of that key, no longer in memory,"
+    advice = "Publish it again after the window has ended, or create the topic with a shorter compaction window."
     if found:
         evidence["winner"] = found[1]
-        which = f"offset {found[1]}, of its key,"
+        which = f"offset {found[1]}"
+        advice += " Readers get that offset in its place."
     if opened_us is not None:
         evidence["opened_us"] = opened_us
         if window_ms != FOREVER:
             evidence["until_us"] = opened_us + window_ms * MICROSECONDS_PER_MS
-    text = f"it was kept out by compaction: {which} had opened the key's window {shown(key)}"
-    advice = "Publish it again after the window has ended, or create the topic with a shorter compaction window."
+    text = f"it was kept out by compaction: {which} had opened the window of key {shown(key)}"
     return Verdict("kept_out", "COM-2", text, advice, evidence)
 
 
