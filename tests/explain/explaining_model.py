@@ -1,4 +1,4 @@
-"""What an explanation must say, told from the model's own history, which knows the fate of everything and forgets nothing.
+"""What an explanation must say, told from the model's own history, which knows every fate and forgets nothing.
 
 The model has no bounded memory. So where the broker may have forgotten, the oracle works out from its history how much
 the broker can still know, and everything else must be `unknown`: neither guessed, nor claimed to be forgotten.
@@ -154,15 +154,14 @@ class Explaining(BrokerBesideModel):
 
     def readers_of(self, topic, offset):
         """Of each subscription, in their order, the fates that are right there."""
-        wanted = []
-        for client in self.clients:
-            for subscription in client.model.subscriptions.values():
-                if subscription.topic is topic:
-                    wanted.append(self.at_reader(client, subscription, offset))
-        for session in topic.sessions.values():
-            if not session.reader:
-                wanted.append([[self.at_name(topic, session, offset)]])
-        return wanted
+        wanted = [
+            self.at_reader(client, subscription, offset)
+            for client in self.clients
+            for subscription in client.model.subscriptions.values()
+            if subscription.topic is topic
+        ]
+        away = [session for session in topic.sessions.values() if not session.reader]
+        return wanted + [[[self.at_name(topic, session, offset)]] for session in away]
 
     def at_name(self, topic, session, offset):
         if offset < session.committed:

@@ -212,6 +212,7 @@ class SubscriptionManager:
             known = registry.durable(request.topic)
             if known is None or known.durable is None or not producer or not known.durable.remembers(refusal):
                 raise
+            registry.remember(request, refusal, self.user.name, self.number, now_us)
             return known.durable.refuse(refusal, now_us, producer, sequence)
 
     # -- subscriptions ---------------------------------------------------------------------------------------

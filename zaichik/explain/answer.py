@@ -6,7 +6,7 @@ Nothing is changed by asking, except that what is due expires first, as a reader
 import json
 from typing import Any
 
-from zaichik.broker.checks import check_name
+from zaichik.broker.checks import MAX_NAME, OWN_TOPICS, check_name
 from zaichik.broker.position import Position
 from zaichik.broker.rights import User, topic_of
 from zaichik.broker.settings import out_of_range
@@ -55,8 +55,9 @@ def explain(broker: State, request: Explain, user: User, now_us: int) -> bytes:
 def _topic(broker: State, name: str, user: User) -> TopicController:
     topic, rights = broker.registry.find(name), topic_of(name)
     if topic is None or not (user.may("describe", rights) and user.may("subscribe", rights)):
-        check_name(name, "topic")
-        raise Refused(ErrorCode.NO_SUCH_TOPIC, f"there is no topic {name!r}", "topic")
+        if not name.startswith(OWN_TOPICS):
+            check_name(name, "topic")
+        raise Refused(ErrorCode.NO_SUCH_TOPIC, f"there is no topic {name[:MAX_NAME]!r}", "topic")
     return topic
 
 
