@@ -117,11 +117,9 @@ class Batch:
         for begin, end in pairwise(offsets):
             yield data[begin:end]
 
-    def without_payloads(self) -> "Batch":
-        """The same keys, with empty payloads."""
-        row, at = (self.count + 1) * _OFFSET_SIZE, self._body_at
-        head = self.data[: _COUNT.size + row]
-        return Batch(head + bytes(row) + self.data[at : at + self.key_size], self.count)
+    def up_to_payloads(self) -> bytes:
+        """The bytes before the first payload: a `Batch` made of them has the same `keys`, and no payloads to ask for."""
+        return self.data[: self._body_at + self.key_size]
 
     def fitting(self, start: int, stop: int, max_bytes: int) -> int:
         """Returns the end of the longest run of messages from `start` on, `stop` at most, of at most so many bytes.

@@ -108,13 +108,13 @@ def what_is_forgotten_was_never_there(monkeypatch):
 
 @wrong
 def a_refused_batch_is_not_remembered(monkeypatch):
-    real = Decisions.add
+    real = Decisions.answered
 
-    def add(self, now_us, batch, outcome, *who):
-        if not hasattr(outcome, "code"):
-            real(self, now_us, batch, outcome, *who)
+    def answered(self, now_us, batch, answer, *who):
+        if not hasattr(answer, "code"):
+            real(self, now_us, batch, answer, *who)
 
-    monkeypatch.setattr(Decisions, "add", add)
+    monkeypatch.setattr(Decisions, "answered", answered)
 
 
 @wrong

@@ -7,7 +7,7 @@ from fake_log import Durably
 from test_rights import Somebody, Talk
 
 from zaichik.explain.remembered import RECENT
-from zaichik_protocol import FOREVER, Overflow, Publish, Subscribe
+from zaichik_protocol import FOREVER, Delete, Overflow, Publish, Subscribe
 
 K = (b"k", b"x")
 
@@ -139,3 +139,15 @@ def test_a_message_that_never_was_stored_may_be_one_of_those_refused_lately(clie
         ("refused_lately", "RET-6", 2_000 + number) for number in range(RECENT, 0, -1)
     ]
     assert "a batch was refused" in refused[0]["text"]
+
+
+def test_what_waited_for_the_disk_of_a_topic_that_is_deleted_costs_nobody_anything():
+    """TOP-6, RET-10."""
+    client = Durably()
+    client.create()
+    budget, log = client.broker.registry.budget, client.log
+    client.publish(0, K)
+    client.tell(Delete(4, "t"))
+    log.sync()
+    client.heard()
+    assert (len(client.broker.registry), budget.used) == (0, 0)

@@ -102,14 +102,13 @@ class SubscriptionManager:
         self.closing = False
         self.reason = "CLOSED"
         self.readers: dict[int, Reader] = {}
-        self.requests = 0
+        self.requests = self._last_subscription = 0
         self.replies = Replies(on_output)
         self._broker = broker
         self._on_output = on_output
         self._is_stopping = False  # the broker is stopping: a GoAway follows the last message
         self.ready: deque[Reader] = deque()
         self.unsent: Sequence[bytes | memoryview] = ()
-        self._last_subscription = 0
 
     # -- requests --------------------------------------------------------------------------------------------
 

@@ -64,14 +64,13 @@ class TopicController:
         self.name = name
         self.client = client
         self.epoch = epoch
-        self.published = 0
-        self.compacted = 0
+        self.published = self.compacted = 0
         self.readers: dict[LiveReader, None] = {}  # a set that keeps order, so that everything is repeatable
         self.names: dict[str, Position] = {}
         self.observer: Observer | None = None
         self.unused_us: int | None = None
         self.durable: Durable | None = None
-        self.decisions = Decisions()
+        self.decisions = Decisions(self._charge)
         self.memory = self.unreserved = self._stored = 0
         self.budget = budget or Budget()
         self.ring = BroadcastRing(settings.capacity, settings.max_bytes)
@@ -196,19 +195,18 @@ class TopicController:
         dropped = bitmap(batch.count, kept) if compacted else b""
         if durable is not None:
             answer = durable.publish(batch, kept, dropped, now_us, producer, sequence)
-            answer.then(partial(self.decisions.add, now_us, batch))
+            answer.then(partial(self.decisions.answered, now_us, batch))
             return answer
         if self.observer is not None:  # first, so that making room for its record never evicts this batch (RET-10)
             self.observer(batch, kept, first_offset, now_us)
         if not compacted:
             self.store(batch, now_us)
-        elif kept:
-            self.store(batch.select(kept), now_us)
-        reply = Published(request_id, first_offset, len(kept), compacted, len(self.readers), dropped)
-        if compacted:
+        else:
             self.count_compacted(compacted)
-            self.decisions.add(now_us, batch, reply)
-        return reply
+            self.decisions.dropped(now_us, first_offset, batch, dropped)
+            if kept:
+                self.store(batch.select(kept), now_us)
+        return Published(request_id, first_offset, len(kept), compacted, len(self.readers), dropped)
 
     def count_compacted(self, count: int) -> None:
         """Count messages that compaction dropped."""
@@ -241,9 +239,7 @@ class TopicController:
         """Store a batch without compaction."""
         self.published += batch.count
         self.ring.append(batch, now_us)
-        self._account()
-        if self.budget.used > self.budget.limit:
-            self.budget.evict_over_limit(self)
+        self._charge()
 
     def expire(self, now_us: int) -> None:
         """Drop expired messages: one is readable while accepted ≤ now < accepted + ttl (RET-1, RET-5)."""
@@ -271,11 +267,16 @@ class TopicController:
 
     # -- memory ------------------------------------------------------------------------------------------------
 
+    def _charge(self) -> None:
+        """Recompute the memory held, and evict if all topics together hold too much (RET-10)."""
+        self._account()
+        if self.budget.used > self.budget.limit:
+            self.budget.evict_over_limit(self)
+
     def _account(self) -> None:
         """Recompute the memory held, and charge the budget with the part that is not reserved."""
-        stored, durable = self.ring.bytes, self.durable
-        memory = prices.TOPIC + stored + prices.ENTRY * self.ring.batches + (durable.waiting_bytes if durable else 0)
-        memory += self.decisions.bytes
+        stored, waiting = self.ring.bytes, self.durable.waiting_bytes if self.durable else 0
+        memory = prices.TOPIC + stored + waiting + prices.ENTRY * self.ring.batches + self.decisions.bytes
         if self.window is not None:
             keys = prices.KEY * len(self.window) + self.window.key_bytes
             memory += keys if self.observer is None else 2 * keys  # a journal knows the winner of each
@@ -340,6 +341,7 @@ class TopicController:
         self.budget.remove(self)
         self.budget.used -= self.unreserved
         self.budget.give_back(self._reserved)
+        self.budget = Budget()  # what is remembered from now on, of batches that waited for the disk, costs nobody
         return None if self.durable is None else self.durable.delete()
 
     # -- readers -----------------------------------------------------------------------------------------------

@@ -61,7 +61,7 @@ class TopicRegistry:
     def remember(self, request: Frame, outcome: Refused | Published, user: str, connection: int, now_us: int) -> None:
         """Remember that a batch was refused, or came twice (EXP-1)."""
         if isinstance(request, Publish) and (topic := self._topics.get(request.topic)) is not None:
-            topic.decisions.add(now_us, request.batch, outcome, user, connection)
+            topic.decisions.answered(now_us, request.batch, outcome, user, connection)
 
     def durable(self, name: str) -> TopicController | None:
         """Returns the topic of that name, if it is durable."""

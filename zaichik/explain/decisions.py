@@ -8,6 +8,8 @@ nothing had to go for it, which is the usual case.
 The core writes it and never reads it.
 """
 
+from collections.abc import Callable
+
 from zaichik.sharing import prices
 from zaichik_protocol import Batch, Published, Refused
 
@@ -26,8 +28,9 @@ COMPACTED, DUPLICATE = 0, -1  # what became of a batch, in place of the code of 
 # and the cause from there on.
 Move = tuple[int, int, int]
 
-# When, what became of it, the first offset that it had, why in words, the user, the connection (0: none), the batch
-# without its payloads or b"", and the bitmap of what was dropped. A tuple, which the garbage collector stops visiting.
+# When, what became of it, the first offset that it had, why in words, the user, the connection (0: none), the batch up
+# to its payloads or a little further, or b"", and the bitmap of what was dropped. A tuple, because the garbage
+# collector stops visiting those.
 Decision = tuple[int, int, int, str, str, int, bytes, bytes]
 
 
@@ -41,37 +44,53 @@ def note(moves: list[Move], head: int, at_us: int, cause: int) -> None:
 class Decisions:
     """The batches of one topic of which something was not stored.
 
+    Args:
+        on_growth: called when they take another number of bytes than before.
+
     Attributes:
         known: the decisions, the oldest first. A list, because most topics have none, and an empty deque is large.
         forgotten_us: the time of the latest one that is no longer known; 0 if all are.
         bytes: what they take.
     """
 
-    __slots__ = ("bytes", "forgotten_us", "known")
-
-    def __init__(self) -> None:
+    def __init__(self, on_growth: Callable[[], None]) -> None:
         self.known: list[Decision] = []
         self.forgotten_us = self.bytes = 0
+        self._on_growth = on_growth
 
-    def add(self, now_us: int, batch: Batch, outcome: Published | Refused, user: str = "", connection: int = 0) -> None:
-        """Remember what became of a batch, unless it was simply stored."""
-        if isinstance(outcome, Refused):
-            fate, offset, why, dropped = int(outcome.code), 0, outcome.message, b""
-        elif outcome.duplicate or outcome.compacted:
-            fate = DUPLICATE if outcome.duplicate else COMPACTED
-            offset, why, dropped = outcome.first_offset, "", outcome.dropped
-        else:
-            return
-        data = batch.data
-        if len(data) > WHOLE_BYTES:
-            data = batch.without_payloads().data
-            data = data if len(data) <= KEYS_BYTES else b""
-        self.known.append((now_us, fate, offset, why, user, connection, data, dropped))
-        self.bytes += prices.DECISION + len(data)
+    def dropped(self, now_us: int, offset: int, batch: Batch, dropped: bytes) -> None:
+        """Compaction has dropped something of a batch."""
+        self._add((now_us, COMPACTED, offset, "", "", 0, _kept_of(batch), dropped))
+
+    def answered(
+        self, now_us: int, batch: Batch, answer: Published | Refused, user: str = "", connection: int = 0
+    ) -> None:
+        """A batch was answered: was it refused, was it a duplicate, or was something of it dropped?"""
+        if isinstance(answer, Refused):
+            self._add((now_us, int(answer.code), 0, answer.message, user, connection, _kept_of(batch), b""))
+        elif answer.duplicate:
+            self._add((now_us, DUPLICATE, answer.first_offset, "", user, connection, _kept_of(batch), b""))
+        elif answer.compacted:
+            self.dropped(now_us, answer.first_offset, batch, answer.dropped)
+
+    def _add(self, decision: Decision) -> None:
+        before = self.bytes
+        self.known.append(decision)
+        self.bytes += prices.DECISION + len(decision[6])
         while len(self.known) > REMEMBERED or self.bytes > REMEMBERED_BYTES:
             self.forget()
+        if self.bytes != before:
+            self._on_growth()
 
     def forget(self) -> None:
         """Forget the oldest one."""
-        self.forgotten_us, _, _, _, _, _, data, _ = self.known.pop(0)
-        self.bytes -= prices.DECISION + len(data)
+        oldest = self.known.pop(0)
+        self.forgotten_us = oldest[0]
+        self.bytes -= prices.DECISION + len(oldest[6])
+
+
+def _kept_of(batch: Batch) -> bytes:
+    if len(batch.data) <= WHOLE_BYTES:
+        return batch.data
+    data = batch.up_to_payloads()
+    return data if len(data) <= KEYS_BYTES else b""

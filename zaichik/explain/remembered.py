@@ -36,7 +36,8 @@ class Decided(NamedTuple):
         """Returns whether a message of that key is in the batch, and was dropped if others were stored."""
         if key not in self.data:  # most are left out at once
             return False
-        for index, it in enumerate(Batch.parse(self.data).keys()):
+        count = int.from_bytes(self.data[:4], "little")
+        for index, it in enumerate(Batch(self.data, count).keys()):
             if it == key and (self.fate != decisions.COMPACTED or self.dropped[index >> 3] >> (index & 7) & 1):
                 return True
         return False
