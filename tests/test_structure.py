@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent
 PROTOCOL = ROOT / "protocol" / "zaichik_protocol"
 ROOMS = {name: ROOT / "zaichik" / name for name in ("broker", "sharing", "observing", "serving")}
 SYNC_ROOMS = ("broker", "sharing", "observing")
-LIMITS = {PROTOCOL: 689, ROOMS["broker"]: 1982, ROOMS["sharing"]: 250, ROOMS["observing"]: 220, ROOMS["serving"]: 545}
+LIMITS = {PROTOCOL: 689, ROOMS["broker"]: 1984, ROOMS["sharing"]: 250, ROOMS["observing"]: 220, ROOMS["serving"]: 545}
 LIMITS |= {ROOT / "zaichik" / name: limit for name, limit in (("log", 1309), ("repair", 260), ("access", 660))}
 
 

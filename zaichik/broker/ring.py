@@ -79,6 +79,7 @@ class BroadcastRing:
         self._accepted_us = array("q")
         self._bases = array("q", [0])  # as in a batch's columns, one more than there are entries: the end of the last
         self.moves: list[Move] = []
+        self._cause = 0  # that of the last one
         self._first = 0  # index of the first entry that is not dead
         self._found: Entry | None = None  # the last one that was read: often, other readers read it next
         # Callbacks for the next message, by waiter. A dict, because it keeps order and removes in O(1).
@@ -175,7 +176,8 @@ class BroadcastRing:
         self._waiting.pop(waiter, None)
 
     def _drop_below(self, offset: int, cause: int = EXPIRED) -> None:
-        if not self.moves or self.moves[-1][2] != cause:  # as `note` asks, too, but a call for each batch costs
+        if cause != self._cause:
+            self._cause = cause
             note(self.moves, self.head, self._accepted_us[-1], cause)
         self.head = offset
         batches, first = self._batches, self._first

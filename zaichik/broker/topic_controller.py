@@ -14,7 +14,7 @@ from zaichik.broker.pending import Pending
 from zaichik.broker.position import LiveReader, Position
 from zaichik.broker.ring import BroadcastRing
 from zaichik.broker.settings import TopicSettings, out_of_range
-from zaichik.explain.decisions import MEMORY, OTHERS, Decisions
+from zaichik.explain.decisions import COMPACTED, MEMORY, OTHERS, Decisions
 from zaichik.sharing import prices
 from zaichik.sharing.budget import Budget
 from zaichik_protocol import Batch, EndCode, ErrorCode, Overflow, Published, Refused, Start
@@ -203,7 +203,7 @@ class TopicController:
             self.store(batch, now_us)
         else:
             self.count_compacted(compacted)
-            self.decisions.dropped(now_us, first_offset, batch, dropped)
+            self.decisions.remember(now_us, batch, COMPACTED, first_offset, dropped)
             if kept:
                 self.store(batch.select(kept), now_us)
         return Published(request_id, first_offset, len(kept), compacted, len(self.readers), dropped)

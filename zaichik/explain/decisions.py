@@ -58,29 +58,48 @@ class Decisions:
         self.forgotten_us = self.bytes = 0
         self._on_growth = on_growth
 
-    def dropped(self, now_us: int, offset: int, batch: Batch, dropped: bytes) -> None:
-        """Compaction has dropped something of a batch."""
-        self._add((now_us, COMPACTED, offset, "", "", 0, _kept_of(batch), dropped))
+    def remember(
+        self,
+        now_us: int,
+        batch: Batch,
+        fate: int,
+        offset: int,
+        dropped: bytes = b"",
+        why: str = "",
+        user: str = "",
+        connection: int = 0,
+    ) -> None:
+        """Remember what became of a batch: see `Decision`.
+
+        Where compaction drops most batches this is called for most of them, so all of it is in one function.
+        """
+        data, known = batch.data, self.known
+        if len(data) > WHOLE_BYTES:
+            data = _keys_of(batch)
+        grown = len(data)
+        if len(known) < REMEMBERED:
+            grown += prices.DECISION
+        else:
+            oldest = known.pop(0)
+            self.forgotten_us = oldest[0]
+            grown -= len(oldest[6])
+        known.append((now_us, fate, offset, why, user, connection, data, dropped))
+        if grown:
+            self.bytes += grown
+            while self.bytes > REMEMBERED_BYTES:
+                self.forget()
+            self._on_growth()
 
     def answered(
         self, now_us: int, batch: Batch, answer: Published | Refused, user: str = "", connection: int = 0
     ) -> None:
         """A batch was answered: was it refused, was it a duplicate, or was something of it dropped?"""
         if isinstance(answer, Refused):
-            self._add((now_us, int(answer.code), 0, answer.message, user, connection, _kept_of(batch), b""))
+            self.remember(now_us, batch, int(answer.code), 0, b"", answer.message, user, connection)
         elif answer.duplicate:
-            self._add((now_us, DUPLICATE, answer.first_offset, "", user, connection, _kept_of(batch), b""))
+            self.remember(now_us, batch, DUPLICATE, answer.first_offset, b"", "", user, connection)
         elif answer.compacted:
-            self.dropped(now_us, answer.first_offset, batch, answer.dropped)
-
-    def _add(self, decision: Decision) -> None:
-        before = self.bytes
-        self.known.append(decision)
-        self.bytes += prices.DECISION + len(decision[6])
-        while len(self.known) > REMEMBERED or self.bytes > REMEMBERED_BYTES:
-            self.forget()
-        if self.bytes != before:
-            self._on_growth()
+            self.remember(now_us, batch, COMPACTED, answer.first_offset, answer.dropped)
 
     def forget(self) -> None:
         """Forget the oldest one."""
@@ -89,8 +108,6 @@ class Decisions:
         self.bytes -= prices.DECISION + len(oldest[6])
 
 
-def _kept_of(batch: Batch) -> bytes:
-    if len(batch.data) <= WHOLE_BYTES:
-        return batch.data
+def _keys_of(batch: Batch) -> bytes:
     data = batch.up_to_payloads()
     return data if len(data) <= KEYS_BYTES else b""
