@@ -42,6 +42,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--base", metavar="COMMIT")
+    parser.add_argument("--only", choices=SCENARIOS, help="one scenario")
     parser.add_argument("--worker", nargs=2, metavar=("SCENARIO", "COUNT"), help=argparse.SUPPRESS)
     parser.add_argument("--client", nargs=3, metavar=("PORT", "SCENARIO", "COUNT"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -59,6 +60,8 @@ def main() -> None:
         with tarfile.open(fileobj=BytesIO(archive.stdout)) as files:
             files.extractall(folder, filter="data")
         for name, meaning in SCENARIOS.items():
+            if arguments.only not in {None, name}:
+                continue
             count = publishes // (20 if name == "batches" else 1)
             ratios = [seconds(ROOT, name, count) / seconds(Path(folder), name, count) for _ in range(pairs)]
             print(f"{statistics.median(ratios):6.3f}  {name}: {meaning}", flush=True)

@@ -118,7 +118,7 @@ class Batch:
             yield data[begin:end]
 
     def up_to_payloads(self) -> bytes:
-        """The bytes before the first payload: a `Batch` made of them has the same `keys`, and no payloads to ask for."""
+        """The bytes before the first payload: a `Batch` made of them has the same `keys`, and no payloads."""
         return self.data[: self._body_at + self.key_size]
 
     def fitting(self, start: int, stop: int, max_bytes: int) -> int:

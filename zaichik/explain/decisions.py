@@ -85,10 +85,12 @@ class Decisions:
             grown -= len(oldest[6])
         known.append((now_us, fate, offset, why, user, connection, data, dropped))
         if grown:
+            before = self.bytes
             self.bytes += grown
             while self.bytes > REMEMBERED_BYTES:
                 self.forget()
-            self._on_growth()
+            if self.bytes != before:
+                self._on_growth()
 
     def answered(
         self, now_us: int, batch: Batch, answer: Published | Refused, user: str = "", connection: int = 0
