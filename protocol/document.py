@@ -45,6 +45,7 @@ _TOPICS = {
     "Describe": "describe",
     "Delete": "delete deletion",
     "Disconnect": "disconnect",
+    "Explain": "explain",
     "AdvanceClock": "clock",
 }
 

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent
 PROTOCOL = ROOT / "protocol" / "zaichik_protocol"
 ROOMS = {name: ROOT / "zaichik" / name for name in ("broker", "sharing", "observing", "serving")}
 SYNC_ROOMS = ("broker", "sharing", "observing")
-LIMITS = {PROTOCOL: 683, ROOMS["broker"]: 1969, ROOMS["sharing"]: 250, ROOMS["observing"]: 221, ROOMS["serving"]: 545}
+LIMITS = {PROTOCOL: 697, ROOMS["broker"]: 2011, ROOMS["sharing"]: 250, ROOMS["observing"]: 221, ROOMS["serving"]: 545}
 SIZES = (("log", 1309), ("repair", 260), ("access", 671), ("legacy", 290), ("flight", 376))
 LIMITS |= {ROOT / "zaichik" / name: limit for name, limit in SIZES}
 
@@ -44,7 +44,7 @@ def test_the_protocol_knows_neither_the_broker_nor_sockets(path):
     assert packages(path).isdisjoint({"zaichik", "anyio", "socket", "asyncio", "trio"})
 
 
-SYNC_CORE = [path for name in SYNC_ROOMS for path in files(ROOMS[name])]
+SYNC_CORE = [path for name in SYNC_ROOMS for path in files(ROOMS[name])] + files(ROOT / "zaichik" / "explain")
 
 
 @pytest.mark.parametrize("path", SYNC_CORE, ids=lambda path: path.stem)

@@ -117,6 +117,10 @@ class Batch:
         for begin, end in pairwise(offsets):
             yield data[begin:end]
 
+    def up_to_payloads(self) -> bytes:
+        """The bytes before the first payload: a `Batch` made of them has the same `keys`, and no payloads."""
+        return self.data[: self._body_at + self.key_size]
+
     def fitting(self, start: int, stop: int, max_bytes: int) -> int:
         """Returns the end of the longest run of messages from `start` on, `stop` at most, of at most so many bytes.
 

@@ -246,6 +246,17 @@ class Disconnect(Frame):
     connection: int = wire(U64, "its number, as Describe tells it")
 
 
+@frame(12)
+class Explain(Frame):
+    """Ask what became of one message: that at an offset, or one of a key."""
+
+    topic: str = wire(TEXT, "its name")
+    subscription: str = wire(TEXT, "only for this one: its name, or CONNECTION.ID; empty: for each", default="")
+    offset: int = wire(U64, "which message, if `key` is empty", default=0)
+    time: int = wire(U64, "with a key: the message nearest to this time; 0: the newest", default=0)
+    key: bytes = wire(REST, "empty: the message at `offset`; else one of this key", default=b"")
+
+
 @frame(13)
 class AdvanceClock(Frame):
     """Move a clock that stands still otherwise forward to a time."""
@@ -351,6 +362,13 @@ class Disconnected(Frame):
     """That connection is ending: its peer is told, and nothing more of it is carried out."""
 
 
+@frame(REPLY | Explain.TYPE)
+class Explained(Frame):
+    """What became of the message, as a list of verdicts."""
+
+    json: bytes = wire(REST, "UTF-8 JSON: all the rest of the frame")
+
+
 @frame(REPLY | AdvanceClock.TYPE)
 class ClockAdvanced(Frame):
     """What that time ends has ended."""
@@ -416,10 +434,10 @@ class GoAway(Frame):
 
 REQUESTS: tuple[type[Frame], ...] = (
     Hello, CreateTopic, Publish, Subscribe, Unsubscribe, Commit, Ping, Close, Describe, Delete, Disconnect,
-    AdvanceClock,
+    Explain, AdvanceClock,
 )  # fmt: skip
 REPLIES: tuple[type[Frame], ...] = (
     Welcome, TopicCreated, Published, Subscribed, Unsubscribed, Committed, Pong, Closed, Described, Deleted,
-    Disconnected, ClockAdvanced, Error,
+    Disconnected, Explained, ClockAdvanced, Error,
 )  # fmt: skip
 EVENTS: tuple[type[Frame], ...] = (Messages, Lagged, SubscriptionEnded, GoAway)

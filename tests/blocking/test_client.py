@@ -11,7 +11,7 @@ from embedded import START_US, embedded_broker
 
 import zaichik
 from zaichik import blocking
-from zaichik.client import client as client_module
+from zaichik.client import questions
 from zaichik_protocol import (
     HEARTBEAT,
     NEED_DATA,
@@ -66,7 +66,7 @@ def numbered(count, key=b"", size=0):
 )
 def test_names_and_arguments_are_those_of_the_asynchronous_client(mirror, mirrored, own):
     names = {name for name in vars(mirror) if not name.startswith("_")}
-    theirs = {name for name in vars(mirrored) if not name.startswith("_")} - NOT_FOR_PROGRAMS
+    theirs = {name for name in dir(mirrored) if not name.startswith("_")} - NOT_FOR_PROGRAMS
     assert {name for name in names if callable(getattr(mirror, name))} - own - NOT_FOR_PROGRAMS == {
         name for name in theirs if callable(getattr(mirrored, name))
     }
@@ -100,7 +100,7 @@ def test_a_topic_is_described_and_not_one_with_a_longer_name(broker, client):
 
 
 def test_all_topics_come_whatever_the_page(broker, client, monkeypatch):
-    monkeypatch.setattr(client_module, "DESCRIBE_PAGE", 2)
+    monkeypatch.setattr(questions, "DESCRIBE_PAGE", 2)
     for name in "abcde":
         broker.create(name)
     assert [topic["name"] for topic in client.topics()] == list("abcde")
@@ -122,6 +122,17 @@ def test_a_topic_is_deleted(broker, client):
     assert client.topic("t") is None
     with pytest.raises(zaichik.NoSuchTopic):
         client.delete_topic("t")
+
+
+def test_why_a_message_did_not_arrive_is_explained(broker, client):
+    """As by the asynchronous client, which has the tests of the arguments."""
+    broker.create("t", retention_ttl="forever")
+    client.publish("t", b"x", key=b"k")
+    with client.subscribe("t", credit=1, name="n"):
+        answer = client.explain("t", key=b"k", subscription="n")
+    assert (answer["offset"], [it["fate"] for it in answer["verdicts"]]) == (0, ["readable", "in_flight"])
+    with pytest.raises(zaichik.NoSuchTopic):
+        client.explain("nothing", offset=0)
 
 
 def test_a_batch_is_stored_and_dropped_messages_are_reported(broker, client):

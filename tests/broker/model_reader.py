@@ -34,6 +34,7 @@ class ModelSubscription:
     is_taken_over: bool = False
     fates: dict = field(default_factory=dict)  # offset → DELIVERED or SKIPPED
     frames: list = field(default_factory=list)  # (first, end, bytes) of everything delivered
+    lags: list = field(default_factory=list)  # (from, to) of every report
     may_be_stuck: bool = False  # it was seen waiting for room for one message, and has not committed since
 
     def __post_init__(self):
@@ -108,6 +109,7 @@ class ModelSubscription:
             case SubscriptionEnded():
                 self.ended = True
             case Lagged():
+                self.lags.append((frame.from_offset, frame.to_offset))
                 self._pass(frame.to_offset, SKIPPED)
             case Messages():
                 self.frames.append((self.cursor, self.cursor + frame.batch.count, frame.batch.size))

@@ -24,6 +24,7 @@ class Message:
     accepted_us: int
     batch: int  # number of the stored batch it came in
     fate: str = RESIDENT
+    cause: str = ""  # of an eviction: the setting that has no room for it
 
     @property
     def size(self):
@@ -155,11 +156,13 @@ class ModelTopic:
 
     def evict(self):
         while self.fates(RESIDENT) > self.settings["capacity"]:
+            self.messages[self.head].cause = "capacity"
             self.messages[self.head].fate = EVICTED
         while self.bytes > self.settings["max_bytes"]:
             oldest = self.messages[self.head].batch
             for message in self.messages:
                 if message.batch == oldest and message.fate == RESIDENT:
+                    message.cause = "max_bytes"
                     message.fate = EVICTED
 
     def position(self, start, value, now):

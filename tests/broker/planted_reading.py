@@ -247,7 +247,7 @@ def events_overtake_replies(monkeypatch):
 def the_soft_mark_is_not_looked_at(monkeypatch):
     def turn(self, now_us):
         frames = real(self, now_us)
-        while more := self._ready and real(self, now_us):
+        while more := self.ready and real(self, now_us):
             frames += more
         return frames
 

@@ -146,7 +146,7 @@ SLIPS = [
     Slip("a connection that was accepted last is not told of the end", f"{SERVING}/server.py",
          "if self._stopping.is_set():", "if False:", "serving/test_server.py"),
     Slip("a goodbye comes before what is to be delivered", f"{BROKER}/subscription_manager.py",
-         "self._may_say_goodbye and not self._ready:",
+         "self._may_say_goodbye and not self.ready:",
          "self._may_say_goodbye:", TURNS),
     Slip("what is acknowledged while the broker stops is delivered to nobody", f"{SERVING}/server.py",
          "                connection.finish_requests(until_us)\n",

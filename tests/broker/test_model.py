@@ -249,7 +249,7 @@ class BrokerBesideModel(BesideModel):
         then(self)
 
 
-def run_model(runs, first=0):
+def run_model(runs, first=0, machine=BrokerBesideModel):
     """Let the machine run so many times, differently each time and the same on every day; raises what it finds.
 
     Each run has its own seed, because hypothesis makes most examples out of earlier ones, and the ones that
@@ -257,7 +257,7 @@ def run_model(runs, first=0):
     """
     for number in range(first, first + runs):
         run_state_machine_as_test(
-            seed(number)(BrokerBesideModel),
+            seed(number)(machine),
             settings=settings(
                 max_examples=EXAMPLES,
                 stateful_step_count=50,

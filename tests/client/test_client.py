@@ -1,5 +1,5 @@
 import logging
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import anyio
 import pytest
@@ -7,7 +7,7 @@ from brokers import GUARD, HANG_UP, START_US, fake_client, real_broker, real_cli
 
 import zaichik
 from zaichik import BatchResult, PublishResult
-from zaichik.client import client as client_module
+from zaichik.client import questions
 from zaichik_protocol import (
     FOREVER,
     AdvanceClock,
@@ -183,7 +183,7 @@ async def test_topics_are_listed_in_the_order_of_their_names():
 
 
 async def test_more_topics_than_a_page_holds_are_all_listed(monkeypatch):
-    monkeypatch.setattr(client_module, "DESCRIBE_PAGE", 3)
+    monkeypatch.setattr(questions, "DESCRIBE_PAGE", 3)
     names = [f"t{number}" for number in range(7)]
     async with real_client() as client:
         for name in names:
@@ -197,6 +197,34 @@ async def test_subscriptions_are_listed_by_the_topics_they_read():
         (state,) = await client.subscriptions("a")
         assert len(await client.subscriptions()) == 2
     assert (state["topic"], state["credit"]) == ("a", 7)
+
+
+async def test_why_a_message_did_not_arrive_is_explained():
+    async with real_client() as client, client.subscribe("t", credit=1) as subscription:
+        await client.publish("t", b"x", key="k")
+        await client.publish("t", b"y", key="k")
+        await anext(subscription)
+        answer = await client.explain("t", offset=1)
+        assert [it["fate"] for it in answer["verdicts"]] == ["readable", "waits_for_credit"]
+        assert (await client.explain("t", key="k"))["offset"] == 1
+        long_ago = datetime.fromtimestamp(0, UTC)
+        assert (await client.explain("t", key=b"k", at=long_ago, subscription="1.1"))["offset"] == 0
+
+
+async def test_what_cannot_be_explained():
+    async with real_client() as client:
+        await client.publish("t", b"x")
+        for wrong in ({}, {"offset": 0, "key": "k"}, {"at": datetime.now(UTC)}, {"offset": 0, "at": datetime.now(UTC)}):
+            with pytest.raises(ValueError, match="either an offset, or a key"):
+                await client.explain("t", **wrong)
+        with pytest.raises(zaichik.NoSuchTopic):
+            await client.explain("u", offset=0)
+        with pytest.raises(zaichik.NoSuchSubscription):
+            await client.explain("t", offset=0, subscription="n")
+        with pytest.raises(zaichik.InvalidField) as caught:
+            await client.explain("t", key="k", at=datetime.now(UTC) + timedelta(days=1))
+        assert caught.value.field == "time"
+        assert await client.explain("t", offset=0)
 
 
 # -- publishing ----------------------------------------------------------------------------------------------

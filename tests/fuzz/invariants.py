@@ -23,7 +23,7 @@ def check(broker):
         _check_manager(manager, settings)
         for subscription in manager.readers.values():
             _check_subscription(subscription)
-            if not subscription.ended and subscription._cut_off is None:
+            if not subscription.ended and subscription.why_cut_off is None:
                 readers[id(subscription.topic)].add(subscription)
     for topic in topics:
         assert set(topic.readers) == readers[id(topic)], "a topic knows its readers and no others"
@@ -99,7 +99,7 @@ def _check_subscription(subscription):
 def _check_manager(manager, settings):
     assert len(manager.readers) <= settings.max_subscriptions
     assert manager.replies.bytes == sum(len(reply) for reply in manager.replies.waiting if isinstance(reply, bytes))
-    ready = [one for one in manager._ready if one.id in manager.readers]
+    ready = [one for one in manager.ready if one.id in manager.readers]
     assert len(ready) == len(set(ready)), "one turn for each"
     assert set(ready) == {one for one in manager.readers.values() if one.is_ready}
     assert not (manager.closing and manager.readers), "a conversation that ends reads nothing"

@@ -76,7 +76,7 @@ def from_json(name, value):
             return tuple((setting, number) for setting, number in value)
         case "deltas":
             return tuple(value)
-        case "dropped" | "json":
+        case "dropped" | "json" | "key":
             return bytes.fromhex(value)
         case _:
             return value
@@ -151,6 +151,7 @@ def values_of(field):
         "batch": batches,
         "settings": st.lists(st.tuples(integers("<B"), integers("<Q")), max_size=5).map(tuple),
         "json": st.binary(max_size=12),
+        "key": st.binary(max_size=12),
         "dropped": st.just(b""),
         "deltas": st.just(()),
     }[field.name]

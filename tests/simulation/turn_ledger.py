@@ -99,7 +99,7 @@ class TurnLedger:
         for subscription in subscriptions:
             free_bytes = subscription.credit_bytes - subscription.in_flight_bytes
             has_room = not subscription.in_flight or free_bytes >= self._world.settings.max_message
-            is_cut_off = subscription._cut_off is not None
+            is_cut_off = subscription.why_cut_off is not None
             is_over = subscription.ended or is_cut_off or subscription.cursor >= subscription.until
             if subscription.ahead and subscription.has_credit and has_room and not is_over:
                 left = f"{subscription.ahead} messages of {subscription.topic.name}"

@@ -80,6 +80,7 @@ class Client:
     topics = waiting(asynchronous.Client.topics)
     subscriptions = waiting(asynchronous.Client.subscriptions)
     connections = waiting(asynchronous.Client.connections)
+    explain = waiting(asynchronous.Client.explain)
     ping = waiting(asynchronous.Client.ping)
     publish = waiting(asynchronous.Client.publish)
     publish_batch = waiting(asynchronous.Client.publish_batch)

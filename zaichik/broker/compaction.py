@@ -63,6 +63,10 @@ class CompactionWindow:
         """Returns the keys and when their windows opened, the oldest first."""
         return self._opened_us.items()
 
+    def opened_us(self, key: bytes) -> int | None:
+        """Returns when the window of that key opened; None if none is remembered."""
+        return self._opened_us.get(key)
+
     def take_back(self, keys: Iterable[bytes]) -> None:
         """Close the windows of messages that were not stored after all."""
         for key in keys:

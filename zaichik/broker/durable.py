@@ -20,6 +20,7 @@ from zaichik.broker.pending import Pending
 from zaichik.broker.position import Position
 from zaichik.broker.ring import BroadcastRing, Entry
 from zaichik.broker.settings import TopicSettings
+from zaichik.explain.decisions import DISK, EXPIRED, Move, note
 from zaichik_protocol import Batch, ErrorCode, Frame, Overflow, Published, Refused
 
 WAITING_BYTES = 4 * 1024 * 1024  # that may wait, or what the ring may hold if that is more: as much as one write has
@@ -165,6 +166,7 @@ class Durable:
         head: the oldest offset that can be read.
         next: the offset that the next message to be accepted will get.
         expired, evicted: messages that are gone from the log.
+        moves: where the cause changed for which they went, since the start: see `BroadcastRing`.
         lost: offsets that a repair has given up, as pairs: the first, and the one after the last; in order.
         waiting: what the log is to write, the oldest first. What it is writing stays until it is synced.
         waiting_bytes: of batches that wait.
@@ -179,6 +181,7 @@ class Durable:
         ttl = topic.settings.expires
         self.expired, self.evicted = (log.head, 0) if ttl else (0, log.head)
         self.lost: Sequence[tuple[int, int]] = ()
+        self.moves: list[Move] = []
         self._topic = topic
         self._limit_us = -1  # messages accepted until then have expired
         self._positions: Mapping[str, int] = {}  # of names: as the log has them, or will when all of this is written
@@ -332,12 +335,14 @@ class Durable:
     def expire_below(self, offset: int) -> None:
         """Every message below that offset has expired."""
         if offset > self.head:
+            note(self.moves, self.head, 0, EXPIRED)
             self.expired += offset - self.head
             self.head = offset
 
     def head_moved(self, head: int) -> None:
         """Files of the log were removed: readers continue where it begins now."""
         if head > self.head:
+            note(self.moves, self.head, 0, DISK)
             self.evicted += head - self.head
             self.head = head
 

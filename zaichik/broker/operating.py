@@ -3,29 +3,16 @@
 from zaichik.broker.pending import Pending
 from zaichik.broker.rights import User
 from zaichik.broker.state import State
-from zaichik_protocol import (
-    AdvanceClock,
-    ClockAdvanced,
-    Delete,
-    Deleted,
-    Describe,
-    Described,
-    Disconnect,
-    Disconnected,
-    ErrorCode,
-    Frame,
-    Refused,
-)
-
-Operation = Describe | Delete | Disconnect | AdvanceClock
+from zaichik.explain.answer import explain
+from zaichik_protocol import Delete, Deleted, Describe, Described, Disconnect, Disconnected, ErrorCode, Refused, frames
 
 
-def operate(broker: State, number: int, user: User, request: Operation, now_us: int) -> Frame | Pending:
+def operate(broker: State, number: int, user: User, request: frames.Frame, now_us: int) -> frames.Frame | Pending:
     """Carry out a request of that user on the connection with that number, and return its reply.
 
     Raises:
-        Refused: see `describe.describe`, `TopicRegistry.delete`, `Broker.advance`; `INVALID_FIELD`, for no other
-            connection.
+        Refused: see `describe.describe`, `explain`, `TopicRegistry.delete`, `Broker.advance`; `INVALID_FIELD` for no
+            other connection; `UNSUPPORTED` for any other request.
     """
     match request:
         case Describe():
@@ -38,9 +25,13 @@ def operate(broker: State, number: int, user: User, request: Operation, now_us: 
         case Disconnect():
             _disconnect(broker, number, request.connection)
             return Disconnected(request.id)
-        case AdvanceClock():
+        case frames.AdvanceClock():
             broker.advance(request.to_us)
-            return ClockAdvanced(request.id)
+            return frames.ClockAdvanced(request.id)
+        case frames.Explain():
+            return frames.Explained(request.id, explain(broker, request, user, now_us))
+        case _:
+            raise Refused(ErrorCode.UNSUPPORTED, f"this broker does not support {type(request).__name__}", "type")
 
 
 def _disconnect(broker: State, own: int, other: int) -> None:

@@ -28,6 +28,7 @@ from zaichik_protocol import (
 )
 
 TRACKED_FRAMES = 16  # frames in flight that are tracked one by one; if there are more, neighbours are joined
+REMEMBERED = 8  # frames of messages, and reports of lag, whose time is remembered (EXP-3)
 
 
 class Reader:
@@ -49,7 +50,10 @@ class Reader:
         skipped: offsets reported as lag.
         in_flight: messages sent and not settled.
         in_flight_bytes: their keys and payloads; a frame counts in full until its last message is settled.
+        sent: the first offsets of the latest frames of messages, and when each was taken to be sent.
+        lags: the latest reports of lag: from where, to where, and when.
         is_ready: whether it has asked for turns, and `take` may have another frame.
+        why_cut_off: the code with which it was ended from outside; None if it was not.
         ended: whether `SubscriptionEnded` was sent: nothing follows it, but commits are still accepted.
     """
 
@@ -73,11 +77,13 @@ class Reader:
         self.skipped = 0
         self.in_flight = 0
         self.in_flight_bytes = 0
+        self.sent: deque[tuple[int, int]] = deque(maxlen=REMEMBERED)
+        self.lags: list[tuple[int, int, int]] = []  # most readers never have one
         self.is_ready = False
         self.ended = False
         self._frames: deque[tuple[int, int, int, int]] = deque()  # in flight: first offset, end, messages, bytes
         self._on_ready = on_ready
-        self._cut_off: EndCode | None = None
+        self.why_cut_off: EndCode | None = None
         if position.reader is not None:
             position.reader.cut_off(EndCode.TAKEN_OVER)
         position.reader, position.left_us, position.is_waived = self, None, False
@@ -96,7 +102,7 @@ class Reader:
         """
         self.leave()
         self.position = Position(self.position.committed)
-        self._cut_off = code
+        self.why_cut_off = code
         self.make_ready()
 
     @property
@@ -134,7 +140,11 @@ class Reader:
         """
         topic = self.topic
         topic.expire(now_us)
-        frame = None if self.ended else self._next_frame()
+        before, frame = self.cursor, None if self.ended else self._next_frame()
+        if isinstance(frame, Messages):
+            self.sent.append((before, now_us))
+        elif isinstance(frame, Lagged):
+            self.lags = [*self.lags[1 - REMEMBERED :], (before, self.cursor, now_us)]
         if frame is None or self.cursor == topic.end < self.until:
             self.is_ready = False
             if self.cursor == topic.end and self.has_credit and not self.ended:
@@ -143,8 +153,8 @@ class Reader:
 
     def _next_frame(self) -> Frame | None:
         topic = self.topic
-        if self._cut_off is not None:
-            return self._end(self._cut_off, self._cut_off.meaning)
+        if self.why_cut_off is not None:
+            return self._end(self.why_cut_off, self.why_cut_off.meaning)
         if self.cursor >= self.until:  # needs no credit (RET-4)
             return self._end(EndCode.UNTIL, f"it reached offset {self.until}")
         if not self.has_credit:

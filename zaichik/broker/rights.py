@@ -13,8 +13,8 @@ Action = Literal["publish", "subscribe", "create", "delete", "describe"]
 
 BROKER = "$broker"  # who may describe it sees everything; who may delete it may disconnect clients, and move its clock
 JOURNAL = "$journal/"  # whoever may read a topic may read its journal
-# Every request is in here. Those without an action concern what the connection already has, or, with Describe, are
-# answered with what the user may see.
+# Every request is in here. Those without an action concern what the connection already has, or, with Describe and
+# Explain, are answered with what the user may see.
 NEEDS: dict[type[frames.Frame], Action | None] = {
     frames.Hello: None,
     frames.Ping: None,
@@ -22,6 +22,7 @@ NEEDS: dict[type[frames.Frame], Action | None] = {
     frames.Commit: None,
     frames.Unsubscribe: None,
     frames.Describe: None,
+    frames.Explain: None,
     frames.Publish: "publish",
     frames.Subscribe: "subscribe",
     frames.CreateTopic: "create",

@@ -32,6 +32,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from typing import NamedTuple
 
+from zaichik.explain.decisions import BYTES, CAPACITY, EXPIRED, MEMORY, Move, note
 from zaichik_protocol import Batch
 
 
@@ -62,6 +63,8 @@ class BroadcastRing:
         bytes: bytes of the batches held.
         evicted: messages dropped to make room for newer ones (RET-6).
         expired: messages dropped because their retention had ended (RET-5, RET-1).
+        moves: where the cause of the head's moves changed, the oldest first: the head, when the latest message was
+            accepted by then, and the cause from there on (EXP-2).
     """
 
     def __init__(self, capacity: int, max_bytes: int) -> None:
@@ -75,6 +78,8 @@ class BroadcastRing:
         self._batches: list[bytes] = []
         self._accepted_us = array("q")
         self._bases = array("q", [0])  # as in a batch's columns, one more than there are entries: the end of the last
+        self.moves: list[Move] = []
+        self._cause = 0  # that of the last one
         self._first = 0  # index of the first entry that is not dead
         self._found: Entry | None = None  # the last one that was read: often, other readers read it next
         # Callbacks for the next message, by waiter. A dict, because it keeps order and removes in O(1).
@@ -113,9 +118,9 @@ class BroadcastRing:
         """Drop the oldest messages until both bounds hold."""
         before = self.head
         if self.next_offset - self.head > self.capacity:
-            self._drop_below(self.next_offset - self.capacity)
+            self._drop_below(self.next_offset - self.capacity, CAPACITY)
         while self.bytes > self.max_bytes:
-            self._drop_below(self._oldest_end)
+            self._drop_below(self._oldest_end, BYTES)
         self.evicted += self.head - before
 
     @property
@@ -128,11 +133,11 @@ class BroadcastRing:
         """The first offset after the oldest batch."""
         return self._bases[self._first + 1]
 
-    def evict_oldest(self) -> None:
-        """Drop the oldest batch and count it as evicted (RET-6). There must be one."""
+    def evict_oldest(self, cause: int = MEMORY) -> None:
+        """Drop the oldest batch and count it as evicted (RET-6), for that cause. There must be one."""
         end = self._oldest_end
         self.evicted += end - self.head
-        self._drop_below(end)
+        self._drop_below(end, cause)
 
     def expire_accepted_until(self, limit_us: int) -> None:
         """Drop every message accepted at or before `limit_us` and count it as expired."""
@@ -170,7 +175,10 @@ class BroadcastRing:
         """Remove a waiter, if it is waiting."""
         self._waiting.pop(waiter, None)
 
-    def _drop_below(self, offset: int) -> None:
+    def _drop_below(self, offset: int, cause: int = EXPIRED) -> None:
+        if cause != self._cause:
+            self._cause = cause
+            note(self.moves, self.head, self._accepted_us[-1], cause)
         self.head = offset
         batches, first = self._batches, self._first
         while first < len(batches) and self._bases[first + 1] <= offset:

@@ -11,7 +11,7 @@ each side would wait for the other, forever.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from zaichik.broker.checks import check_memory, check_publish, check_subscribe
@@ -28,7 +28,6 @@ from zaichik.sharing import prices
 from zaichik_protocol import (
     DURABLE,
     HEARTBEAT,
-    AdvanceClock,
     Close,
     Closed,
     Commit,
@@ -83,6 +82,8 @@ class SubscriptionManager:
         reason: why it ends, for the log.
         readers: its subscriptions, by their ids.
         replies: the replies that wait to be sent.
+        ready: the subscriptions that have asked for a turn, the next one first.
+        unsent: what was taken and the socket has not accepted yet.
         requests: how many requests came, the refused included.
     """
 
@@ -101,13 +102,13 @@ class SubscriptionManager:
         self.closing = False
         self.reason = "CLOSED"
         self.readers: dict[int, Reader] = {}
-        self.requests = 0
+        self.requests = self._last_subscription = 0
         self.replies = Replies(on_output)
         self._broker = broker
         self._on_output = on_output
         self._is_stopping = False  # the broker is stopping: a GoAway follows the last message
-        self._ready: deque[Reader] = deque()
-        self._last_subscription = 0
+        self.ready: deque[Reader] = deque()
+        self.unsent: Sequence[bytes | memoryview] = ()
 
     # -- requests --------------------------------------------------------------------------------------------
 
@@ -125,6 +126,7 @@ class SubscriptionManager:
                 self._check(request)
             reply = self._carry_out(request, now_us)
         except Refused as refusal:
+            self._broker.registry.remember(request, refusal, self.user.name, self.number, now_us)
             self.refuse(refusal, request.id, request.TYPE)
             return
         if isinstance(reply, Pending):
@@ -171,7 +173,10 @@ class SubscriptionManager:
                 if self.user is not ANYBODY:
                     request, scope = producers.owned(self.user, request, scope)
                 durable = bool(scope) and self.replies.tells_durable
-                return producers.once(request, now_us, self._store, self.share, scope, durable=durable)
+                answer = producers.once(request, now_us, self._store, self.share, scope, durable=durable)
+                if isinstance(answer, Published) and answer.duplicate:
+                    self._broker.registry.remember(request, answer, self.user.name, self.number, now_us)
+                return answer
             case Subscribe():
                 return self._subscribe(request, now_us)
             case Unsubscribe():
@@ -184,10 +189,8 @@ class SubscriptionManager:
             case Close():
                 self.close()
                 return Closed(request.id)
-            case Describe() | Delete() | Disconnect() | AdvanceClock():
-                return operate(self._broker, self.number, self.user, request, now_us)
             case _:
-                raise Refused(ErrorCode.UNSUPPORTED, f"this broker does not support {type(request).__name__}", "type")
+                return operate(self._broker, self.number, self.user, request, now_us)
 
     def _hello(self, request: Hello) -> Welcome:
         if self.greeted:
@@ -211,6 +214,7 @@ class SubscriptionManager:
             known = registry.durable(request.topic)
             if known is None or known.durable is None or not producer or not known.durable.remembers(refusal):
                 raise
+            registry.remember(request, refusal, self.user.name, self.number, now_us)
             return known.durable.refuse(refusal, now_us, producer, sequence)
 
     # -- subscriptions ---------------------------------------------------------------------------------------
@@ -308,9 +312,9 @@ class SubscriptionManager:
         pieces = self.replies.take()
         size = sum(map(len, pieces))
         for _ in range(MESSAGES_A_TURN):
-            if not self._ready or size >= self._broker.settings.soft_output:
+            if not self.ready or size >= self._broker.settings.soft_output:
                 break
-            reader = self._ready.popleft()
+            reader = self.ready.popleft()
             if reader.id not in self.readers:
                 continue  # unsubscribed while it was in the queue (UNS-1)
             if (frame := reader.take(now_us)) is not None:
@@ -318,8 +322,8 @@ class SubscriptionManager:
                 pieces.extend(encoded)
                 size += sum(map(len, encoded))
             if reader.is_ready:
-                self._ready.append(reader)
-        if self._is_stopping and self._may_say_goodbye and not self._ready:
+                self.ready.append(reader)
+        if self._is_stopping and self._may_say_goodbye and not self.ready:
             self.go_away(GoAwayCode.STOPPING, "STOPPED")
         return pieces
 
@@ -330,7 +334,7 @@ class SubscriptionManager:
     @property
     def has_output(self) -> bool:
         """Whether `next_output` may return something."""
-        return bool(self.replies.waiting or self._ready) or self._may_say_goodbye
+        return bool(self.replies.waiting or self.ready) or self._may_say_goodbye
 
     @property
     def _may_say_goodbye(self) -> bool:
@@ -344,7 +348,7 @@ class SubscriptionManager:
         return self.closing and not self.replies.waiting and not self.replies.owed
 
     def _queue(self, reader: Reader) -> None:
-        self._ready.append(reader)
+        self.ready.append(reader)
         self._on_output()
 
     # -- the end ---------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ Retention decides how long a message can be read (`expire`), compaction whether 
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import chain
 
 from zaichik.broker.compaction import CompactionWindow, bitmap
@@ -13,6 +14,7 @@ from zaichik.broker.pending import Pending
 from zaichik.broker.position import LiveReader, Position
 from zaichik.broker.ring import BroadcastRing
 from zaichik.broker.settings import TopicSettings, out_of_range
+from zaichik.explain.decisions import COMPACTED, MEMORY, OTHERS, Decisions
 from zaichik.sharing import prices
 from zaichik.sharing.budget import Budget
 from zaichik_protocol import Batch, EndCode, ErrorCode, Overflow, Published, Refused, Start
@@ -45,6 +47,7 @@ class TopicController:
         observer: called before a published batch is stored, with the batch, the indices of the messages to be stored,
             the offset of the first of these, and the time.
         unused_us: when a sweep first found it unused; None if it has been used since (TOP-7).
+        decisions: the batches of which something was not stored, for those who ask why (EXP-1).
         durable: its side on the disk (DUR), which an empty topic may be given; None if it is in memory only.
     """
 
@@ -61,13 +64,13 @@ class TopicController:
         self.name = name
         self.client = client
         self.epoch = epoch
-        self.published = 0
-        self.compacted = 0
+        self.published = self.compacted = 0
         self.readers: dict[LiveReader, None] = {}  # a set that keeps order, so that everything is repeatable
         self.names: dict[str, Position] = {}
         self.observer: Observer | None = None
         self.unused_us: int | None = None
         self.durable: Durable | None = None
+        self.decisions = Decisions(self._charge)
         self.memory = self.unreserved = self._stored = 0
         self.budget = budget or Budget()
         self.ring = BroadcastRing(settings.capacity, settings.max_bytes)
@@ -191,15 +194,18 @@ class TopicController:
         compacted = batch.count - len(kept)
         dropped = bitmap(batch.count, kept) if compacted else b""
         if durable is not None:
-            return durable.publish(batch, kept, dropped, now_us, producer, sequence)
+            answer = durable.publish(batch, kept, dropped, now_us, producer, sequence)
+            answer.then(partial(self.decisions.answered, now_us, batch))
+            return answer
         if self.observer is not None:  # first, so that making room for its record never evicts this batch (RET-10)
             self.observer(batch, kept, first_offset, now_us)
         if not compacted:
             self.store(batch, now_us)
-        elif kept:
-            self.store(batch.select(kept), now_us)
-        if compacted:
+        else:
             self.count_compacted(compacted)
+            self.decisions.remember(now_us, batch, COMPACTED, first_offset, dropped)
+            if kept:
+                self.store(batch.select(kept), now_us)
         return Published(request_id, first_offset, len(kept), compacted, len(self.readers), dropped)
 
     def count_compacted(self, count: int) -> None:
@@ -233,9 +239,7 @@ class TopicController:
         """Store a batch without compaction."""
         self.published += batch.count
         self.ring.append(batch, now_us)
-        self._account()
-        if self.budget.used > self.budget.limit:
-            self.budget.evict_over_limit(self)
+        self._charge()
 
     def expire(self, now_us: int) -> None:
         """Drop expired messages: one is readable while accepted ≤ now < accepted + ttl (RET-1, RET-5)."""
@@ -263,10 +267,16 @@ class TopicController:
 
     # -- memory ------------------------------------------------------------------------------------------------
 
+    def _charge(self) -> None:
+        """Recompute the memory held, and evict if all topics together hold too much (RET-10)."""
+        self._account()
+        if self.budget.used > self.budget.limit:
+            self.budget.evict_over_limit(self)
+
     def _account(self) -> None:
         """Recompute the memory held, and charge the budget with the part that is not reserved."""
-        stored, durable = self.ring.bytes, self.durable
-        memory = prices.TOPIC + stored + prices.ENTRY * self.ring.batches + (durable.waiting_bytes if durable else 0)
+        stored, waiting = self.ring.bytes, self.durable.waiting_bytes if self.durable else 0
+        memory = prices.TOPIC + stored + waiting + prices.ENTRY * self.ring.batches + self.decisions.bytes
         if self.window is not None:
             keys = prices.KEY * len(self.window) + self.window.key_bytes
             memory += keys if self.observer is None else 2 * keys  # a journal knows the winner of each
@@ -277,7 +287,7 @@ class TopicController:
 
     def can_evict(self, *, leaving: int) -> bool:
         """Returns whether there are windows to evict, or more than `leaving` batches (RET-10)."""
-        return self._can_evict_batch(leaving) or bool(self.window)
+        return self._can_evict_batch(leaving) or bool(self.window) or bool(self.decisions.known)
 
     def _can_evict_batch(self, leaving: int) -> bool:
         return not self._reserved and self.ring.batches > leaving
@@ -285,9 +295,11 @@ class TopicController:
     def evict_oldest(self, *, leaving: int) -> None:
         """Evict the oldest batch if there are more than `leaving`, or else the oldest windows."""
         if self._can_evict_batch(leaving):
-            self.ring.evict_oldest()
-        elif self.window is not None:
+            self.ring.evict_oldest(MEMORY if leaving else OTHERS)
+        elif self.window:
             self.window.forget(FORGOTTEN_AT_ONCE)
+        elif self.decisions.known:
+            self.decisions.forget()
         self._account()
 
     # -- deletion ----------------------------------------------------------------------------------------------
@@ -329,6 +341,7 @@ class TopicController:
         self.budget.remove(self)
         self.budget.used -= self.unreserved
         self.budget.give_back(self._reserved)
+        self.budget = Budget()  # what is remembered from now on, of batches that waited for the disk, costs nobody
         return None if self.durable is None else self.durable.delete()
 
     # -- readers -----------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from zaichik.broker.topic_controller import TopicController
 from zaichik.observing.directory import Directory
 from zaichik.sharing.budget import Budget
 from zaichik.sharing.quota import Quota
-from zaichik_protocol import ErrorCode, Refused, TopicCreated
+from zaichik_protocol import ErrorCode, Frame, Publish, Published, Refused, TopicCreated
 
 
 class TopicRegistry:
@@ -53,6 +53,15 @@ class TopicRegistry:
     def __len__(self) -> int:
         """Returns the number of topics, journals included."""
         return len(self._topics)
+
+    def find(self, name: str) -> TopicController | None:
+        """Returns the topic of that name, if there is one."""
+        return self._topics.get(name)
+
+    def remember(self, request: Frame, outcome: Refused | Published, user: str, connection: int, now_us: int) -> None:
+        """Remember that a batch was refused, or came twice (EXP-1)."""
+        if isinstance(request, Publish) and (topic := self._topics.get(request.topic)) is not None:
+            topic.decisions.answered(now_us, request.batch, outcome, user, connection)
 
     def durable(self, name: str) -> TopicController | None:
         """Returns the topic of that name, if it is durable."""

@@ -1,6 +1,5 @@
 """The client: topics, publishing and subscribing over one connection."""
 
-import json
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
@@ -36,6 +35,7 @@ from zaichik.client.messages import (
 from zaichik.client.opening import opened
 from zaichik.client.outcome import Outcome, expected
 from zaichik.client.producer import Producer
+from zaichik.client.questions import Questions
 from zaichik.client.sequencer import Sequencers
 from zaichik.client.subscription import Subscription
 from zaichik.net.background import BackgroundTasks
@@ -48,11 +48,8 @@ from zaichik_protocol import (
     CreateTopic,
     Delete,
     Deleted,
-    Describe,
-    Described,
     Disconnect,
     Disconnected,
-    Kind,
     Ping,
     Pong,
     Publish,
@@ -67,7 +64,6 @@ from zaichik_protocol import (
 
 DEFAULT_CREDIT = 1000  # messages in flight or waiting here: enough to keep a fast reader busy
 DEFAULT_CREDIT_BYTES = 8 * 1024 * 1024
-DESCRIBE_PAGE = 500
 COMMIT_SECONDS = 0.1  # so that the broker soon knows what a slow program has settled, whatever its credit
 WAITING_SECONDS = 0.005  # and this is how soon if the program waits for more
 SILENCE_SECONDS = 30.0  # a broker answers within milliseconds; if this takes longer, it is frozen, or the network is
@@ -138,14 +134,14 @@ async def connect(
             sequencers.close()
 
 
-class Client:
+class Client(Questions):
     """A connection to a broker; `connect` makes one. Many tasks may call its methods at once.
 
     Besides the errors it names, each method raises `ConnectionLost` once the connection is lost for good.
     """
 
     def __init__(self, connection: Connection, sequencers: Sequencers, epochs: Epochs) -> None:
-        self._connection = connection
+        super().__init__(connection)
         self._sequencers = sequencers
         self._epochs = epochs
         self._calls = PublishCalls(connection, sequencers)
@@ -275,47 +271,6 @@ class Client:
         to_us = int((await self.describe())["now_us"]) + milliseconds(by) * 1000
         await self._connection.request(AdvanceClock(self._connection.next_id(), to_us), ClockAdvanced)
         return to_us
-
-    async def describe(self) -> dict[str, Any]:
-        """Returns the broker's state and limits; see `docs/describe.md`."""
-        return (await self._page(Kind.BROKER, "", "", DESCRIBE_PAGE))[0]
-
-    async def topic(self, name: str) -> dict[str, Any] | None:
-        """Returns the state of one topic, see `docs/describe.md`; None if there is no topic of that name."""
-        # Those whose names begin with it come sorted: if the name itself is among them, it is the first.
-        page, _ = await self._page(Kind.TOPICS, name, "", 1)
-        return next((state for state in page["topics"] if state["name"] == name), None)
-
-    async def topics(self, prefix: str = "") -> list[dict[str, Any]]:
-        """Returns the state of every topic whose name begins with `prefix`, sorted by name; see `docs/describe.md`."""
-        return [state async for page in self._describe(Kind.TOPICS, prefix) for state in page["topics"]]
-
-    async def subscriptions(self, prefix: str = "") -> list[dict[str, Any]]:
-        """Returns the state of the subscriptions, live and named, to every topic whose name begins with `prefix`.
-
-        See `docs/describe.md`.
-        """
-        return [state async for page in self._describe(Kind.SUBSCRIPTIONS, prefix) for state in page["subscriptions"]]
-
-    async def connections(self) -> list[dict[str, Any]]:
-        """Returns the state of every connection of the broker, sorted by number; see `docs/describe.md`.
-
-        Raises:
-            InvalidField: the broker is too old to list its connections.
-        """
-        return [state async for page in self._describe(Kind.CONNECTIONS, "") for state in page["connections"]]
-
-    async def _describe(self, kind: Kind, prefix: str) -> AsyncIterator[dict[str, Any]]:
-        after, more = "", True
-        while more:
-            page, more = await self._page(kind, prefix, after, DESCRIBE_PAGE)
-            yield page
-            after = next(iter(page.values()))[-1]["name"] if more else ""
-
-    async def _page(self, kind: Kind, prefix: str, after: str, limit: int) -> tuple[dict[str, Any], bool]:
-        request = Describe(self._connection.next_id(), kind, prefix, after, limit)
-        reply = await self._connection.request(request, Described)
-        return json.loads(reply.json), bool(reply.more)
 
     async def ping(self) -> None:
         """Returns when the broker has carried out everything sent before."""

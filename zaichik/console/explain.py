@@ -1,4 +1,4 @@
-"""`zaichik explain`: what an error means, and what to do about it."""
+"""`zaichik explain`: why a message did not arrive; or what an error means, and what to do about it."""
 
 import argparse
 import re
@@ -8,18 +8,25 @@ from collections.abc import Iterator
 from rich.console import Console
 from rich.text import Text
 
+from zaichik.console import explain_message, names
 from zaichik.console.failure import Failure
 from zaichik.escapes import shown
 from zaichik.explain.codes import GROUPS, find, nearest
 from zaichik.explain.section import Section
 
 DESCRIPTION = """\
-Explain an error: what happened, why, and what to do next. An error's message ends in its code, such as [TOPIC_FULL];
-the number that the wire has for it, 77, means the same. Without a code: list all of them.
+Explain a message or an error.
+
+Why did this message not arrive? With a topic, and --offset or --key: what became of the message in its topic, then at
+each subscription, then what else the broker remembers; each with the rule that says so, and with what to do next.
+
+What does this error mean? With a code: what happened, why, and what to do next. An error's message ends in its code,
+such as [TOPIC_FULL]; the number that the wire has for it, 77, means the same. With nothing: list all codes.
 """
 
-EPILOG = """\
+EPILOG = f"""\
 examples:
+{explain_message.EXAMPLES}\
   zaichik explain TOPIC_FULL
   zaichik explain 77                         # the same, by its number
   zaichik explain                            # all codes, a line each
@@ -33,11 +40,15 @@ _INDENT = " " * 6
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `zaichik explain`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument("subject", metavar="CODE", nargs="?", help="the code of an error, as a name or a number")
+    parser.add_argument("subject", metavar="TOPIC|CODE", nargs="?", help="a message's topic, or the code of an error")
+    explain_message.add_options(parser)
 
 
 async def run(arguments: argparse.Namespace, console: Console) -> int:
-    """Print what a code means, or list all codes."""
+    """Explain a message, or a code; or list all codes."""
+    if explain_message.is_about_a_message(arguments):
+        topic = names.name(arguments.subject) if arguments.subject is not None else None
+        return await explain_message.run_message(topic, arguments, console)
     width = max(min(WIDTH, console.width) - len(_INDENT), NARROWEST)
     for line in _explained(arguments.subject, width) if arguments.subject else _list():
         console.print(line, soft_wrap=True)

@@ -1,1 +1,1 @@
-"""What went wrong, and what to do about it, in words: of an error's code, for `zaichik explain`."""
+"""Why a message did not arrive, as a list of verdicts; and what an error means: all of `zaichik explain`, in words."""

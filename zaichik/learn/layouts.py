@@ -30,6 +30,7 @@ LAYOUTS: dict[int, tuple[str, str]] = {
     0x09: ("Describe", "kind:u8 prefix:str after:str limit:u16"),
     0x0A: ("Delete", "topic:str epoch:u64"),
     0x0B: ("Disconnect", "connection:u64"),
+    0x0C: ("Explain", "topic:str subscription:str offset:u64 time:u64 key:rest"),
     0x0D: ("AdvanceClock", "to_us:u64"),
     0x81: (
         "Welcome",
@@ -48,6 +49,7 @@ LAYOUTS: dict[int, tuple[str, str]] = {
     0x89: ("Described", "more:u8 json:rest"),
     0x8A: ("Deleted", ""),
     0x8B: ("Disconnected", ""),
+    0x8C: ("Explained", "json:rest"),
     0x8D: ("ClockAdvanced", ""),
     0xFF: ("Error", "code:u16 request_type:u8 field:str retry_after_ms:u32 message:str"),
     0x40: ("Messages", "base:u64 accepted_us:i64 [1]deltas:deltas batch:batch"),
@@ -116,6 +118,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "Ping": {"value": 0},
     "Describe": {"kind": 0, "prefix": "", "after": "", "limit": 100},
     "Delete": {"epoch": 0},
+    "Explain": {"subscription": "", "offset": 0, "time": 0, "key": b""},
 }  # fmt: skip
 
 

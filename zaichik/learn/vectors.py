@@ -16,7 +16,7 @@ FILES = (
     Path(__file__).parents[2] / "protocol" / "vectors" / "invalid.json",
     Path(__file__).with_name("invalid.json"),
 )
-OPTIONAL = {TYPES[name] for name in ("Describe", "Delete", "Disconnect", "AdvanceClock")}
+OPTIONAL = {TYPES[name] for name in ("Describe", "Delete", "Disconnect", "Explain", "AdvanceClock")}
 OWNED = 1  # of Subscribe
 
 

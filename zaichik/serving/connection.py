@@ -336,7 +336,7 @@ class Connection:
                     self._lose(error)
                     return
                 self._sends += left != self._unsent
-                self._unsent, self._is_full = left, bool(left)
+                self._manager.unsent, self._unsent, self._is_full = left, left, bool(left)
 
     def _lose(self, error: Exception) -> None:
         """Stop sending to a peer that has gone. Its earlier requests are still carried out (CLO-1)."""

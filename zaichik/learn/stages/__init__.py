@@ -19,6 +19,7 @@ from zaichik.learn.stages import (
     s14_ends,
     s15_history,
     s16_clock,
+    s16_explaining,
 )
 
 STAGES: tuple[Stage, ...] = (
@@ -38,6 +39,7 @@ STAGES: tuple[Stage, ...] = (
     s13_stuck_reader.STAGE,
     s14_ends.STAGE,
     s15_history.STAGE,
+    s16_explaining.STAGE,
     s16_clock.STAGE,
 )
 CHECKS: dict[str, Check] = {check.id: check for stage in STAGES for check in stage.checks}

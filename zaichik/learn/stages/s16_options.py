@@ -23,14 +23,16 @@ STAGE = Stage(
         "Deleted",
         "Disconnect",
         "Disconnected",
+        "Explain",
+        "Explained",
         "AdvanceClock",
         "ClockAdvanced",
     ),
     goal=(
         "What the protocol lets a broker leave out, above all: Delete takes a topic away and tells its readers; a "
         "Subscribe that says which owner asks for a name is refused if another one has taken the name over; "
-        "Disconnect ends a connection; AdvanceClock moves a clock that stands still; a durable topic is kept on a "
-        "disk. A broker that answers UNSUPPORTED skips these checks."
+        "Disconnect ends a connection; Explain says why a message did not arrive; AdvanceClock moves a clock that "
+        "stands still; a durable topic is kept on a disk. A broker that answers UNSUPPORTED skips these checks."
     ),
     tested=(
         "Deleting a topic that is read, one that is not empty, one that is not there, and the same name again and "

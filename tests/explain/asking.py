@@ -1,0 +1,42 @@
+"""A client that asks why, and what it is told."""
+
+import json
+
+from zaichik_protocol import CreateTopic, Explain, Explained, Setting
+
+
+def made(client, name="t", **settings):
+    """A topic with these settings."""
+    pairs = tuple((Setting[key].value, value) for key, value in settings.items())
+    return client.ask(CreateTopic(2, name, pairs))
+
+
+def told(client, topic="t", **message):
+    """The whole answer, as JSON."""
+    (reply,) = client.ask(Explain(99, topic, **message))
+    assert isinstance(reply, Explained), reply
+    return json.loads(reply.json)
+
+
+def verdicts(client, topic="t", **message):
+    return told(client, topic, **message)["verdicts"]
+
+
+def first(client, topic="t", **message):
+    """The verdict about the message itself."""
+    return verdicts(client, topic, **message)[0]
+
+
+def at_reader(client, topic="t", **message):
+    """The verdict of the only subscription there is."""
+    _, verdict = verdicts(client, topic, **message)
+    return verdict
+
+
+def seen(verdict, *names):
+    """The fate, the rule, and some of the evidence."""
+    return (verdict["fate"], verdict["rule"], *(verdict["evidence"].get(name) for name in names))
+
+
+def fates(found):
+    return [verdict["fate"] for verdict in found]

@@ -1,0 +1,143 @@
+"""What is remembered is bounded, and counted; and nothing is remembered of what is simply stored (EXP-1, EXP-2)."""
+
+import pytest
+from conversation import Conversation, batch, broker_with
+
+from zaichik.broker.settings import TopicSettings
+from zaichik.broker.topic_controller import TopicController
+from zaichik.explain.decisions import (
+    COMPACTED,
+    DUPLICATE,
+    KEYS_BYTES,
+    MOVES,
+    REMEMBERED,
+    REMEMBERED_BYTES,
+    WHOLE_BYTES,
+    Decisions,
+    note,
+)
+from zaichik.sharing import prices
+from zaichik.sharing.budget import Budget
+from zaichik_protocol import FOREVER, Batch, ErrorCode, Publish, Published, Refused, Subscribe
+
+FULL = Refused(ErrorCode.TOPIC_FULL, "full", "topic")
+
+
+def stored(compacted=0, *, duplicate=False):
+    return Published(1, 7, 1, compacted, 0, b"\1" if compacted else b"", duplicate=duplicate)
+
+
+def size(decisions):
+    return sum(prices.DECISION + len(data) for *_, data, _ in decisions.known)
+
+
+def keys_in(data):
+    return Batch(data, int.from_bytes(data[:4], "little")).keys()
+
+
+def test_a_batch_that_was_stored_whole_leaves_nothing():
+    decisions = Decisions(lambda: None)
+    decisions.answered(1, batch(b"x"), stored())
+    assert (decisions.known, decisions.bytes) == ([], 0)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "told"),
+    [
+        (stored(1), (COMPACTED, 7, "", "", 0, b"\1")),
+        (stored(duplicate=True), (DUPLICATE, 7, "", "ana", 3, b"")),
+        (stored(1, duplicate=True), (DUPLICATE, 7, "", "ana", 3, b"")),
+        (FULL, (ErrorCode.TOPIC_FULL, 0, "full", "ana", 3, b"")),
+    ],
+)
+def test_what_is_remembered(outcome, told):
+    """Of what compaction has dropped, nobody knows who sent it."""
+    decisions = Decisions(lambda: None)
+    sent = batch((b"k", b"x"), b"y")
+    decisions.answered(5, sent, outcome, "ana", 3)
+    assert decisions.known == [(5, *told[:5], sent.data, told[5])]
+
+
+def test_only_so_many_batches_are_remembered_and_when_the_last_forgotten_one_was():
+    decisions = Decisions(lambda: None)
+    for number in range(REMEMBERED + 5):
+        decisions.answered(number, batch(b"x"), FULL)
+    assert [decision[0] for decision in decisions.known] == [*range(5, REMEMBERED + 5)]
+    assert decisions.forgotten_us == 4
+    assert decisions.bytes == size(decisions)
+
+
+def test_only_so_many_bytes_are_remembered():
+    decisions = Decisions(lambda: None)
+    keys = [b"%05d" % number for number in range(1000)]
+    for number in range(REMEMBERED):
+        decisions.answered(number, Batch.of((key, bytes(100)) for key in keys), FULL)
+        assert decisions.bytes == size(decisions) <= REMEMBERED_BYTES
+    assert 3 <= len(decisions.known) < REMEMBERED
+    *_, data, _ = decisions.known[-1]
+    assert keys_in(data) == keys
+    assert len(data) == 4 + 8 * 1001 + 5 * 1000
+
+
+def test_too_many_keys_are_not_remembered():
+    decisions = Decisions(lambda: None)
+    decisions.answered(1, Batch.of((b"%08d" % number, b"") for number in range(1100)), FULL)
+    assert decisions.known[0][-2] == b""
+    decisions.answered(1, batch((b"k", bytes(2 * KEYS_BYTES))), FULL)
+    assert keys_in(decisions.known[1][-2]) == [b"k"]
+
+
+def test_payloads_are_not_kept_unless_they_are_tiny():
+    decisions = Decisions(lambda: None)
+    for payload in (b"x", bytes(WHOLE_BYTES)):
+        decisions.answered(1, batch((b"k", payload)), FULL)
+    assert [len(data) for *_, data, _ in decisions.known] == [
+        len(batch((b"k", b"x")).data),
+        len(batch((b"k", b"")).data),
+    ]
+
+
+def test_the_head_s_moves_are_noted_where_the_cause_changes_and_only_the_latest():
+    moves = []
+    for head in range(3 * MOVES):
+        note(moves, head, head, head // 2 % 2)
+    assert moves == [(head, head, head // 2 % 2) for head in range(0, 3 * MOVES, 2)][-MOVES:]
+
+
+def test_decisions_count_as_the_topic_s_memory():
+    """RET-10."""
+    budget = Budget()
+    topic = TopicController("t", TopicSettings(FOREVER, FOREVER), 1, explicit=True, budget=budget)
+    topic.publish(batch((b"k", b"x"), (b"k", b"x")), 5)
+    before = topic.memory
+    topic.publish(batch((b"k", b"x"), (b"k", b"x")), 6)
+    assert topic.memory - before == prices.DECISION + len(batch((b"k", b"x"), (b"k", b"x")).data)
+    assert budget.used == topic.memory
+
+
+def test_decisions_go_last_when_memory_is_short():
+    """RET-10."""
+    topic = TopicController("t", TopicSettings(FOREVER, FOREVER), 1, explicit=True)
+    topic.publish(batch((b"k", b"x"), (b"k", b"x")), 5)
+    assert topic.can_evict(leaving=1)
+    states = []
+    while topic.can_evict(leaving=0):
+        topic.evict_oldest(leaving=0)
+        states.append((topic.ring.batches, len(topic.window), len(topic.decisions.known)))
+    assert states == [(0, 1, 1), (0, 0, 1), (0, 0, 0)]
+    assert topic.decisions.bytes == 0
+
+
+def test_a_full_ring_that_goes_on_as_it_does_remembers_one_point():
+    """EXP-2: the usual case costs a comparison."""
+    client = Conversation(broker_with(topic=TopicSettings(FOREVER, capacity=2)))
+    client.ask(Subscribe(3, "t", credit=100), *[Publish(0, "t", batch(b"x"))] * 50)
+    topic = client.broker.registry.find("t")
+    assert len(topic.ring.moves) == 1
+    assert topic.decisions.known == []
+
+
+def test_refusals_without_a_topic_are_not_remembered():
+    client = Conversation(broker_with(auto_create=False))
+    client.ask(Publish(0, "nothing", batch(b"x")), Publish(0, "$broker", batch(b"x")))
+    assert len(client.broker.registry) == 0

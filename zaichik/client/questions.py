@@ -1,0 +1,95 @@
+"""What a client asks about the broker: its state, and why a message did not arrive."""
+
+import json
+from collections.abc import AsyncIterator
+from datetime import datetime
+from typing import Any
+
+from zaichik.client.connection import Connection
+from zaichik.client.messages import Key, key_bytes
+from zaichik_protocol import Describe, Described, Explain, Explained, Kind
+
+DESCRIBE_PAGE = 500
+
+
+class Questions:
+    """The questions that a `Client` can ask. None changes anything."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def describe(self) -> dict[str, Any]:
+        """Returns the broker's state and limits; see `docs/describe.md`."""
+        (page,) = [page async for page in self._describe(Kind.BROKER, "")]
+        return page
+
+    async def topic(self, name: str) -> dict[str, Any] | None:
+        """Returns the state of one topic, see `docs/describe.md`; None if there is no topic of that name."""
+        # Those whose names begin with it come sorted: if the name itself is among them, it is the first.
+        page, _ = await self._page(Kind.TOPICS, name, "", 1)
+        return next((state for state in page["topics"] if state["name"] == name), None)
+
+    async def topics(self, prefix: str = "") -> list[dict[str, Any]]:
+        """Returns the state of every topic whose name begins with `prefix`, sorted by name; see `docs/describe.md`."""
+        return [state async for page in self._describe(Kind.TOPICS, prefix) for state in page["topics"]]
+
+    async def subscriptions(self, prefix: str = "") -> list[dict[str, Any]]:
+        """Returns the state of the subscriptions, live and named, to every topic whose name begins with `prefix`.
+
+        See `docs/describe.md`.
+        """
+        return [state async for page in self._describe(Kind.SUBSCRIPTIONS, prefix) for state in page["subscriptions"]]
+
+    async def connections(self) -> list[dict[str, Any]]:
+        """Returns the state of every connection of the broker, sorted by number; see `docs/describe.md`.
+
+        Raises:
+            InvalidField: the broker is too old to list its connections.
+        """
+        return [state async for page in self._describe(Kind.CONNECTIONS, "") for state in page["connections"]]
+
+    async def _describe(self, kind: Kind, prefix: str) -> AsyncIterator[dict[str, Any]]:
+        after, more = "", True
+        while more:
+            page, more = await self._page(kind, prefix, after, DESCRIBE_PAGE)
+            yield page
+            after = next(iter(page.values()))[-1]["name"] if more else ""
+
+    async def _page(self, kind: Kind, prefix: str, after: str, limit: int) -> tuple[dict[str, Any], bool]:
+        request = Describe(self._connection.next_id(), kind, prefix, after, limit)
+        reply = await self._connection.request(request, Described)
+        return json.loads(reply.json), bool(reply.more)
+
+    async def explain(
+        self,
+        topic: str,
+        *,
+        offset: int | None = None,
+        key: Key = None,
+        at: datetime | None = None,
+        subscription: str = "",
+    ) -> dict[str, Any]:
+        """Returns why a message did or did not arrive, as a list of verdicts; see `docs/explain.md`.
+
+        Args:
+            topic: its name.
+            offset: the message with this offset; or else `key`.
+            key: a message of this key, whether or not it was stored.
+            at: with `key`: the message nearest to this time; None: the newest.
+            subscription: only for this one, by its name or as CONNECTION.ID; "": for each.
+
+        Raises:
+            ValueError: neither `offset` nor `key` is given, or both are; or `at` is given without `key`.
+            NoSuchTopic: there is no topic of that name, or it is not for this user to ask about.
+            NoSuchSubscription: the topic has no such subscription.
+            InvalidField: the key is too long, or the time is still to come.
+            Unsupported: the broker does not know this request.
+        """
+        name = b"" if key is None else key_bytes(key)
+        if (offset is None) == (not name) or (at is not None and not name):
+            raise ValueError("explain needs either an offset, or a key, which may come with a time")
+        time_us = 0 if at is None else max(1, round(at.timestamp() * 1_000_000))
+        request = Explain(self._connection.next_id(), topic, subscription, offset or 0, time_us, name)
+        reply = await self._connection.request(request, Explained)
+        explained: dict[str, Any] = json.loads(reply.json)
+        return explained

@@ -1,0 +1,125 @@
+"""`zaichik explain TOPIC --offset N`: why a message did not arrive, as the broker knows it."""
+
+import argparse
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from zaichik.client.errors import Unsupported
+from zaichik.client.messages import start_written
+from zaichik.console import connecting, quantities, screen
+from zaichik.console.failure import Failure
+from zaichik.escapes import harmless, shown
+from zaichik_protocol import FOREVER
+
+GOOD = {"readable", "settled"}  # fates in which nothing is missing
+
+EXAMPLES = """\
+  zaichik explain orders --offset 17
+  zaichik explain orders --key 4711 --at 2026-01-31T08:00
+  zaichik explain orders --offset 17 --subscription billing
+"""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that choose a message."""
+    group = parser.add_argument_group("why a message did not arrive", "with the name of its topic")
+    group.add_argument("--offset", metavar="N", type=quantities.natural, help="the message with this offset")
+    group.add_argument("--key", metavar="KEY", type=_key, help="a message of this key, stored or not")
+    group.add_argument("--at", metavar="TIME", type=_time, help="with --key: the one nearest to this time")
+    group.add_argument(
+        "--subscription",
+        metavar="NAME|ID",
+        default="",
+        help="only for this one: its name, or CONNECTION.ID as in zaichik describe TOPIC",
+    )
+    group.add_argument("--json", action="store_true", help="print one JSON object; see docs/explain.md")
+    connecting.add_option(parser)
+
+
+def is_about_a_message(arguments: argparse.Namespace) -> bool:
+    """Returns whether one of the options above was given."""
+    chosen = arguments.offset, arguments.key, arguments.at, arguments.subscription or None
+    return any(it is not None for it in chosen) or arguments.json
+
+
+def _key(text: str) -> bytes:
+    if not text:
+        raise argparse.ArgumentTypeError("a message without a key has no key to be found by; give its --offset")
+    return text.encode(errors="surrogateescape")  # the bytes that were typed
+
+
+def _time(text: str) -> datetime:
+    with suppress(ValueError):
+        if isinstance(time := start_written(text), datetime):
+            return time
+    raise argparse.ArgumentTypeError(f"{text!r} is not a time; write one such as 2026-01-31T08:00")
+
+
+async def run_message(topic: str | None, arguments: argparse.Namespace, console: Console) -> int:
+    """Ask the broker about the message that the options choose, and print the verdicts."""
+    if topic is None:
+        raise argparse.ArgumentTypeError("give the topic of the message, too")
+    if (arguments.offset is None) == (arguments.key is None):
+        raise argparse.ArgumentTypeError("give either --offset or --key")
+    if arguments.at is not None and arguments.key is None:
+        raise argparse.ArgumentTypeError("--at goes with --key; an offset is one message already")
+    async with connecting.connected(arguments, "explain") as client:
+        try:
+            explained = await client.explain(
+                topic,
+                offset=arguments.offset,
+                key=arguments.key,
+                at=arguments.at,
+                subscription=arguments.subscription,
+            )
+        except Unsupported:
+            raise Failure(f"{client.welcome.broker} is too old to explain what became of messages") from None
+    if arguments.json:
+        screen.print_json(explained)
+    else:
+        _show(console, explained)
+    return 0
+
+
+def _show(console: Console, explained: dict[str, Any]) -> None:
+    which = f"offset {explained['offset']:,}" if explained["offset"] is not None else "a message"
+    key = f", key {harmless(explained['key'])}" if explained["key"] is not None else ""
+    console.print(Text(f"{which} of {shown(explained['topic'])}{key}", "bold"), soft_wrap=True)
+    for verdict in explained["verdicts"]:
+        console.print()
+        evidence = dict(verdict["evidence"])
+        where = _place(evidence)
+        style = "green" if verdict["fate"] in GOOD else "yellow"
+        fate, text = verdict["fate"].replace("_", " "), f"{where}: {harmless(verdict['text'])} "
+        console.print(Text.assemble((fate, style), text, (f"({verdict['rule']})", "dim")), soft_wrap=True)
+        told = ", ".join(f"{_label(name)} {_value(name, value)}" for name, value in evidence.items())
+        if told:
+            console.print(Text(f"    {told}", "dim"), soft_wrap=True)
+        if verdict["next"]:
+            console.print(Text(f"    next: {harmless(verdict['next'])}"), soft_wrap=True)
+
+
+def _place(evidence: dict[str, Any]) -> str:
+    """Returns at which subscription, if the verdict is about one; and takes that out of the evidence."""
+    number, name = evidence.pop("subscription", ""), evidence.pop("name", "")
+    client, user = evidence.pop("client", ""), evidence.get("user", "")
+    words = [f"subscription {shown(name)}" if name else "", number and f"{number}", shown(client), user and shown(user)]
+    return f", {', '.join(filter(None, words))}" if number or name else ""
+
+
+def _label(name: str) -> str:
+    return name.removesuffix("_us").removesuffix("_ms").removesuffix("_s").replace("_", " ")
+
+
+def _value(name: str, value: Any) -> str:
+    if name.endswith("_us") and value is not None:
+        return datetime.fromtimestamp(value / 1e6, UTC).astimezone().isoformat(" ", "microseconds")
+    if name.endswith("_ms") and value is not None:
+        return quantities.show_duration(value)
+    if name.endswith("_s"):
+        return f"{value} s"
+    return "forever" if value in (None, FOREVER) else harmless(str(value))

@@ -1,0 +1,115 @@
+"""What is remembered so that somebody can ask later why a message did not arrive: a little, and never more (EXP-1).
+
+Most of what becomes of a message shows in what the topic holds anyway: offsets, times, cursors. Three things leave no
+trace: why the head moved, that a message was kept out by compaction, and that a batch was refused or came twice. They
+are remembered here, and the oldest are forgotten first. Nothing is remembered of a batch that was stored whole while
+nothing had to go for it, which is the usual case.
+
+The core writes it and never reads it.
+"""
+
+from collections.abc import Callable
+
+from zaichik.sharing import prices
+from zaichik_protocol import Batch, Published, Refused
+
+MOVES = 16  # points at which the cause of the head's moves changed, for each topic: 2.5 KiB
+REMEMBERED = 64  # batches, for each topic
+REMEMBERED_BYTES = 64 * 1024  # the same in bytes, which count as the topic's (RET-10)
+WHOLE_BYTES = 1024  # a batch of this size is remembered as it is: to leave its payloads out would cost more time
+KEYS_BYTES = 16 * 1024  # if its keys take more than this, they are not remembered
+
+# Why the head moves: the ring's capacity, its bytes, the memory of all topics together (at a publish to this topic, at
+# one to another), retention (without it, that every reader had passed), and the files of a log.
+CAPACITY, BYTES, MEMORY, OTHERS, EXPIRED, DISK = range(1, 7)
+COMPACTED, DUPLICATE = 0, -1  # what became of a batch, in place of the code of a refusal
+
+# Where the cause of a head's moves changed: the head, the acceptance time of the latest message by then (0: not known),
+# and the cause from there on.
+Move = tuple[int, int, int]
+
+# When, what became of it, the first offset that it had, why in words, the user, the connection (0: none), the batch up
+# to its payloads or a little further, or b"", and the bitmap of what was dropped. A tuple, because the garbage
+# collector stops visiting those.
+Decision = tuple[int, int, int, str, str, int, bytes, bytes]
+
+
+def note(moves: list[Move], head: int, at_us: int, cause: int) -> None:
+    """Remember the cause for which the head moves on, if that is another one than before."""
+    if not moves or moves[-1][2] != cause:
+        moves.append((head, at_us, cause))
+        del moves[:-MOVES]
+
+
+class Decisions:
+    """The batches of one topic of which something was not stored.
+
+    Args:
+        on_growth: called when they take another number of bytes than before.
+
+    Attributes:
+        known: the decisions, the oldest first. A list, because most topics have none, and an empty deque is large.
+        forgotten_us: the time of the latest one that is no longer known; 0 if all are.
+        bytes: what they take.
+    """
+
+    def __init__(self, on_growth: Callable[[], None]) -> None:
+        self.known: list[Decision] = []
+        self.forgotten_us = self.bytes = 0
+        self._on_growth = on_growth
+
+    def remember(
+        self,
+        now_us: int,
+        batch: Batch,
+        fate: int,
+        offset: int,
+        dropped: bytes = b"",
+        why: str = "",
+        user: str = "",
+        connection: int = 0,
+    ) -> None:
+        """Remember what became of a batch: see `Decision`.
+
+        Where compaction drops most batches this is called for most of them, so all of it is in one function.
+        """
+        data, known = batch.data, self.known
+        if len(data) > WHOLE_BYTES:
+            data = _keys_of(batch)
+        grown = len(data)
+        if len(known) < REMEMBERED:
+            grown += prices.DECISION
+        else:
+            oldest = known.pop(0)
+            self.forgotten_us = oldest[0]
+            grown -= len(oldest[6])
+        known.append((now_us, fate, offset, why, user, connection, data, dropped))
+        if grown:
+            before = self.bytes
+            self.bytes += grown
+            while self.bytes > REMEMBERED_BYTES:
+                self.forget()
+            if self.bytes != before:
+                self._on_growth()
+
+    def answered(
+        self, now_us: int, batch: Batch, answer: Published | Refused, user: str = "", connection: int = 0
+    ) -> None:
+        """A batch was answered: was it refused, was it a duplicate, or was something of it dropped?"""
+        if isinstance(answer, Refused):
+            self.remember(now_us, batch, int(answer.code), 0, b"", answer.message, user, connection)
+        elif answer.duplicate:
+            self.remember(now_us, batch, DUPLICATE, answer.first_offset, b"", "", user, connection)
+        elif answer.compacted:
+            self.remember(now_us, batch, COMPACTED, answer.first_offset, answer.dropped)
+
+    def forget(self) -> None:
+        """Forget the oldest one."""
+        oldest = self.known.pop(0)
+        self.forgotten_us = oldest[0]
+        self.bytes -= prices.DECISION + len(oldest[6])
+
+
+def _keys_of(batch: Batch) -> bytes:
+    data = batch.up_to_payloads()
+    return data if len(data) <= KEYS_BYTES else b""
