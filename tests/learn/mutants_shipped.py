@@ -242,11 +242,11 @@ MUTANTS = [
         "return name if (self._settings.topic if topic is None else topic.settings).durable else \"\"", 'return ""',
     ),
     Mutant(
-        "a clock only says that it was moved", "S16.36", "should", "broker.broker",
+        "a clock only says that it was moved", "S16.35", "should", "broker.broker",
         "self.clock.move_to(to_us)", "pass", clock="manual",
     ),
     Mutant(
-        "a request that is sent again is one to set the clock back", "S16.36", "should", "broker.broker",
+        "a request that is sent again is one to set the clock back", "S16.35", "should", "broker.broker",
         "if not now_us <= to_us <= LAST_US", "if not now_us < to_us <= LAST_US", clock="manual",
     ),
     Mutant(
@@ -254,15 +254,15 @@ MUTANTS = [
         "self.producers.forget_all_of(topic.name)", "pass",
     ),
     Mutant(
-        "what is in flight is called settled", "S16.35", "the verdict in_flight about offset 1", "explain.delivery",
+        "what is in flight is called settled", "S16.36", "the verdict in_flight about offset 1", "explain.delivery",
         "if offset < reader.committed:", "if offset < reader.cursor:",
     ),
     Mutant(
-        "what is the next offset is called gone", "S16.35", "the first verdict about offset 3", "explain.stored",
+        "what is the next offset is called gone", "S16.36", "the first verdict about offset 3", "explain.stored",
         "if offset < topic.head:", "if offset < topic.head or offset == topic.end:",
     ),
     Mutant(
-        "another message is said to have kept it out", "S16.35", "winner in it is wrong", "explain.remembered",
+        "another message is said to have kept it out", "S16.36", "winner in it is wrong", "explain.remembered",
         'evidence["winner"] = found[1]', 'evidence["winner"] = found[1] + 1',
     ),
 ]  # fmt: skip

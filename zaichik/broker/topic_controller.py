@@ -239,7 +239,9 @@ class TopicController:
         """Store a batch without compaction."""
         self.published += batch.count
         self.ring.append(batch, now_us)
-        self._charge()
+        self._account()
+        if self.budget.used > self.budget.limit:  # as in `_charge`: a call for each batch costs
+            self.budget.evict_over_limit(self)
 
     def expire(self, now_us: int) -> None:
         """Drop expired messages: one is readable while accepted ≤ now < accepted + ttl (RET-1, RET-5)."""
