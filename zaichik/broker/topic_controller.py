@@ -84,10 +84,8 @@ class TopicController:
             self.budget.reserve(size := settings.max_bytes + prices.ENTRY * batches)
             self._reserved = size
         self.budget.add(self)
-        self.settings = settings
-        self.explicit = explicit
-        self.ring.capacity = settings.capacity
-        self.ring.max_bytes = settings.max_bytes
+        self.settings, self.explicit = settings, explicit
+        self.ring.capacity, self.ring.max_bytes = settings.capacity, settings.max_bytes
         self._ttl_us = settings.retention_ttl_ms * MICROSECONDS_PER_MS if settings.expires else 0
         window_us = settings.compaction_window_ms * MICROSECONDS_PER_MS
         self.window = CompactionWindow(window_us, settings.max_keys) if window_us else None
