@@ -40,6 +40,5 @@ STAGES: tuple[Stage, ...] = (
     s14_ends.STAGE,
     s15_history.STAGE,
     s16_explaining.STAGE,
-    s16_clock.STAGE,
 )
 CHECKS: dict[str, Check] = {check.id: check for stage in STAGES for check in stage.checks}
