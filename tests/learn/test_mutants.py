@@ -29,7 +29,17 @@ KILLED_ELSEWHERE = (
 )
 
 AT_ONCE = 4
-ELSEWHERE = {"s00_listen", "s14_close", "s14_ends", "s16_managing", "s16_kept", "s16_durable", "s16_killed", "backlog"}
+ELSEWHERE = {
+    "s00_listen",
+    "s14_close",
+    "s14_ends",
+    "s16_managing",
+    "s16_kept",
+    "s16_durable",
+    "s16_killed",
+    "s16_explaining",
+    "backlog",
+}
 REACHED, RUN = set(), set()  # statements that wrong brokers failed at, and the names of these brokers
 
 

@@ -57,9 +57,9 @@ def a_message_lives_a_moment_too_long(monkeypatch):
 @bug("P2")
 def what_is_evicted_is_counted_twice(monkeypatch):
     def evict(real):
-        def counting(self):
+        def counting(self, cause):
             before = self.evicted
-            real(self)
+            real(self, cause)
             self.evicted += self.evicted - before
 
         return counting
@@ -402,7 +402,7 @@ def a_stop_says_goodbye_before_what_was_acknowledged_is_delivered(monkeypatch):
     def make(real):
         def next_output(self, now_us):
             if self._is_stopping:
-                self._ready.clear()
+                self.ready.clear()
             return real(self, now_us)
 
         return next_output

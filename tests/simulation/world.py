@@ -179,7 +179,7 @@ class World:
         logger, handler = logging.getLogger("zaichik"), _Log(self)
         before = logger.level, logger.propagate
         logger.addHandler(handler)
-        logger.setLevel(logging.INFO)
+        logger.setLevel(logging.DEBUG)
         logger.propagate = False
         try:
             yield
@@ -200,6 +200,8 @@ class _Log(logging.Handler):
         world = self._world
         if world.life is not None and world.life.is_dying:
             return  # the last words of what is no more
+        if record.levelno < logging.INFO and "disconnected" not in record.msg:
+            return
         world.trace.add(world.time(), "the log", record.getMessage())
         if record.levelno >= logging.WARNING and not self._is_expected(record):
             cause = f": {record.exc_info[1]!r}" if record.exc_info else ""

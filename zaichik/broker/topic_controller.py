@@ -293,13 +293,13 @@ class TopicController:
         return not self._reserved and self.ring.batches > leaving
 
     def evict_oldest(self, *, leaving: int) -> None:
-        """Evict the oldest batch if there are more than `leaving`, or else the oldest windows."""
+        """Evict the oldest batch if there are more than `leaving`; or else a decision; or else the oldest windows."""
         if self._can_evict_batch(leaving):
             self.ring.evict_oldest(MEMORY if leaving else OTHERS)
+        elif self.decisions.known:  # before windows: nothing but an explanation depends on them
+            self.decisions.forget()
         elif self.window:
             self.window.forget(FORGOTTEN_AT_ONCE)
-        elif self.decisions.known:
-            self.decisions.forget()
         self._account()
 
     # -- deletion ----------------------------------------------------------------------------------------------
