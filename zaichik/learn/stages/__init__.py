@@ -18,7 +18,6 @@ from zaichik.learn.stages import (
     s13_stuck_reader,
     s14_ends,
     s15_history,
-    s16_clock,
     s16_explaining,
 )
 

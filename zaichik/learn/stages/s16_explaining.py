@@ -6,7 +6,7 @@ from typing import Any
 from zaichik.learn.connection import Connection
 from zaichik.learn.failure import Failed
 from zaichik.learn.layouts import CAPACITY, FOREVER, TTL, WINDOW
-from zaichik.learn.stages.s16_killed import STAGE as STAGE
+from zaichik.learn.stages.s16_clock import STAGE as STAGE
 from zaichik.learn.stages.s16_options import skip_if_unsupported
 from zaichik.learn.trial import Trial
 
