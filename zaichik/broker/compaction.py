@@ -94,7 +94,10 @@ class CompactionWindow:
 
 def bitmap(count: int, kept: Sequence[int]) -> bytes:
     """Returns one bit for each of `count` messages, lowest first, set for those that are not in `kept`."""
-    bits = bytearray((count + 7) // 8)
+    size = (count + 7) // 8
+    if not kept:  # which is usual where windows are long, and batches small
+        return ((1 << count) - 1).to_bytes(size, "little")
+    bits = bytearray(size)
     for index in set(range(count)).difference(kept):
         bits[index >> 3] |= 1 << (index & 7)
     return bytes(bits)

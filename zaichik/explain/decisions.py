@@ -16,6 +16,7 @@ from zaichik_protocol import Batch, Published, Refused
 MOVES = 16  # points at which the cause of the head's moves changed, for each topic: 2.5 KiB
 REMEMBERED = 64  # batches, for each topic
 REMEMBERED_BYTES = 64 * 1024  # the same in bytes, which count as the topic's (RET-10)
+STEP_BYTES = 1024  # they are charged at once only when this many more or fewer are remembered, and else by the way
 WHOLE_BYTES = 1024  # a batch of this size is remembered as it is: to leave its payloads out would cost more time
 KEYS_BYTES = 16 * 1024  # if its keys take more than this, they are not remembered
 
@@ -45,7 +46,7 @@ class Decisions:
     """The batches of one topic of which something was not stored.
 
     Args:
-        on_growth: called when they take another number of bytes than before.
+        on_growth: called when they take more or fewer bytes than before, in steps of `STEP_BYTES`.
 
     Attributes:
         known: the decisions, the oldest first. A list, because most topics have none, and an empty deque is large.
@@ -89,7 +90,7 @@ class Decisions:
             self.bytes += grown
             while self.bytes > REMEMBERED_BYTES:
                 self.forget()
-            if self.bytes != before:
+            if self.bytes // STEP_BYTES != before // STEP_BYTES:
                 self._on_growth()
 
     def answered(
