@@ -6,11 +6,11 @@ import pytest
 from conversation import Conversation, batch
 
 from zaichik.broker.clock import ManualClock
-from zaichik.broker.settings import BrokerSettings
+from zaichik.broker.settings import BrokerSettings, TopicSettings
 from zaichik.escapes import harmless
 from zaichik.flight.format import Recording
 from zaichik.flight.recorder import RecordedBroker, Tape
-from zaichik_protocol import Publish, Subscribe
+from zaichik_protocol import AdvanceClock, CreateTopic, Publish, Setting, Subscribe
 
 BEGUN_US = 1_700_000_000_000_000
 NASTY = "\x1b[2Ja\u202eb\u2028c"
@@ -106,6 +106,9 @@ def test_a_difference_is_shown_and_is_the_exit_code(zaichik, file, data):
     assert told[3].startswith("DIFFERENT in ")
     assert told[4].startswith("     7  +0.000000 s  connection 1  < Error: id 2, code 66")
     assert "!! checksum and bytes of the output: (" in told[-1]
+    warning, refusal = zaichik("replay", str(file), "--explain", "t", "--offset", "0").err.splitlines()
+    assert "DIFFERENT in " in warning
+    assert "there is no topic 't'" in refusal
 
 
 def test_a_torn_recording_is_replayed_up_to_the_tear(zaichik, file, data):
@@ -164,3 +167,122 @@ def test_records_that_make_no_sense_are_lines_as_well(zaichik, file, data):
     assert result.code == 1
     assert all(harmless(line) == line for line in result.out.splitlines())
     assert result.err == ""
+
+
+@pytest.fixture
+def orders(tmp_path):
+    """A recording of 90 s: a topic keeps messages for 60 s, and one of a key every 40 s. Two of a key come in 1 s."""
+    data, clock = bytearray(), Time()
+    broker = RecordedBroker(BrokerSettings(), clock)
+    broker.begin(lambda chunk: data.extend(chunk) is None)
+    client = Conversation(broker)
+    settings = ((Setting.RETENTION_TTL_MS, 60_000), (Setting.COMPACTION_WINDOW_MS, 40_000))
+    client.ask(CreateTopic(2, "orders", settings), Subscribe(3, "orders", name="billing"))
+    clock.seconds = 10
+    client.ask(Publish(4, "orders", batch((b"4711", b"one"))))
+    clock.seconds = 11
+    client.ask(Publish(5, "orders", batch((b"4711", b"two"))))
+    clock.seconds = 90
+    broker.disconnect(client.manager, "GONE")
+    broker.tape.end()
+    path = tmp_path / "orders"
+    path.write_bytes(data)
+    return str(path)
+
+
+class Time:
+    """A clock like a machine's: nobody moves it by a request."""
+
+    seconds = 0
+
+    def now_us(self):
+        return BEGUN_US + self.seconds * 1_000_000
+
+
+OFFSET = "--explain", "orders", "--offset", "0"
+KEY = "--explain", "orders", "--key", "4711"
+
+
+@pytest.mark.parametrize(
+    ("until", "seconds", "fate"),
+    [
+        (["--until", "5s"], 5, "never_seen"),
+        (["--until", "10s"], 10, "readable"),
+        (["--until", "69.999s"], 69.999, "readable"),
+        (["--until", "70s"], 70, "expired"),
+        (["--until", "2h"], 90, "expired"),
+        (["--until", "8"], 0, "never_seen"),
+        (["--until", "9"], 10, "readable"),
+        ([], 90, "expired"),
+    ],
+)
+def test_what_became_of_a_message_is_answered_as_at_that_moment(zaichik, orders, until, seconds, fate):
+    """After the end of the recording no time passes: nobody knows what would have happened then."""
+    result = zaichik("replay", orders, *until, *OFFSET, "--json")
+    assert (result.code, result.err) == (0, "")
+    assert result.json["now_us"] == BEGUN_US + round(seconds * 1e6)
+    assert result.json["verdicts"][0]["fate"] == fate
+
+
+@pytest.mark.parametrize(
+    ("until", "fates", "winner"),
+    [
+        ("9s", ["never_seen"], None),
+        ("10s", ["readable", "in_flight", "window_open"], None),
+        ("11s", ["kept_out", "window_open"], 0),
+        ("60s", ["kept_out"], 0),
+        ("90s", ["kept_out", "unknown"], None),
+    ],
+)
+def test_a_message_that_was_kept_out_is_known_with_its_winner(zaichik, orders, until, fates, winner):
+    verdicts = zaichik("replay", orders, "--until", until, *KEY, "--json").json["verdicts"]
+    assert [it["fate"] for it in verdicts] == fates
+    assert verdicts[0]["evidence"].get("winner") == winner
+
+
+def test_the_screen_is_that_of_explain(zaichik, orders):
+    result = zaichik("replay", orders, "--until", "60s", *OFFSET, "--subscription", "billing")
+    title, _, readable, evidence, _, at_billing, *_ = result.out.splitlines()
+    assert (result.code, result.err, title) == (0, "", "offset 0 of orders")
+    assert readable == "readable: it is stored, and can be read (RET-2)"
+    assert evidence.startswith("    head 0, next offset 1, accepted 2023-11-14 ")
+    assert ", subscription billing, 1.3, somebody: " in at_billing
+
+
+def test_a_clock_that_clients_move_is_read_after_they_have_moved_it(zaichik, tmp_path):
+    data, clock = bytearray(), ManualClock(BEGUN_US)
+    broker = RecordedBroker(BrokerSettings(topic=TopicSettings(retention_ttl_ms=60_000)), clock)
+    broker.begin(lambda chunk: data.extend(chunk) is None)
+    client = Conversation(broker)
+    client.ask(Publish(2, "orders", batch(b"one")), AdvanceClock(3, BEGUN_US + 80_000_000), Subscribe(4, "orders"))
+    broker.tape.end()
+    (tmp_path / "moved").write_bytes(data)
+    answer = zaichik("replay", str(tmp_path / "moved"), "--until", "20s", *OFFSET, "--json").json
+    assert (answer["now_us"], answer["verdicts"][0]["fate"]) == (BEGUN_US + 80_000_000, "expired")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "sentence"),
+    [
+        (["--explain", "letters", "--offset", "0"], 1, "there is no topic 'letters' (zaichik explain NO_SUCH_TOPIC)"),
+        ([*OFFSET, "--subscription", "nobody"], 1, "has no subscription 'nobody'"),
+        ([*KEY, "--until", "10s", "--at", "2023-11-14T22:13:31+00:00"], 1, "which is now"),
+        (["--explain", "orders"], 2, "give either --offset or --key"),
+        ([*OFFSET, "--at", "2023-11-14"], 2, "--at goes with --key"),
+        ([*OFFSET, "--step"], 2, "give either --step or --explain"),
+        (["--offset", "0"], 2, "go with --explain TOPIC"),
+        (["--json"], 2, "go with --explain TOPIC"),
+        (["--explain", "\udcff", "--offset", "0"], 2, "is not UTF-8"),
+    ],
+)
+def test_what_cannot_be_answered_is_one_sentence(zaichik, orders, words, code, sentence):
+    result = zaichik("replay", orders, *words)
+    assert (result.code, result.out, result.err.count("\n")) == (code, "", 1)
+    assert sentence in result.err
+
+
+def test_an_answer_that_may_be_wrong_comes_with_a_warning(zaichik, file, data):
+    file.write_bytes(data[:-30] + b"\xff" + data[-29:])
+    result = zaichik("replay", str(file), "--explain", "t", "--offset", "0", "--json")
+    assert (result.code, result.json["topic"], result.err.count("\n")) == (1, "t", 1)
+    assert "flight: the recording is not whole: it is damaged after byte " in result.err

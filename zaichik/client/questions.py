@@ -85,11 +85,22 @@ class Questions:
             InvalidField: the key is too long, or the time is still to come.
             Unsupported: the broker does not know this request.
         """
-        name = b"" if key is None else key_bytes(key)
-        if (offset is None) == (not name) or (at is not None and not name):
-            raise ValueError("explain needs either an offset, or a key, which may come with a time")
-        time_us = 0 if at is None else max(1, round(at.timestamp() * 1_000_000))
-        request = Explain(self._connection.next_id(), topic, subscription, offset or 0, time_us, name)
+        request = explain_request(self._connection.next_id(), topic, offset, key, at, subscription)
         reply = await self._connection.request(request, Explained)
         explained: dict[str, Any] = json.loads(reply.json)
         return explained
+
+
+def explain_request(
+    number: int, topic: str, offset: int | None, key: Key, at: datetime | None, subscription: str
+) -> Explain:
+    """Returns the request with that id for what `Questions.explain` was asked.
+
+    Raises:
+        ValueError: see there.
+    """
+    name = b"" if key is None else key_bytes(key)
+    if (offset is None) == (not name) or (at is not None and not name):
+        raise ValueError("explain needs either an offset, or a key, which may come with a time")
+    time_us = 0 if at is None else max(1, round(at.timestamp() * 1_000_000))
+    return Explain(number, topic, subscription, offset or 0, time_us, name)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from rich.console import Console
 from rich.text import Text
 
-from zaichik.console import explain_message, names
+from zaichik.console import connecting, explain_message, names
 from zaichik.console.failure import Failure
 from zaichik.escapes import shown
 from zaichik.explain.codes import GROUPS, find, nearest
@@ -42,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("subject", metavar="TOPIC|CODE", nargs="?", help="a message's topic, or the code of an error")
     explain_message.add_options(parser)
+    connecting.add_option(parser)
 
 
 async def run(arguments: argparse.Namespace, console: Console) -> int:

@@ -24,9 +24,9 @@ EXAMPLES = """\
 """
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that choose a message."""
-    group = parser.add_argument_group("why a message did not arrive", "with the name of its topic")
+def add_options(parser: argparse.ArgumentParser, where: str = "with the name of its topic") -> None:
+    """Add the options that choose a message; `where` says how its topic is given."""
+    group = parser.add_argument_group("why a message did not arrive", where)
     group.add_argument("--offset", metavar="N", type=quantities.natural, help="the message with this offset")
     group.add_argument("--key", metavar="KEY", type=_key, help="a message of this key, stored or not")
     group.add_argument("--at", metavar="TIME", type=_time, help="with --key: the one nearest to this time")
@@ -37,13 +37,20 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="only for this one: its name, or CONNECTION.ID as in zaichik describe TOPIC",
     )
     group.add_argument("--json", action="store_true", help="print one JSON object; see docs/explain.md")
-    connecting.add_option(parser)
 
 
 def is_about_a_message(arguments: argparse.Namespace) -> bool:
     """Returns whether one of the options above was given."""
     chosen = arguments.offset, arguments.key, arguments.at, arguments.subscription or None
     return any(it is not None for it in chosen) or arguments.json
+
+
+def check_options(arguments: argparse.Namespace) -> None:
+    """Refuse options that do not choose one message."""
+    if (arguments.offset is None) == (arguments.key is None):
+        raise argparse.ArgumentTypeError("give either --offset or --key")
+    if arguments.at is not None and arguments.key is None:
+        raise argparse.ArgumentTypeError("--at goes with --key; an offset is one message already")
 
 
 def _key(text: str) -> bytes:
@@ -63,10 +70,7 @@ async def run_message(topic: str | None, arguments: argparse.Namespace, console:
     """Ask the broker about the message that the options choose, and print the verdicts."""
     if topic is None:
         raise argparse.ArgumentTypeError("give the topic of the message, too")
-    if (arguments.offset is None) == (arguments.key is None):
-        raise argparse.ArgumentTypeError("give either --offset or --key")
-    if arguments.at is not None and arguments.key is None:
-        raise argparse.ArgumentTypeError("--at goes with --key; an offset is one message already")
+    check_options(arguments)
     async with connecting.connected(arguments, "explain") as client:
         try:
             explained = await client.explain(
@@ -78,14 +82,15 @@ async def run_message(topic: str | None, arguments: argparse.Namespace, console:
             )
         except Unsupported:
             raise Failure(f"{client.welcome.broker} is too old to explain what became of messages") from None
-    if arguments.json:
-        screen.print_json(explained)
-    else:
-        _show(console, explained)
+    show(console, explained, as_json=arguments.json)
     return 0
 
 
-def _show(console: Console, explained: dict[str, Any]) -> None:
+def show(console: Console, explained: dict[str, Any], *, as_json: bool) -> None:
+    """Print the verdicts, for people or as JSON."""
+    if as_json:
+        screen.print_json(explained)
+        return
     which = f"offset {explained['offset']:,}" if explained["offset"] is not None else "a message"
     key = f", key {harmless(explained['key'])}" if explained["key"] is not None else ""
     console.print(Text(f"{which} of {shown(explained['topic'])}{key}", "bold"), soft_wrap=True)

@@ -1,6 +1,7 @@
 """`zaichik replay`: what a broker was recorded doing, done again by another one, without sockets or waiting."""
 
 import argparse
+import json
 import mmap
 import os
 import sys
@@ -9,16 +10,20 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from math import inf
 from pathlib import Path
+from typing import Any
 
 import anyio
 from rich.console import Console
 
 from zaichik.broker.clock import MICROSECONDS
-from zaichik.console import quantities
+from zaichik.broker.rights import ANYBODY
+from zaichik.client.questions import explain_request
+from zaichik.console import explain_message, names, quantities, screen
 from zaichik.console.dissect import in_lines
 from zaichik.console.failure import Failure
 from zaichik.console.streams import STDIN
 from zaichik.escapes import harmless, shown
+from zaichik.explain.answer import explain
 from zaichik.flight.format import HOLD, Kind, Record, Recording, Unreadable
 from zaichik.flight.player import Player, Step
 
@@ -27,6 +32,9 @@ Have a broker do again what another one was recorded doing (`zaichik serve --rec
 same requests, at the same readings of the clock, in the same order. It needs no network, and waits for nothing. It
 verifies that the broker sends the same bytes on every connection; the exit code is 1 if it does not, or if the
 recording is damaged.
+
+With --explain, it answers about a message like `zaichik explain`: as that broker would have at the moment given with
+--until, or else at the end of the recording.
 """
 
 EPILOG = """\
@@ -35,6 +43,7 @@ examples:
   zaichik replay flight --step               # every step: what came, and what was sent
   zaichik replay flight --until 2000 --step | tail
   zaichik replay flight --until 12.5s        # the broker as it was at that moment
+  zaichik replay flight --until 12.5s --explain orders --offset 4    # where was that message then?
 """
 
 WORDS = {
@@ -66,10 +75,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=(inf, inf),
         help="stop after so much time of the recording, such as 12.5s, or after step N",
     )
+    parser.add_argument("--explain", metavar="TOPIC", type=names.name, help="print what became of a message of it")
+    explain_message.add_options(parser, "with --explain TOPIC")
 
 
 async def run(arguments: argparse.Namespace, console: Console) -> int:
-    """Replay, and say whether the broker has answered as before."""
+    """Replay, and say whether the broker has answered as before, or what became of a message."""
+    _check_options(arguments)
     with arguments.file.open("rb") as file:
         size = os.fstat(file.fileno()).st_size  # an empty file cannot be mapped, nor a pipe
         data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
@@ -78,8 +90,22 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
         await replay.run(arguments, is_typed=arguments.step and console.is_terminal and sys.stdin.isatty())
     except Unreadable as error:
         raise Failure(f"{arguments.file}: {error}") from error
-    sys.stdout.write("\n".join((*replay.summary(), "")))
+    if arguments.explain is None:
+        sys.stdout.write("\n".join((*replay.summary(), "")))
+        return replay.exit_code
+    for doubt in replay.doubts():
+        screen.complain(f"{arguments.file}: {doubt}")
+    explain_message.show(console, replay.explained(arguments), as_json=arguments.json)
     return replay.exit_code
+
+
+def _check_options(arguments: argparse.Namespace) -> None:
+    if arguments.explain is not None:
+        if arguments.step:
+            raise argparse.ArgumentTypeError("give either --step or --explain")
+        explain_message.check_options(arguments)
+    elif explain_message.is_about_a_message(arguments):
+        raise argparse.ArgumentTypeError("options that choose a message, and --json, go with --explain TOPIC")
 
 
 def _until(text: str) -> tuple[float, float]:
@@ -98,13 +124,15 @@ class _Replay:
         self._first: list[str] | None = None  # lines of the first step that differs
         self._different = 0  # steps
         self._passed_us = 0
+        self._stopped_us = 0  # by the clock, if a time was asked for and the recording goes on after it
         self._steps = 0
         self._counts: Counter[Kind] = Counter()
 
     async def run(self, arguments: argparse.Namespace, *, is_typed: bool) -> None:
         """Go on up to the end, or to what was asked for."""
         seconds, most = arguments.until
-        for step in self._player.steps(self._player.begun_us + seconds * MICROSECONDS):
+        until_us = self._player.begun_us + seconds * MICROSECONDS
+        for step in self._player.steps(until_us):
             self._steps = step.number
             self._passed_us = step.record.now_us - self._player.begun_us if step.record.now_us else self._passed_us
             self._counts[step.record.kind] += 1
@@ -119,6 +147,28 @@ class _Replay:
                 is_typed = bool(os.read(STDIN, 4096))  # Ctrl-D: the rest at once
             if step.number >= most:
                 return
+        if not (self._counts[Kind.END] or self._recording.problem):
+            self._stopped_us = int(until_us)
+
+    def explained(self, arguments: argparse.Namespace) -> dict[str, Any]:
+        """Returns what `zaichik explain` would have printed as JSON where the replay has stopped.
+
+        Raises:
+            Refused: see `explain`.
+        """
+        broker, wanted = self._player.broker, arguments
+        request = explain_request(0, wanted.explain, wanted.offset, wanted.key, wanted.at, wanted.subscription)
+        # A clock that clients move may be ahead of the last step: it was moved in it.
+        now_us = max(self._player.begun_us + self._passed_us, self._stopped_us, broker.clock.now_us())
+        explained: dict[str, Any] = json.loads(explain(broker, request, ANYBODY, now_us))
+        return explained
+
+    def doubts(self) -> Iterator[str]:
+        """Yields why the broker may not be in the state that the recorded one was in."""
+        if self._recording.problem:
+            yield f"the recording is not whole: {self._recording.problem}"
+        if self._first is not None:
+            yield f"DIFFERENT in {self._different:,} steps: see zaichik replay without --explain"
 
     @property
     def exit_code(self) -> int:
