@@ -42,6 +42,13 @@ def test_three_earlier_recordings_are_kept(tmp_path):
     }
 
 
+@pytest.mark.parametrize("name", ["", ".", ".."])
+def test_a_folder_is_no_recording(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FileExistsError, match="is there, and is no recording"):
+        opened(Path(name))
+
+
 @pytest.mark.parametrize("name", ["flight", "flight.1", "flight.3"])
 @pytest.mark.parametrize("kind", ["folder", "link", "file"])
 def test_what_is_no_recording_stays_where_it_is(tmp_path, name, kind):
