@@ -35,7 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("topic", metavar="TOPIC", nargs="?", type=names.name, help="only this topic, and its readers")
     connecting.add_option(parser)
     parser.add_argument(
-        "--json", action="store_true", help='print one JSON object: {"adds_up": ..., "topics": ..., "sums": [...]}'
+        "--json",
+        action="store_true",
+        help='print one JSON object: {"adds_up": ..., "topics": ..., "subscriptions": ..., "sums": [...]}',
     )
 
 
