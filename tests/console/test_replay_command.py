@@ -128,7 +128,7 @@ def test_a_damaged_recording_fails(zaichik, file, data):
     [
         (b"", "it is not a zaichik recording, or it breaks off in its header"),
         (b"PAR1 and more", "it is not a zaichik recording, or it breaks off in its header"),
-        (b"zaichik flight\r\n\x09\0\x01\0\0\0\0\0", "it was made by a newer zaichik: its format is 9, this one reads 1"),
+        (b"zaichik flight\r\n\x09\0\x01\0\0\0\0\0", "it is from a newer zaichik: its format is 9, this one reads 1"),
     ],
 )
 def test_what_is_no_recording_is_said_in_one_sentence(zaichik, file, content, sentence):

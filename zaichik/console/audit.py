@@ -51,7 +51,7 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
         topics = [topic for topic in topics if topic["name"] == wanted]
         readers = [reader for reader in readers if reader["topic"] == wanted]
         if not topics:
-            raise Failure(f"there is no topic {shown(wanted)}; see: zaichik topics")
+            raise Failure(f"there is no topic '{shown(wanted)}'; see: zaichik topics")
     sums = audit(topics, readers)
     wrong = [each for each in sums if each.difference]
     if arguments.json:

@@ -29,7 +29,7 @@ def opened(path: Path) -> BinaryIO:
     there = [name for name in names if name.is_symlink() or name.exists()]
     for name in there:
         if name.is_symlink() or not name.is_file() or not _is_recording(name):
-            raise FileExistsError(errno.EEXIST, f"{name} is there, and is no recording")
+            raise FileExistsError(errno.EEXIST, f"{name} exists, and is not a recording")
     for newer, older in reversed([*pairwise(names)]):
         if newer in there:
             newer.replace(older)
