@@ -63,9 +63,7 @@ def _gone(topic: TopicController, offset: int) -> Verdict:
     index = max((number for number, (head, _, _) in enumerate(moves) if head <= offset), default=-1)
     evidence: dict[str, object] = {"head": topic.head}
     if index < 0:
-        text = (
-            "it was stored and is gone; why it went is no longer known: the broker does not remember that far back"
-        )
+        text = "it was stored and is gone; why it went is no longer known: the broker does not remember that far back"
         evidence["known_from"] = moves[0][0] if moves else topic.head
         return Verdict("unknown", "EXP-2", text, "", evidence)
     _, after_us, cause = moves[index]
