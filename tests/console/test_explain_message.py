@@ -94,7 +94,7 @@ def test_what_cannot_be_asked_is_one_sentence(zaichik, topic, words, code, sente
     [
         (["--offset", "0", "--subscription", "nobody"], "has no subscription 'nobody'"),
         (["--key", "k" * 2000], "key is 2000"),
-        (["--key", "k", "--at", "2100-01-01"], "which is now"),
+        (["--key", "k", "--at", "2100-01-01"], "which is now, in µs since 1970"),
     ],
 )
 def test_what_never_was_is_one_sentence(zaichik, orders, words, sentence):
