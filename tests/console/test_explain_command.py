@@ -67,8 +67,8 @@ def test_an_unknown_code_is_one_sentence_that_proposes_the_nearest(zaichik):
         == "zaichik: there is no code 90; did you mean DAMAGED, STORAGE_FULL or TAKEN_OVER?\n"
     )
     assert zaichik("explain", "qq\n").err == (
-        "zaichik: there is no code qq\\n; to list all of them: zaichik explain; about a message of a topic, add --offset "
-        "or --key\n"
+        "zaichik: there is no code qq\\n; to list all of them: zaichik explain; about a message of a topic, "
+        "add --offset or --key\n"
     )
 
 
