@@ -106,7 +106,7 @@ def test_a_wrong_counter_is_red_on_a_terminal(orders, on_terminal):
 def test_a_topic_that_is_not_there(inside, zaichik):
     result = zaichik("audit", "nothing")
     assert (result.code, result.out) == (1, "")
-    assert "there is no topic nothing" in result.err
+    assert "there is no topic 'nothing'" in result.err
 
 
 def test_an_empty_broker(inside, zaichik):

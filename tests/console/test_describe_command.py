@@ -93,4 +93,4 @@ def test_a_named_reader_is_shown_with_its_name_and_needs_even_while_it_is_away(z
 def test_a_topic_is_not_taken_for_one_that_begins_like_it(zaichik, topic):
     zaichik("create", f"{topic}.eu")
     result = zaichik("describe", topic)
-    assert (result.code, result.err) == (1, f"zaichik: there is no topic {topic}; see: zaichik topics\n")
+    assert (result.code, result.err) == (1, f"zaichik: there is no topic '{topic}'; see: zaichik topics\n")

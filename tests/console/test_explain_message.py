@@ -43,6 +43,15 @@ def test_a_message_and_its_subscription(zaichik, start, orders):
     assert [it["evidence"].get("name") for it in alone["verdicts"]] == [None, "billing"]
 
 
+def test_a_terminal_has_lines_that_end_between_words(zaichik, on_terminal, orders):
+    words = "explain", orders, "--key", "4711"
+    code, output = on_terminal(*words, TERM="dumb")
+    lines = output.splitlines()
+    assert (code, max(map(len, lines)) <= 80) == (0, True)
+    assert any(line.startswith("    next: ") for line in lines)
+    assert output.split() == zaichik(*words).out.split()  # no word is cut
+
+
 def test_the_message_nearest_to_a_time(zaichik, orders):
     for time in ("2020-01-31T08:00", datetime.now().astimezone().isoformat()):
         answer = zaichik("explain", orders, "--key", "4711", "--at", time, "--json").json
@@ -85,7 +94,7 @@ def test_what_cannot_be_asked_is_one_sentence(zaichik, topic, words, code, sente
     [
         (["--offset", "0", "--subscription", "nobody"], "has no subscription 'nobody'"),
         (["--key", "k" * 2000], "key is 2000"),
-        (["--key", "k", "--at", "2100-01-01"], "which is now"),
+        (["--key", "k", "--at", "2100-01-01"], "which is now, in µs since 1970"),
     ],
 )
 def test_what_never_was_is_one_sentence(zaichik, orders, words, sentence):

@@ -42,6 +42,13 @@ def test_three_earlier_recordings_are_kept(tmp_path):
     }
 
 
+@pytest.mark.parametrize("name", ["", ".", ".."])
+def test_a_folder_is_no_recording(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FileExistsError, match="exists, and is not a recording"):
+        opened(Path(name))
+
+
 @pytest.mark.parametrize("name", ["flight", "flight.1", "flight.3"])
 @pytest.mark.parametrize("kind", ["folder", "link", "file"])
 def test_what_is_no_recording_stays_where_it_is(tmp_path, name, kind):
@@ -53,7 +60,7 @@ def test_what_is_no_recording_stays_where_it_is(tmp_path, name, kind):
             path.symlink_to(tmp_path / "elsewhere")
         case "file":
             path.write_text("a letter")
-    with pytest.raises(FileExistsError, match=f"{name} is there, and is no recording"):
+    with pytest.raises(FileExistsError, match=f"{name} exists, and is not a recording"):
         opened(tmp_path / "flight")
     assert [entry.name for entry in tmp_path.iterdir()] == [name]
 

@@ -46,7 +46,7 @@ def test_the_same_answers(zaichik, file):
     name, steps, state, verdict = result.out.splitlines()
     assert name.startswith("zaichik ")
     assert name.endswith("from 2023-11-14 22:13:20 UTC")
-    assert steps == "15 steps in 3.500000 s: 1 connections, 5 requests, 6 times output"
+    assert steps == "15 steps in 3.500000 s: 1 connections, 5 requests, 6 outputs"
     assert state == "the broker then has 0 connections, 2 topics and 2 messages"
     assert verdict == "the same bytes were sent on every connection"
 
@@ -129,9 +129,9 @@ def test_a_damaged_recording_fails(zaichik, file, data):
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (b"", "it is no recording of zaichik, or breaks off in its header"),
-        (b"PAR1 and more", "it is no recording of zaichik, or breaks off in its header"),
-        (b"zaichik flight\r\n\x09\0\x01\0\0\0\0\0", "it is of a newer zaichik: its format is 9, this one reads 1"),
+        (b"", "it is not a zaichik recording, or it breaks off in its header"),
+        (b"PAR1 and more", "it is not a zaichik recording, or it breaks off in its header"),
+        (b"zaichik flight\r\n\x09\0\x01\0\0\0\0\0", "it is from a newer zaichik: its format is 9, this one reads 1"),
     ],
 )
 def test_what_is_no_recording_is_said_in_one_sentence(zaichik, file, content, sentence):

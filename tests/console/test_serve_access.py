@@ -145,7 +145,8 @@ def test_a_check_looks_at_the_certificate_too(made, zaichik, monkeypatch):
     pin = tls_in(path).pin
     assert f"?pin={pin}\n" in told
     assert (
-        f"to log in: zaichiks://TOKEN@HOST:PORT?pin={pin}" in zaichik("user", "add", "eva", "--access", str(path)).err
+        f"to log in, paste into `zaichik login`: zaichiks://TOKEN@HOST:PORT?pin={pin}"
+        in zaichik("user", "add", "eva", "--access", str(path)).err
     )
     now = time.time()
     monkeypatch.setattr("zaichik.console.access.time.time", lambda: now + 725 * 86_400)

@@ -114,6 +114,13 @@ def test_a_port_that_is_in_use_leaves_earlier_recordings_where_they_are(zaichik,
     assert len(list(tmp_path.iterdir())) == 1
 
 
+def test_a_limit_of_nothing_is_not_the_default(start, tmp_path):
+    process, _ = served(start, "--record", str(tmp_path / "flight"), "--record-limit", "0")
+    process.terminate()
+    assert process.wait() == 0
+    assert (tmp_path / "flight").read_bytes() == b""
+
+
 def test_a_recording_tells_the_limits_that_were_set(start, tmp_path):
     file = tmp_path / "flight"
     process, _ = served(start, "--record", str(file), "--limit", "max_topics=7", "--retention", "2s")

@@ -149,3 +149,10 @@ def test_a_message_that_json_cannot_be_read_from(zaichik, topic, tmp_path, messa
     (tmp_path / "lines").write_text(message)
     result = zaichik("publish", topic, "--key-json", "id", "--file", str(tmp_path / "lines"))
     assert (result.code, result.err) == (1, f"zaichik: {told}\n")
+
+
+def test_a_long_sentence_is_wrapped_between_words_on_a_terminal(on_terminal):
+    code, output = on_terminal("replay", "flight", "--until", "tomorrow", TERM="dumb")
+    assert code == WRONG_USAGE
+    assert max(map(len, output.splitlines())) <= 80
+    assert " ".join(output.split()).endswith("forever or seconds (see: zaichik replay --help)")

@@ -103,13 +103,13 @@ def test_what_follows_the_end_is_no_part_of_it(data):
 
 @pytest.mark.parametrize("data_", [b"", b"PAR1", b"zaichik flight\n" * 9, MAGIC])
 def test_a_foreign_file(data_):
-    with pytest.raises(Unreadable, match="no recording of zaichik"):
+    with pytest.raises(Unreadable, match="not a zaichik recording"):
         Recording(data_)
 
 
 def test_a_newer_format(data):
     newer = data[:AT_VERSION] + bytes([VERSION + 1]) + data[AT_VERSION + 1 :]
-    with pytest.raises(Unreadable, match=f"of a newer zaichik: its format is {VERSION + 1}, this one reads {VERSION}"):
+    with pytest.raises(Unreadable, match=f"a newer zaichik: its format is {VERSION + 1}, this one reads {VERSION}"):
         Recording(newer)
 
 

@@ -35,7 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("topic", metavar="TOPIC", nargs="?", type=names.name, help="only this topic, and its readers")
     connecting.add_option(parser)
     parser.add_argument(
-        "--json", action="store_true", help='print one JSON object: {"adds_up": ..., "topics": ..., "sums": [...]}'
+        "--json",
+        action="store_true",
+        help='print one JSON object: {"adds_up": ..., "topics": ..., "subscriptions": ..., "sums": [...]}',
     )
 
 
@@ -49,7 +51,7 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
         topics = [topic for topic in topics if topic["name"] == wanted]
         readers = [reader for reader in readers if reader["topic"] == wanted]
         if not topics:
-            raise Failure(f"there is no topic {shown(wanted)}; see: zaichik topics")
+            raise Failure(f"there is no topic '{shown(wanted)}'; see: zaichik topics")
     sums = audit(topics, readers)
     wrong = [each for each in sums if each.difference]
     if arguments.json:

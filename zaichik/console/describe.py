@@ -62,7 +62,7 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
             topics = [state for state in await client.topics(wanted) if state["name"] == wanted]
             readers = [state for state in await client.subscriptions(f"{wanted}#") if state["topic"] == wanted]
     if wanted is not None and not topics:
-        raise Failure(f"there is no topic {shown(wanted)}; see: zaichik topics")
+        raise Failure(f"there is no topic '{shown(wanted)}'; see: zaichik topics")
     if arguments.json:
         screen.print_json(broker if wanted is None else {"topic": topics[0], "subscriptions": readers})
     elif wanted is None:

@@ -108,5 +108,6 @@ def _wrapped(text: str, width: int) -> list[str]:
 def _unknown(code: str) -> str:
     *others, last = nearest(code) or [""]
     proposed = f"{', '.join(others)} or {last}" if others else last
-    advice = f"did you mean {proposed}?" if proposed else "to list all of them: zaichik explain"
+    otherwise = "to list all of them: zaichik explain; about a message of a topic, add --offset or --key"
+    advice = f"did you mean {proposed}?" if proposed else otherwise
     return f"there is no code {shown(code)}; {advice}"

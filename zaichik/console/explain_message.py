@@ -16,6 +16,7 @@ from zaichik.escapes import harmless, shown
 from zaichik_protocol import FOREVER
 
 GOOD = {"readable", "settled"}  # fates in which nothing is missing
+_INDENT = " " * 4
 
 EXAMPLES = """\
   zaichik explain orders --offset 17
@@ -93,19 +94,27 @@ def show(console: Console, explained: dict[str, Any], *, as_json: bool) -> None:
         return
     which = f"offset {explained['offset']:,}" if explained["offset"] is not None else "a message"
     key = f", key {harmless(explained['key'])}" if explained["key"] is not None else ""
-    console.print(Text(f"{which} of {shown(explained['topic'])}{key}", "bold"), soft_wrap=True)
+    _print(console, Text(f"{which} of {shown(explained['topic'])}{key}", "bold"))
     for verdict in explained["verdicts"]:
         console.print()
         evidence = dict(verdict["evidence"])
         where = _place(evidence)
         style = "green" if verdict["fate"] in GOOD else "yellow"
         fate, text = verdict["fate"].replace("_", " "), f"{where}: {harmless(verdict['text'])} "
-        console.print(Text.assemble((fate, style), text, (f"({verdict['rule']})", "dim")), soft_wrap=True)
+        _print(console, Text.assemble((fate, style), text, (f"({verdict['rule']})", "dim")))
         told = ", ".join(f"{_label(name)} {_value(name, value)}" for name, value in evidence.items())
         if told:
-            console.print(Text(f"    {told}", "dim"), soft_wrap=True)
+            _print(console, Text(told, "dim"), _INDENT)
         if verdict["next"]:
-            console.print(Text(f"    next: {harmless(verdict['next'])}"), soft_wrap=True)
+            _print(console, Text(f"next: {harmless(verdict['next'])}"), _INDENT)
+
+
+def _print(console: Console, text: Text, indent: str = "") -> None:
+    """Print a paragraph: wrapped between words on a terminal, one line for a program that reads it."""
+    width = max(console.width - len(indent), 1)
+    for line in text.wrap(console, width) if console.is_terminal else [text]:
+        line.rstrip()
+        console.print(Text.assemble(indent, line), soft_wrap=True)
 
 
 def _place(evidence: dict[str, Any]) -> str:

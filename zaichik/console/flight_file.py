@@ -25,11 +25,11 @@ def opened(path: Path) -> BinaryIO:
     Raises:
         OSError: that is not possible, or something else has one of these names; it stays.
     """
-    names = [path, *(path.with_name(f"{path.name}.{number}") for number in range(1, KEPT + 1))]
+    names = [path, *(Path(f"{path}.{number}") for number in range(1, KEPT + 1))]
     there = [name for name in names if name.is_symlink() or name.exists()]
     for name in there:
         if name.is_symlink() or not name.is_file() or not _is_recording(name):
-            raise FileExistsError(errno.EEXIST, f"{name} is there, and is no recording")
+            raise FileExistsError(errno.EEXIST, f"{name} exists, and is not a recording")
     for newer, older in reversed([*pairwise(names)]):
         if newer in there:
             newer.replace(older)

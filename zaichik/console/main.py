@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, NoReturn, Protocol, cast
 
 from zaichik.build import build
 from zaichik.console import streams
-from zaichik.escapes import harmless
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -119,8 +118,10 @@ class OneLineParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Report wrong usage, and exit."""
         from zaichik.client.endpoint import masked  # an address that was pasted in the wrong place may hold a token
+        from zaichik.console import screen
 
-        self.exit(2, f"zaichik: {harmless(masked(message))} (see: {self.prog} --help)\n")
+        screen.complain(f"{masked(message)} (see: {self.prog} --help)")
+        self.exit(WRONG_USAGE)
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -183,7 +183,7 @@ class _Replay:
         yield harmless(f"{about['broker']}, {about['build']}, from {begun:%Y-%m-%d %H:%M:%S} UTC{masked}")
         yield (
             f"{self._steps:,} steps in {self._passed_us / MICROSECONDS:.6f} s: {counts[Kind.CONNECT]:,} connections, "
-            f"{counts[Kind.FRAME]:,} requests, {counts[Kind.OUTPUT]:,} times output"
+            f"{counts[Kind.FRAME]:,} requests, {counts[Kind.OUTPUT]:,} outputs"
         )
         here, topics = len(broker.managers), len(broker.registry)
         stored = sum(topic.end - topic.head for topic in broker.registry)

@@ -73,7 +73,8 @@ def recording(server: Server, arguments: argparse.Namespace) -> AbstractContextM
     if not isinstance(server.broker, RecordedBroker):
         return nullcontext()
     try:
-        file = FlightFile(opened(arguments.record), arguments.record_limit or DEFAULT_LIMIT)
+        limit = DEFAULT_LIMIT if arguments.record_limit is None else arguments.record_limit
+        file = FlightFile(opened(arguments.record), limit)
     except OSError as error:
         raise Failure(f"cannot record to {arguments.record}: {error.strerror or error}") from error
     return _recorded(server.broker, file, is_masked=arguments.record_masked)

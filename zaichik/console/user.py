@@ -147,7 +147,8 @@ def _show(token: str, name: str, folder: Path, console: Console) -> None:
         line = "zaichiks://TOKEN@HOST:PORT?pin=..."
         with suppress(Unusable, UnusableCertificate, OSError):  # whoever starts the broker hears of it
             line = line.replace("...", tls(folder).pin)
-    screen.remark(f"this is the token of {name}, shown once and stored nowhere; to log in: {line}")
+    how = f"to log in, paste into `zaichik login`: {line}"
+    screen.remark(f"this is the token of {name}, shown once and stored nowhere; {how}")
 
 
 def _expiry(arguments: argparse.Namespace) -> int | None:

@@ -35,7 +35,7 @@ def explain(broker: State, request: Explain, user: User, now_us: int) -> bytes:
     if len(request.key) > broker.settings.max_key:
         raise out_of_range("size of the key", len(request.key), f"at most {broker.settings.max_key}", "key")
     if request.time > now_us:
-        raise out_of_range("time", request.time, f"at most {now_us}, which is now", "time")
+        raise out_of_range("time", request.time, f"at most {now_us}, which is now, in µs since 1970", "time")
     topic.expire(now_us)
     whose = None if sees_all(user) else user.name
     offset: int | None = request.offset

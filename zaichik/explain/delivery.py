@@ -33,7 +33,7 @@ def _at(live: Live, offset: int) -> Verdict:
         why = reader.why_cut_off
         text = f"the subscription has ended: {'what comes next is damaged' if why is None else why.meaning}"
         rule = "DUR-7" if why is None else _RULE_OF_END[why]
-        return Verdict("ended", rule, text, "Subscribe anew.", {"cursor": reader.cursor})
+        return Verdict("ended", rule, text, "Subscribe again.", {"cursor": reader.cursor})
     if offset < reader.topic.head:
         text = (
             f"it was gone before it was delivered: the subscription stands at {reader.cursor}, and will report the lag"
@@ -63,7 +63,7 @@ def _passed(reader: Reader, offset: int) -> Verdict:
     remembered = sum(end - first for first, end, _ in reader.lags)
     if remembered < reader.skipped and offset < reader.lags[0][0]:
         evidence = {"skipped": reader.skipped, "known_from": reader.lags[0][0]}
-        text = "it was delivered, or skipped as lag: so many gaps ago this is no longer known"
+        text = "it was delivered, or skipped as lag: after so many gaps, which of the two is no longer known"
         return Verdict("unknown", "EXP-3", text, "The client's log reports every gap.", evidence)
     if offset < reader.committed:
         text = "it was delivered, and a commit has settled it"

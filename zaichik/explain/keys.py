@@ -54,7 +54,7 @@ def _not_searched(topic: TopicController, found: Found) -> list[Verdict]:
 
 def _never(key: bytes) -> Verdict:
     text = f"no message of the key {shown(key)} was ever stored"
-    return Verdict("never_seen", "PUB-2", text, "Look whether its publish was answered, and at the key's bytes.", {})
+    return Verdict("never_seen", "PUB-2", text, "Check whether its publish was answered, and the key's bytes.", {})
 
 
 def _forgotten(topic: TopicController, at_us: int, distance: int | None) -> list[Verdict]:
@@ -62,7 +62,7 @@ def _forgotten(topic: TopicController, at_us: int, distance: int | None) -> list
     until_us = topic.decisions.forgotten_us
     if not until_us or (distance is not None and distance <= at_us - until_us):
         return []  # everything that is forgotten was before that
-    text = "that a message of the key was kept out or refused is no longer known for all of that time"
+    text = "whether a message of the key was kept out or refused is no longer known for all of that time"
     return [
         Verdict("unknown", "EXP-1", text, "The topic's journal, if it has one, knows more.", {"until_us": until_us})
     ]

@@ -54,7 +54,7 @@ def _not_yet(topic: TopicController, offset: int) -> Verdict:
         return Verdict("unknown", "DUR-7", text, "See zaichik check.", evidence)
     text = f"no message has had this offset yet: the next one to be stored gets offset {topic.end}"
     return Verdict(
-        "never_seen", "PUB-2", text, "Look whether its publish was answered, and with which offset.", evidence
+        "never_seen", "PUB-2", text, "Check whether its publish was answered, and with which offset.", evidence
     )
 
 
@@ -63,9 +63,7 @@ def _gone(topic: TopicController, offset: int) -> Verdict:
     index = max((number for number, (head, _, _) in enumerate(moves) if head <= offset), default=-1)
     evidence: dict[str, object] = {"head": topic.head}
     if index < 0:
-        text = (
-            "it was stored and is gone; why it went is no longer known: so far back the moves of the head are forgotten"
-        )
+        text = "it was stored and is gone; why it went is no longer known: the broker does not remember that far back"
         evidence["known_from"] = moves[0][0] if moves else topic.head
         return Verdict("unknown", "EXP-2", text, "", evidence)
     _, after_us, cause = moves[index]

@@ -43,7 +43,7 @@ def subscriptions(broker: State, topic: TopicController, user: User, wanted: str
     found = list(islice(every, MOST + 1))
     if wanted and not found:
         problem = (
-            f"topic {topic.name!r} has no subscription {wanted!r}, named so or numbered CONNECTION.ID; a name is "
+            f"topic {topic.name!r} has no subscription {wanted!r} (a name, or CONNECTION.ID); a name is "
             f"forgotten {broker.named_positions.ttl(topic):g} s after its reader has left"
         )
         raise Refused(ErrorCode.NO_SUCH_SUBSCRIPTION, problem, "subscription")

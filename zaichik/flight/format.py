@@ -112,9 +112,9 @@ class Recording:
         try:
             fields = HEADER.parse(data[:MOST_HEADER])
         except construct.ConstructError:
-            raise Unreadable("it is no recording of zaichik, or breaks off in its header") from None
+            raise Unreadable("it is not a zaichik recording, or it breaks off in its header") from None
         if fields.version > VERSION:
-            raise Unreadable(f"it is of a newer zaichik: its format is {fields.version}, this one reads {VERSION}")
+            raise Unreadable(f"it is from a newer zaichik: its format is {fields.version}, this one reads {VERSION}")
         self._at = len(MAGIC) + 8 + len(fields.about)
         self._crc = crc32(data[: self._at])
         if data[self._at : self._at + CHECK.size] != CHECK.pack(self._crc):
