@@ -48,6 +48,18 @@ def test_a_message_that_was_kept_out_by_which_and_until_when(client):
     assert seen(window, "until_us") == ("window_open", "COM-1", 1_000 + 10 * SECOND_US)
 
 
+def test_of_a_batch_whose_keys_were_too_many_to_remember_nothing_is_known(client):
+    """EXP-1: so it is not said either that no message of the key was ever stored."""
+    messages = [(b"%04d" % number + bytes(100), b"") for number in range(200)]
+    publish(client, *messages)
+    client.broker.clock.advance(1)
+    publish(client, (b"new", b""), *messages)  # only this one is stored
+    assert fates(verdicts(client, key=b"other")) == ["unknown"]
+    client.broker.clock.advance(1)
+    publish(client, (b"other", b""))
+    assert "unknown" not in fates(verdicts(client, key=b"other"))
+
+
 def test_of_one_batch_one_message_was_stored_and_its_repeat_kept_out(client):
     publish(client, K, K)
     assert fates(verdicts(client, key=b"k")) == ["readable", "no_reader", "kept_out", "window_open"]

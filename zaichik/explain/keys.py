@@ -29,7 +29,9 @@ def of_key(
     verdicts = [verdict(topic, it, key) for it in known if abs(it.at_us - at_us) == distance]
     offset = offsets[0] if offsets else None
     if distance != 0:
-        verdicts += _not_searched(topic, found) + _forgotten(topic, at_us, distance)
+        keyless = [it.at_us for it in decided(topic, whose) if not it.data]
+        nearer = [it for it in keyless if distance is None or abs(it - at_us) <= distance]
+        verdicts += _not_searched(topic, found) + _without_keys(nearer) + _forgotten(topic, at_us, distance)
     return offset, ([_never(key)] if distance is None and not verdicts else verdicts) + _window(topic, key, now_us)
 
 
@@ -55,6 +57,12 @@ def _not_searched(topic: TopicController, found: Found) -> list[Verdict]:
 def _never(key: bytes) -> Verdict:
     text = f"no message of the key {shown(key)} was ever stored"
     return Verdict("never_seen", "PUB-2", text, "Look whether its publish was answered, and at the key's bytes.", {})
+
+
+def _without_keys(times: list[int]) -> list[Verdict]:
+    """Returns a verdict if there are batches, decided at these times, that may have had the key."""
+    text = "a message of the key may have been kept out or refused: of some batches, the keys were too many to remember"
+    return [Verdict("unknown", "EXP-1", text, "Ask their publishers.", {"at_us": times[0]})] if times else []
 
 
 def _forgotten(topic: TopicController, at_us: int, distance: int | None) -> list[Verdict]:
