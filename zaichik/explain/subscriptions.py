@@ -44,8 +44,8 @@ def subscriptions(broker: State, topic: TopicController, user: User, wanted: str
     found = list(islice(every, MOST + 1))
     if wanted and not found:
         problem = (
-            f"topic {topic.name!r} has no subscription {wanted[:MAX_NAME]!r}, named so or numbered CONNECTION.ID; a name is "
-            f"forgotten {broker.named_positions.ttl(topic):g} s after its reader has left"
+            f"topic {topic.name!r} has no subscription {wanted[:MAX_NAME]!r}, named so or numbered CONNECTION.ID; a "
+            f"name is forgotten {broker.named_positions.ttl(topic):g} s after its reader has left"
         )
         raise Refused(ErrorCode.NO_SUCH_SUBSCRIPTION, problem, "subscription")
     return found[:MOST], len(found) > MOST
