@@ -141,3 +141,11 @@ def test_refusals_without_a_topic_are_not_remembered():
     client = Conversation(broker_with(auto_create=False))
     client.ask(Publish(0, "nothing", batch(b"x")), Publish(0, "$broker", batch(b"x")))
     assert len(client.broker.registry) == 0
+
+
+def test_what_is_not_counted_is_not_kept():
+    """Of a batch with too many keys, not which of them were dropped either."""
+    decisions = Decisions(lambda: None)
+    decisions.remember(1, batch(*[(b"%04d" % number, b"") for number in range(8192)]), COMPACTED, 0, bytes(1024))
+    *_, data, dropped = decisions.known[0]
+    assert (data, dropped) == (b"", b"")

@@ -76,6 +76,7 @@ class Decisions:
         data, known = batch.data, self.known
         if len(data) > WHOLE_BYTES:
             data = _keys_of(batch)
+            dropped = dropped if data else b""  # of no use without keys, and then it may be large
         grown = len(data)
         if len(known) < REMEMBERED:
             grown += prices.DECISION

@@ -2,6 +2,7 @@
 
 from zaichik.broker.topic_controller import MICROSECONDS_PER_MS, TopicController
 from zaichik.escapes import shown
+from zaichik.explain.decisions import COMPACTED
 from zaichik.explain.remembered import decided, verdict
 from zaichik.explain.search import Found, nearest
 from zaichik.explain.verdict import Verdict
@@ -26,7 +27,11 @@ def of_key(
     times = [abs(time_us - at_us) for time_us, _ in stored] + [abs(it.at_us - at_us) for it in known]
     distance = min(times, default=None)
     offsets = [offset for time_us, offset in stored if abs(time_us - at_us) == distance]
-    verdicts = [verdict(topic, it, key) for it in known if abs(it.at_us - at_us) == distance]
+    closest = [it for it in known if abs(it.at_us - at_us) == distance]
+    # Of all that compaction dropped at one time the same is told: it takes one search, also if the clock stands still.
+    dropped = {it.at_us: it for it in closest if it.fate == COMPACTED}
+    kept_out = {time_us: verdict(topic, it, key) for time_us, it in dropped.items()}
+    verdicts = [kept_out[it.at_us] if it.fate == COMPACTED else verdict(topic, it, key) for it in closest]
     offset = offsets[0] if offsets else None
     if distance != 0:
         keyless = [it.at_us for it in decided(topic, whose) if not it.data]
