@@ -268,17 +268,17 @@ class Connection:
 
     def _read(self) -> int:
         """Applies requests: those left over from the last turn, then what the socket holds. Returns the time."""
-        now_us = self._broker.clock.now_us()
-        last, last_us = self._frames + REQUESTS_A_TURN, now_us + TURN_US
-        may_receive = self._is_readable  # once per turn, however fast the peer sends
-        while self._frames < last and now_us <= last_us and self._wants_input:
+        clock, watch = self._broker.clock, self._broker.connection_clock  # two, if the first may stand still
+        now_us, may_receive = clock.now_us(), self._is_readable  # once per turn, however fast the peer sends
+        last, last_us = self._frames + REQUESTS_A_TURN, (now_us if watch is clock else watch.now_us()) + TURN_US
+        while self._frames < last and (now_us if watch is clock else watch.now_us()) <= last_us and self._wants_input:
             if not self._is_applied:
                 self._is_applied = not (self._apply_next(now_us) and self._decoder.buffered)
             elif may_receive and self._may_receive and self._receive():
                 may_receive = self._is_applied = False
             else:
                 break
-            now_us = self._broker.clock.now_us()
+            now_us = clock.now_us()
         return now_us
 
     def _receive(self) -> bool:
