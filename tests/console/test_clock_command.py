@@ -3,12 +3,14 @@
 import json
 import re
 import shlex
+import time
 from pathlib import Path
 
 import pytest
 from anyio.from_thread import start_blocking_portal
 
 from zaichik import ManualClock, running_broker
+from zaichik.broker.clock import LAST_US
 from zaichik.client.client import Client
 from zaichik.client.errors import Unsupported
 from zaichik_protocol import AdvanceClock, Error, ErrorCode
@@ -98,6 +100,17 @@ def test_no_further_than_there_are_dates(inside, zaichik):
     assert "never goes back" in result.err
     assert "(in the year 9999)" in result.err
     assert zaichik("clock").out == before
+
+
+def test_the_last_time_and_what_expires_after_it_can_be_shown(inside, zaichik, monkeypatch):
+    monkeypatch.setenv("TZ", "Pacific/Kiritimati")  # where it is later than anywhere else
+    time.tzset()
+    assert zaichik("create", "t", "--retention", "36525d").code == 0
+    assert zaichik("clock", "advance", f"{(LAST_US - START_US) // 1_000_000}s").code == 0
+    assert zaichik("publish", "t", "x").code == 0
+    for command in (("clock",), ("explain", "t", "--offset", "0"), ("describe", "t")):
+        result = zaichik(*command)
+        assert (result.code, result.err) == (0, ""), command
 
 
 def test_it_is_for_topics_in_memory(zaichik, tmp_path):

@@ -53,6 +53,11 @@ def test_a_topic_that_does_not_exist(client, name):
     assert len(client.broker.registry) == 1
 
 
+def test_a_subscription_whose_name_is_as_long_as_a_frame_allows(client):
+    """And an error would not hold it."""
+    assert refusal(client, subscription="\x01" * 65_535) == (ErrorCode.NO_SUCH_SUBSCRIPTION, "subscription")
+
+
 @pytest.mark.parametrize("name", ["", "x" * 201, "\0"])
 def test_a_name_that_no_topic_can_have(client, name):
     assert refusal(client, name, offset=0) == (ErrorCode.INVALID_FIELD, "topic")

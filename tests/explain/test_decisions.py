@@ -141,3 +141,23 @@ def test_refusals_without_a_topic_are_not_remembered():
     client = Conversation(broker_with(auto_create=False))
     client.ask(Publish(0, "nothing", batch(b"x")), Publish(0, "$broker", batch(b"x")))
     assert len(client.broker.registry) == 0
+
+
+def test_what_is_not_counted_is_not_kept():
+    """Of a batch with too many keys, not which of them were dropped either."""
+    decisions = Decisions(lambda: None)
+    decisions.remember(1, batch(*[(b"%04d" % number, b"") for number in range(8192)]), COMPACTED, 0, bytes(1024))
+    *_, data, dropped = decisions.known[0]
+    assert (data, dropped) == (b"", b"")
+
+
+def test_whoever_has_no_right_cannot_fill_the_memory_of_a_topic():
+    """What is remembered of others stays, and it is told that something was forgotten."""
+    decisions = Decisions(lambda: None)
+    decisions.answered(1, batch(b"x"), FULL, "ana", 3)
+    for now_us in range(2, 2 + REMEMBERED):
+        code = ErrorCode.FORBIDDEN if now_us % 2 else ErrorCode.TOO_MANY_CONNECTIONS
+        decisions.answered(now_us, batch(b"x"), Refused(code, "no", ""), "eve", 4)
+    decisions.answered(100, batch(b"x"), FULL, "ana", 3)
+    assert [it[0] for it in decisions.known] == [1, 1 + REMEMBERED, 100]
+    assert (decisions.forgotten_us, decisions.bytes) == (REMEMBERED, size(decisions))

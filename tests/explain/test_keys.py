@@ -5,7 +5,7 @@ from asking import fates, made, seen, told, verdicts
 from conversation import Conversation, batch, broker_with
 from fake_log import Durably
 
-from zaichik.explain import search
+from zaichik.explain import remembered, search
 from zaichik.explain.decisions import REMEMBERED
 from zaichik_protocol import FOREVER, Publish, Subscribe
 
@@ -46,6 +46,29 @@ def test_a_message_that_was_kept_out_by_which_and_until_when(client):
     )  # fmt: skip
     assert "offset 1" in kept_out["text"]
     assert seen(window, "until_us") == ("window_open", "COM-1", 1_000 + 10 * SECOND_US)
+
+
+def test_what_was_kept_out_at_one_time_takes_one_search(client, monkeypatch):
+    """The clock of a lesson stands still, and a search for each would add up to more than a turn."""
+    searches = []
+    monkeypatch.setattr(remembered, "nearest", lambda *asked: searches.append(asked) or search.nearest(*asked))
+    for _ in range(REMEMBERED):
+        publish(client, K)
+    expected = ["readable", "no_reader", *["kept_out"] * (REMEMBERED - 1), "window_open"]
+    assert fates(verdicts(client, key=b"k")) == expected
+    assert len(searches) == 1
+
+
+def test_of_a_batch_whose_keys_were_too_many_to_remember_nothing_is_known(client):
+    """EXP-1: so it is not said either that no message of the key was ever stored."""
+    messages = [(b"%04d" % number + bytes(100), b"") for number in range(200)]
+    publish(client, *messages)
+    client.broker.clock.advance(1)
+    publish(client, (b"new", b""), *messages)  # only this one is stored
+    assert fates(verdicts(client, key=b"other")) == ["unknown"]
+    client.broker.clock.advance(1)
+    publish(client, (b"other", b""))
+    assert "unknown" not in fates(verdicts(client, key=b"other"))
 
 
 def test_of_one_batch_one_message_was_stored_and_its_repeat_kept_out(client):

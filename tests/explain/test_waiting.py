@@ -42,10 +42,10 @@ def test_a_client_that_does_not_read(client):
     """LAG-3: bytes that its socket has not accepted, and replies."""
     other = Conversation(client.broker)
     client.ask(Subscribe(3, "t", credit=9))
-    client.manager.unsent = [b"12345", memoryview(b"678")]
+    client.manager.note_unsent(8)
     other.ask(Publish(0, "t", batch(b"x")))
     assert seen(at_reader(other, offset=0), "unsent_bytes", "reply_bytes") == ("waits_for_client", "LAG-3", 8, 0)
-    client.manager.unsent = []
+    client.manager.note_unsent(0)
     client.tell(Ping(4))
     assert seen(at_reader(other, offset=0), "unsent_bytes", "reply_bytes") == ("waits_for_client", "LAG-3", 0, 20)
 

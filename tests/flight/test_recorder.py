@@ -20,6 +20,7 @@ from zaichik_protocol import (
     Describe,
     Disconnect,
     ErrorCode,
+    Explain,
     FrameDecoder,
     GoAway,
     Hello,
@@ -279,6 +280,18 @@ def test_a_connection_for_an_operator_a_stop_and_a_peer_that_is_gone_are_replaye
     assert (b'"reply_bytes": 0' in full.json, b'"reply_bytes": 0' in empty.json) == (False, True)
     other.manager.stop()
     assert isinstance([*other.turn(), *other.turn()][0], GoAway)
+    assert replay(flight.landed()).differences == []
+
+
+def test_an_explanation_of_what_a_socket_has_not_accepted_is_replayed(flight, replay):
+    reader, other = Conversation(flight.broker), Conversation(flight.broker)
+    reader.ask(Subscribe(2, "t"))
+    reader.manager.note_unsent(7)
+    other.ask(Publish(2, "t", batch(b"x")))
+    (held,) = other.ask(Explain(3, "t"))
+    reader.manager.drop_replies()
+    (gone,) = other.ask(Explain(4, "t"))
+    assert (b'"unsent_bytes": 7' in held.json, b"unsent_bytes" in gone.json) == (True, False)
     assert replay(flight.landed()).differences == []
 
 

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from peer import GUARD, Peer, connected_to, settled
 
+from zaichik.broker.clock import ManualClock
 from zaichik.broker.pending import Pending
 from zaichik.broker.subscription_manager import MESSAGES_A_TURN, SubscriptionManager
 from zaichik.serving import connection as connection_module
@@ -273,7 +274,7 @@ class Turns(list):
         self.applied.append(manager.number)
         if self:
             self[-1][0] += 1
-        manager._broker.clock.advance(self.takes)
+        manager._broker.connection_clock.advance(self.takes)
         real(manager, request, now_us)
 
     def _next_output(self, real, manager, now_us):
@@ -293,11 +294,16 @@ def costly(turn_us):
     return Scheduler(lambda: next(times))
 
 
+@pytest.mark.parametrize("is_by_hand", [False, True])
 @pytest.mark.parametrize(("takes", "requests"), [(0.0, REQUESTS_A_TURN), (TURN_US / 1e6, 2)])
-async def test_a_client_that_sends_much_at_once_lets_others_have_their_turn(turns, takes, requests):
-    """LAG-5: a turn is so many requests or so much time. The event loop looks at the others after two at the latest."""
+async def test_a_client_that_sends_much_at_once_lets_others_have_their_turn(turns, takes, requests, is_by_hand):
+    """LAG-5: a turn is so many requests or so much time. The event loop looks at the others after two at the latest.
+
+    TIM-4: also if the clock that messages go by stands still.
+    """
     busy, other = Peer(), Peer()
-    async with connected(busy, other, scheduler=costly(SLICE_US)):
+    async with connected(busy, other, scheduler=costly(SLICE_US)) as (broker, _):
+        broker.connection_clock = ManualClock(5_000) if is_by_hand else broker.clock
         for peer in (busy, other):
             assert isinstance(await peer.receive(), Welcome)
         await settled()

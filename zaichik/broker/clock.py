@@ -9,7 +9,8 @@ import time
 from typing import Protocol
 
 MICROSECONDS = 1_000_000
-LAST_US = 253_402_300_799_999_999  # the end of the year 9999: later times cannot be written as dates
+# The end of the year 9799. After 9999 there are no dates, and messages may expire up to a century later than now.
+LAST_US = 247_090_953_599_999_999
 
 # Monotonic, and running while the machine is suspended: CLOCK_BOOTTIME on Linux, CLOCK_MONOTONIC_RAW on macOS.
 # `time.monotonic` stands still during sleep on both.

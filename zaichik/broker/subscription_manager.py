@@ -11,7 +11,7 @@ each side would wait for the other, forever.
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 from zaichik.broker.checks import check_memory, check_publish, check_subscribe
@@ -83,7 +83,7 @@ class SubscriptionManager:
         readers: its subscriptions, by their ids.
         replies: the replies that wait to be sent.
         ready: the subscriptions that have asked for a turn, the next one first.
-        unsent: what was taken and the socket has not accepted yet.
+        unsent: bytes of what was taken that the socket has not accepted yet.
         requests: how many requests came, the refused included.
     """
 
@@ -95,20 +95,16 @@ class SubscriptionManager:
         self.peer = peer
         self.user: User = ANYBODY
         self.client = ""
-        self.greeted = False
-        self.heartbeat = False
-        self.is_restricted = False
+        self.greeted = self.heartbeat = self.is_restricted = self.closing = False
         self.is_open = True
-        self.closing = False
         self.reason = "CLOSED"
         self.readers: dict[int, Reader] = {}
-        self.requests = self._last_subscription = 0
+        self.requests = self.unsent = self._last_subscription = 0
         self.replies = Replies(on_output)
         self._broker = broker
         self._on_output = on_output
         self._is_stopping = False  # the broker is stopping: a GoAway follows the last message
         self.ready: deque[Reader] = deque()
-        self.unsent: Sequence[bytes | memoryview] = ()
 
     # -- requests --------------------------------------------------------------------------------------------
 
@@ -328,8 +324,13 @@ class SubscriptionManager:
         return pieces
 
     def drop_replies(self) -> None:
-        """Drop the replies that wait: the peer is gone."""
+        """Drop what waits to be sent: the peer is gone."""
+        self.unsent = 0
         self.replies.clear()
+
+    def note_unsent(self, size: int) -> None:
+        """Note how many bytes of what was taken the socket has not accepted yet; an explanation tells them."""
+        self.unsent = size
 
     @property
     def has_output(self) -> bool:

@@ -263,7 +263,7 @@ class Client(Questions):
 
         Raises:
             ValueError: it is negative, and no clock can be set back; or it is more than 584,942 years.
-            InvalidField: the clock would be beyond the year 9999, or another client has moved it further meanwhile.
+            InvalidField: the clock would be beyond the year 9799, or another client has moved it further meanwhile.
             Unsupported: the broker's clock moves by itself, or the broker is too old to know this request.
             Forbidden: with access control, for a user without the right to delete `$broker`.
         """

@@ -11,7 +11,7 @@ The core writes it and never reads it.
 from collections.abc import Callable
 
 from zaichik.sharing import prices
-from zaichik_protocol import Batch, Published, Refused
+from zaichik_protocol import Batch, ErrorCode, Published, Refused
 
 MOVES = 16  # points at which the cause of the head's moves changed, for each topic: 2.5 KiB
 REMEMBERED = 64  # batches, for each topic
@@ -23,6 +23,9 @@ KEYS_BYTES = 16 * 1024  # if its keys take more than this, they are not remember
 # Why the head moves: the ring's capacity, its bytes, the memory of all topics together (at a publish to this topic, at
 # one to another), retention (without it, that every reader had passed), and the files of a log.
 CAPACITY, BYTES, MEMORY, OTHERS, EXPIRED, DISK = range(1, 7)
+# Anybody can be refused with these, as often as they like. So of those that follow each other only the last is
+# remembered: who has no right to a topic must not fill its memory, and have what others have stored evicted.
+OF_STRANGERS = (ErrorCode.FORBIDDEN, ErrorCode.TOO_MANY_CONNECTIONS)
 COMPACTED, DUPLICATE = 0, -1  # what became of a batch, in place of the code of a refusal
 
 # Where the cause of a head's moves changed: the head, the acceptance time of the latest message by then (0: not known),
@@ -77,6 +80,7 @@ class Decisions:
         data, known = batch.data, self.known
         if len(data) > WHOLE_BYTES:
             data = _keys_of(batch)
+            dropped = dropped if data else b""  # of no use without keys, and then it may be large
         grown = len(data)
         if len(known) < REMEMBERED:
             grown += prices.DECISION
@@ -98,17 +102,19 @@ class Decisions:
     ) -> None:
         """A batch was answered: was it refused, was it a duplicate, or was something of it dropped?"""
         if isinstance(answer, Refused):
+            if answer.code in OF_STRANGERS and self.known and self.known[-1][1] in OF_STRANGERS:
+                self.forget(-1)
             self.remember(now_us, batch, int(answer.code), 0, b"", answer.message, user, connection)
         elif answer.duplicate:
             self.remember(now_us, batch, DUPLICATE, answer.first_offset, b"", "", user, connection)
         elif answer.compacted:
             self.remember(now_us, batch, COMPACTED, answer.first_offset, answer.dropped)
 
-    def forget(self) -> None:
-        """Forget the oldest one."""
-        oldest = self.known.pop(0)
-        self.forgotten_us = oldest[0]
-        self.bytes -= prices.DECISION + len(oldest[6])
+    def forget(self, index: int = 0) -> None:
+        """Forget the oldest one, or that at the index."""
+        decision = self.known.pop(index)
+        self.forgotten_us = max(self.forgotten_us, decision[0])
+        self.bytes -= prices.DECISION + len(decision[6])
 
 
 def _keys_of(batch: Batch) -> bytes:

@@ -2,6 +2,7 @@
 
 from zaichik.broker.topic_controller import MICROSECONDS_PER_MS, TopicController
 from zaichik.escapes import shown
+from zaichik.explain.decisions import COMPACTED
 from zaichik.explain.remembered import decided, verdict
 from zaichik.explain.search import Found, nearest
 from zaichik.explain.verdict import Verdict
@@ -26,10 +27,16 @@ def of_key(
     times = [abs(time_us - at_us) for time_us, _ in stored] + [abs(it.at_us - at_us) for it in known]
     distance = min(times, default=None)
     offsets = [offset for time_us, offset in stored if abs(time_us - at_us) == distance]
-    verdicts = [verdict(topic, it, key) for it in known if abs(it.at_us - at_us) == distance]
+    closest = [it for it in known if abs(it.at_us - at_us) == distance]
+    # Of all that compaction dropped at one time the same is told: it takes one search, also if the clock stands still.
+    dropped = {it.at_us: it for it in closest if it.fate == COMPACTED}
+    kept_out = {time_us: verdict(topic, it, key) for time_us, it in dropped.items()}
+    verdicts = [kept_out[it.at_us] if it.fate == COMPACTED else verdict(topic, it, key) for it in closest]
     offset = offsets[0] if offsets else None
     if distance != 0:
-        verdicts += _not_searched(topic, found) + _forgotten(topic, at_us, distance)
+        keyless = [it.at_us for it in decided(topic, whose) if not it.data]
+        nearer = [it for it in keyless if distance is None or abs(it - at_us) <= distance]
+        verdicts += _not_searched(topic, found) + _without_keys(nearer) + _forgotten(topic, at_us, distance)
     return offset, ([_never(key)] if distance is None and not verdicts else verdicts) + _window(topic, key, now_us)
 
 
@@ -55,6 +62,12 @@ def _not_searched(topic: TopicController, found: Found) -> list[Verdict]:
 def _never(key: bytes) -> Verdict:
     text = f"no message of the key {shown(key)} was ever stored"
     return Verdict("never_seen", "PUB-2", text, "Check whether its publish was answered, and the key's bytes.", {})
+
+
+def _without_keys(times: list[int]) -> list[Verdict]:
+    """Returns a verdict if there are batches, decided at these times, that may have had the key."""
+    text = "a message of the key may have been kept out or refused: of some batches, the keys were too many to remember"
+    return [Verdict("unknown", "EXP-1", text, "Ask their publishers.", {"at_us": times[0]})] if times else []
 
 
 def _forgotten(topic: TopicController, at_us: int, distance: int | None) -> list[Verdict]:

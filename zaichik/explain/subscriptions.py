@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
+from zaichik.broker.checks import MAX_NAME
 from zaichik.broker.position import Position
 from zaichik.broker.reader import Reader
 from zaichik.broker.rights import BROKER, User
@@ -43,7 +44,7 @@ def subscriptions(broker: State, topic: TopicController, user: User, wanted: str
     found = list(islice(every, MOST + 1))
     if wanted and not found:
         problem = (
-            f"topic {topic.name!r} has no subscription {wanted!r} (a name, or CONNECTION.ID); a name is "
+            f"topic {topic.name!r} has no subscription {wanted[:MAX_NAME]!r} (a name, or CONNECTION.ID); a name is "
             f"forgotten {broker.named_positions.ttl(topic):g} s after its reader has left"
         )
         raise Refused(ErrorCode.NO_SUCH_SUBSCRIPTION, problem, "subscription")

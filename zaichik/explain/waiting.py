@@ -20,7 +20,7 @@ def waiting(live: Live, offset: int) -> Verdict:
     if not reader.has_credit or not reader.is_ready:
         return _credit(live, evidence)
     if manager.unsent or manager.replies.waiting:
-        unsent, replies = sum(map(len, manager.unsent)), manager.replies.bytes
+        unsent, replies = manager.unsent, manager.replies.bytes
         evidence |= {"unsent_bytes": unsent, "reply_bytes": replies}
         text = f"the client has not read what was sent before: {unsent + replies} bytes are still to be sent to it"
         return Verdict("waits_for_client", "LAG-3", text, "Look at the client: does it read its socket?", evidence)

@@ -55,7 +55,7 @@ class Kind(IntEnum):
     WAIVE = 14  # all pairs of a user and a topic that the user has a name in, and may not read
 
 
-CALLS = ("restrict", "drop_replies", "stop", "end", "close")
+CALLS = ("restrict", "drop_replies", "note_unsent", "stop", "end", "close")
 
 
 class Record(NamedTuple):

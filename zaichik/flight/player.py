@@ -43,16 +43,6 @@ class Step:
             self.difference = f"{what}: {found} now, {before} in the recording"
 
 
-class _Still:
-    """A clock that no client can move (TIM-4). It stands still, since all calls have readings of their own."""
-
-    def __init__(self, begun_us: int) -> None:
-        self._begun_us = begun_us
-
-    def now_us(self) -> int:
-        return self._begun_us
-
-
 class Player:
     """Carries out a recording.
 
@@ -71,7 +61,9 @@ class Player:
             self.begun_us = int(about["begun_us"])
             settings = about["settings"] | {"topic": TopicSettings(**about["settings"]["topic"])}
             self._manual = ManualClock(self.begun_us) if about["is_manual"] else None
-            self.broker = Broker(BrokerSettings(**settings), self._manual or _Still(self.begun_us))
+            # One that no client can move (TIM-4) stands still, since all calls have readings of their own.
+            still: Any = SimpleNamespace(now_us=lambda: self.begun_us)
+            self.broker = Broker(BrokerSettings(**settings), self._manual or still)
             self.broker.boot, self.broker.name = about["boot"], about["broker"]
             self._most = about["checked"]
         except (KeyError, TypeError, ValueError) as error:

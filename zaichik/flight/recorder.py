@@ -207,6 +207,12 @@ class RecordedManager(SubscriptionManager):
         with self._tape.call(Kind.CALL, self.number, packed("drop_replies")):
             super().drop_replies()
 
+    def note_unsent(self, size: int) -> None:
+        """See above. It is recorded if it changes anything: it comes with every output."""
+        if size != self.unsent:
+            with self._tape.call(Kind.CALL, self.number, packed("note_unsent", size)):
+                super().note_unsent(size)
+
     def stop(self) -> None:
         """See above."""
         with self._tape.call(Kind.CALL, self.number, packed("stop")):

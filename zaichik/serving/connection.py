@@ -63,8 +63,8 @@ class Connection:
         self._holding = Holding(broker.memory, client)  # bytes of frames not applied yet, and of output not sent yet
         # The socket may hold bytes; a task waits for room in it; the peer sends no more; the gate has let it speak.
         self._is_readable = self._is_full = self._is_at_end = self._is_let_in = False
-        self._is_applied = self._is_watched = True  # the decoder holds no whole frame; a task waits for bytes
-        self._is_gone = True  # nothing reaches the peer: any more, or before the gate has let it speak
+        # The decoder holds no whole frame; a task waits for bytes; nothing reaches the peer: any more, or not yet.
+        self._is_applied = self._is_watched = self._is_gone = True
         self._failure: Exception | None = None  # a bug that a turn ran into
         self._cut_off = ""  # the reason, if the broker closed it or it was lost
         self._may_begin, self._read_all, self._watch_again, self._attention = Wakeup(), Wakeup(), Wakeup(), Wakeup()
@@ -268,17 +268,17 @@ class Connection:
 
     def _read(self) -> int:
         """Applies requests: those left over from the last turn, then what the socket holds. Returns the time."""
-        now_us = self._broker.clock.now_us()
-        last, last_us = self._frames + REQUESTS_A_TURN, now_us + TURN_US
-        may_receive = self._is_readable  # once per turn, however fast the peer sends
-        while self._frames < last and now_us <= last_us and self._wants_input:
+        clock, watch = self._broker.clock, self._broker.connection_clock  # two, if the first may stand still
+        now_us, may_receive = clock.now_us(), self._is_readable  # once per turn, however fast the peer sends
+        last, last_us = self._frames + REQUESTS_A_TURN, (now_us if watch is clock else watch.now_us()) + TURN_US
+        while self._frames < last and (now_us if watch is clock else watch.now_us()) <= last_us and self._wants_input:
             if not self._is_applied:
                 self._is_applied = not (self._apply_next(now_us) and self._decoder.buffered)
             elif may_receive and self._may_receive and self._receive():
                 may_receive = self._is_applied = False
             else:
                 break
-            now_us = self._broker.clock.now_us()
+            now_us = clock.now_us()
         return now_us
 
     def _receive(self) -> bool:
@@ -336,7 +336,8 @@ class Connection:
                     self._lose(error)
                     return
                 self._sends += left != self._unsent
-                self._manager.unsent, self._unsent, self._is_full = left, left, bool(left)
+                self._unsent, self._is_full = left, bool(left)
+                self._manager.note_unsent(sum(map(len, left)))
 
     def _lose(self, error: Exception) -> None:
         """Stop sending to a peer that has gone. Its earlier requests are still carried out (CLO-1)."""
