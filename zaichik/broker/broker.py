@@ -156,7 +156,7 @@ class Broker:
             raise Refused(ErrorCode.UNSUPPORTED, "the clock moves by itself; see zaichik serve --clock manual", "type")
         now_us = self.clock.now_us()
         if not now_us <= to_us <= LAST_US:
-            raise out_of_range("to_us", to_us, f"{now_us} (now: it never goes back) to {LAST_US} (in the year 9999)")
+            raise out_of_range("to_us", to_us, f"{now_us} (now: it never goes back) to {LAST_US} (in the year 9799)")
         self._expire(now_us)  # a reader that has left since the last sweep has left before this
         self.clock.move_to(to_us)
         self._expire(to_us)
