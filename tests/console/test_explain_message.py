@@ -45,7 +45,7 @@ def test_a_message_and_its_subscription(zaichik, start, orders):
 
 def test_a_terminal_has_lines_that_end_between_words(zaichik, on_terminal, orders):
     words = "explain", orders, "--key", "4711"
-    code, output = on_terminal(*words, TERM="dumb")
+    code, output = on_terminal(*words, TERM="dumb", COLUMNS="80")
     lines = output.splitlines()
     assert (code, max(map(len, lines)) <= 80) == (0, True)
     assert any(line.startswith("    next: ") for line in lines)
