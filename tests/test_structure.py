@@ -19,7 +19,7 @@ PROTOCOL = ROOT / "protocol" / "zaichik_protocol"
 ROOMS = {name: ROOT / "zaichik" / name for name in ("broker", "sharing", "observing", "serving")}
 SYNC_ROOMS = ("broker", "sharing", "observing")
 LIMITS = {PROTOCOL: 697, ROOMS["broker"]: 2014, ROOMS["sharing"]: 250, ROOMS["observing"]: 221, ROOMS["serving"]: 545}
-SIZES = (("log", 1309), ("repair", 260), ("access", 671), ("legacy", 290), ("flight", 376))
+SIZES = (("log", 1309), ("repair", 260), ("access", 671), ("legacy", 290), ("flight", 377))
 LIMITS |= {ROOT / "zaichik" / name: limit for name, limit in SIZES}
 
 

@@ -13,6 +13,8 @@ from peer import GUARD
 from zaichik.access.gate import in_memory
 from zaichik.flight.format import HOLD, Kind
 from zaichik_protocol import (
+    AdvanceClock,
+    ClockAdvanced,
     Close,
     Commit,
     CreateTopic,
@@ -234,6 +236,16 @@ def test_what_is_no_longer_kept_for_a_name_is_replayed(flight, replay):
     again = replay(flight.landed())
     assert [step for step in again.steps if step.difference or step.error] == []
     assert [step.record.values for step in again.steps if step.record.kind is Kind.WAIVE] == [[[["ana", "t"]]]]
+
+
+def test_a_clock_that_clients_move_is_not_moved_by_logins_that_are_rechecked(flight, replay):
+    """TIM-4: these go by the machine's clock."""
+    client, user = Conversation(flight.broker, greeted=False), Somebody()
+    user.topics = {"$broker"}
+    flight.broker.log_in(client.manager, user, flight.broker.scheduler.join("", lambda: False))
+    client.manager.recheck(10**15, rights=True)
+    assert client.ask(Hello(1), AdvanceClock(2, 2_000_000))[-1] == ClockAdvanced(2)
+    assert replay(flight.landed()).differences == []
 
 
 def test_calls_that_the_broker_makes_of_itself_are_no_records(flight, replay):

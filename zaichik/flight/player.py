@@ -82,7 +82,8 @@ class Player:
             if record.now_us > until_us:
                 return
             step = Step(number, record)
-            if self._manual is not None and record.now_us > self._manual.now_us():
+            is_broker_s = record.kind is not Kind.RECHECK  # whose time is that of connections, and of logins (TIM-4)
+            if self._manual is not None and is_broker_s and record.now_us > self._manual.now_us():
                 self._manual.move_to(record.now_us)
             try:
                 self._carry_out(step, record, self.broker.managers.get(record.number))
