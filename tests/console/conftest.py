@@ -102,7 +102,7 @@ def on_terminal(start):
 
     def run(*words: str, keys: bytes = b"", interrupt_at: bytes = b"", **environment: str) -> tuple[int, str]:
         master, slave = pty.openpty()
-        env = {**os.environ, "TERM": "xterm", **environment}
+        env = {**os.environ, "TERM": "xterm", "COLUMNS": "80", **environment}
         process = start(*words, stdin=slave, stdout=slave, stderr=slave, env=env)
         os.close(slave)
         os.write(master, keys)
