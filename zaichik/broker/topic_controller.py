@@ -287,7 +287,8 @@ class TopicController:
 
     def can_evict(self, *, leaving: int) -> bool:
         """Returns whether there are windows to evict, or more than `leaving` batches (RET-10)."""
-        return self._can_evict_batch(leaving) or bool(self.window) or bool(self.decisions.known)
+        # Compiled, `bool(self.window)` would only ask whether there is a table of windows, and not whether it is empty.
+        return self._can_evict_batch(leaving) or bool(self.decisions.known) or len(self.window or ()) > 0
 
     def _can_evict_batch(self, leaving: int) -> bool:
         return not self._reserved and self.ring.batches > leaving
@@ -298,7 +299,7 @@ class TopicController:
             self.ring.evict_oldest(MEMORY if leaving else OTHERS)
         elif self.decisions.known:  # before windows: nothing but an explanation depends on them
             self.decisions.forget()
-        elif self.window:
+        elif self.window is not None:
             self.window.forget(FORGOTTEN_AT_ONCE)
         self._account()
 
