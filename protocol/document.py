@@ -57,7 +57,7 @@ _OTHER_TYPES = [
 _INTEGERS = {"B": "u8", "H": "u16", "L": "u32", "Q": "u64", "l": "i32", "q": "i64"}
 
 
-def _fields(layout: Struct) -> Iterator[tuple[str, str, str]]:
+def fields_of(layout: Struct) -> Iterator[tuple[str, str, str]]:
     """(name, type, meaning) of every field of a layout."""
     for named in layout.subcons:
         if named.name is not None:
@@ -79,7 +79,7 @@ def _type(kind: object) -> str:
 
 def drawing(layout: Struct) -> str:
     """The fields side by side, as boxes."""
-    columns = [(name, kind) for name, kind, _ in _fields(layout)]
+    columns = [(name, kind) for name, kind, _ in fields_of(layout)]
     widths = [max(map(len, column)) + 2 for column in columns]
     edge = "+" + "+".join("-" * width for width in widths) + "+"
     rows = [
@@ -91,7 +91,7 @@ def drawing(layout: Struct) -> str:
 
 def table(layout: Struct) -> str:
     """The fields one below the other, with their meaning."""
-    rows = [f"| `{name}` | {kind} | {meaning} |" for name, kind, meaning in _fields(layout)]
+    rows = [f"| `{name}` | {kind} | {meaning} |" for name, kind, meaning in fields_of(layout)]
     return "\n".join(["| field | type | meaning |", "| --- | --- | --- |", *rows])
 
 
@@ -99,7 +99,7 @@ def body(name: str) -> str:
     """Drawing and table of a frame's body, and its flag bits."""
     cls = getattr(frames, name)
     parts = []
-    if list(_fields(cls.BODY)):
+    if list(fields_of(cls.BODY)):
         parts += [drawing(cls.BODY), table(cls.BODY)]
     else:
         parts.append("The body is empty.")

@@ -9,12 +9,15 @@ from typing import Self
 
 
 class _Explained(IntEnum):
-    """A number of the wire together with its meaning in words."""
+    """A number of the wire together with its meaning in words.
+
+    A code is looked up by its number alone, as in `ErrorCode(77)`; a number that the table lacks is a `ValueError`.
+    """
 
     meaning: str
     retryable: bool
 
-    def __new__(cls, value: int, meaning: str, retryable: bool = False) -> Self:  # noqa: FBT001, FBT002 (a table's column)
+    def __new__(cls, value: int, meaning: str = "", retryable: bool = False) -> Self:  # noqa: FBT001, FBT002 (columns)
         member = int.__new__(cls, value)
         member._value_ = value
         member.meaning = meaning

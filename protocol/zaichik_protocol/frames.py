@@ -81,6 +81,10 @@ class Kind(IntEnum):
     TOPICS = 1
     SUBSCRIPTIONS = 2
     CONNECTIONS = 3
+    COUNTERS = 4
+    WINDOWS = 5
+    MARKS = 6
+    FURTHEST = 7
 
 
 FrameClass = TypeVar("FrameClass", bound="Frame")
@@ -224,8 +228,8 @@ class Close(Frame):
 class Describe(Frame):
     """Ask what the broker knows of itself, its topics, subscriptions or connections, a page at a time."""
 
-    kind: int = wire(U8, "0 the broker, 1 topics, 2 subscriptions, 3 connections")
-    prefix: str = wire(TEXT, "only names that begin so", default="")
+    kind: int = wire(U8, "0 to 3: broker, topics, subscriptions, connections; 4 to 7: see below")
+    prefix: str = wire(TEXT, "only names that begin so; with kinds 5 to 7, the name of the topic", default="")
     after: str = wire(TEXT, "only names after this one; empty: from the first", default="")
     limit: int = wire(U16, "names a page, at least 1", default=100)
 

@@ -39,7 +39,7 @@ pytestmark = pytest.mark.anyio
 
 FORBIDDEN = ErrorCode.FORBIDDEN
 FORGET = 1
-TOPICS, SUBSCRIPTIONS, CONNECTIONS, BROKER = 1, 2, 3, 0
+TOPICS, SUBSCRIPTIONS, CONNECTIONS, BROKER, ABOUT_TOPICS = 1, 2, 3, 0, (4, 5, 6, 7)
 BOTH = "user ana\nallow all *\nallow all $broker\nuser boris\nallow publish,subscribe,create *\n"
 
 
@@ -59,6 +59,11 @@ async def open_broker(tmp_path):
 async def code(client, kind, body, **how):
     answer = await client.request(kind, body, **how)
     return answer.code if answer.kind == ERROR else None
+
+
+def told(answer):
+    """What a page says, apart from when."""
+    return {key: value for key, value in json.loads(answer.json).items() if key not in ("now_us", "boot")}
 
 
 # -- names -----------------------------------------------------------------------------------------------------------
@@ -150,15 +155,19 @@ async def test_two_users_with_one_producer_id_are_two_producers(open_broker):
 async def test_what_is_hidden_answers_as_what_is_not_there(broker):
     """ACC-2, ACC-5: in every word but the name."""
     async with broker.raw("ana") as ana, broker.raw("boris") as boris:
-        await ana.create("hidden")
-        await ana.publish("hidden", b"x")
+        await ana.create("hidden", {1: 60_000, 2: 60_000})
+        await ana.publish("hidden", (b"key", b"x"))
+        await ana.subscribe("hidden", name="hers")
         for kind in REQUESTS:
-            told = []
+            answers = []
             for name in ("hidden", "absent"):
                 answer = await boris.request(*REQUESTS[kind](name))
-                told.append((answer.code, answer.field, answer.flags, answer.message.replace(name, "NAME")))
-            assert told[0] == told[1], kind
-        assert (await boris.request(DESCRIBE, describe(TOPICS, "hidden", limit=9))).json == b'{"topics": []}'
+                answers.append((answer.code, answer.field, answer.flags, answer.message.replace(name, "NAME")))
+            assert answers[0] == answers[1], kind
+        for kind in (TOPICS, SUBSCRIPTIONS, *ABOUT_TOPICS):
+            hidden, absent = [await boris.request(DESCRIBE, describe(kind, name)) for name in ("hidden", "absent")]
+            assert told(hidden) == told(absent), kind
+            assert told(await ana.request(DESCRIBE, describe(kind, "hidden"))) != told(absent), kind
         victim = (await ana.request(DESCRIBE, describe(CONNECTIONS, limit=9))).json
         numbers = [row["connection"] for row in json.loads(victim)["connections"]]
         for number in (*numbers, 10**9):
@@ -180,7 +189,7 @@ async def test_pages_of_describe_tell_nothing_of_what_is_left_out(broker):
             after = page[-1]
         assert (found, pages) == (["public-00", "public-10", "public-20"], 2)
         hidden = await boris.request(DESCRIBE, describe(TOPICS, after="qrs-05", limit=2))
-        assert (hidden.more, json.loads(hidden.json)) == (0, {"topics": []})
+        assert (hidden.more, told(hidden)) == (0, {"topics": []})
         for kind in (SUBSCRIPTIONS, CONNECTIONS, BROKER):
             assert b"ana" not in (await boris.request(DESCRIBE, describe(kind, limit=9))).json
 

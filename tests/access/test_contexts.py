@@ -377,5 +377,5 @@ def test_it_cannot_vouch_for_others(own):
 
 def test_without_the_package_the_command_is_told(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "cryptography", None)
-    with pytest.raises(ModuleNotFoundError, match=r"zaichik\[access\].* openssl req -x509 .*IP:10\.0\.0\.7"):
+    with pytest.raises(ModuleNotFoundError, match=r"WHEEL\[access\].* openssl req -x509 .*IP:10\.0\.0\.7"):
         self_signed(["10.0.0.7"], NOW)

@@ -1,9 +1,14 @@
 """A client that is nothing but frames, over a real socket."""
 
+from types import SimpleNamespace
+
 import anyio
+from anyio.abc import SocketAttribute
 from peer import GUARD
 
-from zaichik_protocol import FrameDecoder, NeedData, encode
+from zaichik_protocol import FrameDecoder, Lagged, Messages, NeedData, SubscriptionEnded, encode
+
+SENT = Messages, Lagged, SubscriptionEnded  # to a subscription, with its id
 
 
 class Client:
@@ -36,3 +41,37 @@ class Client:
         while (frame := await self.receive()) is not None:
             frames.append(frame)
         return frames
+
+
+class Keeper(Client):
+    """One that keeps all it has received.
+
+    Attributes:
+        name: its address.
+        received: see above.
+    """
+
+    def __init__(self, stream):
+        super().__init__(stream)
+        self.name = "{}:{}".format(*stream.extra(SocketAttribute.local_address))
+        self.received = b""
+        self._socket = stream
+        self.stream = SimpleNamespace(send=stream.send, receive=self._kept)
+
+    async def _kept(self):
+        data = await self._socket.receive()
+        self.received += data
+        return data
+
+    async def until(self, kind):
+        """The first frame of that kind."""
+        while not isinstance(frame := await self.receive(), kind):
+            assert frame is not None
+        return frame
+
+    async def until_answered(self, request):
+        """The reply to a request; what subscriptions are sent before it is passed over."""
+        await self.send(request)
+        while getattr(reply := await self.receive(), "id", None) != request.id or isinstance(reply, SENT):
+            assert reply is not None
+        return reply

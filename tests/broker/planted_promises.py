@@ -161,7 +161,7 @@ def only_readers_that_are_there_are_waited_for(monkeypatch):
     """The watermark ignores a position whose reader is away."""
 
     def needed(self):
-        there = [position for position in self._positions() if position.reader is not None]
+        there = [position for position in self.positions() if position.reader is not None]
         return min((position.needed for position in there), default=self.end)
 
     monkeypatch.setattr(TopicController, "needed", needed)

@@ -104,7 +104,7 @@ SLIPS = [
     Slip("a journal keeps its size", f"{BROKER}/topic_registry.py", "journal.resize()", "pass",
          "broker/test_journal.py"),
     Slip("a journal stays though none is asked for", f"{BROKER}/topic_registry.py",
-         "            if journal is not None:", "            if journal is None:", "broker/test_journal.py"),
+         "self._drop_journal(topic)\n        elif", "pass\n        elif", "broker/test_journal.py"),
     Slip("winners outlive their windows", f"{BROKER}/topic_registry.py", "journal.forget_closed()", "pass",
          "broker/test_journal.py"),
     Slip("dead entries pile up", f"{BROKER}/ring.py", "first * 2 > len(batches)", "not self.head",

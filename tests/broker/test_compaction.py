@@ -96,3 +96,23 @@ def test_a_window_that_opens_again_is_the_youngest():
     window.admit([b"c"], 11)  # b is the oldest now
     assert window.admit([b"a", b"c"], 12) == []
     assert window.admit([b"b"], 12) == [0]
+
+
+def test_the_newest_windows_come_first_and_none_that_has_ended():
+    window = CompactionWindow(10, 100)
+    for time, key in enumerate([b"a", b"b", b"c", b"d"]):
+        window.admit([key], time)
+    assert list(window.newest(100, 11)) == [(b"d", 3), (b"c", 2)]
+    assert list(window.newest(100, 3)) == [(b"d", 3), (b"c", 2), (b"b", 1), (b"a", 0)]
+    assert len(window) == 4
+    window.close(13)
+    assert list(window.newest(100, 13)) == []
+
+
+def test_of_the_newest_windows_no_more_are_told_once_their_keys_are_many_bytes():
+    window = CompactionWindow(FOREVER, 100)
+    window.admit([b"1" * 4, b"2" * 4, b"3" * 4, b"4" * 40], 0)
+    assert [key[:1] for key, _ in window.newest(1, 0)] == [b"4"]
+    assert [key[:1] for key, _ in window.newest(40, 0)] == [b"4"]
+    assert [key[:1] for key, _ in window.newest(41, 0)] == [b"4", b"3"]
+    assert [key[:1] for key, _ in window.newest(1000, 0)] == [b"4", b"3", b"2", b"1"]

@@ -22,7 +22,7 @@ class Reading:
         self.topic = TopicController("t", TopicSettings(**(settings or {})), 1, explicit=True)
         self.wakes = 0
         request = Subscribe(7, "t", **request)
-        self.subscription = Reader(request, self.topic, Position(start), self._ready, "a test")
+        self.subscription = Reader(request, self.topic, Position(start), self._ready, "a test", 1)
 
     def _ready(self, subscription):
         assert subscription is self.subscription
@@ -409,7 +409,7 @@ def test_a_start_below_the_head_is_lag():
 def test_the_lag_of_one_reader_does_not_affect_another():
     """LAG-2."""
     quick = Reading(credit=100, settings={"capacity": 1})
-    slow = Reader(Subscribe(8, "t"), quick.topic, Position(0), lambda _: None, "a test")
+    slow = Reader(Subscribe(8, "t"), quick.topic, Position(0), lambda _: None, "a test", 1)
     for number in range(5):
         quick.publish(b"")
         assert quick.offsets() == [(number, 1)]

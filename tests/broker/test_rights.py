@@ -356,6 +356,57 @@ def test_describe_leaves_out_what_others_do(kind):
     assert not any("bob" in str(row) for row in of_ana[kind.lower()])
 
 
+def test_whoever_holds_a_topic_up_is_named_to_that_user_and_to_operators_only():
+    """ACC-5: others learn up to which offset messages are needed, and not by whom."""
+    broker = broker_with()
+    ana, bob = Talk(broker, everything("ana")), Talk(broker, everything("bob"))
+    carl = Talk(broker, everything("carl"))
+    for talk in (ana, bob):
+        talk.user.rights.remove(("describe", "*"))
+        talk.user.rights.add(("describe", "t"))
+    ana.ask(Subscribe(2, "t", name="hers", start=Start.EARLIEST, credit=1))
+    bob.ask(Subscribe(2, "t", credit=9), Publish(0, "t", batch(b"x", b"y")))
+    for talk in (ana, bob):
+        talk.heard()
+    told = [described(talk, Kind.TOPICS)[1]["topics"][0] for talk in (ana, bob, carl)]
+    assert [topic["slowest"] for topic in told] == ["t#00000001.0000000002", "", "t#00000001.0000000002"]
+    assert [topic["needed"] for topic in told] == [0, 0, 0]
+    furthest = [described(talk, Kind.FURTHEST, prefix="t")[1]["subscriptions"] for talk in (ana, bob, carl)]
+    assert [[row["connection"] for row in rows] for rows in furthest] == [[1], [2], [1, 2]]
+    ana.ask(Unsubscribe(3, 2))
+    told = [described(talk, Kind.TOPICS)[1]["topics"][0] for talk in (ana, bob, carl)]
+    assert [bool(topic["slowest"]) for topic in told] == [True, False, True]
+    furthest = [described(talk, Kind.FURTHEST, prefix="t", limit=1)[1]["subscriptions"] for talk in (ana, bob, carl)]
+    assert [[row["connection"] for row in rows] for rows in furthest] == [[0], [2], [0]]
+
+
+def test_counters_leave_out_topics_before_pages_are_cut():
+    """ACC-5."""
+    broker = broker_with()
+    Talk(broker, everything()).ask(*(CreateTopic(0, f"t{n:02}") for n in range(60)))
+    talk = Talk(broker, Somebody("ana", ("describe", "t03"), ("describe", "t57")))
+    more, found = described(talk, Kind.COUNTERS, limit=2)
+    assert ([row[0] for row in found["rows"]], more) == (["t03", "t57"], False)
+
+
+@pytest.mark.parametrize(
+    ("rights", "windows", "marks"),
+    [
+        ({"describe", "subscribe"}, 1, 1), ({"describe"}, 0, 1), ({"subscribe", "publish"}, 0, 0), (set(), 0, 0)
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("name", ["t", "$journal/t"])
+def test_keys_are_for_those_who_may_read_messages(rights, windows, marks, name):
+    """ACC-5: and when these came, for those who may see the topic; its journal's as well."""
+    broker = broker_with()
+    settings = ((Setting.RETENTION_TTL_MS, 9), (Setting.COMPACTION_WINDOW_MS, 9), (Setting.JOURNAL_BYTES, 2**20))
+    Talk(broker, everything()).ask(CreateTopic(2, "t", settings), Publish(3, "t", batch((b"secret", b""))))
+    talk = Talk(broker, Somebody("ana", *((action, "t") for action in rights)))
+    found = described(talk, Kind.WINDOWS, prefix=name)[1]["windows"]
+    assert len(found) == (windows if name == "t" else 0)
+    assert len(described(talk, Kind.MARKS, prefix=name)[1]["marks"]) == marks
+
+
 def test_describe_tells_the_limits_to_everybody_and_the_load_to_operators():
     broker = broker_with()
     _, for_ana = described(Talk(broker, Somebody("ana")), Kind.BROKER)

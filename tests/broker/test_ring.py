@@ -2,6 +2,7 @@
 
 import gc
 import sys
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -220,3 +221,30 @@ def test_a_dead_entry_is_not_held_because_it_was_the_last_one_read():
     held = sys.getrefcount(data)
     ring.expire_below(1)
     assert sys.getrefcount(data) == held - 2  # the ring's, and that of its entry
+
+
+def test_each_message_has_the_time_of_its_batch():
+    ring = ring_of(3, 1, 2, capacity=4)
+    assert [ring.accepted_us(offset) for offset in range(8)] == [None, None, 10, 20, 30, 30, None, None]
+    assert ring_of().accepted_us(0) is None
+    assert ring_of().accepted_us(-1) is None
+
+
+def test_marks_are_spread_evenly_and_the_oldest_and_the_newest_batch_are_among_them():
+    ring = ring_of(*[2] * 100, capacity=1_000)
+    ring.expire_below(21)  # the first batch that is left is left in part
+    every = [(21, 110), *((2 * batch, 10 * (batch + 1)) for batch in range(11, 100))]
+    assert ring.marks(1_000) == ring.marks(90) == every
+    for most in (2, 3, 17, 89):
+        some = ring.marks(most)
+        assert len(some) == most
+        assert (some[0], some[-1]) == (every[0], every[-1])
+        steps = [every.index(later) - every.index(mark) for mark, later in pairwise(some)]
+        assert max(steps) - min(steps) <= 1
+    assert ring.marks(1) == every[:1]
+
+
+def test_an_empty_ring_has_no_marks():
+    ring = ring_of(1, 1)
+    ring.expire_below(2)
+    assert ring.marks(9) == ring_of().marks(9) == []

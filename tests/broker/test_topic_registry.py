@@ -99,3 +99,20 @@ def test_the_sweep_reaches_every_topic():
         topic.ring.append(batch(b""), 0)
     registry.sweep(10_000)
     assert [topic.ring.expired for topic in topics] == [1, 1, 1]
+
+
+def test_topics_that_come_and_go_are_logged_and_journals_are_not(caplog):
+    caplog.set_level("INFO")
+    registry = registry_with(topic=TopicSettings(journal_bytes=1000), topic_ttl=1)
+    registry.create("a", (), 0, "10.0.0.1")
+    registry.create("a", (), 0, "10.0.0.2")
+    registry.get_or_create("b", 0)
+    registry.delete("a", 0, 0, if_empty=False)
+    registry.sweep(0)
+    registry.sweep(1_000_000)
+    assert caplog.messages == [
+        "topic a created by 10.0.0.1",
+        "topic b created by nobody",
+        "topic a of 10.0.0.1 deleted: on request",
+        "topic b of nobody deleted: unused",
+    ]

@@ -17,6 +17,7 @@ from zaichik_protocol import (
     Described,
     Error,
     ErrorCode,
+    Kind,
     Ping,
     Publish,
     Published,
@@ -189,6 +190,50 @@ async def test_more_topics_than_a_page_holds_are_all_listed(monkeypatch):
         for name in names:
             await client.publish(name, b"")
         assert [topic["name"] for topic in await client.topics()] == names
+
+
+async def test_the_counters_of_all_topics_are_listed(monkeypatch):
+    monkeypatch.setattr(questions, "DESCRIBE_PAGE", 3)
+    names = [f"t{number}" for number in range(7)]
+    async with real_client() as client:
+        for name in names:
+            await client.publish(name, b"x")
+        found = await client.counters()
+        (one,) = await client.counters("t3")
+        topic = await client.topic("t3")
+    assert [row["name"] for row in found] == names
+    assert (one["published"], one["next_offset"], one["capacity"]) == (1, 1, topic["settings"]["capacity"])
+
+
+async def test_one_topic_is_looked_at_closely():
+    async with real_client() as client:
+        await client.create_topic("t", compaction_window=60, retention_ttl=60)
+        for key in ("a", "\xe4", b"\xff"):
+            await client.publish("t", b"x", key=key)
+        async with client.subscribe("t", start="latest"), client.subscribe("t", start=1, credit=1) as behind:
+            windows, marks = await client.windows("t"), await client.marks("t")
+            assert [key for key, _ in windows] == [b"\xff", "\xe4".encode(), b"a"]
+            assert marks == [(offset, opened_us) for offset, (_, opened_us) in enumerate(reversed(windows))]
+            assert await client.windows("t", 1) == windows[:1]
+            assert await client.marks("t", 1) == marks[:1]
+            first, second = await client.furthest("t")
+            assert await client.furthest("t", 1) == [first]
+            assert (first["start"], second["start"]) == (1, 3)
+            assert behind.start == 1
+        assert await client.windows("none") == await client.marks("none") == await client.furthest("none") == []
+
+
+async def test_a_page_is_told_as_it_comes():
+    async with real_client() as client:
+        for name in ("a", "b", "c"):
+            await client.publish(name, b"")
+        page, more = await client.describe_page(Kind.TOPICS, after="a", limit=1)
+        assert ([topic["name"] for topic in page["topics"]], more) == (["b"], True)
+        page, more = await client.describe_page(Kind.COUNTERS, "c")
+        assert ([row[0] for row in page["rows"]], more) == (["c"], False)
+        assert page["boot"] == client.welcome.boot
+        with pytest.raises(zaichik.InvalidField):
+            await client.describe_page(Kind.TOPICS, limit=0)
 
 
 async def test_subscriptions_are_listed_by_the_topics_they_read():

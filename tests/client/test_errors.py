@@ -7,7 +7,8 @@ from brokers import fake_client
 import zaichik
 from zaichik import BrokerError, ZaichikError
 from zaichik.client.endpoint import NotAnAddress
-from zaichik_protocol import Error, ErrorCode, Ping
+from zaichik.client.errors import name_of
+from zaichik_protocol import EndCode, Error, ErrorCode, GoAwayCode, Ping
 
 CODES = list(ErrorCode)
 
@@ -53,6 +54,11 @@ def test_a_message_ends_in_the_name_of_its_code(code):
     error = BrokerError.of(refusal(1, code))
     assert (error.message, error.name) == ("cause and next step", code.name)
     assert str(error) == f"cause and next step [{code.name}]"
+
+
+@pytest.mark.parametrize("codes", [ErrorCode, EndCode, GoAwayCode])
+def test_a_code_of_a_later_protocol_has_no_name(codes):
+    assert [name_of(codes, number) for number in (0, 1, 999)] == ["", next(iter(codes)).name, ""]
 
 
 def test_an_error_of_the_client_has_the_name_of_its_type():

@@ -150,11 +150,12 @@ MUTANTS = [
     ),
     Mutant(
         "pages are of any length", "S16.18", "a page of names is wrong", "observing.describe",
-        "limit = min(request.limit, MAX_PAGE)", "limit = MAX_PAGE",
+        "limit = min(limit, most)", "limit = most",
     ),
     Mutant(
         "a page is a list", "S16.18", "no JSON object", "observing.describe",
-        "json.dumps(state, ensure_ascii=False)", "json.dumps([state], ensure_ascii=False)",
+        "return more, json.dumps(state | {\"now_us\": now_us, \"boot\": broker.boot}, ensure_ascii=False).encode()",
+        "return more, json.dumps([state], ensure_ascii=False).encode()",
     ),
     Mutant(
         "a client may end itself", "S16.19", "should have come|ended|nothing came", "broker.operating",
@@ -264,5 +265,25 @@ MUTANTS = [
     Mutant(
         "another message is said to have kept it out", "S16.36", "winner in it is wrong", "explain.remembered",
         'evidence["winner"] = found[1]', 'evidence["winner"] = found[1] + 1',
+    ),
+    Mutant(
+        "pages don't tell the time", "S16.37", "a page of kind 4 is wrong", "observing.describe",
+        'state | {"now_us": now_us, "boot": broker.boot}', 'state | {"boot": broker.boot}',
+    ),
+    Mutant(
+        "expired messages are counted", "S16.37", "counters", "observing.rows",
+        "*(topic.name, topic.head, topic.end, ring.bytes", "*(topic.name, 0, topic.end, ring.bytes",
+    ),
+    Mutant(
+        "the oldest window comes first", "S16.37", "windows", "broker.compaction",
+        "in reversed(self._opened_us.items()):", "in self._opened_us.items():",
+    ),
+    Mutant(
+        "marks leave out the newest batch", "S16.37", "marks", "broker.ring",
+        "index * (self.batches - 1) // max(count - 1, 1)", "index * (self.batches - 1) // count",
+    ),
+    Mutant(
+        "the reader that is ahead of all comes first", "S16.37", "furthest", "observing.describe",
+        'shown, key=attrgetter("needed")', "shown, key=lambda position: -position.needed",
     ),
 ]  # fmt: skip

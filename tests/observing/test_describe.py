@@ -1,6 +1,9 @@
 """What the broker tells of itself."""
 
+import base64
 import json
+import re
+from pathlib import Path
 
 import pytest
 from conversation import Conversation, batch, broker_with
@@ -8,9 +11,9 @@ from fake_log import Durably
 
 from zaichik.broker.reader import Reader
 from zaichik.broker.rights import ANYBODY
-from zaichik.broker.subscription_manager import SubscriptionManager
 from zaichik.observing.describe import describe
 from zaichik.observing.directory import Directory
+from zaichik.observing.rows import COLUMNS
 from zaichik.sharing import prices
 from zaichik_protocol import (
     FOREVER,
@@ -24,6 +27,7 @@ from zaichik_protocol import (
     Lagged,
     Publish,
     Subscribe,
+    Unsubscribe,
 )
 
 
@@ -80,7 +84,8 @@ def test_a_topic_accounts_for_every_message(client):
         },
         "head": 3, "next_offset": 4, "bytes": len(batch(b"p").data),
         "memory": prices.TOPIC + prices.ENTRY + len(batch(b"p").data) + prices.KEY + 1 + dropped, "subscriptions": 1,
-        "needed": 4,
+        "needed": 4, "needed_us": None, "slowest": "t#00000001.0000000003", "head_us": 2_000, "last_us": 2_000,
+        "refused": 0,
         "published": 5, "stored": 4, "compacted": 1, "resident": 1, "expired": 2, "evicted": 1, "damaged": 0,
         "open_windows": 1, "forgotten_windows": 1,
         "left_over": {"published - stored - compacted": 0, "stored - resident - expired - evicted - damaged": 0},
@@ -110,8 +115,9 @@ def test_a_subscription_reports_its_position(client):
     (subscription,) = state["subscriptions"]
     assert subscription == {
         "name": "t#00000001.0000000007", "connection": 1, "client": "somebody", "id": 7, "topic": "t", "session": "",
-        "start": 0, "committed": 0, "cursor": 2, "next_offset": 4, "until": 9,
-        "waiting_for": "commit: offsets 0 to 1 are in flight",
+        "start": 0, "committed": 0, "cursor": 2, "cursor_us": 1_000, "next_offset": 4, "until": 9,
+        "redelivered_below": None,
+        "waiting_for": "commit: offsets 0 to 1 are in flight", "waiting_for_code": "commit",
         "credit": 1, "credit_bytes": 8 * 1024 * 1024, "in_flight": 1, "in_flight_bytes": 1,
         "delivered": 1, "skipped": 1, "ahead": 2,
         "left_over": {"next_offset - start - delivered - skipped - ahead": 0},
@@ -163,8 +169,10 @@ def test_a_name_whose_reader_is_away_shows_where_the_next_one_begins(away):
     (subscription,) = described(away, Kind.SUBSCRIPTIONS)[1]["subscriptions"]
     assert subscription == {
         "name": "t#away.billing.1", "connection": 0, "client": "", "id": 0, "topic": "t", "session": "billing",
-        "start": 2, "committed": 2, "cursor": 5, "next_offset": 7, "until": None,
+        "start": 2, "committed": 2, "cursor": 5, "cursor_us": 1_000, "next_offset": 7, "until": None,
+        "redelivered_below": 5,
         "waiting_for": "its reader: away; the name is forgotten if none comes within 60 s",
+        "waiting_for_code": "reader",
         "credit": 0, "credit_bytes": 0, "in_flight": 0, "in_flight_bytes": 0,
         "delivered": 3, "skipped": 0, "ahead": 2,
         "left_over": {},
@@ -240,19 +248,18 @@ def test_a_connection_reports_its_client_and_its_load():
     first.manager.peer = "192.0.2.1:4000"
     first.tell(Hello(1, client="somebody else"))
     _, state = described(second, Kind.CONNECTIONS)
-    assert state == {
-        "connections": [
-            {
-                "name": "00000001", "connection": 1, "peer": "192.0.2.1:4000", "user": "", "client": "somebody else",
-                "subscriptions": 0, "in_flight": 0, "requests": 1,
-                "reply_bytes": sum(map(len, first.manager.replies.waiting)),
-            },
-            {
-                "name": "00000002", "connection": 2, "peer": "", "user": "", "client": "somebody",
-                "subscriptions": 1, "in_flight": 2, "reply_bytes": 0, "requests": 6,
-            },
-        ]
-    }  # fmt: skip
+    assert state["connections"] == [
+        {
+            "name": "00000001", "connection": 1, "peer": "192.0.2.1:4000", "user": "", "client": "somebody else",
+            "since_us": 1_000, "state": "reading", "subscriptions": 0, "in_flight": 0, "unsent": 0, "requests": 1,
+            "reply_bytes": sum(map(len, first.manager.replies.waiting)),
+        },
+        {
+            "name": "00000002", "connection": 2, "peer": "", "user": "", "client": "somebody",
+            "since_us": 1_000, "state": "reading", "subscriptions": 1, "in_flight": 2, "reply_bytes": 0, "unsent": 0,
+            "requests": 6,
+        },
+    ]  # fmt: skip
     assert state["connections"][0]["reply_bytes"] > 0
 
 
@@ -287,7 +294,6 @@ def test_a_page_of_ten_thousand_subscriptions_touches_only_those_of_the_page(mon
         reader = Conversation(broker)
         reader.ask(*[Subscribe(number, f"t{number % 7}") for number in range(2, 1_002)])
     seen = []
-    monkeypatch.setattr(SubscriptionManager, "name_of", pytest.fail)  # names are known, and not made again
     monkeypatch.setattr(Reader, "ahead", property(lambda one: seen.append(one) or 0))
     _, state = described(Conversation(broker), Kind.SUBSCRIPTIONS, limit=65_535, after="t3#00000004")
     assert len(state["subscriptions"]) == 8
@@ -306,7 +312,7 @@ def test_a_prefix_finds_a_topics_readers(client):
     assert [(item["connection"], item["id"]) for item in state["subscriptions"]] == [(1, 2), (1, 10), (2, 2)]
 
 
-@pytest.mark.parametrize(("request_", "field"), [(Describe(5, 0, limit=0), "limit"), (Describe(5, 4), "kind")])
+@pytest.mark.parametrize(("request_", "field"), [(Describe(5, 0, limit=0), "limit"), (Describe(5, 8), "kind")])
 def test_what_cannot_be_described_is_refused(client, request_, field):
     (error,) = client.ask(request_)
     assert isinstance(error, Error)
@@ -325,3 +331,182 @@ def test_the_description_of_the_broker_costs_the_same_with_any_number_of_topics(
     monkeypatch.setattr(type(broker.registry), "__iter__", lambda _: pytest.fail("it looks at every topic"))
     _, state = described(Conversation(broker), Kind.BROKER)
     assert state["topics"] == 100
+
+
+@pytest.mark.parametrize("kind", Kind, ids=lambda kind: kind.name.lower())
+def test_every_page_tells_of_which_run_and_of_which_time_it_is(client, kind):
+    client.broker.clock.move_to(7_000)
+    more, state = described(client, kind, prefix="t")
+    assert not more
+    assert (state["now_us"], state["boot"]) == (7_000, client.broker.boot)
+
+
+# -- kinds 4 to 7 ------------------------------------------------------------------------------------------------------
+
+
+def test_counters_are_those_of_the_topics(client):
+    """Kind 4: the same numbers as kind 1."""
+    client.ask(CreateTopic(2, "t", ((1, 1), (2, 5), (3, 2), (5, 1))), CreateTopic(3, "u", ((7, 1),)))
+    client.ask(Publish(0, "t", batch((b"k", b""), (b"k", b""))), Publish(0, "t", batch(b"", (b"l", b""))))
+    client.broker.clock.advance(0.001)
+    client.ask(Subscribe(5, "t", credit=1), Publish(0, "t", batch(b"p", b"q")))
+    _, state = described(client, Kind.COUNTERS)
+    topics = described(client, Kind.TOPICS)[1]["topics"]
+    assert [row[0] for row in state["rows"]] == ["t", "u"]
+    for row, topic in zip(state["rows"], topics, strict=True):
+        counted = dict(zip(state["columns"], row, strict=True))
+        assert counted.pop("capacity") == topic["settings"]["capacity"]
+        assert counted.items() <= topic.items()
+    counted = dict(zip(state["columns"], state["rows"][0], strict=True))
+    assert (counted["published"], counted["compacted"], counted["expired"], counted["evicted"]) == (6, 1, 2, 1)
+    assert (counted["needed"], counted["needed_us"], counted["capacity"]) == (4, 2_000, 2)
+
+
+@pytest.mark.parametrize(("topics", "first"), [(49, 49), (50, 50), (51, 50)])
+def test_a_page_of_counters_has_at_most_50_topics(client, topics, first):
+    client.ask(*[CreateTopic(0, f"{number:04}") for number in range(topics)])
+    more, state = described(client, Kind.COUNTERS, limit=65_535)
+    assert (len(state["rows"]), more) == (first, topics > first)
+    more, state = described(client, Kind.COUNTERS, prefix="00", after="0009", limit=3)
+    assert ([row[0] for row in state["rows"]], more) == (["0010", "0011", "0012"], True)
+
+
+def test_windows_are_told_the_newest_first(client):
+    """Kind 5."""
+    client.ask(CreateTopic(2, "t", ((2, 2),)), Publish(0, "t", batch((b"a", b""), (b"\xff\x00", b""))))
+    client.broker.clock.advance(0.001)
+    client.ask(Publish(0, "t", batch((b"c", b""), (b"a", b""))), CreateTopic(3, "t2", ((2, 2),)))
+    client.ask(Publish(0, "t2", batch((b"other", b""))))
+    more, state = described(client, Kind.WINDOWS, prefix="t")
+    assert (state["windows"], more) == ([["Yw==", 2_000], ["/wA=", 1_000], ["YQ==", 1_000]], False)
+    assert described(client, Kind.WINDOWS, prefix="t", limit=1)[1]["windows"] == [["Yw==", 2_000]]
+    client.broker.clock.advance(0.001)
+    assert described(client, Kind.WINDOWS, prefix="t")[1]["windows"] == [["Yw==", 2_000]]
+
+
+def test_a_page_has_at_most_256_windows_and_fewer_if_their_keys_are_long(client):
+    client.ask(CreateTopic(2, "t", ((2, 9),)))
+    client.ask(*[Publish(0, "t", batch((b"%d" % number, b""))) for number in range(300)])
+    windows = described(client, Kind.WINDOWS, prefix="t", limit=65_535)[1]["windows"]
+    assert [base64.b64decode(key) for key, _ in windows] == [b"%d" % number for number in range(299, 43, -1)]
+    client.ask(*[Publish(0, "t", batch((b"%01024d" % number, b""))) for number in range(300)])
+    assert len(described(client, Kind.WINDOWS, prefix="t", limit=65_535)[1]["windows"]) == 32
+
+
+def test_marks_tell_when_messages_were_accepted(client):
+    """Kind 6: what has expired is left out, even if no sweep has dropped it."""
+    client.ask(CreateTopic(2, "t", ((1, 500),)))
+    for _ in range(300):
+        client.ask(Publish(0, "t", batch(b"", b"")))
+        client.broker.clock.advance(0.001)
+    more, state = described(client, Kind.MARKS, prefix="t", limit=65_535)
+    assert (len(state["marks"]), more) == (128, False)
+    assert (state["marks"][0], state["marks"][-1]) == ([0, 1_000], [598, 300_000])
+    assert described(client, Kind.MARKS, prefix="t", limit=2)[1]["marks"] == [[0, 1_000], [598, 300_000]]
+    client.broker.clock.advance(0.490)
+    marks = described(client, Kind.MARKS, prefix="t")[1]["marks"]
+    (topic,) = described(client, Kind.TOPICS)[1]["topics"]
+    assert (marks[0], marks[-1]) == ([topic["head"], topic["head_us"]], [598, topic["last_us"]])
+    assert topic["head"] == 2 * (300 - len(marks)) > 400
+
+
+def lags(client, **request):
+    more, state = described(client, Kind.FURTHEST, prefix="t", **request)
+    assert not more
+    return [(row["connection"], row["id"], row["session"], row["cursor"]) for row in state["subscriptions"]]
+
+
+def test_the_readers_furthest_behind_come_first(client):
+    """Kind 7: rows as in kind 2; of a named position, all that is not settled counts."""
+    client.ask(CreateTopic(2, "t", ((1, FOREVER),)), Publish(0, "t", batch(*[b""] * 9)))
+    client.ask(*[Subscribe(number, "t", start=2, value=start, credit=1) for number, start in ((3, 5), (4, 2), (6, 7))])
+    client.ask(Subscribe(7, "t", "here", start=2, value=0, credit=9), Subscribe(8, "t", "away", start=2, value=1))
+    client.ask(Subscribe(9, "t2", start=2, value=0), Unsubscribe(10, 8))
+    assert lags(client) == [
+        (1, 7, "here", 9), (0, 0, "away", 2), (1, 4, "", 3), (1, 3, "", 6), (1, 6, "", 8)
+    ]  # fmt: skip
+    assert lags(client, limit=2) == [(1, 7, "here", 9), (0, 0, "away", 2)]
+    rows = described(client, Kind.FURTHEST, prefix="t")[1]["subscriptions"]
+    listed = described(client, Kind.SUBSCRIPTIONS, prefix="t#")[1]["subscriptions"]
+    assert sorted(rows, key=lambda row: row["name"]) == listed
+    (topic,) = described(client, Kind.TOPICS, prefix="t", limit=1)[1]["topics"]
+    assert topic["slowest"] == rows[0]["name"]
+
+
+def test_at_most_16_readers_are_told_and_none_that_has_ended(client):
+    client.ask(CreateTopic(2, "t", ((1, FOREVER),)), Publish(0, "t", batch(*[b""] * 30)))
+    client.ask(*[Subscribe(9 + number, "t", start=2, value=29 - number, credit=1) for number in range(25)])
+    client.ask(Subscribe(50, "t", start=2, value=0, until=1))
+    assert [row[1] for row in lags(client, limit=65_535)] == [33 - number for number in range(16)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "empty"),
+    [(Kind.WINDOWS, {"windows": []}), (Kind.MARKS, {"marks": []}), (Kind.FURTHEST, {"subscriptions": []})],
+)
+@pytest.mark.parametrize("name", ["", "none", "t", "empty"])
+def test_of_a_topic_that_is_not_there_or_has_nothing_nothing_is_told(client, kind, empty, name):
+    """A prefix is the whole name here."""
+    client.ask(CreateTopic(2, "topic", ((1, FOREVER), (2, FOREVER))), CreateTopic(3, "empty"))
+    client.ask(Publish(0, "topic", batch((b"k", b""))), Subscribe(4, "topic"))
+    _, state = described(client, kind, prefix=name)
+    assert state == empty | {"now_us": 1_000, "boot": client.broker.boot}
+
+
+# -- connections that have ended ---------------------------------------------------------------------------------------
+
+
+def test_the_latest_ends_are_told_with_their_reasons():
+    broker = broker_with()
+    watch, other = Conversation(broker), Conversation(broker)
+    other.manager.peer = "192.0.2.1:4000"
+    broker.clock.move_to(5_000)
+    broker.disconnect(other.manager, "SLOW_CONSUMER: it read nothing for 10 s")
+    _, state = described(watch, Kind.BROKER)
+    reason = "SLOW_CONSUMER: it read nothing for 10 s"
+    assert state["recent_ends"] == [[5_000, 2, "somebody", "192.0.2.1:4000", reason]]
+
+
+def test_64_ends_are_told_and_of_a_reason_200_characters():
+    broker = broker_with()
+    watch = Conversation(broker)
+    for _ in range(70):
+        broker.disconnect(Conversation(broker).manager, "x" * 1_000)
+    ends = described(watch, Kind.BROKER)[1]["recent_ends"]
+    assert [end[1] for end in ends] == list(range(8, 72))
+    assert {end[4] for end in ends} == {"x" * 200}
+
+
+# -- the document ------------------------------------------------------------------------------------------------------
+
+DOCUMENT = (Path(__file__).parents[2] / "docs" / "describe.md").read_text(encoding="utf-8")
+
+
+def fields(kind, title):
+    """Every field that a broker with a little of everything reports, and those that the document's section has."""
+    durably = Durably()
+    durably.create(RETENTION_TTL_MS=FOREVER)
+    durably.filled(b"x")
+    durably.ask(Subscribe(2, "t", "n"))
+    page = described(durably, kind)[1]
+    found = page if kind == Kind.BROKER else page[kind.name.lower()][0]
+    section = DOCUMENT.split(f"## Kind {kind.value}: {title}\n")[1].split("\n## ")[0]
+    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    return set(found), {name for row in rows for name in re.findall("`([a-z0-9_]+)`", row)}
+
+
+@pytest.mark.parametrize(
+    ("kind", "title"),
+    [
+        (Kind.BROKER, "the broker"), (Kind.TOPICS, "topics"), (Kind.SUBSCRIPTIONS, "subscriptions"),
+        (Kind.CONNECTIONS, "connections"),
+    ],
+)  # fmt: skip
+def test_the_document_has_every_field_and_no_other(kind, title):
+    reported, documented = fields(kind, title)
+    assert reported == documented
+
+
+def test_the_document_has_every_column():
+    section = DOCUMENT.split("## Kind 4: counters\n")[1].split("\n## ")[0]
+    assert set(COLUMNS) <= set(re.findall("`([a-z_]+)`", section))

@@ -37,6 +37,8 @@ def test_codes_fit_their_field_and_are_unique(codes):
 def test_a_code_is_its_number():
     assert ErrorCode(64) is ErrorCode.INVALID_FIELD
     assert ErrorCode.INVALID_FIELD == 64
+    with pytest.raises(ValueError, match="999 is not a valid ErrorCode"):
+        ErrorCode(999)
 
 
 def test_a_refusal_says_what_an_error_frame_needs():

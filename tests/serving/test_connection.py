@@ -805,6 +805,26 @@ async def test_nothing_overtakes_the_rest_of_a_partial_send():
         assert [await peer.receive() for _ in range(3)] == [Pong(number, 0) for number in range(2, 5)]
 
 
+async def test_what_the_socket_has_not_accepted_is_known_for_an_explanation():
+    """LAG-3: nothing is left once the peer has read it, or is gone."""
+    peer = Peer()
+    async with connected(peer) as (_, (connection,)):
+        assert isinstance(await peer.receive(), Welcome)
+        pong, unsent = len(encode(Pong(2, 0))), []
+        for room in (5, 2**60, 5):
+            peer.stream.room = room
+            peer.stream.change()
+            await settled()
+            peer.send(Ping(2, 0))
+            await settled()
+            unsent.append(connection._manager.unsent)
+        assert unsent == [pong - 5, 0, pong - 5]
+        peer.stream.send_failure = anyio.BrokenResourceError()
+        peer.stream.change()
+        await settled()
+        assert connection._manager.unsent == 0
+
+
 async def test_output_beyond_the_soft_limit_waits_for_the_next_turn():
     """LAG-3: the socket has taken all of a turn's, and there is more."""
     peer = Peer()

@@ -165,13 +165,13 @@ class AccessGate:
     def turns_away(self, peer: str) -> bool:
         """See `Gate`: of an address that has failed too often, a few connections wait, and no more."""
         if is_crowded := self._failures.is_crowded(client_of(peer)):
-            self._count("throttled", f"from={peer}", logging.DEBUG)
+            self._count("throttled", "from=%s", peer, level=logging.DEBUG)
         return is_crowded
 
     async def secure(self, stream: Stream, peer: str) -> Stream:
         """See `Gate`. The handshake has a deadline, which begins after the wait."""
         if not await self._failures.wait(client_of(peer)):  # others have come since it was accepted
-            self._count("throttled", f"from={peer}", logging.DEBUG)
+            self._count("throttled", "from=%s", peer, level=logging.DEBUG)
             raise anyio.EndOfStream
         if self.access.tls is None:
             return stream
@@ -180,7 +180,7 @@ class AccessGate:
         except BaseException as error:
             self.left(peer)
             if isinstance(error, TlsFailed):
-                self._count("tls_failed", f"reason={error.reason} from={peer}")
+                self._count("tls_failed", "reason=%s from=%s", error.reason, peer)
             raise
 
     async def _encrypted(self, stream: Stream, tls: ServerTls) -> Stream:
@@ -206,7 +206,7 @@ class AccessGate:
             raise
         self._users.add(user)
         self._failures.succeeded(client_of(peer))
-        self._count("login_ok", f"user={user.name} how={user.how} from={peer}")
+        self._count("login_ok", "user=%s how=%s from=%s", user.name, user.how, peer)
         return user
 
     def _checked(self, user: LoggedIn | None, hello: Hello, peer: str) -> LoggedIn:
@@ -215,7 +215,7 @@ class AccessGate:
             return user
         # A name that belongs to no user is not logged: people type passwords there.
         name = name if (name := user.name if user else hello.user) in self.access.users.by_name else "?"
-        self._count("login_failed", f"reason={'ended' if user else 'wrong'} user={name} from={peer}")
+        self._count("login_failed", "reason=%s user=%s from=%s", "ended" if user else "wrong", name, peer)
         raise Refused(ErrorCode.AUTH_FAILED, ErrorCode.AUTH_FAILED.meaning)
 
     async def _proven(self, hello: Hello, stream: Stream, client: str) -> LoggedIn | None:
@@ -255,8 +255,8 @@ class AccessGate:
         now_us = self._clock.now_us()
         is_news = now_us - self._told.get((name, action), -MINUTE_US) >= MINUTE_US
         self._told[name, action] = now_us if is_news else self._told[name, action]
-        text = f"user={name} topic={shown(topic[:MAX_NAME])}"
-        self._count(f"forbidden.{action}", text, logging.INFO if is_news else logging.DEBUG)
+        level = logging.INFO if is_news else logging.DEBUG
+        self._count(f"forbidden.{action}", "user=%s topic=%s", name, shown(topic[:MAX_NAME]), level=level)
 
     # -- reload ------------------------------------------------------------------------------------------------
 
@@ -294,13 +294,13 @@ class AccessGate:
             self.access = load(self._folder)
         except Exception as error:
             if is_told:
-                self._count("reload_failed", f"the old rules stay: {error}", logging.ERROR)
+                self._count("reload_failed", "the old rules stay: %s", error, level=logging.ERROR)
             self.counters.setdefault("stale_since_us", self._clock.now_us())
             self._stale.add(file)
             return False
         for user in self._users:
             user.follow(self.access.rules)
-        self._count("reload_ok", "")
+        self._count("reload_ok")
         self._stale -= {USERS, file}  # whatever is loaded, the users are
         if not self._stale:
             del self.counters["stale_since_us"]
@@ -313,6 +313,6 @@ class AccessGate:
             return None
         return found.st_mtime_ns, found.st_ino
 
-    def _count(self, what: str, text: str, level: int = logging.INFO) -> None:
+    def _count(self, what: str, text: str = "", *values: object, level: int = logging.INFO) -> None:
         self.counters[what] += 1
-        logger.log(level, "%s", harmless(f"{what} {text}".rstrip()))
+        logger.log(level, f"{what} {text}".rstrip(), *(harmless(str(value)) for value in values))

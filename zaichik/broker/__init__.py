@@ -9,7 +9,7 @@
    protocols), `deadlines` (timeouts).
 3. `zaichik.sharing`, fairness between clients (10): `scheduler` (fair queueing of processor time), `prices` (bytes of
    memory), `budget` (memory of all topics), `quota` (shares of every other table).
-4. `zaichik.observing`, the state as JSON (5): `directory`, `describe`.
+4. `zaichik.observing`, the state as JSON (5): `directory`, `rows`, `describe`.
 
 All but `serving` is synchronous: no I/O, no clock of its own, no `await`.
 """

@@ -1,7 +1,7 @@
 """The state that all connections share: topics, positions, producers, the clock, the limits. It knows no sockets."""
 
 import secrets
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from importlib.metadata import version
 
@@ -15,12 +15,15 @@ from zaichik.broker.settings import BrokerSettings, out_of_range
 from zaichik.broker.subscription_manager import SubscriptionManager
 from zaichik.broker.topic_controller import TopicController
 from zaichik.broker.topic_registry import TopicRegistry
+from zaichik.explain.spans import from_now
 from zaichik.observing.describe import describe, resident_bytes
 from zaichik.observing.directory import Directory
 from zaichik.sharing import prices
 from zaichik.sharing.quota import Quota
 from zaichik.sharing.scheduler import Scheduler, Turns
 from zaichik_protocol import Describe, ErrorCode, GoAwayCode, Refused
+
+REMEMBERED_ENDS, MAX_REASON = 64, 200  # connections that have ended, for `describe`, and characters of the reason
 
 
 class Broker:
@@ -45,6 +48,8 @@ class Broker:
         conversations: the same, in the order in which `describe` lists them.
         readers: all subscriptions, with their connections, by the names that `describe` gives them.
         ends: how many connections have ended, by reason.
+        recent_ends: of the latest that were served, the oldest first: when it ended, its number, its client's name, its
+            peer's address, and the reason in full.
         access: how often what happened to logins and rights; empty without access control.
         resident: returns the resident memory of the process, in bytes.
     """
@@ -71,6 +76,7 @@ class Broker:
         self.conversations: Directory[SubscriptionManager] = Directory()
         self.readers: Directory[tuple[SubscriptionManager, Reader]] = Directory()
         self.ends: Counter[str] = Counter()
+        self.recent_ends: deque[tuple[int, int, str, str, str]] = deque(maxlen=REMEMBERED_ENDS)
         self.access: Counter[str] = Counter()
         self.resident: Callable[[], int | None] = resident_bytes
         self._connections = 0
@@ -88,8 +94,13 @@ class Broker:
             peer: the peer's address, for `describe`.
             share: the client that the connection's memory and turns are charged to.
         """
+        return self.connect_at(self.clock.now_us(), on_output, peer, share)
+
+    def connect_at(self, now_us: int, on_output: Callable[[], None], peer: str, share: str) -> SubscriptionManager:
+        """See `connect`, at that reading of the clock."""
         self._connections += 1
         manager = self.new_manager(self._connections, on_output, peer, share)
+        manager.since_us = now_us
         self.managers[manager.number] = manager
         self.conversations.add(f"{manager.number:08}", manager)
         self.memory.take(share, prices.CONNECTION)
@@ -120,7 +131,12 @@ class Broker:
 
     def disconnect(self, manager: SubscriptionManager, reason: str) -> None:
         """Remove a connection (CLO-3), and count the reason why it ended: the part before the first colon."""
+        self.disconnect_at(self.clock.now_us(), manager, reason)
+
+    def disconnect_at(self, now_us: int, manager: SubscriptionManager, reason: str) -> None:
+        """See `disconnect`, at that reading of the clock."""
         self.ends[reason.partition(":")[0]] += 1
+        self.recent_ends.append((now_us, manager.number, manager.client, manager.peer, reason[:MAX_REASON]))
         manager.close()
         self.memory.take(manager.share, -prices.CONNECTION)
         self.conversations.remove(f"{manager.number:08}")
@@ -156,7 +172,7 @@ class Broker:
             raise Refused(ErrorCode.UNSUPPORTED, "the clock moves by itself; see zaichik serve --clock manual", "type")
         now_us = self.clock.now_us()
         if not now_us <= to_us <= LAST_US:
-            raise out_of_range("to_us", to_us, f"{now_us} (now: it never goes back) to {LAST_US} (in the year 9799)")
+            raise out_of_range("time", from_now(to_us, now_us), "now (it never goes back) to the year 9799", "to_us")
         self._expire(now_us)  # a reader that has left since the last sweep has left before this
         self.clock.move_to(to_us)
         self._expire(to_us)

@@ -13,7 +13,7 @@ means walking over all the items that were deleted before it.)
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from zaichik_protocol import FOREVER
 
@@ -63,6 +63,19 @@ class CompactionWindow:
         """Returns the keys and when their windows opened, the oldest first."""
         return self._opened_us.items()
 
+    def newest(self, most_bytes: int, now_us: int) -> Iterator[tuple[bytes, int]]:
+        """Returns the keys whose windows are open and when they opened, the newest first.
+
+        Args:
+            most_bytes: no more follow once the keys have so many bytes.
+            now_us: the clock's reading.
+        """
+        for key, opened_us in reversed(self._opened_us.items()):
+            if most_bytes <= 0 or opened_us + self._window_us <= now_us:
+                return
+            most_bytes -= len(key)
+            yield key, opened_us
+
     def opened_us(self, key: bytes) -> int | None:
         """Returns when the window of that key opened; None if none is remembered."""
         return self._opened_us.get(key)
@@ -96,7 +109,7 @@ def bitmap(count: int, kept: Sequence[int]) -> bytes:
     """Returns one bit for each of `count` messages, lowest first, set for those that are not in `kept`."""
     size = (count + 7) // 8
     if not kept:  # which is usual where windows are long, and batches small
-        return ((1 << count) - 1).to_bytes(size, "little")
+        return b"\1" if count == 1 else ((1 << count) - 1).to_bytes(size, "little")
     bits = bytearray(size)
     for index in set(range(count)).difference(kept):
         bits[index >> 3] |= 1 << (index & 7)

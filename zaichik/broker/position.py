@@ -43,11 +43,13 @@ class LiveReader(Protocol):
     """A live subscription, as its topic and its position see it.
 
     Attributes:
+        name: the name that `describe` gives it.
         cursor: the next offset to be delivered.
         position: its position.
         description: its number and client, for error texts.
     """
 
+    name: str
     cursor: int
     position: "Position"
     description: str
@@ -152,7 +154,7 @@ class NamedPositions:
         self._settings = settings
         self._memory = memory
         self._quota = Quota(settings.max_sessions)
-        self.directory: Directory[tuple[TopicWithNames, Position]] = Directory()
+        self.directory: Directory[tuple[Any, Position]] = Directory()
 
     def __len__(self) -> int:
         """Returns the number of named positions."""
@@ -178,14 +180,14 @@ class NamedPositions:
         self._quota.take(client)
         self._memory.take(client, prices.NAME)
         position = topic.names[key] = Position(offset, key, client)
-        self.directory.add(_name_of(topic, position), (topic, position))
+        self.directory.add(directory_name(topic, position), (topic, position))
         return position
 
     def forget(self, topic: TopicWithNames, position: Position) -> None:
         """Delete a named position: its topic stops retaining messages for it."""
         if topic.names.get(position.key) is position:
             del topic.names[position.key]
-            self.directory.remove(_name_of(topic, position))
+            self.directory.remove(directory_name(topic, position))
             self._quota.take(position.client, -1)
             self._memory.take(position.client, -prices.NAME)
 
@@ -218,7 +220,8 @@ class NamedPositions:
                 self.forget(topic, position)
 
 
-def _name_of(topic: TopicWithNames, position: Position) -> str:
-    # Sorts after the topic's subscriptions. Both names may hold a # and a dot, so the length of the first is added.
+def directory_name(topic: TopicWithNames, position: Position) -> str:
+    """Returns the position's name in `NamedPositions.directory`, which sorts after the topic's subscriptions."""
+    # Both names may hold a # and a dot, so the length of the first is added.
     user = f".{position.user}" if position.user else ""
     return f"{topic.name}#away.{position.name}.{len(topic.name)}{user}"

@@ -40,14 +40,17 @@ class Reader:
         position: where it begins: a new position, or the position of its name, which it takes over (CMT-3).
         on_ready: called when `take` may return something again; see `make_ready`.
         description: its number and client, for error texts.
+        connection: the number of its connection.
 
     Attributes:
         id: the id of the Subscribe.
+        name: what `describe` calls it, which sorts by topic, connection and id.
         position, description: see above.
         start: where it began.
         cursor: the next offset to be delivered.
         delivered: messages sent.
         skipped: offsets reported as lag.
+        redelivered_below: messages below were sent to an earlier reader of the name; it is not above `start` otherwise.
         in_flight: messages sent and not settled.
         in_flight_bytes: their keys and payloads; a frame counts in full until its last message is settled.
         sent: the first offsets of the latest frames of messages, and when each was taken to be sent.
@@ -64,8 +67,10 @@ class Reader:
         position: Position,
         on_ready: Callable[["Reader"], None],
         description: str,
+        connection: int,
     ) -> None:
         self.id = request.id
+        self.name = f"{topic.name}#{connection:08}.{request.id:010}"
         self.topic = topic
         self.position = position
         self.description = description
@@ -73,8 +78,8 @@ class Reader:
         self.credit_bytes = request.credit_bytes
         self.until = request.until
         self.start = self.cursor = position.committed
-        self.delivered = 0
-        self.skipped = 0
+        self.delivered = self.skipped = 0
+        self.redelivered_below = position.delivered
         self.in_flight = 0
         self.in_flight_bytes = 0
         self.sent: deque[tuple[int, int]] = deque(maxlen=REMEMBERED)

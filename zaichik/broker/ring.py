@@ -164,6 +164,21 @@ class BroadcastRing:
         """Returns the first readable offset accepted at `time_us` or later; `next_offset` if there is none."""
         return max(self.head, self._bases[bisect_right(self._accepted_us, time_us - 1, lo=self._first)])
 
+    def accepted_us(self, offset: int) -> int | None:
+        """Returns when the message with that offset was accepted; None if it cannot be read here."""
+        index = bisect_right(self._bases, offset, lo=self._first) - 1
+        return self._accepted_us[index] if self.head <= offset < self.next_offset else None
+
+    def marks(self, most: int) -> list[tuple[int, int]]:
+        """Returns the first offsets of some batches, spread evenly over all that are held, and when they were accepted.
+
+        Args:
+            most: how many, at most; if it is more than 1, the oldest batch and the newest are among them.
+        """
+        count = min(most, self.batches)
+        steps = (self._first + index * (self.batches - 1) // max(count - 1, 1) for index in range(count))
+        return [(max(self._bases[step], self.head), self._accepted_us[step]) for step in steps]
+
     def wait(self, waiter: object, wake: Callable[[], None]) -> None:
         """Call `wake` once, when the next message is appended.
 

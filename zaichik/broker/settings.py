@@ -40,8 +40,8 @@ def _for_sockets(nofile: int) -> int:
     return nofile - _PROCESS_FILES - LOG_FILES - _OPERATORS
 
 
-def out_of_range(name: str, value: int, allowed: str, field: str = "") -> Refused:
-    """Returns the refusal of a number that is out of range; its field is `name` unless another one is given."""
+def out_of_range(name: str, value: int | str, allowed: str, field: str = "") -> Refused:
+    """Returns the refusal of a value that is out of range; its field is `name` unless another one is given."""
     return Refused(ErrorCode.INVALID_FIELD, f"{name} is {value}; it must be {allowed}", field or name)
 
 

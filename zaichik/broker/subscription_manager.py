@@ -85,6 +85,7 @@ class SubscriptionManager:
         ready: the subscriptions that have asked for a turn, the next one first.
         unsent: bytes of what was taken that the socket has not accepted yet.
         requests: how many requests came, the refused included.
+        since_us: when it was made, by the broker's clock.
     """
 
     def __init__(
@@ -99,7 +100,7 @@ class SubscriptionManager:
         self.is_open = True
         self.reason = "CLOSED"
         self.readers: dict[int, Reader] = {}
-        self.requests = self.unsent = self._last_subscription = 0
+        self.requests = self.unsent = self.since_us = self._last_subscription = 0
         self.replies = Replies(on_output)
         self._broker = broker
         self._on_output = on_output
@@ -249,18 +250,14 @@ class SubscriptionManager:
             position.claim(request.owner, request.attempt)
         whose = f"subscription {request.id} of connection {self.number} (client {self.client!r})"
         description = whose if self.user is ANYBODY else "a subscription"  # whose, is not for other users to know
-        reader = Reader(request, topic, position, self._queue, description)
+        reader = Reader(request, topic, position, self._queue, description, self.number)
         broker.memory.take(self.share, prices.SUBSCRIPTION)
         self._last_subscription = request.id
         self.readers[request.id] = reader
-        broker.readers.add(self.name_of(reader), (self, reader))
+        broker.readers.add(reader.name, (self, reader))
         reader.make_ready()
         start = reader.cursor
         return Subscribed(request.id, topic.epoch, start, topic.end, start, named=bool(name), resumed=is_resumed)
-
-    def name_of(self, reader: Reader) -> str:
-        """Returns the subscription's name for `describe`, which sorts by topic, connection and id."""
-        return f"{reader.topic.name}#{self.number:08}.{reader.id:010}"
 
     def _reader(self, subscription_id: int) -> Reader:
         reader = self.readers.get(subscription_id)
@@ -292,7 +289,7 @@ class SubscriptionManager:
     def _drop(self, reader: Reader) -> None:
         """Remove every trace of a subscription, here and at the topic (CLO-3)."""
         del self.readers[reader.id]
-        self._broker.readers.remove(self.name_of(reader))
+        self._broker.readers.remove(reader.name)
         self._broker.memory.take(self.share, -prices.SUBSCRIPTION)
         reader.leave()
 
@@ -354,10 +351,13 @@ class SubscriptionManager:
 
     # -- the end ---------------------------------------------------------------------------------------------
 
+    def accept_no_more(self) -> None:
+        """Carry out no more requests: the broker is about to stop (CLO-2)."""
+        self.is_open = False
+
     def stop(self) -> None:
         """Send every message that the client has credit for, then a GoAway, and close: the broker stops (CLO-2)."""
-        self.is_open = False
-        self._is_stopping = True
+        self.is_open, self._is_stopping = False, True
         self._on_output()
 
     def give_up(self) -> None:

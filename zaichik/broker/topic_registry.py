@@ -5,6 +5,7 @@ could both find nothing, and the second would replace a topic whose readers then
 between, there is nothing to lock (TOP-1).
 """
 
+import logging
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -20,6 +21,8 @@ from zaichik.observing.directory import Directory
 from zaichik.sharing.budget import Budget
 from zaichik.sharing.quota import Quota
 from zaichik_protocol import ErrorCode, Frame, Publish, Published, Refused, TopicCreated
+
+logger = logging.getLogger(__name__)
 
 
 class TopicRegistry:
@@ -62,11 +65,11 @@ class TopicRegistry:
         """Remember that a batch was refused, or came twice (EXP-1)."""
         if isinstance(request, Publish) and (topic := self._topics.get(request.topic)) is not None:
             topic.decisions.answered(now_us, request.batch, outcome, user, connection)
+            topic.refused += isinstance(outcome, Refused) and outcome.code == ErrorCode.TOPIC_FULL
 
     def durable(self, name: str) -> TopicController | None:
         """Returns the topic of that name, if it is durable."""
-        topic = self._topics.get(name)
-        return None if topic is None or topic.durable is None else topic
+        return topic if (topic := self._topics.get(name)) and topic.durable else None
 
     def scope(self, name: str) -> str:
         """Returns the name, if that is or would be a durable topic, else "": where the numbers of producers count."""
@@ -112,8 +115,7 @@ class TopicRegistry:
         Raises:
             Refused: `NO_SUCH_TOPIC` if it may not be created, `INVALID_FIELD`, `TOO_MANY_TOPICS`.
         """
-        topic = self._topics.get(name)
-        if topic is None:
+        if (topic := self._topics.get(name)) is None:
             check_name(name, "topic")
             if not (self._settings.auto_create and creator.may("create", name)):
                 raise Refused(
@@ -159,7 +161,7 @@ class TopicRegistry:
         """Remove a new topic that has found no room on the disk, unless it is used already."""
         is_used = topic.end or topic.names or topic.readers
         if isinstance(outcome, Refused) and not is_used and self._topics.get(topic.name) is topic:
-            self._remove(topic)
+            self._remove(topic, "there is no room for it on the disk")
 
     def on_disk(self) -> dict[str, int | None]:
         """Returns what the logs of all durable topics take, for `describe`; nothing if there can be none."""
@@ -175,35 +177,35 @@ class TopicRegistry:
             Refused: `INVALID_FIELD`, `NO_SUCH_TOPIC`, `EPOCH_CHANGED`, `NOT_EMPTY`.
         """
         check_name(name, "topic")
-        topic = self._topics.get(name)
-        if topic is None:
+        if (topic := self._topics.get(name)) is None:
             raise Refused(ErrorCode.NO_SUCH_TOPIC, f"there is no topic {name!r}", "topic")
         if epoch not in (0, topic.epoch):
             problem = f"topic {name!r} has epoch {topic.epoch}; the one with epoch {epoch} no longer exists"
             raise Refused(ErrorCode.EPOCH_CHANGED, problem, "epoch")
         if if_empty:
             topic.check_empty(now_us)
-        return self._remove(topic)
+        return self._remove(topic, "on request")
 
     def sweep(self, now_us: int) -> None:
         """Sweep every topic (RET-7), and delete those that have been unused for `topic_ttl` (TOP-7)."""
         for topic in list(self._topics.values()):
             topic.sweep(now_us)
             if topic.is_unused(now_us, self._settings.topic_ttl * MICROSECONDS):
-                self._remove(topic)
+                self._remove(topic, "unused")
         for journal in self._journals.values():
             journal.forget_closed()
 
-    def _remove(self, topic: TopicController) -> Pending | None:
-        if journal := self._journals.pop(topic.name, None):
-            topic.observer = None
-            self._remove(journal.topic)
+    def _remove(self, topic: TopicController, why: str) -> Pending | None:
+        """Delete a topic, and log why; a journal goes without a word, as it came."""
+        self._drop_journal(topic)
         del self._topics[topic.name]
         self.directory.remove(topic.name)
         self._quota.take(topic.client, -1)
         gone = topic.delete()
         self.on_delete(topic)
         self._last_deleted = max(self._last_deleted, topic.epoch)
+        if why:
+            logger.info("topic %s of %s deleted: %s", topic.name, topic.client or "nobody", why)
         return gone
 
     def _add(
@@ -217,6 +219,7 @@ class TopicRegistry:
         self._give_log(topic)
         self._keep(topic)
         self._give_journal(topic)
+        logger.info("topic %s created by %s", name, client or "nobody")
         return topic
 
     def _keep(self, topic: TopicController) -> None:
@@ -250,14 +253,15 @@ class TopicRegistry:
 
     def _give_journal(self, topic: TopicController) -> None:
         """Create, resize or delete the topic's journal, as its settings ask (JRN-1)."""
-        journal = self._journals.get(topic.name)
         if not topic.settings.journal_bytes:
-            if journal is not None:
-                del self._journals[topic.name]
-                topic.observer = None
-                self._remove(journal.topic)
-        elif journal is None:
+            self._drop_journal(topic)
+        elif (journal := self._journals.get(topic.name)) is None:
             journal = self._journals[topic.name] = Journal(topic, self.budget)
             self._keep(journal.topic)
         else:
             journal.resize()
+
+    def _drop_journal(self, topic: TopicController) -> None:
+        if journal := self._journals.pop(topic.name, None):
+            topic.observer = None
+            self._remove(journal.topic, "")

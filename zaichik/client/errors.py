@@ -50,7 +50,10 @@ class Explained(Exception):
 
 def name_of(codes: type[ErrorCode | EndCode | GoAwayCode], code: int) -> str:
     """Returns the name of a code; "" if a later version of the protocol has added it."""
-    return next((known.name for known in codes if known == code), "")
+    try:
+        return codes(code).name
+    except ValueError:
+        return ""
 
 
 class ZaichikError(Explained):

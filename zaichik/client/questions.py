@@ -1,6 +1,7 @@
 """What a client asks about the broker: its state, and why a message did not arrive."""
 
 import json
+from base64 import b64decode
 from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Any
@@ -26,7 +27,7 @@ class Questions:
     async def topic(self, name: str) -> dict[str, Any] | None:
         """Returns the state of one topic, see `docs/describe.md`; None if there is no topic of that name."""
         # Those whose names begin with it come sorted: if the name itself is among them, it is the first.
-        page, _ = await self._page(Kind.TOPICS, name, "", 1)
+        page, _ = await self.describe_page(Kind.TOPICS, name, limit=1)
         return next((state for state in page["topics"] if state["name"] == name), None)
 
     async def topics(self, prefix: str = "") -> list[dict[str, Any]]:
@@ -48,17 +49,79 @@ class Questions:
         """
         return [state async for page in self._describe(Kind.CONNECTIONS, "") for state in page["connections"]]
 
-    async def _describe(self, kind: Kind, prefix: str) -> AsyncIterator[dict[str, Any]]:
-        after, more = "", True
-        while more:
-            page, more = await self._page(kind, prefix, after, DESCRIBE_PAGE)
-            yield page
-            after = next(iter(page.values()))[-1]["name"] if more else ""
+    async def counters(self, prefix: str = "") -> list[dict[str, Any]]:
+        """Returns what is counted of every topic whose name begins with `prefix`, sorted by name: numbers only.
 
-    async def _page(self, kind: Kind, prefix: str, after: str, limit: int) -> tuple[dict[str, Any], bool]:
+        It takes far fewer pages than `topics`. See `docs/describe.md`.
+
+        Raises:
+            InvalidField: the broker is too old to tell.
+        """
+        pages = [page async for page in self._describe(Kind.COUNTERS, prefix)]
+        return [dict(zip(page["columns"], row, strict=True)) for page in pages for row in page["rows"]]
+
+    async def windows(self, topic: str, limit: int = DESCRIBE_PAGE) -> list[tuple[bytes, int]]:
+        """Returns the keys of the topic whose windows opened last, and when (µs since 1970); the newest first.
+
+        They are at most 256. There are none if the topic has no windows, or does not exist, or if its messages are not
+        for this user to see.
+
+        Raises:
+            InvalidField: the broker is too old to tell.
+        """
+        page, _ = await self.describe_page(Kind.WINDOWS, topic, limit=limit)
+        return [(b64decode(key), opened_us) for key, opened_us in page["windows"]]
+
+    async def marks(self, topic: str, limit: int = DESCRIBE_PAGE) -> list[tuple[int, int]]:
+        """Returns when messages of the topic were accepted: offsets and times (µs since 1970), in order.
+
+        They are at most 128, spread evenly over the batches held in memory. There are none if the topic is empty, or
+        does not exist, or is not for this user to see.
+
+        Raises:
+            InvalidField: the broker is too old to tell.
+        """
+        page, _ = await self.describe_page(Kind.MARKS, topic, limit=limit)
+        return [(offset, accepted_us) for offset, accepted_us in page["marks"]]
+
+    async def furthest(self, topic: str, limit: int = DESCRIBE_PAGE) -> list[dict[str, Any]]:
+        """Returns the state of the subscriptions to the topic that are furthest behind, that one first; at most 16.
+
+        See `docs/describe.md`.
+
+        Raises:
+            InvalidField: the broker is too old to tell.
+        """
+        page, _ = await self.describe_page(Kind.FURTHEST, topic, limit=limit)
+        return list(page["subscriptions"])
+
+    async def describe_page(
+        self, kind: Kind, prefix: str = "", *, after: str = "", limit: int = DESCRIBE_PAGE
+    ) -> tuple[dict[str, Any], bool]:
+        """Returns one page of what the methods above ask for, with the broker's time and boot, and whether more follow.
+
+        Args:
+            kind: what it is about; see `docs/describe.md`.
+            prefix: the beginning of a name; or the name of the topic, for the kinds about one.
+            after: the last name on the page before; "" for the first page.
+            limit: entries on a page, at least 1; the broker may put fewer on it.
+
+        Raises:
+            InvalidField: `limit` is 0, or the broker is too old to know that kind.
+        """
         request = Describe(self._connection.next_id(), kind, prefix, after, limit)
         reply = await self._connection.request(request, Described)
         return json.loads(reply.json), bool(reply.more)
+
+    async def _describe(self, kind: Kind, prefix: str) -> AsyncIterator[dict[str, Any]]:
+        after, more = "", True
+        while more:
+            page, more = await self.describe_page(kind, prefix, after=after)
+            yield page
+            if more and kind == Kind.COUNTERS:
+                after = page["rows"][-1][0]
+            elif more:
+                after = page[kind.name.lower()][-1]["name"]
 
     async def explain(
         self,

@@ -13,6 +13,12 @@ from zaichik.learn import drawing, progress
 BUILT = ("target", "build", "dist", "out", "bin", "obj", "zig-out")  # where compilers write
 WRITTEN = (r"\.log$", *(f"^{Path(name).stem}\\." for name in (progress.FILE_NAME, drawing.FILE_NAME)))  # by server, us
 
+# As `zaichik.extras` says it; but the tester imports nothing of what it tests.
+MISSING = (
+    "the library watchfiles is missing; get it with `make .venv/.installed-learn` in a clone, or "
+    "`pip install 'WHEEL[learn]'` with the path of your wheel"
+)
+
 
 class Unwatched(Exception):
     """Changes cannot be noticed; the text says why."""
@@ -30,7 +36,7 @@ async def changes(folder: Path) -> AsyncGenerator[None]:
     try:
         from watchfiles import DefaultFilter, awatch
     except ImportError:
-        raise Unwatched("the library watchfiles is missing; get it with: pip install 'zaichik[learn]'") from None
+        raise Unwatched(MISSING) from None
     is_source = DefaultFilter(
         ignore_dirs=(*DefaultFilter.ignore_dirs, *BUILT),
         ignore_entity_patterns=(*DefaultFilter.ignore_entity_patterns, *WRITTEN),

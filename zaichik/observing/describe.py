@@ -5,42 +5,54 @@ a bug in the broker, and this is where it would show.
 """
 
 import json
-from collections import Counter
+from base64 import b64encode
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from functools import partial
-from heapq import merge
-from itertools import islice
-from operator import itemgetter
+from heapq import merge, nsmallest
+from itertools import chain, islice
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from resource import getpagesize
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
-from zaichik.broker.clock import MICROSECONDS, Clock, ManualClock
-from zaichik.broker.position import Position, TopicWithNames
+from zaichik.broker.clock import Clock, ManualClock
+from zaichik.broker.position import Position, directory_name
 from zaichik.broker.reader import Reader
-from zaichik.broker.rights import BROKER, User, topic_of
+from zaichik.broker.rights import BROKER, Action, User, topic_of
 from zaichik.broker.settings import out_of_range
 from zaichik.broker.state import State
 from zaichik.broker.subscription_manager import SubscriptionManager
 from zaichik.broker.topic_controller import TopicController
 from zaichik.observing.directory import Directory
-from zaichik_protocol import FOREVER, Describe, Kind
+from zaichik.observing.rows import (
+    COLUMNS,
+    JSON,
+    away_row,
+    connection_row,
+    counters,
+    marks,
+    reader_row,
+    slowest,
+    topic_row,
+)
+from zaichik_protocol import Describe, Kind
 
-JSON = dict[str, Any]
-Row = tuple[str, Callable[[], JSON]]  # its name, and what tells the rest
+Listed = tuple[str, str, Callable[[int], JSON]]  # how kind 2 lists it: its name, whose it is, and what tells the rest
 Named = TypeVar("Named")
 
-PAGE_SIZE = getpagesize()
-MAX_PAGE = 8  # entries: a page is made within one turn, while other connections wait
+# A page is made within one turn, while other connections wait. Those of kind 4 have more rows, because they are cheap.
+MAX_PAGE, MAX_COUNTERS = 8, 50
+MAX_WINDOWS, MAX_KEY_BYTES, MAX_MARKS, MAX_FURTHEST = 256, 32 * 1024, 128, 16  # of kinds 5 to 7, which are one page
 
 
 class Described(State, Protocol):
     """A broker, as `describe` sees it. Fields are documented in `Broker`."""
 
     clock: Clock
-    managers: dict[int, SubscriptionManager]
     conversations: Directory[SubscriptionManager]
     ends: Counter[str]
+    recent_ends: deque[tuple[int, int, str, str, str]]
     access: Counter[str]
     resident: Callable[[], int | None]
 
@@ -55,39 +67,60 @@ def describe(broker: Described, request: Describe, user: User, now_us: int) -> t
     """
     if request.limit == 0:
         raise out_of_range("limit", 0, "at least 1")
-    sees_all = user.may("describe", BROKER)
+    whose, limit, more = None if user.may("describe", BROKER) else user.name, request.limit, False
     match request.kind:
         case Kind.BROKER:
-            more, state = False, _limits(broker, user, now_us) | (_broker(broker) if sees_all else {})
+            state = _limits(broker, user) | (_broker(broker) if whose is None else {})
         case Kind.TOPICS:
-            known = broker.registry.directory.after(request.after, request.prefix)
-            more, topics = _page((it for it in known if user.may("describe", topic_of(it[0]))), request)
-            state = {"topics": [_topic(topic, now_us) for _, topic in topics]}
+            more, topics = _page(_topics(broker, request, user), limit)
+            state = {"topics": [_topic(broker, topic, whose, now_us) for _, topic in topics]}
         case Kind.SUBSCRIPTIONS:
-            more, found = _page(_readers(broker, request, None if sees_all else user.name, now_us), request)
-            state = {"subscriptions": [tell() for _, tell in found]}
+            more, found = _page((it for it in _positions(broker, request) if whose in (None, it[1])), limit)
+            state = {"subscriptions": [tell(now_us) for _, _, tell in found]}
         case Kind.CONNECTIONS:
             here = broker.conversations.after(request.after, request.prefix)
-            more, managers = _page((it for it in here if sees_all or it[1].user.name == user.name), request)
-            state = {"connections": [_connection(name, manager) for name, manager in managers]}
+            more, managers = _page((it for it in here if whose in (None, it[1].user.name)), limit)
+            state = {"connections": [connection_row(name, manager) for name, manager in managers]}
+        case Kind.COUNTERS:
+            more, topics = _page(_topics(broker, request, user), limit, MAX_COUNTERS)
+            state = {"columns": COLUMNS, "rows": [counters(topic, slowest(topic), now_us) for _, topic in topics]}
+        case Kind.WINDOWS:  # keys are parts of messages
+            one = _one(broker, request, user, "subscribe")
+            window = None if one is None else one.window
+            keys = () if window is None else islice(window.newest(MAX_KEY_BYTES, now_us), min(limit, MAX_WINDOWS))
+            state = {"windows": [(b64encode(key).decode(), opened_us) for key, opened_us in keys]}
+        case Kind.MARKS:
+            one = _one(broker, request, user, "describe")
+            state = {"marks": [] if one is None else marks(one, min(limit, MAX_MARKS), now_us)}
+        case Kind.FURTHEST:
+            state = {"subscriptions": _furthest(broker, request, whose, now_us)}
         case _:
-            raise out_of_range("kind", request.kind, "0 to 3")
-    return more, json.dumps(state, ensure_ascii=False).encode()
+            raise out_of_range("kind", request.kind, "0 to 7")
+    return more, json.dumps(state | {"now_us": now_us, "boot": broker.boot}, ensure_ascii=False).encode()
 
 
-def _page(found: Iterator[Named], request: Describe) -> tuple[bool, list[Named]]:
+def _page(found: Iterator[Named], limit: int, most: int = MAX_PAGE) -> tuple[bool, list[Named]]:
     """Returns whether more entries follow the page, and the page."""
-    limit = min(request.limit, MAX_PAGE)
+    limit = min(limit, most)
     page = list(islice(found, limit + 1))
     return len(page) > limit, page[:limit]
 
 
-def _limits(broker: Described, user: User, now_us: int) -> JSON:
+def _topics(broker: Described, request: Describe, user: User) -> Iterator[tuple[str, TopicController]]:
+    known = broker.registry.directory.after(request.after, request.prefix)
+    return (it for it in known if user.may("describe", topic_of(it[0])))
+
+
+def _topic(broker: Described, topic: TopicController, whose: str | None, now_us: int) -> JSON:
+    last = slowest(topic)
+    name, owner, *_ = ("", "") if last is None else _listed(broker, topic, last)
+    return topic_row(topic, last, name if whose in (None, owner) else "", now_us)
+
+
+def _limits(broker: Described, user: User) -> JSON:
     """Returns what everybody may know."""
     return {
         "name": broker.name,
-        "boot": broker.boot,
-        "now_us": now_us,
         "clock": "manual" if isinstance(broker.clock, ManualClock) else "system",
         "user": user.name,
         "limits": broker.settings.limits(),
@@ -98,8 +131,9 @@ def _limits(broker: Described, user: User, now_us: int) -> JSON:
 def _broker(broker: Described) -> JSON:
     budget, resident = broker.registry.budget, broker.resident()  # first: a replay learns the two counters with it
     return {
-        "connections": len(broker.managers),
+        "connections": len(broker.conversations),
         "disconnects": dict(sorted(broker.ends.items())),
+        "recent_ends": list(broker.recent_ends),
         "access": dict(sorted(broker.access.items())),
         "subscriptions": len(broker.readers),
         "topics": len(broker.registry),
@@ -115,138 +149,43 @@ def _broker(broker: Described) -> JSON:
 def resident_bytes() -> int | None:
     """Returns the resident memory of this process, in bytes; None where the system does not report it."""
     try:
-        return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * PAGE_SIZE
+        return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * getpagesize()
     except OSError:
         return None
 
 
-def _connection(name: str, manager: SubscriptionManager) -> JSON:
-    return {
-        "name": name,
-        "connection": manager.number,
-        "peer": manager.peer,
-        "user": manager.user.name,
-        "client": manager.client,
-        "subscriptions": len(manager.readers),
-        "in_flight": sum(subscription.in_flight for subscription in manager.readers.values()),
-        "reply_bytes": manager.replies.bytes,
-        "requests": manager.requests,
-    }
-
-
-def _topic(topic: TopicController, now_us: int) -> JSON:
-    topic.expire(now_us)  # an expired message is not resident, even if no sweep has dropped it yet
-    ring, durable, stored = topic.ring, topic.durable, topic.end
-    kept, damaged = (ring, 0) if durable is None else (durable, durable.damaged)
-    resident, gone = stored - topic.head - damaged, kept.expired + kept.evicted + damaged
-    return {
-        "name": topic.name,
-        "epoch": topic.epoch,
-        "explicit": topic.explicit,
-        "settings": topic.settings.by_name(),
-        "head": topic.head,
-        "next_offset": topic.end,
-        "bytes": ring.bytes,
-        "memory": topic.memory,
-        "subscriptions": len(topic.readers),
-        "needed": topic.needed(),
-        "published": topic.published,
-        "stored": stored,
-        "compacted": topic.compacted,
-        "resident": resident,
-        "expired": kept.expired,
-        "evicted": kept.evicted,
-        "damaged": damaged,
-        "open_windows": 0 if topic.window is None else len(topic.window),
-        "forgotten_windows": 0 if topic.window is None else topic.window.forgotten,
-        **_disk(topic),
-        "left_over": {
-            "published - stored - compacted": topic.published - stored - topic.compacted,
-            "stored - resident - expired - evicted - damaged": stored - resident - gone,
-        },
-    }
-
-
-def _disk(topic: TopicController) -> JSON:
-    """Returns what there is of a durable topic on the disk."""
-    if (durable := topic.durable) is None:
-        return {}
-    return {"log_bytes": durable.log.size, "waiting_bytes": durable.waiting_bytes, "damage": durable.log.damage}
-
-
-def _readers(broker: Described, request: Describe, user: str | None, now_us: int) -> Iterator[Row]:
-    """Returns subscriptions, and named positions without a reader, in the order of their names: one user's, or all."""
-    after, prefix, names = request.after, request.prefix, broker.named_positions
-    live = (
-        (name, partial(_reader, name, *reader))
-        for name, reader in broker.readers.after(after, prefix)
-        if user in (None, reader[0].user.name)
-    )
-    away = (
-        (name, partial(_away, name, topic, position, names.ttl(topic), now_us))
-        for name, (topic, position) in names.directory.after(after, prefix)
-        if position.reader is None and user in (None, position.user)
-    )
+def _positions(broker: Described, request: Describe) -> Iterator[Listed]:
+    """Returns subscriptions, and named positions without a reader, in the order of their names."""
+    named = broker.named_positions.directory.after(request.after, request.prefix)
+    away = (_listed(broker, *it) for _, it in named if it[1].reader is None)
+    live = (_live(*it) for _, it in broker.readers.after(request.after, request.prefix))
     return merge(live, away, key=itemgetter(0))
 
 
-def _reader(name: str, manager: SubscriptionManager, subscription: Reader) -> JSON:
-    end, start = subscription.topic.end, subscription.start
-    delivered, skipped, ahead = subscription.delivered, subscription.skipped, subscription.ahead
-    return {
-        "name": name,
-        "connection": manager.number,
-        "client": manager.client,
-        "id": subscription.id,
-        "topic": subscription.topic.name,
-        "session": subscription.position.name,
-        "start": start,
-        "committed": subscription.committed,
-        "cursor": subscription.cursor,
-        "next_offset": end,
-        "until": None if subscription.until == FOREVER else subscription.until,
-        "waiting_for": _waiting_for(subscription),
-        "credit": subscription.credit,
-        "credit_bytes": subscription.credit_bytes,
-        "in_flight": subscription.in_flight,
-        "in_flight_bytes": subscription.in_flight_bytes,
-        "delivered": delivered,
-        "skipped": skipped,
-        "ahead": ahead,
-        "left_over": {"next_offset - start - delivered - skipped - ahead": end - start - delivered - skipped - ahead},
-    }
+def _listed(broker: Described, topic: TopicController, position: Position) -> Listed:
+    """Returns how a position is listed, or its reader."""
+    if position.reader is not None:
+        return _live(*broker.readers[position.reader.name])
+    ttl = broker.named_positions.ttl(topic)
+    return directory_name(topic, position), position.user, partial(away_row, topic, position, ttl)
 
 
-def _away(name: str, topic: TopicWithNames, position: Position, ttl: float, now_us: int) -> JSON:
-    """Returns a named position without a reader: where the next reader of that name will begin."""
-    cursor = max(position.committed, position.delivered)  # lag may be committed, but is never delivered
-    left = ttl - (0 if position.left_us is None else now_us - position.left_us) / MICROSECONDS
-    return {
-        "name": name,
-        **dict.fromkeys(("connection", "id", "credit", "credit_bytes", "in_flight", "in_flight_bytes", "skipped"), 0),
-        "client": "",
-        "topic": topic.name,
-        "session": position.name,
-        **dict.fromkeys(("start", "committed"), position.committed),
-        "cursor": cursor,
-        "next_offset": topic.end,
-        "until": None,
-        "waiting_for": f"its reader: away; the name is forgotten if none comes within {max(left, 0):.0f} s",
-        "delivered": cursor - position.committed,
-        "ahead": topic.end - cursor,
-        "left_over": {},
-    }
+def _live(manager: SubscriptionManager, reader: Reader) -> Listed:
+    return reader.name, manager.user.name, partial(reader_row, manager, reader)
 
 
-def _waiting_for(subscription: Reader) -> str:
-    """Returns why the next message has not been delivered yet: the first question about a missing one (CMT-5)."""
-    if subscription.ended:
-        return "nothing: it has ended"
-    if subscription.waits_for_disk:
-        return f"the disk: offset {subscription.cursor} is being read"
-    # Not ready although messages are ahead: it has credit left, but not the bytes that the next message needs.
-    if not subscription.has_credit or (subscription.ahead and not subscription.is_ready):
-        return f"commit: offsets {subscription.committed} to {subscription.cursor - 1} are in flight"
-    if subscription.ahead:
-        return "the connection: its turn comes when the client has read what was sent before"
-    return "messages: it is caught up"
+def _furthest(broker: Described, request: Describe, whose: str | None, now_us: int) -> list[JSON]:
+    """Returns the rows of kind 2 of one topic, those first that need the oldest messages: one user's, or all."""
+    if (topic := broker.registry.find(request.prefix)) is None:
+        return []
+    every = chain((it.position for it in topic.readers if not it.position.name), topic.names.values())
+    shown = every if whose is None else (it for it in every if _listed(broker, topic, it)[1] == whose)
+    found = nsmallest(min(request.limit, MAX_FURTHEST), shown, key=attrgetter("needed"))
+    return [_listed(broker, topic, it)[2](now_us) for it in found]
+
+
+def _one(broker: Described, request: Describe, user: User, also: Action) -> TopicController | None:
+    """Returns the topic whose name is the prefix, if the user may describe it and do that, too."""
+    name = topic_of(request.prefix)
+    may = user.may("describe", name) and user.may(also, name)
+    return broker.registry.find(request.prefix) if may else None

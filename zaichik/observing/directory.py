@@ -18,6 +18,10 @@ class Directory(Generic[Named]):
         """Returns the number of names."""
         return len(self._names)
 
+    def __getitem__(self, name: str) -> Named:
+        """Returns the thing of that name, which there must be."""
+        return self._things[name]
+
     def add(self, name: str, thing: Named) -> None:
         """Add a thing; no other may have the name."""
         self._things[name] = thing

@@ -178,7 +178,7 @@ class Connection:
         """Apply the requests that were read, until that time, and no more after: the broker is stopping (CLO-2)."""
         while self._broker.connection_clock.now_us() < until_us and self._apply_next(self._broker.clock.now_us()):
             pass
-        self._manager.is_open = False
+        self._manager.accept_no_more()
 
     def go_away(self, *, at_once: bool = False) -> None:
         """Send a GoAway after the messages that the peer has credit for (CLO-2), or if the disk has failed, at once."""
@@ -229,7 +229,8 @@ class Connection:
             self._failure = error
             self._scope.cancel()
             return False
-        self._holding.update(self._decoder.buffered + self._manager.replies.bytes + sum(map(len, self._unsent)))
+        self._manager.note_unsent(unsent := sum(map(len, self._unsent)))
+        self._holding.update(self._decoder.buffered + self._manager.replies.bytes + unsent)
         if self._is_full or self._is_over:
             self._attention.set()
         if self._is_behind:
@@ -337,7 +338,6 @@ class Connection:
                     return
                 self._sends += left != self._unsent
                 self._unsent, self._is_full = left, bool(left)
-                self._manager.note_unsent(sum(map(len, left)))
 
     def _lose(self, error: Exception) -> None:
         """Stop sending to a peer that has gone. Its earlier requests are still carried out (CLO-1)."""

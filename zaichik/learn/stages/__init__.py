@@ -18,7 +18,7 @@ from zaichik.learn.stages import (
     s13_stuck_reader,
     s14_ends,
     s15_history,
-    s16_explaining,
+    s16_looking,
 )
 
 STAGES: tuple[Stage, ...] = (
@@ -38,6 +38,6 @@ STAGES: tuple[Stage, ...] = (
     s13_stuck_reader.STAGE,
     s14_ends.STAGE,
     s15_history.STAGE,
-    s16_explaining.STAGE,
+    s16_looking.STAGE,
 )
 CHECKS: dict[str, Check] = {check.id: check for stage in STAGES for check in stage.checks}

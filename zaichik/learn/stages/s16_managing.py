@@ -17,7 +17,7 @@ from zaichik.learn.trial import Trial
 from zaichik.learn.wire import Frame, encode_batch
 
 REJECT, DISCONNECTED = 1, 2  # a value of overflow; a code of GoAway
-TOPICS, CONNECTIONS = 1, 3  # kinds of Describe
+TOPICS, CONNECTIONS, UNKNOWN = 1, 3, 255  # kinds of Describe
 ROOM, TTL_MS = 3, 100
 FORGET = 1
 NO_MORE: Mapping[int, int] = {}
@@ -128,7 +128,7 @@ async def _page(client: Connection, kind: int, **fields: Any) -> tuple[Frame, li
     sentences="describe.1 describe.2 describe.3 describe.4",
 )
 async def describe(trial: Trial) -> None:
-    """Nine topics of one beginning, four a page; kind 4 and limit 0; the broker itself has no names."""
+    """Nine topics of one beginning, four a page; an unknown kind and limit 0; the broker itself has no names."""
     client = await trial.client()
     names = [trial.topic(f"page-{number}") for number in range(8)]
     for name in trial.rng.sample([*names, trial.topic("other")], 9):
@@ -143,7 +143,7 @@ async def describe(trial: Trial) -> None:
         if not 0 < len(came) <= 4 or found != names[: len(found)] or more != (len(found) < len(names)):
             wanted = f"1 to 4 of {names[len(found) - len(came) :]}, and more if some are left"
             raise Failed("a page of names is wrong", expected=wanted, came=f"{came}, more = {more}")
-    await client.refused("INVALID_FIELD", "Describe", kind=4, at="kind")
+    await client.refused("INVALID_FIELD", "Describe", kind=UNKNOWN, at="kind")
     await client.refused("INVALID_FIELD", "Describe", kind=TOPICS, limit=0, at="limit")
     await client.refused("INVALID_FIELD", "Describe", kind=0, limit=0, at="limit")
     client.must_be(await client.ask("Describe", kind=0, limit=1, prefix="x", after="y"), "Described", more=0)
