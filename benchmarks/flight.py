@@ -21,22 +21,23 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "chaos")]  # for the processes o
 from served import served  # noqa: E402
 
 from benchmarks.access import Broker, Client, ratio, show  # noqa: E402
-from zaichik_protocol import Batch, Publish, encode  # noqa: E402
+from zaichik_protocol import Batch, CreateTopic, Publish, Setting, TopicCreated, encode  # noqa: E402
 
 PAIRS, QUICK_PAIRS = 10, 2
-# What is published: a name, messages in a batch, bytes of each, publishes in a turn, publishes under way.
+# What is published: a name, topic, messages in a batch, bytes of each, publishes in a turn, publishes under way.
 CASES = [
-    ("one at a time, 100 bytes", 1, 100, 10_000, 1),
-    ("100 under way, 100 bytes", 1, 100, 20_000, 100),
-    ("100 under way, 4 KiB", 1, 4096, 10_000, 100),
-    ("batches of 100, 100 bytes each, 10 under way", 100, 100, 2_000, 10),
+    ("one at a time, 100 bytes", "orders", 1, 100, 10_000, 1),
+    ("100 under way, 100 bytes", "orders", 1, 100, 20_000, 100),
+    ("100 under way, 4 KiB", "orders", 1, 4096, 10_000, 100),
+    ("batches of 100, 100 bytes each, 10 under way", "orders", 100, 100, 2_000, 10),
+    ("to a durable topic, 100 under way, 100 bytes", "durable", 1, 100, 10_000, 100),
 ]
 
 
 @contextmanager
 def broker(*options: str) -> Iterator[Broker]:
     """Returns a broker that runs as long as the block lasts."""
-    with served("--log-level", "warning", *options) as process:
+    with served("--log-level", "warning", "--data", "topics", *options) as process:
         yield Broker(process, "", has_tls=False)
 
 
@@ -62,8 +63,10 @@ def compare(file: Path, pairs: int, part: float, *options: str) -> None:
         closing(Client(recorded)) as one,
         closing(Client(plain)) as other,
     ):
-        for name, messages, size, full, under_way in CASES:
-            publish = encode(Publish(1, "orders", Batch.of_columns([b""] * messages, [b"x" * size] * messages)))
+        for client in one, other:
+            client.ask(CreateTopic(1, "durable", ((Setting.DURABLE, 1),)), TopicCreated)
+        for name, topic, messages, size, full, under_way in CASES:
+            publish = encode(Publish(1, topic, Batch.of_columns([b""] * messages, [b"x" * size] * messages)))
             count = max(under_way, int(full * part))
             for at, client in ((recorded, one), (plain, other)):
                 measure(at, client, publish, count // 4 + 1, under_way)  # not counted

@@ -3,13 +3,17 @@
 import json
 from contextlib import asynccontextmanager
 
+import anyio
 import pytest
 
 from zaichik.broker.clock import ManualClock
 from zaichik.broker.settings import BrokerSettings
 from zaichik.flight.format import Recording
 from zaichik.flight.player import Player
-from zaichik.flight.recorder import RecordedBroker, Tape
+from zaichik.flight.recorder import RecordedBroker
+from zaichik.flight.tape import Tape
+from zaichik.log.disk import StorageFailed
+from zaichik.log.store import Store
 from zaichik.net.background import BackgroundTasks
 from zaichik.net.listener import Listener
 from zaichik.serving.gate import OPEN
@@ -21,19 +25,23 @@ class Flight:
 
     Args:
         is_masked: see `RecordedBroker.begin`.
+        clock: the broker's; by default one that stands still.
+        disk: where durable topics are, if there can be any.
         settings: the broker's.
 
     Attributes:
-        clock, broker: see above.
+        clock, broker, store: see above.
         data: what was written.
         takes: whether any more can be.
+        failure: with which its server has ended, if its disk has failed.
     """
 
-    def __init__(self, *, is_masked=False, **settings):
-        self.clock = ManualClock(1_000_000)
-        self.broker = RecordedBroker(BrokerSettings(**settings), self.clock)
+    def __init__(self, *, is_masked=False, clock=None, disk=None, **settings):
+        self.store = None if disk is None else Store(disk)
+        self.clock = clock or ManualClock(1_000_000 if disk is None else self.store.clock_us + 1_000_000)
+        self.broker = RecordedBroker(BrokerSettings(**settings), self.clock, store=self.store)
         self.data = bytearray()
-        self.takes = True
+        self.takes, self.failure = True, None
         self.broker.begin(self._write, is_masked=is_masked)
 
     def _write(self, data):
@@ -48,10 +56,23 @@ class Flight:
     @asynccontextmanager
     async def served(self, gate=OPEN):
         """Its server, as long as the block lasts; then that has ended gracefully."""
-        server = Server(self.broker, await Listener.open("127.0.0.1", 0), gate=gate)
+        server = Server(self.broker, await Listener.open("127.0.0.1", 0), self.store, gate)
+        ended = anyio.Event()
         async with BackgroundTasks() as tasks:
-            tasks.group.start_soon(server.run)
-            yield server
+            tasks.group.start_soon(self._run, server, ended)
+            try:
+                yield server
+            finally:
+                server.stop()
+                await ended.wait()
+
+    async def _run(self, server, ended):
+        try:
+            await server.run()
+        except StorageFailed as failure:
+            self.failure = failure
+        finally:
+            ended.set()
 
 
 class Replay:

@@ -6,7 +6,9 @@ from zlib import crc32
 import pytest
 from conversation import Conversation, batch
 
+from zaichik.flight import format as replayed_format
 from zaichik.flight.format import CHECK, HEADER, MAGIC, VERSION, Record, Recording, Unreadable
+from zaichik.flight.tape import Tape
 from zaichik_protocol import PROTOCOL_VERSION, Publish, Subscribe
 
 AT_VERSION = len(MAGIC)
@@ -111,6 +113,37 @@ def test_a_newer_format(data):
     newer = data[:AT_VERSION] + bytes([VERSION + 1]) + data[AT_VERSION + 1 :]
     with pytest.raises(Unreadable, match=f"a newer zaichik: its format is {VERSION + 1}, this one reads {VERSION}"):
         Recording(newer)
+
+
+def test_an_older_format_is_read(flight, replay, monkeypatch):
+    """It had no durable topics, and its header did not say so."""
+    Conversation(flight.broker).ask(Publish(2, "t", batch(b"x")))
+    data = flight.landed()
+    known, records, older, tape = replay(data).player.about, list(Recording(data).records()), bytearray(), Tape()
+    del known["has_disk"]
+    monkeypatch.setattr(replayed_format, "VERSION", 1)
+    tape.begin(lambda chunk: older.extend(chunk) is None, known, is_masked=False)
+    monkeypatch.undo()
+    for record in records:
+        tape.note(record.kind, record.number, record.payload, record.now_us)
+    tape.flush()
+    assert older[AT_VERSION] == 1
+    again = replay(older)
+    assert (again.differences, again.recording.problem) == ([], "")
+    assert [step.output for step in again.steps] == [step.output for step in replay(data).steps]
+
+
+def test_a_record_of_an_unknown_kind_is_damage(data, rewrite):
+    """Somebody who knows the checksum has written it, or a zaichik that has not raised its version."""
+
+    def unknown(records):
+        records[3] = records[3]._replace(kind=99)
+        return records
+
+    recording = Recording(rewrite(data, unknown))
+    assert len(list(recording.records())) == 3
+    assert recording.is_damaged
+    assert recording.problem.startswith("it has a record of an unknown kind, 99, after byte ")
 
 
 def test_another_version_of_the_protocol():

@@ -189,7 +189,7 @@ def test_every_step_has_its_number(data, replay):
         (Kind.FRAME, 9, encode(Hello(1))),
         (Kind.REFUSE, 1, b'[1000, "", "", 0, 0]'),
         (Kind.CALL, 1, b'["__init__"]'),
-        (Kind.CALL, 1, b'["give_up"]'),
+        (Kind.CALL, 1, b'["go_away"]'),
         (Kind.OUTPUT, 9, bytes(12)),
         (Kind.HOLD, 0, b"{}"),
         (Kind.SWEEP, 0, b""),
@@ -216,7 +216,18 @@ def test_records_that_make_no_sense_do_no_harm(flight, replay, rewrite, record):
     assert again.player.broker.managers[1].is_open
 
 
-@pytest.mark.parametrize("change", [{"settings": {}}, {"settings": {"topic": {"colour": 1}}}, {"begun_us": "now"}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"settings": {}},
+        {"settings": {"topic": {"colour": 1}}},
+        {"settings": {"topic": {}, "max_key": "long"}},
+        {"settings": {"topic": "none"}},
+        {"begun_us": "now"},
+        {"begun_us": 10**30},
+    ],
+    ids=str,
+)
 def test_a_header_that_makes_no_sense(data, rewrite, replay, change):
     with pytest.raises(Unreadable, match="its header makes no sense"):
         replay(rewrite(data, **change))

@@ -1,17 +1,21 @@
 """A broker on real sockets, recorded: whatever its clients do, a replay sends each of them the same bytes."""
 
+import json
 from contextlib import asynccontextmanager
-from types import SimpleNamespace
+from itertools import count
 
 import anyio
-import framed
 import pytest
-from anyio.abc import SocketAttribute
 from conversation import Conversation, batch
+from framed import Keeper
 from peer import GUARD
 
 from zaichik.access.gate import in_memory
-from zaichik.flight.format import HOLD, Kind
+from zaichik.broker.clock import ManualClock
+from zaichik.broker.settings import BrokerSettings
+from zaichik.flight.format import HOLD, Kind, Recording
+from zaichik.flight.player import Player
+from zaichik.flight.recorder import RecordedBroker
 from zaichik_protocol import (
     AdvanceClock,
     ClockAdvanced,
@@ -45,32 +49,10 @@ from zaichik_protocol.frames import REQUESTS
 SECRET = "zk_canary-that-nobody-may-find"
 
 
-class Client(framed.Client):
-    """One that keeps all it has received."""
-
-    def __init__(self, stream):
-        super().__init__(stream)
-        self.name = "{}:{}".format(*stream.extra(SocketAttribute.local_address))
-        self.received = b""
-        self._socket = stream
-        self.stream = SimpleNamespace(send=stream.send, receive=self._kept)
-
-    async def _kept(self):
-        data = await self._socket.receive()
-        self.received += data
-        return data
-
-    async def until(self, kind):
-        """The first frame of that kind."""
-        while not isinstance(frame := await self.receive(), kind):
-            assert frame is not None
-        return frame
-
-
 @asynccontextmanager
 async def client_of(server, everybody, **hello):
     async with await anyio.connect_tcp(server.host, server.port) as stream:
-        client = Client(stream)
+        client = Keeper(stream)
         everybody.append(client)
         await client.ask(Hello(1, client="somebody", **hello))
         yield client
@@ -97,7 +79,7 @@ async def traffic(flight, server, everybody):
         await ben.until(Messages)
         await ana.ask(Subscribe(30, "$journal/keys"), Commit(31, 99, 1), Publish(32, "$own", batch(b"x")))
         for kind in Described:
-            await ana.ask(Describe(40 + kind, kind, limit=5))
+            await ana.ask(Describe(40 + kind, kind, "keys" if kind > Described.COUNTERS else "", limit=5))
         await slow_reader(server, everybody, ana)
         async with await anyio.connect_tcp(server.host, server.port) as rude:
             await rude.send(encode(Hello(1)) + b"\xff" * 20)
@@ -125,6 +107,34 @@ async def slow_reader(server, everybody, publisher):
             await publisher.until(Published)
         for _ in range(12):
             await slow.until(Messages)
+
+
+class Ticking:
+    """A clock that is a second later each time that it is read."""
+
+    def __init__(self):
+        self._readings = count(1_000_000, 1_000_000)
+
+    def now_us(self):
+        return next(self._readings)
+
+
+@pytest.mark.parametrize("clock", [None, Ticking()], ids=["manual", "system"])
+def test_a_replay_tells_since_when_connections_were_there_and_when_they_ended(new_flight, replay, clock):
+    flight = new_flight(clock=clock)
+    watch, other = Conversation(flight.broker), Conversation(flight.broker)
+    if clock is None:
+        flight.clock.advance(3)
+    flight.broker.disconnect(other.manager, "GONE: BrokenResourceError")
+    told = [*watch.ask(Describe(2, Described.BROKER)), *watch.ask(Describe(3, Described.CONNECTIONS))]
+    (end,) = json.loads(told[0].json)["recent_ends"]
+    (here,) = json.loads(told[1].json)["connections"]
+    again = replay(flight.landed())
+    assert (again.differences, again.recording.problem) == ([], "")
+    broker = again.player.broker
+    assert broker.managers[1].since_us == here["since_us"]
+    assert [list(it) for it in broker.recent_ends] == [end]
+    assert end[0] > here["since_us"]
 
 
 @pytest.mark.anyio
@@ -168,7 +178,7 @@ async def test_logins_and_rights_are_in_the_recording_and_no_secret_is(new_fligh
             async with await anyio.connect_tcp(server.host, server.port) as rude:
                 hello = encode(Hello(1, auth=1, secret=SECRET))
                 await rude.send(hello[:4] + b"\x01\x40" + hello[6:] + encode(Hello(2, auth=1, secret=SECRET)))
-                await Client(rude).rest()
+                await Keeper(rude).rest()
     data = flight.landed()
     again = replay(data)
     assert [step for step in again.steps if step.difference or step.error] == []
@@ -181,6 +191,13 @@ async def test_logins_and_rights_are_in_the_recording_and_no_secret_is(new_fligh
 def test_a_second_hello_is_refused_and_its_secret_is_not_recorded_either(flight):
     Conversation(flight.broker).ask(Hello(2, auth=2, user=SECRET, secret=SECRET))
     assert SECRET.encode() not in flight.landed()
+
+
+def test_how_memory_is_measured_can_be_chosen_before_the_recording_begins():
+    broker = RecordedBroker(BrokerSettings(), ManualClock(1))
+    broker.resident = lambda: 7
+    broker.begin(lambda _: True)
+    assert broker.resident() == 7
 
 
 class Somebody:
@@ -245,7 +262,9 @@ def test_a_clock_that_clients_move_is_not_moved_by_logins_that_are_rechecked(fli
     flight.broker.log_in(client.manager, user, flight.broker.scheduler.join("", lambda: False))
     client.manager.recheck(10**15, rights=True)
     assert client.ask(Hello(1), AdvanceClock(2, 2_000_000))[-1] == ClockAdvanced(2)
-    assert replay(flight.landed()).differences == []
+    again = replay(flight.landed())
+    assert again.differences == []
+    assert len(list(Player(Recording(bytes(flight.data))).steps(2_000_000))) == len(again.steps)
 
 
 def test_calls_that_the_broker_makes_of_itself_are_no_records(flight, replay):

@@ -1,14 +1,16 @@
 """A broker and three clients who send whatever they like: real connections, on sockets that are a list of bytes.
 
 An entry of the log is a step: `0:HEX`, client 0 sends these bytes, and its socket takes little of what is answered;
-`t0`, it takes all, and has a turn; `x0`, it goes; `g0`, the broker tells it to; `+N`, so many microseconds pass. After
-each the broker must be as sound as before, and no other client must have noticed.
+`t0`, it takes all, and has a turn; `x0`, it goes; `g0`, the broker tells it to; `+N`, so many microseconds pass, and
+more by the clock of messages, which clients can move (TIM-4). After each the broker must be as sound as before, and no
+other client must have noticed.
 
 No event loop does anything. The greeting, which is a coroutine, is sent on by hand when bytes come, and turns are given
 where the log has them.
 """
 
 import asyncio
+import json
 import types
 from collections import deque
 from contextlib import nullcontext
@@ -27,6 +29,7 @@ from zaichik_protocol import (
     Closed,
     Error,
     ErrorCode,
+    Explained,
     FrameDecoder,
     GoAway,
     Lagged,
@@ -269,6 +272,8 @@ class Client:
             else:
                 self._is_told = isinstance(frame, Closed)
                 self._settle(frame.id, frame.TYPE & 0x7F)
+                if isinstance(frame, Explained):
+                    assert all(verdict["fate"] and verdict["text"] for verdict in json.loads(frame.json)["verdicts"])
                 if isinstance(frame, Subscribed):
                     assert frame.id not in self._offsets, "an id names one subscription"
                     self._offsets[frame.id] = frame.start
@@ -295,8 +300,9 @@ class Story:
     """A broker, its clients, and all that happens to them."""
 
     def __init__(self):
-        self.clock = ManualClock(1_000_000)
+        self.clock, self.watch = ManualClock(1_000_000), ManualClock(1_000_000)
         self.broker = Broker(SETTINGS, self.clock, NobodysTurn())
+        self.broker.connection_clock = self.watch
         self.clients = [Client(self.broker) for _ in range(CLIENTS)]
 
     def step(self, entry):
@@ -305,10 +311,11 @@ class Story:
         if colon:
             self._send(int(number), bytes.fromhex(data))
         elif entry[0] == "+":
-            self.clock.move_to(self.clock.now_us() + int(entry))
+            for clock in (self.clock, self.watch):
+                clock.move_to(clock.now_us() + int(entry))
             self.broker.sweep()
             for client in self.clients:
-                client.connection.check_deadlines(self.clock.now_us())
+                client.connection.check_deadlines(self.watch.now_us())
         elif entry[0] == "t":
             self.clients[int(entry[1:])].turn()
         elif entry[0] == "g":

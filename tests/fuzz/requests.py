@@ -1,8 +1,10 @@
 """Requests that make sense nearly: of names that exist, offsets at the edges, and now and then of neither."""
 
+from zaichik.broker.clock import LAST_US
 from zaichik_protocol import (
     FOREVER,
     HEARTBEAT,
+    AdvanceClock,
     Batch,
     Close,
     Commit,
@@ -10,6 +12,7 @@ from zaichik_protocol import (
     Delete,
     Describe,
     Disconnect,
+    Explain,
     Hello,
     Ping,
     Publish,
@@ -114,6 +117,21 @@ def _describe(rng, request_id, manager, broker):
     return Describe(request_id, kind, rng.choice(("", "a")), rng.choice(("", "b")), limit)
 
 
+def _explain(rng, request_id, manager, broker):
+    name = _of(rng, [*TOPICS, "$journal/a"], ODD_TOPICS)
+    now_us, number = broker.clock.now_us(), _own_subscription(rng, manager)
+    which = _of(rng, ["", "", "s", "t", f"{manager.number}.{number}"], [f"{number}.", ".", "s" * 201, "\0"])
+    key = _of(rng, [b"", b"k", b"l", b"m"], [b"n", b"n" * 9])
+    time_us = _of(rng, [0, max(0, now_us - rng.randrange(3000)), now_us], [1, now_us + 1, 2**63, 2**64 - 1])
+    return Explain(request_id, name, which, _offset(rng, broker, name), time_us, key)
+
+
+def _advance(rng, request_id, manager, broker):
+    now_us = broker.clock.now_us()
+    later = [now_us + rng.choice((0, 1, 1000, 2000, 1_000_000))]
+    return AdvanceClock(request_id, _of(rng, later, [0, now_us - 1, now_us + 10**10, LAST_US + 1, 2**64 - 1]))
+
+
 def _delete(rng, request_id, manager, broker):
     epochs = [topic.epoch for topic in broker.registry]
     epoch = _of(rng, [0, *epochs], [1])
@@ -121,14 +139,13 @@ def _delete(rng, request_id, manager, broker):
 
 
 def _rare(rng, request_id, manager, broker):
-    delete, disconnect = (
-        _delete(rng, request_id, manager, broker),
-        Disconnect(request_id, rng.choice([*broker.managers, 0])),
-    )
-    return rng.choice((Ping(request_id, 7), Ping(request_id), Close(request_id), delete, disconnect))
+    delete, advance = (make(rng, request_id, manager, broker) for make in (_delete, _advance))
+    disconnect = Disconnect(request_id, rng.choice([*broker.managers, 0]))
+    return rng.choice((Ping(request_id, 7), Ping(request_id), Close(request_id), delete, disconnect, advance))
 
 
-_KINDS = [_publish] * 9 + [_commit] * 6 + [_subscribe] * 3 + [_create] + [_unsubscribe, _describe, _rare, _hello]
+_OFTEN = [_publish] * 9 + [_commit] * 6 + [_subscribe] * 3
+_KINDS = [*_OFTEN, _create, _unsubscribe, _describe, _explain, _rare, _hello]
 
 
 def request(rng, request_id, manager, broker):

@@ -11,6 +11,7 @@ import pytest
 
 from fuzz import __main__ as command
 from fuzz import campaign, conversation, decoder
+from zaichik.broker.broker import Broker
 from zaichik.broker.reader import Reader
 from zaichik.broker.ring import BroadcastRing
 from zaichik.broker.subscription_manager import SubscriptionManager
@@ -108,6 +109,14 @@ def replies_are_in_no_order(monkeypatch):
     monkeypatch.setattr(SubscriptionManager, "next_output", turn)
 
 
+def a_message_that_waits_cannot_be_explained(monkeypatch):
+    monkeypatch.setattr("zaichik.explain.delivery.waiting", lambda live, offset: live.reader.sent[0])
+
+
+def a_clock_is_moved_anywhere(monkeypatch):
+    monkeypatch.setattr(Broker, "advance", lambda self, to_us: self.clock.move_to(to_us))
+
+
 BUGS = {
     a_fatal_error_is_forgotten: decoder,
     a_batch_may_be_wrong: decoder,
@@ -117,6 +126,8 @@ BUGS = {
     one_clients_error_reaches_the_others: conversation,
     lag_is_swallowed: conversation,
     replies_are_in_no_order: conversation,
+    a_message_that_waits_cannot_be_explained: conversation,
+    a_clock_is_moved_anywhere: conversation,
 }
 
 

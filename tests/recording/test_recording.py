@@ -159,7 +159,7 @@ def test_a_recording_of_before_is_gone_on_with(broker, client, tmp_path):
 
 
 def test_deleting_a_missing_topic_does_not_create_it(client, tmp_path):
-    with pytest.raises(NoSuchRecordedTopic, match="no topic t;"):
+    with pytest.raises(NoSuchRecordedTopic, match="no topic 't';"):
         record(client, "t", tmp_path)
     assert client.topics() == []
     assert list(tmp_path.iterdir()) == []

@@ -7,6 +7,7 @@ import argparse
 import signal
 import sys
 import time
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
@@ -37,7 +38,10 @@ def parse(arguments):
     parser.add_argument("--seed", type=int, metavar="N", help="only this one")
     parser.add_argument("--trace", action="store_true", help="print all that happens; with --seed")
     parser.add_argument(
-        "--record", type=Path, metavar="FILE", help="write what its broker does for `zaichik replay`; with --seed"
+        "--record",
+        type=Path,
+        metavar="FILE",
+        help="write what its broker does for `zaichik replay`, a file for each boot; with --seed",
     )
     options = parser.parse_args(arguments)
     if options.trace and options.seed is None:
@@ -67,9 +71,32 @@ def _undisturbed(run, seed):
     return outcome
 
 
-def _written(file, data):
-    file.write(data)
-    return True
+class Recordings:
+    """The recordings of one world, a file for each life: `FILE`, `FILE.2`, `FILE.3`.
+
+    Args:
+        path: the first one.
+
+    Attributes:
+        paths: of those that there are.
+    """
+
+    def __init__(self, path):
+        self._path = path
+        self.paths = []
+        self._files = ExitStack()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._files.close()
+
+    def begin(self, boot):
+        """A life begins; returns what takes its recording."""
+        self.paths.append(self._path if boot == 1 else Path(f"{self._path}.{boot}"))
+        file = self._files.enter_context(self.paths[-1].open("wb"))
+        return lambda data: file.write(data) == len(data)
 
 
 def show(run, seed, *, is_traced=True):
@@ -110,14 +137,13 @@ def main(arguments=None):
     """The exit code."""
     options = parse(arguments)
     try:
-        from .scenario import has_machine, run  # it takes a while to load, and Ctrl-C may come meanwhile
+        from .scenario import run  # it takes a while to load, and Ctrl-C may come meanwhile
 
         if options.record:
-            if has_machine(options.seed):
-                print("the broker of this seed has a disk; what that answers cannot be recorded yet", file=sys.stderr)
-                return 2
-            with options.record.open("wb") as file:
-                return int(show(partial(run, write=partial(_written, file)), options.seed, is_traced=options.trace))
+            with Recordings(options.record) as recordings:
+                is_faulty = show(partial(run, record=recordings.begin), options.seed, is_traced=options.trace)
+            print(f"recorded: {', '.join(map(str, recordings.paths))}")
+            return int(is_faulty)
         if options.trace:
             return int(show(run, options.seed))
         if options.seed is not None:

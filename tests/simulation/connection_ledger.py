@@ -202,12 +202,17 @@ class ConnectionLedger:
         if isinstance(reply, Error):
             if asked.batch is not None and not request.producer:
                 asked.batch.is_refused = True
-            if self.is_good and reply.code not in asked.expects:
+            if self.is_good and not self._may_fail(asked, reply.code):
                 raise Anomaly("ERR", f"{self.name}: {type(request).__name__} fails: {reply.code} {reply.message}")
             return
         if reply.TYPE != request.TYPE | 0x80:
             raise Anomaly("ERR", f"{self.name}: a {type(request).__name__} is answered {type(reply).__name__}")
         self._is_done(asked, reply, now_us)
+
+    def _may_fail(self, asked, code):
+        """Whether the answer may be that: its client expects it, or somebody has asked for the name since (CMT-3)."""
+        is_replaced = asked.claim and asked.request.owned and asked.claim < self.world.session(asked.request).claims
+        return code in asked.expects or (is_replaced and code == ErrorCode.TAKEN_OVER)
 
     def _answered_now(self, reply):
         """What that answers: the oldest request, but for publishes that wait for a disk (DUR-2)."""

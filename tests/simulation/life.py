@@ -4,8 +4,6 @@ A world without a machine has one life. Otherwise there are several, one after t
 what one leaves to the next is what is on the disk.
 """
 
-from functools import partial
-
 import trio
 
 from zaichik.broker.broker import Broker
@@ -21,6 +19,7 @@ from .trace import Anomaly
 from .turn_ledger import TurnLedger
 
 READING_US = 70  # so that a slice is a few turns
+RESIDENT = 40_000_000  # bytes, says the broker: the memory of this process depends on what it did before
 MICROSECONDS = 1_000_000
 
 
@@ -58,19 +57,25 @@ class Life:
         self._world = world
         self.boot = boot
         self.listener = SimulatedListener(before)
-        make = partial(Broker, logs=store) if world.write is None else RecordedBroker
-        self.broker = make(world.settings, world.clock, Scheduler(Stopwatch()))
+        self.broker = self._new_broker(world.settings, world.clock, Scheduler(Stopwatch()), store)
         self.broker.boot, self.broker.name = boot, "simulated"  # what differs from run to run and version to version
-        if world.write is not None:
-            self.broker.begin(world.write)
-        if store is not None:
-            restoring.restore(self.broker, store)
+        self.broker.resident = lambda: RESIDENT
+        if world.record is not None:
+            self.broker.begin(world.record(boot))
         self.server = Server(self.broker, self.listener, store, Gate() if world.is_encrypted else OPEN)
         self.turns = TurnLedger(world, self.broker.scheduler)
         self.reasons = {}
         self.is_open = self.is_stopping = self.is_dead = False
         self.stopped = trio.Event()
         self._power = trio.CancelScope()
+
+    def _new_broker(self, settings, clock, scheduler, store):
+        if self._world.record is not None:
+            return RecordedBroker(settings, clock, scheduler, store)
+        broker = Broker(settings, clock, scheduler, store)
+        if store is not None:
+            restoring.restore(broker, store)
+        return broker
 
     async def run(self):
         """Live."""
@@ -80,7 +85,7 @@ class Life:
         except Exception as error:
             self._world.fail(Anomaly("BUG", f"the broker has ended with {error!r}"))
         finally:
-            if self._world.write is not None:
+            if self._world.record is not None:
                 self.broker.tape.end()
             self.stopped.set()
 

@@ -153,7 +153,7 @@ class Machine:
                 self.disk.fault = partial(_crash_at, self._random.randint(0, 12))
             self._tell()
             try:
-                return await to_thread.run_sync(Store, self.disk)
+                return await to_thread.run_sync(partial(Store, self.disk, clock=self._world.time))
             except Crash:
                 self._world.trace.add(self._world.time(), "the machine", "loses power while the broker starts")
             finally:

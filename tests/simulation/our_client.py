@@ -208,7 +208,7 @@ class OurReader(_Program):
     def _begin(self, messages):
         """Whether it may begin there: a name at what it has not settled, everything else where it asked to."""
         if self._read is None:
-            self._read = self.topic
+            self._read, self._settled = self.topic, messages.start  # it is owed nothing below
         elif self._cursor is not None:
             may_begin = messages.start <= self._settled if messages.resumed else messages.start == self._cursor
             if not may_begin:

@@ -61,15 +61,15 @@ class Outcome:
         return f"{self.summary()}\n{lines}\nall of it: {again} --trace\nfor zaichik replay: {again} --record FILE"
 
 
-def run(seed, *, is_encrypted=False, write=None):
+def run(seed, *, is_encrypted=False, record=None):
     """Live through what the seed stands for; in a world without our own client, connections can be encrypted.
 
-    In a world without a machine, the broker can be recorded for `zaichik replay`; `write` takes the recording.
+    Each life of the broker can be recorded for `zaichik replay`; see `World` for `record`.
     """
     core = trio._core._run  # the scheduler's own source of random numbers, and its switch for using only that
     core._r.seed(seed)
     with patch.object(core, "_ALLOW_DETERMINISTIC_SCHEDULING", True):
-        return trio.run(_live, seed, is_encrypted, write, clock=trio.testing.MockClock(autojump_threshold=0))
+        return trio.run(_live, seed, is_encrypted, record, clock=trio.testing.MockClock(autojump_threshold=0))
 
 
 def has_our_client(seed):
@@ -110,9 +110,9 @@ def make_world(seed):
     return world
 
 
-async def _live(seed, is_encrypted, write):
+async def _live(seed, is_encrypted, record):
     world = make_world(seed)
-    world.is_encrypted, world.write = is_encrypted, write
+    world.is_encrypted, world.record = is_encrypted, record
     threads = world.machine.has_all_threads() if world.machine else nullcontext()
     with world.listening_to_the_log(), threads, world.run:
         world.run.deadline = LONGEST

@@ -5,27 +5,53 @@ import pytest
 from simulation.__main__ import main
 from simulation.scenario import run
 from zaichik.console.main import main as zaichik
-from zaichik.flight.format import Recording
+from zaichik.flight.format import Kind, Recording
 from zaichik.flight.player import Player
 
 pytestmark = [pytest.mark.unmeasured, pytest.mark.usefixtures("patchable")]
 
 SEEDS = [0, 3, 7, 8, 9]  # with a broker that stops amid its clients (7), and with our own client (9)
+DISKS = [4, 14, 24]  # with a machine that restarts, is full, and loses power
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+class Boots:
+    """Recordings of all lives of a world's broker.
+
+    Attributes:
+        data: by boot.
+    """
+
+    def __init__(self):
+        self.data = {}
+
+    def begin(self, boot):
+        data = self.data[boot] = bytearray()
+        return lambda chunk: data.extend(chunk) is None
+
+    def steps(self):
+        """Of all replays."""
+        for data in self.data.values():
+            recording = Recording(bytes(data))
+            yield from Player(recording).steps()
+            assert recording.problem == ""
+
+
+@pytest.mark.parametrize("seed", SEEDS + DISKS)
 def test_a_replay_sends_what_the_broker_has_sent(seed):
-    data = bytearray()
-    outcome = run(seed, write=lambda chunk: data.extend(chunk) is None)
-    recording = Recording(bytes(data))
-    steps = list(Player(recording).steps())
+    boots = Boots()
+    outcome = run(seed, record=boots.begin)
+    steps = list(boots.steps())
     assert [step for step in steps if step.difference or step.error] == []
-    assert (recording.problem, outcome.anomaly) == ("", None)
+    assert outcome.anomaly is None
     assert sum(len(step.output) for step in steps) > 100
+    if seed in DISKS:
+        assert len(boots.data) > 1
+        assert {Kind.RECOVERED, Kind.TAKE, Kind.LOG} <= {step.record.kind for step in steps}
 
 
-def test_being_recorded_changes_nothing():
-    assert run(3, write=lambda _: True).trace.digest() == run(3).trace.digest()
+@pytest.mark.parametrize("seed", [3, 4, 204])
+def test_being_recorded_changes_nothing(seed):
+    assert run(seed, record=Boots().begin).trace.digest() == run(seed).trace.digest()
 
 
 def test_the_command_records_one_world(tmp_path, capsys):
@@ -36,9 +62,14 @@ def test_the_command_records_one_world(tmp_path, capsys):
     assert "the same bytes were sent on every connection" in capsys.readouterr().out
 
 
-def test_a_world_with_a_disk_is_not_recorded(tmp_path, capsys):
-    assert main(["--seed", "4", "--record", str(tmp_path / "life")]) == 2
-    assert "has a disk" in capsys.readouterr().err
+def test_the_command_records_each_life_of_a_world_with_a_disk(tmp_path, capsys):
+    file = tmp_path / "life"
+    assert main(["--seed", "14", "--record", str(file)]) == 0
+    names = capsys.readouterr().out.splitlines()[-1].removeprefix("recorded: ").split(", ")
+    assert names[:2] == [str(file), f"{file}.2"]
+    assert sorted(names) == sorted(map(str, tmp_path.iterdir()))
+    assert zaichik(["replay", names[-1]]) == 0
+    assert "the same bytes were sent on every connection" in capsys.readouterr().out
 
 
 def test_the_command_asks_for_a_seed_to_record(capsys):

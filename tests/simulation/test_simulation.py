@@ -1,5 +1,6 @@
 """Whole lives of a broker, each from one seed: every promise is kept in all of them, and each can be lived again."""
 
+import json
 import os
 import signal
 import subprocess
@@ -9,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from simulation.__main__ import main
+from simulation.life import RESIDENT
 from simulation.scenario import has_our_client, run
+from zaichik.broker.broker import Broker
 
 pytestmark = [
     pytest.mark.unmeasured,  # nothing of the broker that its own tests do not run
@@ -42,7 +45,7 @@ def test_every_promise_is_kept_over_tls(seed):
 
 def test_a_seed_is_one_history_whatever_the_process():
     """Byte for byte, also where sets and dicts of strings come in another order, and with what is left on a disk."""
-    seeds = [9, 94]  # our client is there, too; and the broker's threads
+    seeds = [9, 94, 204]  # our client is there, too; the broker's threads; and what it has measured is asked for
     script = (
         "from tests.simulation.scenario import run; "
         f"print(*(run(seed).trace.digest() for seed in {seeds}), run(5, is_encrypted=True).trace.digest())"
@@ -55,6 +58,21 @@ def test_a_seed_is_one_history_whatever_the_process():
         )
         digests.add(found.stdout.strip())
     assert len(digests) == 1
+
+
+def test_what_the_broker_measures_follows_from_the_seed(monkeypatch):
+    """Its memory, and how long its disk takes: real ones would differ from run to run."""
+    told, describe = [], Broker.describe
+
+    def overheard(*args):
+        more, page = describe(*args)
+        told.append(json.loads(page))
+        return more, page
+
+    monkeypatch.setattr(Broker, "describe", overheard)
+    run(204)
+    measured = {(page["resident"], page["sync_p99_us"]) for page in told if page.get("sync_p99_us") is not None}
+    assert measured == {(RESIDENT, 1000)}
 
 
 def test_another_seed_is_another_history():

@@ -87,6 +87,11 @@ class TopicLedger:
             raise Anomaly("P1", f"{self.name} is another topic than before, and has epoch {reply.epoch}")
         self.epoch = reply.epoch
 
+    def successor(self):
+        """The ledger of the topic that takes this one's name after a restart, because this one was in memory."""
+        older = max(self.epoch, self._older)
+        return TopicLedger(self.name, self.settings, is_squeezed=self.is_squeezed, older=older)
+
     def survives(self, topic):
         """The broker has started again, and has found this topic."""
         if topic is None or topic.end < self.acked_end:

@@ -12,7 +12,6 @@ import trio
 from .life import MICROSECONDS, Life
 from .network import SimulatedSocket, Weather
 from .session_ledger import SessionLedger
-from .topic_ledger import TopicLedger
 from .trace import ANOMALY, Anomaly, Trace
 from .worker import Worker
 
@@ -65,7 +64,7 @@ class World:
         written: what was committed to durable topics by then has outlived the last life; simulated seconds.
         anomaly: the first promise that was broken.
         is_encrypted: its connections have TLS.
-        write: takes the recording of the broker; None if there is none.
+        record: called at the start of a life with its boot, returns what takes its recording; None if there is none.
         is_published: all publishers are done.
         is_stopping: the broker was told to stop, and does not come back.
         sessions: the books of names, by topic and name.
@@ -85,7 +84,7 @@ class World:
         self.books = {}
         self.sessions = {}
         self.run = trio.CancelScope()
-        self.is_encrypted, self.write = False, None
+        self.is_encrypted, self.record = False, None
         self._weathers = self.random("weather").sample(WEATHERS, 2)
         self._hosts = self.random("hosts").choice([1, 3, 1000])
 
@@ -109,7 +108,7 @@ class World:
             if topic.is_durable:
                 topic.survives(self.broker.registry.durable(name))
             else:
-                self.topics[name] = TopicLedger(name, topic.settings, older=topic.epoch)
+                self.topics[name] = topic.successor()
         self.sessions = {key: book for key, book in self.sessions.items() if self.topics[key[0]].is_durable}
         for (topic, _), book in self.sessions.items():
             book.survives(self.next_offset(topic), self.clock.microseconds(self.written))

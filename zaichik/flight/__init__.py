@@ -1,5 +1,5 @@
-"""The flight recorder: all that a broker was told, in the order in which it was told, and a broker that lives it again.
+"""The flight recorder: every call that a broker gets is written down, in order, and another broker can carry them out.
 
-The broker is synchronous and deterministic: what it answers follows from the calls it gets, in their order, and from
-the readings of the clock that are their arguments. So a recording is the calls. Of the answers, it has checksums.
+The broker is synchronous and deterministic: what it sends follows from the calls it gets, in their order, and from the
+readings of the clock that are their arguments. So a recording is the calls, and checksums of what was sent.
 """

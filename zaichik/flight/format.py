@@ -17,10 +17,10 @@ from zlib import crc32
 
 import construct
 
-from zaichik_protocol import PROTOCOL_VERSION
+from zaichik_protocol import PROTOCOL_VERSION, ErrorCode, Refused
 
 MAGIC = b"zaichik flight\r\n"
-VERSION = 1
+VERSION = 2  # 1 had no durable topics, and is read as well
 HEADER = construct.Struct(
     "magic" / construct.Const(MAGIC),
     "version" / construct.Int16ul,
@@ -31,6 +31,7 @@ MOST_HEADER = 64 * 1024  # bytes, of which about 1 KiB is used
 RECORD = Struct("<IBIq")
 CHECK = Struct("<I")
 OUTPUT = Struct("<IQ")  # its checksum, and how many bytes it has
+ENTRY = Struct("<QI")  # offset of the first message, how many there are; then the batch. 0: as the reader's last one
 HOLD = Struct("<q")  # by how many bytes it has grown; then the client's name
 # Of each piece of output, so many bytes are checked where payloads are masked: as many as come before the first key.
 CHECKED_IF_MASKED = 20
@@ -53,9 +54,18 @@ class Kind(IntEnum):
     RIGHT = 12  # an answer: action, topic, whether the user has the right
     SHOWN = 13  # an answer: resident, disconnects, access, as `describe` shows them
     WAIVE = 14  # all pairs of a user and a topic that the user has a name in, and may not read
+    TAKE = 15  # output is taken; only if the broker asks for anything meanwhile: it is before the answers
+    # From here on, the number is that of a log: a topic's on a disk.
+    RECOVERED = 16  # what a start has found: name, head, end, epoch, settings, what is lost, a checkpoint as base64
+    RESTORE = 17  # all of these are put into the broker
+    LOG = 18  # a call of a log: the method's name, arguments; see `RecordedLog`
+    ENTRY = 19  # an answer: see `ENTRY`, with its time; nothing if it has to be read first
+    DAMAGED = 20  # an answer in its place: code, message, field
+    VALUE = 21  # an answer: the name of a value that has changed, the value; of all logs together if the number is 0
 
 
-CALLS = ("restrict", "drop_replies", "note_unsent", "stop", "end", "close")
+KINDS = {kind.value: kind for kind in Kind}
+CALLS = ("restrict", "drop_replies", "note_unsent", "accept_no_more", "stop", "give_up", "end", "close")
 
 
 class Record(NamedTuple):
@@ -79,12 +89,22 @@ class Record(NamedTuple):
 
 
 class Unreadable(Exception):
-    """A file is no recording that this zaichik can replay; the message is a sentence."""
+    """The file is not a recording that this zaichik can replay; the message is a sentence."""
 
 
 def packed(*values: Any) -> bytes:
     """Returns values as a payload."""
     return json.dumps(values).encode()
+
+
+def told(refusal: Refused) -> tuple[int, str, str]:
+    """Returns a refusal as values."""
+    return refusal.code.value, refusal.message, refusal.field
+
+
+def refusal(code: int, message: str, field: str) -> Refused:
+    """Returns what was `told`."""
+    return Refused(ErrorCode(code), message, field)
 
 
 def header(about: dict[str, Any]) -> tuple[bytes, int]:
@@ -139,8 +159,11 @@ class Recording:
             if data[end : end + CHECK.size] != CHECK.pack(self._crc):
                 self.problem, self.is_damaged = f"it is damaged after byte {at}", True
                 return
+            if kind not in KINDS:
+                self.problem, self.is_damaged = f"it has a record of an unknown kind, {kind}, after byte {at}", True
+                return
             at = end + CHECK.size
-            yield (record := Record(Kind(kind), number, now_us, payload))
+            yield (record := Record(KINDS[kind], number, now_us, payload))
         if at < size:
             self.problem = f"it breaks off in the middle of a record, after byte {at}"
         elif record is None or record.kind is not Kind.END:

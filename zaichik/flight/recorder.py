@@ -10,10 +10,8 @@ A call is written before it is carried out, and its output after it: the request
 """
 
 from collections.abc import Callable, Collection
-from dataclasses import asdict, replace
-from hashlib import blake2b
-from secrets import token_bytes
-from zlib import crc32
+from dataclasses import asdict
+from typing import Any
 
 from zaichik.broker.broker import Broker
 from zaichik.broker.clock import Clock, ManualClock
@@ -21,108 +19,16 @@ from zaichik.broker.rights import ANYBODY, Action, User
 from zaichik.broker.settings import BrokerSettings
 from zaichik.broker.subscription_manager import SubscriptionManager
 from zaichik.build import build
-from zaichik.flight.format import CHECK, CHECKED_IF_MASKED, HOLD, OUTPUT, RECORD, Kind, header, packed
-from zaichik.observing.describe import resident_bytes
+from zaichik.flight.disk import RecordedLogs
+from zaichik.flight.format import HOLD, OUTPUT, Kind, packed, told
+from zaichik.flight.tape import Call, Tape, Write, checked
+from zaichik.log.restoring import restore
+from zaichik.log.store import Store
 from zaichik.sharing.quota import Quota
 from zaichik.sharing.scheduler import Scheduler, Turns
-from zaichik_protocol import Batch, Frame, Hello, Publish, Refused, encode_pieces
+from zaichik_protocol import Frame, Refused
 
-CHUNK = 128 * 1024  # bytes that are written at once; a sweep, once a second, writes what there is
-FRAME, SENT, HELD = int(Kind.FRAME), int(Kind.OUTPUT), int(Kind.HOLD)  # those that come all the time
-Call = Callable[[], None]
-Write = Callable[[bytes], bool]  # takes some whole records; returns whether it can take more
-
-
-def checked(pieces: list[bytes], most: int | None) -> tuple[int, int]:
-    """Returns the checksum and the bytes of output; of each piece, only so many bytes count. None means all."""
-    data = b"".join(pieces if most is None else [piece[:most] for piece in pieces])
-    return crc32(data), len(data)
-
-
-class Tape:
-    """The recording while it is made.
-
-    Attributes:
-        depth: how many calls are running, one inside the other; `with` a tape, it is one more.
-        most: bytes of each piece of output that are checked; None, that is all, unless payloads are masked.
-    """
-
-    def __init__(self) -> None:
-        self.depth = 0
-        self.most: int | None = None
-        self._write: Write | None = None
-        self._key = token_bytes(32)  # of fillers: so that nobody can try which payloads these may have been
-        self._pieces: list[bytes] = []
-        self._size = self._crc = 0  # bytes of these; checksum up to here
-
-    def begin(self, write: Write, about: dict[str, object], *, is_masked: bool) -> None:
-        """Begin with the header; see `RecordedBroker.begin`."""
-        self._write, self.most = write, CHECKED_IF_MASKED if is_masked else None
-        data, self._crc = header(about | {"checked": self.most})
-        self._pieces.append(data)
-
-    def note(self, kind: int, number: int, payload: bytes = b"", now_us: int = 0, rest: bytes = b"") -> None:
-        """Write a record; its payload may be in two pieces, so that a batch is not copied."""
-        if self._write is None:
-            return
-        size = len(payload) + len(rest)
-        head = RECORD.pack(size, kind, number, now_us)
-        self._crc = crc = crc32(rest, crc32(payload, crc32(head, self._crc)))
-        self._pieces += (head, payload, rest, CHECK.pack(crc))
-        self._size += RECORD.size + size
-        if self._size >= CHUNK:
-            self.flush()
-
-    def call(self, kind: int, number: int, payload: bytes = b"", now_us: int = 0) -> "Tape":
-        """Write a call if it comes from outside. Returns the context in which to carry it out."""
-        if not self.depth:
-            self.note(kind, number, payload, now_us)
-        return self
-
-    def __enter__(self) -> None:
-        self.depth += 1
-
-    def __exit__(self, *_: object) -> None:
-        self.depth -= 1
-
-    def outside(self, call: Call) -> Call:
-        """Returns a function that makes that call, out of the broker."""
-
-        def make() -> None:
-            depth, self.depth = self.depth, 0
-            try:
-                call()
-            finally:
-                self.depth = depth
-
-        return make
-
-    def frame(self, number: int, request: Frame, now_us: int) -> None:
-        """Write a request, without what is not recorded."""
-        if isinstance(request, Hello):
-            request = replace(request, user="", secret="")  # people type secrets where a name belongs
-        elif self.most is not None and isinstance(request, Publish):
-            fillers = [self._filler(payload) for payload in request.batch.payloads()]
-            request = replace(request, batch=Batch.of_columns(request.batch.keys(), fillers))
-        pieces = encode_pieces(request)
-        self.note(FRAME, number, pieces[0], now_us, pieces[1] if len(pieces) > 1 else b"")
-
-    def _filler(self, payload: bytes) -> bytes:
-        """Returns as many bytes; they only tell which payloads are the same."""
-        digest = blake2b(payload, key=self._key).digest()
-        return (digest * (len(payload) // len(digest) + 1))[: len(payload)]
-
-    def flush(self) -> None:
-        """Have all that there is written."""
-        if self._write is not None and not self._write(b"".join(self._pieces)):
-            self._write = None
-        self._pieces, self._size = [], 0
-
-    def end(self) -> None:
-        """Write the last record."""
-        self.note(Kind.END, 0)
-        self.flush()
-        self._write = None
+SENT, HELD = int(Kind.OUTPUT), int(Kind.HOLD)  # they come all the time
 
 
 class RecordedUser:
@@ -143,7 +49,7 @@ class RecordedUser:
     def may(self, action: Action, topic: str) -> bool:
         """See `User`."""
         answer = self._may(action, topic)
-        self._tape.note(Kind.RIGHT, self._number, packed(action, topic, answer))
+        self._tape.answer(Kind.RIGHT, self._number, packed(action, topic, answer))
         return answer
 
 
@@ -177,17 +83,19 @@ class RecordedManager(SubscriptionManager):
     def next_output(self, now_us: int) -> list[bytes]:
         """See above."""
         tape, found = self._tape, b""
+        tape.taken = self.number, now_us
         try:
             with tape:
                 pieces = super().next_output(now_us)
             found = OUTPUT.pack(*checked(pieces, tape.most))
         finally:
+            tape.taken = None
             tape.note(SENT, self.number, found, now_us)
         return pieces
 
     def refuse(self, refusal: Refused, request_id: int, request_type: int) -> None:
         """See above."""
-        said = packed(refusal.code.value, refusal.message, refusal.field, request_id, request_type)
+        said = packed(*told(refusal), request_id, request_type)
         with self._tape.call(Kind.REFUSE, self.number, said):
             super().refuse(refusal, request_id, request_type)
 
@@ -197,9 +105,12 @@ class RecordedManager(SubscriptionManager):
             super().restrict()
 
     def recheck(self, now_us: int, *, rights: bool) -> None:
-        """See above. It is recorded if it may change anything: it comes once a second."""
+        """See above. It is recorded if it may change anything: it comes once a second.
+
+        Its time is not: that is the clock of connections, which may be another one than the broker's (TIM-4).
+        """
         if (is_ended := self.user.is_ended(now_us)) or rights:
-            with self._tape.call(Kind.RECHECK, self.number, packed(rights, is_ended), now_us):
+            with self._tape.call(Kind.RECHECK, self.number, packed(rights, is_ended)):
                 super().recheck(now_us, rights=rights)
 
     def drop_replies(self) -> None:
@@ -213,10 +124,20 @@ class RecordedManager(SubscriptionManager):
             with self._tape.call(Kind.CALL, self.number, packed("note_unsent", size)):
                 super().note_unsent(size)
 
+    def accept_no_more(self) -> None:
+        """See above."""
+        with self._tape.call(Kind.CALL, self.number, packed("accept_no_more")):
+            super().accept_no_more()
+
     def stop(self) -> None:
         """See above."""
         with self._tape.call(Kind.CALL, self.number, packed("stop")):
             super().stop()
+
+    def give_up(self) -> None:
+        """See above."""
+        with self._tape.call(Kind.CALL, self.number, packed("give_up")):
+            super().give_up()
 
     def end(self, reason: str) -> None:
         """See above."""
@@ -230,22 +151,28 @@ class RecordedManager(SubscriptionManager):
 
 
 class RecordedBroker(Broker):
-    """A broker that is recorded. It has no durable topics: what their disk answers is not in a recording.
+    """A broker that is recorded.
 
     Args:
         settings, clock, scheduler: see `Broker`, and so the methods.
+        store: has the durable topics, which are put into the broker; None if there can be none.
 
     Attributes:
         tape: see `Tape`.
     """
 
-    def __init__(self, settings: BrokerSettings, clock: Clock, scheduler: Scheduler | None = None) -> None:
+    def __init__(
+        self, settings: BrokerSettings, clock: Clock, scheduler: Scheduler | None = None, store: Store | None = None
+    ) -> None:
         self.tape = Tape()
-        super().__init__(settings, clock, scheduler, memory=RecordedQuota(settings.max_client_bytes, self.tape))
-        self.resident = self._shown
+        self._disk = None if store is None else RecordedLogs(store, self.tape)
+        super().__init__(settings, clock, scheduler, self._disk, RecordedQuota(settings.max_client_bytes, self.tape))
+        if store is not None:
+            found: Any = self._disk
+            restore(self, found)
 
     def begin(self, write: Write, *, is_masked: bool = False) -> None:
-        """Begin the recording, before anybody connects.
+        """Begin the recording, before anybody connects, and before the store does any work.
 
         Args:
             write: takes some whole records, about once a second or more often; returns whether it can take more.
@@ -253,11 +180,14 @@ class RecordedBroker(Broker):
         """
         about = {"broker": self.name, "build": build(), "boot": self.boot, "begun_us": self.clock.now_us()}
         about |= {"is_manual": isinstance(self.clock, ManualClock), "settings": asdict(self.settings)}
-        self.tape.begin(write, about, is_masked=is_masked)
+        self._measured, self.resident = self.resident, self._shown
+        self.tape.begin(write, about | {"has_disk": self._disk is not None}, is_masked=is_masked)
+        if self._disk is not None:
+            self._disk.begin()
 
     def _shown(self) -> int | None:
-        found = resident_bytes()
-        self.tape.note(Kind.SHOWN, 0, packed(found, self.ends, self.access))
+        found = self._measured()
+        self.tape.answer(Kind.SHOWN, 0, packed(found, self.ends, self.access))
         return found
 
     def new_manager(self, number: int, on_output: Call, peer: str, share: str) -> SubscriptionManager:
@@ -276,10 +206,10 @@ class RecordedBroker(Broker):
         super().waive(asked)
         self.tape.note(Kind.WAIVE, 0, packed(denied))
 
-    def connect(self, on_output: Call, peer: str = "", share: str = "") -> SubscriptionManager:
+    def connect_at(self, now_us: int, on_output: Call, peer: str, share: str) -> SubscriptionManager:
         """See above."""
-        with self.tape.call(Kind.CONNECT, self._connections + 1, packed(peer, share), self.clock.now_us()):
-            return super().connect(on_output, peer, share)
+        with self.tape.call(Kind.CONNECT, self._connections + 1, packed(peer, share), now_us):
+            return super().connect_at(now_us, on_output, peer, share)
 
     def log_in(self, manager: SubscriptionManager, user: User, turns: Turns) -> Turns:
         """See above."""
@@ -288,10 +218,10 @@ class RecordedBroker(Broker):
         with self.tape.call(Kind.LOG_IN, manager.number, packed(user.name)):
             return super().log_in(manager, RecordedUser(user, manager.number, self.tape), turns)
 
-    def disconnect(self, manager: SubscriptionManager, reason: str) -> None:
+    def disconnect_at(self, now_us: int, manager: SubscriptionManager, reason: str) -> None:
         """See above."""
-        with self.tape.call(Kind.DISCONNECT, manager.number, packed(reason, manager.reason), self.clock.now_us()):
-            super().disconnect(manager, reason)
+        with self.tape.call(Kind.DISCONNECT, manager.number, packed(reason, manager.reason), now_us):
+            super().disconnect_at(now_us, manager, reason)
 
     def sweep_at(self, now_us: int) -> None:
         """See above."""

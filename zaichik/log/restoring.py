@@ -9,8 +9,6 @@ from zaichik.log.state import Known, Reply, State
 from zaichik.log.store import Store
 from zaichik_protocol import ErrorCode, Refused
 
-CODES = {int(code): code for code in ErrorCode}
-
 logger = logging.getLogger(__name__)
 
 
@@ -47,6 +45,6 @@ def _restore_positions(broker: Broker, topic: TopicController, state: State) -> 
 def _answer(reply: Reply) -> Answer:
     if len(reply) == 3:  # a refusal
         code, message, field = reply
-        return Refused(CODES[code], message, field)
+        return Refused(ErrorCode(code), message, field)
     first_offset, stored, compacted, subscribers, dropped = reply
     return first_offset, stored, compacted, subscribers, dropped

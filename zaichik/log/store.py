@@ -14,6 +14,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
+from time import perf_counter
 
 import anyio
 from anyio import to_thread
@@ -57,6 +58,7 @@ class Store:
     Args:
         disk: where they are.
         lock: what `locked` returned for the folder.
+        clock: see `Workers`.
 
     Attributes:
         recovered: the topics that a start has found, with their logs, in the order of their epochs.
@@ -64,10 +66,10 @@ class Store:
         failure: why the disk cannot be trusted any more; None if it can.
         between_turns: what is called on the event loop is called in one of these.
         on_failure: called when there is a failure.
-        chunks, used, limit, syncs: see `Workers`.
+        chunks, used, limit, clock, syncs: see `Workers`.
     """
 
-    def __init__(self, disk: Disk, lock: int | None = None) -> None:
+    def __init__(self, disk: Disk, lock: int | None = None, clock: Callable[[], float] = perf_counter) -> None:
         self._disk = disk
         self.recovered: list[tuple[Topic, Recovered, TopicLog]] = []
         self.failure: StorageFailed | None = None
@@ -77,7 +79,7 @@ class Store:
         self.chunks = Chunks()
         self.used, self.limit = 0, FOREVER
         self.syncs: deque[float] = deque(maxlen=KEPT_SYNCS)
-        self._lock = lock
+        self._lock, self.clock = lock, clock
         self._unreadable: set[str] = set()  # folders of topics whose epochs are not known
         self._logs: dict[TopicLog, None] = {}
         self._writes: OrderedDict[TopicLog, None] = OrderedDict()

@@ -14,7 +14,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from operator import attrgetter
-from time import perf_counter
 from typing import Protocol
 
 from zaichik.broker.durable import Durable, Wake, Write
@@ -40,12 +39,14 @@ class Workers(Protocol):
         chunks: what was read for readers.
         used: bytes of all logs, with those that are being written.
         limit: the most that this may be (DUR-9).
+        clock: returns seconds, for measuring; threads call it.
         syncs: seconds that the last groups took to be written and synced.
     """
 
     chunks: Chunks
     used: int
     limit: int
+    clock: Callable[[], float]
     syncs: deque[float]
 
     def write(self, log: "TopicLog") -> None:
@@ -168,9 +169,9 @@ class TopicLog:
             if not self.damage:
                 writer.create()
             if records and not full:
-                begun = perf_counter()
+                begun = self._workers.clock()
                 writer.write(records)
-                self._workers.syncs.append(perf_counter() - begun)
+                self._workers.syncs.append(self._workers.clock() - begun)
             if save and not self.damage:
                 writer.save()
         except DiskFull as error:

@@ -1,0 +1,162 @@
+"""The disk of a broker that is replayed: there is none. It gives the answers, and makes the calls, of a recording."""
+
+from base64 import b64decode
+from collections.abc import Callable
+from typing import Any
+
+from zaichik.broker.durable import Durable, Wake
+from zaichik.broker.ring import Entry
+from zaichik.flight.answers import Answers, Callbacks, Different
+from zaichik.flight.format import ENTRY, Kind, refusal
+from zaichik.log.recovery import Recovered, new_state
+from zaichik.log.segment import Topic
+from zaichik.log.state import read_checkpoint
+from zaichik_protocol import Batch
+
+# Of a log that nobody has asked yet; a replay is asked by `--explain` what the recorded broker may never have been.
+UNKNOWN = {"head": 0, "end": 0, "size": 0, "damage": "", "expired_until": 0, "size_from": 0}
+
+
+class _Replayed:
+    """What the core asks, and what was answered last; see `_Recorded`."""
+
+    def __init__(self, answers: Answers, number: int, last: dict[str, Any]) -> None:
+        self._answers, self._number, self._last = answers, number, last
+
+    def value(self, name: str) -> Any:
+        """Returns a value as it was then."""
+        return self._answers.value(self._number, name, self._last)
+
+
+def _value(name: str) -> Any:
+    return property(lambda log: log.value(name))
+
+
+def _nothing(*_: object) -> None:
+    """What a log is to do: the recording tells what becomes of it."""
+
+
+class ReplayedLog(_Replayed):
+    """A log of which only answers are known; see `Log`, and `RecordedLog`."""
+
+    owner: Durable
+    head = _value("head")
+    end = _value("end")
+    size = _value("size")
+    damage = _value("damage")
+
+    def __init__(self, answers: Answers, number: int, last: dict[str, Any]) -> None:
+        super().__init__(answers, number, last)
+        self.write = self.drop_below = self.save = _nothing
+        self._asked = Callbacks()
+        self._found: dict[Wake, Entry] = {}  # what was found for each last
+
+    def entry(self, offset: int, wake: Wake) -> Entry | None:
+        """See `Log`."""
+        record = self._answers.take(self._number, Kind.ENTRY, Kind.DAMAGED)
+        if record.kind is Kind.DAMAGED:
+            raise refusal(*record.values)
+        if not record.payload:
+            self._asked.add(wake)
+            return None
+        base, count = ENTRY.unpack_from(record.payload)
+        if count:
+            self._found[wake] = Entry(base, record.now_us, Batch(record.payload[ENTRY.size :], count))
+        return self._found[wake]
+
+    def is_reading(self, wake: Wake) -> bool:
+        """See `Log`."""
+        return wake in self._asked
+
+    def release(self, wake: Wake) -> None:
+        """See `Log`."""
+        self._asked.pop(wake, None)
+        self._found.pop(wake, None)
+
+    def first_since(self, time_us: int, found: Callable[[int | None], None]) -> None:
+        """See `Log`."""
+        self._asked.add(found)
+
+    def expired_until(self, time_us: int) -> int:
+        """See `Log`."""
+        return int(self.value("expired_until"))
+
+    def size_from(self, offset: int) -> int:
+        """See `Log`."""
+        return int(self.value("size_from"))
+
+    def delete(self, gone: Callable[[], None]) -> None:
+        """See `Log`."""
+        self._asked.add(gone)
+
+    def call(self, name: str, *arguments: Any) -> None:
+        """Do to the core what the log did."""
+        match name:
+            case "synced":
+                count, self._last["size"] = arguments
+                self.owner.synced(count)
+            case "refused":
+                self.owner.refused(refusal(*arguments))
+            case "head_moved":
+                self.owner.head_moved(*arguments)
+            case "answer":
+                number, *answers = arguments
+                self._asked.take(number)(*answers)
+            case _:
+                raise Different("there is no such call of a log")
+
+
+class ReplayedLogs(_Replayed):
+    """The logs of all durable topics; see `Logs`.
+
+    Args:
+        answers: the recording.
+
+    Attributes:
+        used: see `Logs`.
+        recovered: see `Store`.
+        logs: all logs, by their numbers.
+    """
+
+    used = _value("used")
+
+    def __init__(self, answers: Answers) -> None:
+        super().__init__(answers, 0, {"used": 0})
+        self.recovered: list[tuple[Topic, Recovered, ReplayedLog]] = []
+        self.logs: dict[int, ReplayedLog] = {}
+
+    def _opened(self, **last: int) -> ReplayedLog:
+        number = len(self.logs) + 1
+        log = self.logs[number] = ReplayedLog(self._answers, number, UNKNOWN | last)
+        return log
+
+    def call(self, number: int, name: str, *arguments: Any) -> None:
+        """See `ReplayedLog.call`."""
+        if number not in self.logs:
+            raise Different("there is no such log")
+        self.logs[number].call(name, *arguments)
+
+    def recover(
+        self, name: str, head: int, end: int, epoch: int, settings: dict[str, int], lost: list[Any], state: str
+    ) -> None:
+        """Find what a start has found; see `RecordedLog.begin`."""
+        topic = Topic(name, epoch, settings, tuple((begin, after) for begin, after in lost))
+        found, known = Recovered(topic, new_state(topic)), read_checkpoint(b64decode(state))
+        if known is None:
+            raise ValueError("the state of a topic is damaged")
+        found.state.restore(*known)
+        self.recovered.append((topic, found, self._opened(head=int(head), end=int(end))))
+
+    def sync_p99_us(self) -> int | None:
+        """See `Logs`."""
+        found: int | None = self.value("sync_p99_us")
+        return found
+
+    def check(self, name: str) -> None:
+        """See `Logs`."""
+        if refused := self.value("check"):
+            raise refusal(*refused)
+
+    def create(self, name: str, epoch: int, settings: dict[str, int]) -> ReplayedLog:
+        """See `Logs`."""
+        return self._opened()
