@@ -1,6 +1,7 @@
 """A client that asks why, and what it is told."""
 
 import json
+import re
 
 from zaichik_protocol import CreateTopic, Explain, Explained, Setting
 
@@ -15,7 +16,11 @@ def told(client, topic="t", **message):
     """The whole answer, as JSON."""
     (reply,) = client.ask(Explain(99, topic, **message))
     assert isinstance(reply, Explained), reply
-    return json.loads(reply.json)
+    answer = json.loads(reply.json)
+    for verdict in answer["verdicts"]:  # it is shown as "fate: text"
+        fate = verdict["fate"].replace("_", " ")
+        assert not re.match(rf"(it|its batch|a batch) (was )?{fate}\b", verdict["text"]), verdict
+    return answer
 
 
 def verdicts(client, topic="t", **message):

@@ -5,7 +5,8 @@ from asking import at_reader, fates, made, seen, told, verdicts
 from conversation import Conversation, batch, broker_with
 from test_rights import Somebody, Talk
 
-from zaichik.explain.subscriptions import MOST
+from zaichik.explain.subscriptions import MOST, SEARCHED
+from zaichik.observing.directory import Directory
 from zaichik_protocol import FOREVER, Disconnect, Error, ErrorCode, Explain, Explained, Publish, Subscribe, Unsubscribe
 
 K = (b"k", b"x")
@@ -109,6 +110,49 @@ def test_an_answer_has_so_many_subscriptions_and_says_so(client):
     assert at_reader(client, offset=0, subscription="n")["fate"] == "waits_for_reader"
 
 
+@pytest.mark.parametrize("name", ["1.3", "1.4", "01.3", "x.1", "t#00000001.0000000003"])
+def test_a_name_that_looks_like_a_number_is_a_name_all_the_same(client, name):
+    """Then two may be meant; but one subscription is told of once."""
+    client.ask(Subscribe(3, "t", name), Subscribe(4, "t"))
+    found = [it["evidence"]["subscription"] for it in verdicts(client, offset=0, subscription=name)[1:]]
+    assert found == (["1.4", "1.3"] if name == "1.4" else ["1.3"])
+
+
+@pytest.fixture
+def searched(monkeypatch):
+    """How many entries of the directories were looked at."""
+    taken, after = [], Directory.after
+    monkeypatch.setattr(Directory, "after", lambda *where: (taken.append(it) or it for it in after(*where)))
+    return taken
+
+
+def test_of_ten_thousand_subscriptions_only_those_of_the_answer_are_looked_at(client, searched):
+    """EXP-5: others wait while it is made."""
+    for _ in range(10):
+        reader = Conversation(client.broker)
+        reader.ask(*[Subscribe(number, "t", f"n{number}" if number % 10 == 2 else "") for number in range(2, 1_002)])
+    number = reader.manager.number
+    for which, most in (("", MOST + 1), (f"{number}.1001", 1), ("n12", 2), ("n1", 10), (f"{number}.9999", 1)):
+        searched.clear()
+        client.ask(Explain(99, "t", which))
+        assert len(searched) <= most, which
+
+
+def test_of_very_many_subscriptions_of_others_some_are_looked_at_and_the_answer_says_so(client, searched):
+    """EXP-5."""
+    for number in range(3):
+        Conversation(client.broker).ask(*[Subscribe(2 + it, "t", f"{number}.{it}") for it in range(500)])
+    ana = Talk(client.broker, Somebody("ana", ("subscribe", "t"), ("describe", "t")))
+    ana.ask(Subscribe(3, "t", "mine"))
+    searched.clear()
+    found = verdicts(ana, offset=0)
+    assert SEARCHED <= len(searched) <= SEARCHED + 1
+    assert fates(found) == ["readable", "more"]
+    assert seen(found[-1], "shown") == ("more", "EXP-5", 0)
+    for which in ("mine", f"{ana.manager.number}.3"):
+        assert at_reader(ana, offset=0, subscription=which)["evidence"]["name"] == "mine"
+
+
 def test_a_topic_whose_name_begins_like_another_s_subscriptions(client):
     made(client, "t#0", RETENTION_TTL_MS=FOREVER)
     client.ask(Subscribe(3, "t#0"))
@@ -174,6 +218,20 @@ def test_a_user_sees_only_their_own_refusals(shared):
     ana.user.rights.discard(("describe", "t"))
     bob.ask(Publish(0, "t", batch(K)))
     assert fates(verdicts(bob, key=b"k")) == ["readable", "in_flight", "kept_out", "kept_out", "window_open"]
+
+
+def test_who_may_see_the_broker_sees_the_name_of_every_user(shared):
+    """ACC-3: each of them has a position of their own; one is away."""
+    ana, bob = shared
+    for talk in shared:
+        talk.ask(Subscribe(7, "t", "same", credit=5))
+    bob.ask(Unsubscribe(8, 7))
+    assert [it["fate"] for it in verdicts(ana, offset=0, subscription="same")[1:]] == ["in_flight"]
+    ana.user.rights.add(("describe", "$broker"))
+    found = verdicts(ana, offset=0, subscription="same")[1:]
+    assert [(it["evidence"]["user"], it["fate"]) for it in found] == [
+        ("ana", "in_flight"), ("bob", "waits_for_reader"),
+    ]  # fmt: skip
 
 
 def test_who_may_see_the_broker_sees_all(shared):

@@ -126,7 +126,7 @@ def test_a_key_that_may_have_been_among_what_is_gone(client):
     client.ask(*(Publish(0, "u", batch(it)) for it in (K, L)))
     (verdict,) = verdicts(client, "u", key=b"k")
     assert seen(verdict, "head", "searched") == ("unknown", "EXP-4", 1, [1, 2])
-    assert "below 1" in verdict["text"]
+    assert "below offset 1" in verdict["text"]
     assert fates(verdicts(client, "u", key=b"l", time=1_000)) == ["readable", "no_reader"]
 
 

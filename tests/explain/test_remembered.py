@@ -138,7 +138,7 @@ def test_a_message_that_never_was_stored_may_be_one_of_those_refused_lately(clie
     assert [seen(it, "at_us") for it in refused] == [
         ("refused_lately", "RET-6", 2_000 + number) for number in range(RECENT, 0, -1)
     ]
-    assert "a batch was refused" in refused[0]["text"]
+    assert "a batch was not stored" in refused[0]["text"]
 
 
 def test_what_waited_for_the_disk_of_a_topic_that_is_deleted_costs_nobody_anything():

@@ -6,7 +6,7 @@ from conversation import Conversation, batch, broker_with
 from fake_log import Durably
 
 from zaichik.explain.decisions import MOVES
-from zaichik_protocol import FOREVER, Publish, Subscribe
+from zaichik_protocol import FOREVER, Overflow, Publish, Subscribe
 
 SECOND_MS, SECOND_US = 1_000, 1_000_000
 SMALL = batch(b"x")
@@ -89,6 +89,17 @@ def test_a_message_that_was_evicted_for_bytes(client):
     made(client, RETENTION_TTL_MS=FOREVER, MAX_BYTES=size)
     publish(client, 3)
     assert seen(first(client, offset=0), "max_bytes", "by_offset") == ("evicted", "RET-6", size, None)
+
+
+@pytest.mark.parametrize(
+    ("overflow", "advice"),
+    [(Overflow.EVICT, "let nothing go that a reader needs"), (Overflow.REJECT, "No subscription needed it")],
+)
+def test_a_topic_that_lets_nothing_go_that_is_needed_is_not_advised_to_become_one(client, overflow, advice):
+    """RET-9: what it has evicted, no reader needed."""
+    made(client, RETENTION_TTL_MS=FOREVER, CAPACITY=1, OVERFLOW=overflow)
+    publish(client, 2)
+    assert advice in first(client, offset=0)["next"]
 
 
 @pytest.mark.parametrize(("publisher", "pressure"), [("t", "this topic"), ("other", "another topic")])

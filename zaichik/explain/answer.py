@@ -16,8 +16,9 @@ from zaichik.escapes import shown
 from zaichik.explain.delivery import away, delivery
 from zaichik.explain.keys import of_key
 from zaichik.explain.remembered import refusals
+from zaichik.explain.spans import from_now
 from zaichik.explain.stored import message_at
-from zaichik.explain.subscriptions import MOST, sees_all, subscriptions
+from zaichik.explain.subscriptions import sees_all, subscriptions
 from zaichik.explain.verdict import Verdict
 from zaichik_protocol import ErrorCode, Refused
 from zaichik_protocol.frames import Explain
@@ -35,7 +36,7 @@ def explain(broker: State, request: Explain, user: User, now_us: int) -> bytes:
     if len(request.key) > broker.settings.max_key:
         raise out_of_range("size of the key", len(request.key), f"at most {broker.settings.max_key}", "key")
     if request.time > now_us:
-        raise out_of_range("time", request.time, f"at most {now_us}, which is now, in µs since 1970", "time")
+        raise out_of_range("time", from_now(request.time, now_us), "now or earlier")
     topic.expire(now_us)
     whose = None if sees_all(user) else user.name
     offset: int | None = request.offset
@@ -74,9 +75,10 @@ def _of_offset(
         away(it, offset, topic.head, ttl, now_us) if isinstance(it, Position) else delivery(it, offset) for it in found
     ]
     if is_cut:
-        text = f"the topic has more than {MOST} subscriptions: the others are left out"
-        verdicts.append(Verdict("more", "EXP-5", text, "Ask about one: see zaichik describe for all.", {"shown": MOST}))
-    if not found:
+        text = "the topic has more subscriptions than one answer shows: the others are left out"
+        evidence = {"shown": len(found)}
+        verdicts.append(Verdict("more", "EXP-5", text, "Ask about one: see zaichik describe for all.", evidence))
+    elif not found:
         verdicts.append(_no_reader(topic))
     return verdicts
 

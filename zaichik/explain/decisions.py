@@ -24,7 +24,7 @@ KEYS_BYTES = 16 * 1024  # if its keys take more than this, they are not remember
 # one to another), retention (without it, that every reader had passed), and the files of a log.
 CAPACITY, BYTES, MEMORY, OTHERS, EXPIRED, DISK = range(1, 7)
 # Anybody can be refused with these, as often as they like. So of those that follow each other only the last is
-# remembered: who has no right to a topic must not fill its memory, and have what others have stored evicted.
+# remembered: a user without any right to a topic must not fill its memory, which evicts what others have stored.
 OF_STRANGERS = (ErrorCode.FORBIDDEN, ErrorCode.TOO_MANY_CONNECTIONS)
 COMPACTED, DUPLICATE = 0, -1  # what became of a batch, in place of the code of a refusal
 
@@ -78,10 +78,11 @@ class Decisions:
         Where compaction drops most batches this is called for most of them, so all of it is in one function.
         """
         data, known = batch.data, self.known
-        if len(data) > WHOLE_BYTES:
-            data = _keys_of(batch)
-            dropped = dropped if data else b""  # of no use without keys, and then it may be large
         grown = len(data)
+        if grown > WHOLE_BYTES:
+            data = _keys_of(batch)
+            grown = len(data)
+            dropped = dropped if data else b""  # of no use without keys, and then it may be large
         if len(known) < REMEMBERED:
             grown += prices.DECISION
         else:

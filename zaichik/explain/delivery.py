@@ -57,7 +57,7 @@ def _below_start(reader: Reader) -> Verdict:
 def _passed(reader: Reader, offset: int) -> Verdict:
     for first, end, at_us in reader.lags:
         if first <= offset < end:
-            text = f"it was skipped: gone before the subscription got to it, and reported as lag from {first} to {end}"
+            text = f"it was gone before the subscription got to it, and was reported as lag from {first} to {end}"
             advice = "Read faster, commit sooner, or give the topic more room; see what became of it in the topic."
             return Verdict("skipped", "LAG-1", text, advice, {"from": first, "to": end, "at_us": at_us})
     remembered = sum(end - first for first, end, _ in reader.lags)

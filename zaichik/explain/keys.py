@@ -47,14 +47,14 @@ def _not_searched(topic: TopicController, found: Found) -> list[Verdict]:
     if found.before is None and found.first > topic.head:
         problems.append(f"offsets {topic.head} to {found.first - 1} were not searched")
     if found.before is None and topic.head:
-        problems.append(f"the keys of offsets below {topic.head} are gone with them")
+        problems.append(f"messages below offset {topic.head} are gone, and their keys with them")
     if found.after is None and found.end < topic.end:
         problems.append(f"offsets from {found.end} on were not searched")
     if topic.durable is not None and topic.durable.waiting:
         problems.append(f"{len(topic.durable.waiting)} batches wait for the disk and were not searched")
     if not problems:
         return []
-    text = f"a message of the key nearer to that time may have been stored: {', and '.join(problems)}"
+    text = f"a message of the key may have been stored nearer to the time asked about: {', and '.join(problems)}"
     advice = "Ask with another time, or read the topic; the publisher was told the offset."
     return [Verdict("unknown", "EXP-4", text, advice, evidence)]
 

@@ -20,6 +20,7 @@ _ANCHORS = {
     "UNS": "uns-clo-leaving",
     "CLO": "uns-clo-leaving",
     "PUB": "pub-publishing",
+    "EXP": "exp-explaining",
     "ERR": "err-errors",
 }
 

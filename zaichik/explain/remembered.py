@@ -61,10 +61,10 @@ def verdict(topic: TopicController, it: Decided, key: bytes) -> Verdict:
         evidence["first_offset"] = it.offset
         text = f"its batch came a second time and was not stored again: the first time, it got offset {it.offset}"
         return Verdict("duplicate", "PUB-4", text, "Nothing: a retry is answered like the first attempt.", evidence)
-    code = next(code for code in ErrorCode if code == it.fate)
+    code = ErrorCode(it.fate)
     evidence["error"] = code.name
     advice = "Publish it again: it may be stored later." if code.retryable else "Change what is sent, then publish it."
-    return Verdict("refused", RULES.get(code, "EXP-1"), f"its batch was refused: {it.why}", advice, evidence)
+    return Verdict("refused", RULES.get(code, "EXP-1"), f"its batch was not stored: {it.why}", advice, evidence)
 
 
 def kept_out(topic: TopicController, key: bytes, at_us: int) -> Verdict:
@@ -86,7 +86,7 @@ def kept_out(topic: TopicController, key: bytes, at_us: int) -> Verdict:
         evidence["opened_us"] = opened_us
         if window_ms != FOREVER:
             evidence["until_us"] = opened_us + window_ms * MICROSECONDS_PER_MS
-    text = f"it was kept out by compaction: {which} had opened the window of key {shown(key)}"
+    text = f"compaction dropped it: {which} had opened the window of key {shown(key)}"
     return Verdict("kept_out", "COM-2", text, advice, evidence)
 
 

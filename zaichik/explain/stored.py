@@ -3,8 +3,10 @@
 from zaichik.broker.topic_controller import MICROSECONDS_PER_MS, TopicController
 from zaichik.explain import decisions
 from zaichik.explain.verdict import Verdict
+from zaichik_protocol import Overflow
 
 _LARGER = "Give the topic a larger {} when you create it, or let nothing go that a reader needs (--overflow reject)."
+_UNNEEDED = "No subscription needed it any more (--overflow reject). For later ones, create the topic with a larger {}."
 _WAITING = "Have the readers commit sooner, or create the topic with a longer retention."
 _RESERVED = "Create it with --overflow reject, which reserves its bytes, or give the broker more max_bytes."
 
@@ -77,7 +79,7 @@ def _gone(topic: TopicController, offset: int) -> Verdict:
 def _expired(topic: TopicController, evidence: dict[str, object]) -> Verdict:
     if topic.settings.expires:
         evidence["retention_ttl_ms"] = topic.settings.retention_ttl_ms
-        text = "it expired: its retention had ended"
+        text = "its retention had ended"
         return Verdict("expired", "RET-5", text, _WAITING, evidence)
     text = "it was freed when every subscription had passed it: the topic has no retention"
     advice = "Subscribe before it is published, or create the topic with a retention."
@@ -86,30 +88,31 @@ def _expired(topic: TopicController, evidence: dict[str, object]) -> Verdict:
 
 def _evicted(topic: TopicController, offset: int, cause: int, evidence: dict[str, object]) -> Verdict:
     settings, ring = topic.settings, topic.ring
+    advice = _LARGER if settings.overflow == Overflow.EVICT else _UNNEEDED  # RET-9
     match cause:
         case decisions.CAPACITY:
             by = offset + settings.capacity
             evidence |= {"capacity": settings.capacity, "by_offset": by}
             if ring.head <= by < ring.next_offset:
                 evidence["evicted_us"] = ring.entry(by).accepted_us
-            text = f"it was evicted to make room for offset {by}: the ring holds {settings.capacity} messages"
-            return Verdict("evicted", "RET-6", text, _LARGER.format("capacity"), evidence)
+            text = f"it made room for offset {by}: the ring holds {settings.capacity} messages"
+            return Verdict("evicted", "RET-6", text, advice.format("capacity"), evidence)
         case decisions.BYTES:
             evidence["max_bytes"] = settings.max_bytes
-            text = f"it was evicted to make room for a newer batch: the ring holds {settings.max_bytes} bytes"
-            return Verdict("evicted", "RET-6", text, _LARGER.format("max_bytes"), evidence)
+            text = f"it made room for a newer batch: the ring holds {settings.max_bytes} bytes"
+            return Verdict("evicted", "RET-6", text, advice.format("max_bytes"), evidence)
         case decisions.DISK:
             evidence |= {
                 "log_bytes": settings.log_bytes,
                 "log_size": 0 if topic.durable is None else topic.durable.log.size,
             }
             text = "its file was removed from the disk, to make room for newer ones"
-            return Verdict("evicted", "DUR-4", text, _LARGER.format("log_bytes"), evidence)
+            return Verdict("evicted", "DUR-4", text, advice.format("log_bytes"), evidence)
         case _:
             publisher = "this topic" if cause == decisions.MEMORY else "another topic"
             evidence |= {"pressure": publisher, "max_bytes": topic.budget.limit, "memory": topic.memory}
             text = (
-                "it was evicted because all topics together had reached the broker's memory limit when a message was "
-                f"published to {publisher}, and this one held most"
+                "it made room for others: all topics together had reached the broker's memory limit when a message "
+                f"was published to {publisher}, and this one held most"
             )
             return Verdict("evicted", "RET-10", text, _RESERVED, evidence)

@@ -53,8 +53,8 @@ ENDS = (
         what="The reader has come to an offset that the broker can't read from its disk: a checksum is wrong.",
         why="Skipping it would lose messages in silence.",
         rules="DUR-7",
-        then="What lies behind the damage may be fine: `zaichik check DIR`, with the broker stopped, says so, and "
-        "`zaichik check DIR --repair` makes it readable; readers are then sent Lagged for what is lost. Save the "
+        then="What comes after the damage may be fine: `zaichik check DIR`, with the broker stopped, says so, and "
+        "`zaichik check DIR --repair` makes it readable; readers are then sent Lagged for what is lost. Copy the "
         "folder first.",
         chapter_number=17,
         page="durability.md#what-a-start-finds",

@@ -84,12 +84,14 @@ REFUSALS = (
     ),
     Section(
         code=Code.NO_SUCH_SUBSCRIPTION,
-        title="this connection has no such subscription",
-        what="A commit or an Unsubscribe named a subscription that has ended, or never was, on this connection.",
+        title="there is no such subscription",
+        what="A commit or an Unsubscribe named a subscription that has ended, or never was, on this connection. Or "
+        "`zaichik explain --subscription` named one that the topic doesn't have, or that belongs to another user.",
         why="A subscription belongs to its connection, and its number means nothing anywhere else.",
-        rules="UNS-2",
+        rules="UNS-2 EXP-5",
         then="Don't commit after `forget()`, or after the `async with` block has ended. In a client of your own, "
-        "subscribe again after a reconnect before you commit.",
+        "subscribe again after a reconnect before you commit. `zaichik describe TOPIC` shows the names and numbers "
+        "that `zaichik explain` knows.",
         chapter_number=8,
     ),
     Section(

