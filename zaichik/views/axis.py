@@ -1,0 +1,115 @@
+"""Where an offset stands: a piecewise linear map from offsets to places.
+
+The *lens* is the range of offsets that is looked at. What lies beside it keeps a small part of the width, so that the
+head, the next offset and every cursor stay in sight; there the axis is broken. Between two knots lies a zone, and no
+zone is narrower than `smallest`, even if it is one message of a million.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import pairwise
+from math import inf
+
+from zaichik.views.state import JSON, TopicState
+
+Knots = tuple[tuple[int, float], ...]
+Range = tuple[int, int]
+
+BESIDE = 1 / 8  # of the width, at most, for each range beside the lens
+LARGEST = 16  # times `smallest`, a message may be wide: an almost empty topic has empty places
+LABELLED = 8  # times `smallest`, a message must be wide to show its key
+CONTEXT = 8  # one of so many messages shown is one that is gone
+WHOLE = 500  # messages: a ring of no more is shown as a whole
+NARROWEST = 256  # messages in the automatic lens, and then twice, four times as many: it must not move all the time
+
+
+def place(knots: Knots, offset: int) -> float:
+    """Returns where the message with that offset begins; for an offset beyond an end of the axis, that end."""
+    at = bisect_right(knots, offset, key=lambda knot: knot[0])
+    if at == 0 or at == len(knots):
+        return knots[0 if at == 0 else -1][1]
+    (first, left), (end, right) = knots[at - 1], knots[at]
+    return left + (right - left) * (offset - first) / (end - first)
+
+
+def lens(state: TopicState, rows: Sequence[JSON], zoom: str, most: float) -> Range:
+    """Returns the range of offsets to look at: not empty, up to the next offset, or to less for a single reader.
+
+    Args:
+        state: the reading.
+        rows: readers that are shown.
+        zoom: see `picture`.
+        most: zones that have room beside each other: the width over `smallest`.
+    """
+    head, end = state.head, state.next_offset
+    behind = end - min((max(head, min(row["committed"], row["cursor"])) for row in rows), default=end)
+    one = next((row for row in rows if row["name"] == zoom), None)
+    if one is not None:
+        first, last = max(head, one["committed"]), max(head, one["cursor"])
+        around = max((last - first) // 2, round(most / LABELLED))
+        first, last = max(head, first - around), min(end, last + around)
+        if first < last < end:
+            return first, last
+    elif zoom == "lag":
+        first = end - behind
+    elif zoom == "live":
+        first = end - round(most / LABELLED)
+    else:
+        first = head
+        if zoom != "ring" and end - head > WHOLE:
+            first = end - max(NARROWEST, 1 << (behind * 5 // 4).bit_length())
+    return min(max(head, first), end - max(round(most / LARGEST), 1)), end
+
+
+def axis(
+    state: TopicState, seen: Range, first: int, cuts: set[int], width: float, smallest: float
+) -> tuple[Knots, tuple[float, ...]]:
+    """Returns the knots of an axis, and where it is broken.
+
+    Args:
+        state: the reading.
+        seen: the lens.
+        first: the first offset to have a place; the last one is before `next_offset`.
+        cuts: offsets where a zone ends.
+        width: places in all.
+        smallest: places of the narrowest zone; it is less if there is no room for all.
+    """
+    ends = sorted({min(first, seen[0]), *seen, min(max(first, state.head), seen[0]), state.next_offset})
+    parts = [sorted({left, right, *(cut for cut in cuts if left < cut < right)}) for left, right in pairwise(ends)]
+    smallest = min(smallest, width / sum(len(part) - 1 for part in parts))
+    floors = [smallest * (len(part) - 1) for part in parts]
+    at = [part[0] for part in parts].index(seen[0])
+    caps = [inf if part is parts[at] else max(width * BESIDE, floor) for part, floor in zip(parts, floors, strict=True)]
+    lengths = [part[-1] - part[0] for part in parts]
+    rooms = _shares(lengths, floors, caps, width)
+    knots, breaks = [(ends[0], 0.0)], []
+    dense = rooms[at] / (seen[1] - seen[0])
+    for part, length, room in zip(parts, lengths, rooms, strict=True):
+        zones = [right - left for left, right in pairwise(part)]
+        widths = _shares(zones, [smallest] * len(zones), [inf] * len(zones), room)
+        if room < length * dense * 0.99:
+            longest = max(range(len(zones)), key=widths.__getitem__)
+            breaks.append(knots[-1][1] + sum(widths[:longest]) + widths[longest] / 2)
+        for offset, wide in zip(part[1:], widths, strict=True):
+            knots.append((offset, knots[-1][1] + wide))
+    knots[-1] = (knots[-1][0], float(width))
+    return tuple(knots), tuple(breaks)
+
+
+def _shares(sizes: Sequence[float], floors: Sequence[float], caps: Sequence[float], total: float) -> list[float]:
+    """Returns shares of the total in proportion to sizes, none below its floor or above its cap.
+
+    As flexible boxes in CSS: what breaks a bound is fixed there, the floors first if they cost more than the caps give.
+    """
+    shares, free, left = [0.0] * len(sizes), set(range(len(sizes))), total
+    while free:
+        scale = left / sum(sizes[item] for item in free)
+        bounded = {item: min(max(sizes[item] * scale, floors[item]), caps[item]) for item in free}
+        excess = sum(bounded.values()) - left
+        sign = 0 if abs(excess) <= 1e-9 else 1 if excess > 0 else -1  # 0: whatever is bounded fits
+        fixed = {item for item, share in bounded.items() if not sign or (share - sizes[item] * scale) * sign > 0}
+        for item in fixed:
+            shares[item] = bounded[item]
+        left -= sum(bounded[item] for item in fixed)
+        free = free - fixed
+    return shares

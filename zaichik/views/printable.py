@@ -1,0 +1,53 @@
+"""Strangers' text in a picture: safe, on one line, and no wider than its place.
+
+What is safe is decided in `zaichik.escapes`. Width is counted in a terminal's cells: two for wide letters, none for
+marks that stand on the letter before. Where terminals differ, as about emoji of several parts, the most is counted.
+"""
+
+from unicodedata import category, east_asian_width
+
+from zaichik.escapes import shown
+
+EMOJI_STYLE = "\ufe0f"  # may draw the sign before in two cells
+JOINERS, TAGS = "\u200c\u200d", "\U000e0000"
+PICTOGRAPHS = "\U0001f000", "\U0001faff"  # also those that Python's Unicode does not know yet
+
+
+def printable(text: str, most: int) -> str:
+    """Returns a name, key or payload as one safe line, clipped to `most` cells; what is cut ends with "…"."""
+    longest = 2 * most + 8  # beyond these there is nothing but marks, heaped on one letter
+    return clipped(shown(text[:longest]), most, is_cut=len(text) > longest)
+
+
+def clipped(text: str, most: int, *, is_cut: bool = False) -> str:
+    """Returns safe text clipped to `most` cells; what is cut, or `is_cut` already, ends with "…"."""
+    if cells(text) + is_cut <= most:
+        return text + "…" * is_cut
+    kept, room = "", most - 1
+    for char in text:
+        if (room := room - _cells(char)) < 0:
+            break
+        kept += char
+    return f"{kept}…" if most > 0 else ""
+
+
+def padded(text: str, width: int, *, right: bool = False) -> str:
+    """Returns text clipped, or filled with spaces, to exactly `width` cells; on the left if it is to stand right."""
+    text = clipped(text, width)
+    spaces = " " * (width - cells(text))
+    return spaces + text if right else text + spaces
+
+
+def cells(text: str) -> int:
+    """Returns the most cells that a terminal gives to safe text."""
+    if text.isascii():
+        return len(text)
+    return sum(map(_cells, text))
+
+
+def _cells(char: str) -> int:
+    if char == EMOJI_STYLE:
+        return 1
+    if category(char) in {"Mn", "Me"} or char in JOINERS or char >= TAGS:
+        return 0
+    return 2 if east_asian_width(char) in {"W", "F"} or PICTOGRAPHS[0] <= char <= PICTOGRAPHS[1] else 1

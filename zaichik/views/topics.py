@@ -1,0 +1,99 @@
+"""All topics at a glance: what a table says of each, from its counters, sweep after sweep."""
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from zaichik.views.memory import MICROSECONDS
+
+BEHIND_S = 1.0  # a reader that is a message behind for a moment is no news
+Sample = tuple[int, int, int]  # when, and how much was published and refused until then
+
+
+class Row(NamedTuple):
+    """One topic.
+
+    Attributes:
+        rate: messages published per second.
+        held, capacity: messages that can be read, and at most.
+        lag: messages that the reader furthest behind has still to settle.
+        lag_s: seconds since the oldest of these was accepted; None if there is none, or the broker does not tell.
+        state: "full" if batches are refused, "behind", "live" or "quiet".
+        spark: rates of equal times, the newest last; none before the first of them is over.
+    """
+
+    name: str
+    rate: float
+    held: int
+    capacity: int
+    bytes: int
+    readers: int
+    lag: int
+    lag_s: float | None
+    state: str
+    spark: list[float]
+
+
+class Topics:
+    """The rows of all topics, by name.
+
+    Args:
+        most: rates of each `spark`.
+        every_us: from one of these to the next, at least; 0: from sweep to sweep.
+    """
+
+    def __init__(self, most: int, every_us: int = 0) -> None:
+        self.rows: dict[str, Row] = {}
+        self._most, self._every_us = most, every_us
+        self._samples: dict[str, deque[Sample]] = {}
+
+    def seen(self, counted: Mapping[str, Any], now_us: int) -> None:
+        """Take the counters of one topic (see `describe`, kind 4), as they are at that time of the broker's."""
+        name, published = counted["name"], counted["published"]
+        samples = self._samples.setdefault(name, deque(maxlen=self._most + 1))
+        if samples and samples[-1][1] > published:  # the broker was restarted, or it is another topic of that name
+            samples.clear()
+        now = now_us, published, counted["refused"] or 0
+        if not samples or now_us - samples[-1][0] >= self._every_us:
+            samples.append(now)
+        self.rows[name] = _row(counted, list(samples), now)
+
+    def keep(self, names: set[str]) -> None:
+        """Forget all other topics."""
+        for name in self.rows.keys() - names:
+            del self.rows[name], self._samples[name]
+
+    def found(self, search: str, column: str, *, descending: bool) -> list[Row]:
+        """Returns the rows with these letters in their names, sorted by a column; by none if there is no such column.
+
+        Args:
+            search: the letters; capitals are the same as others.
+            column: a field of `Row`.
+            descending: whether the largest come first.
+        """
+        found = [row for row in self.rows.values() if search.lower() in row.name.lower()]
+        if column in Row._fields:
+            found.sort(key=lambda row: getattr(row, column) or 0, reverse=descending)
+        return found
+
+
+def _row(counted: Mapping[str, Any], samples: list[Sample], now: Sample) -> Row:
+    before = samples[-2:][0]  # at least one whole interval ago, once there is one: a rate over less would jump
+    rate = next(_rates([before, now]))
+    lag, needed_us = counted["next_offset"] - counted["needed"], counted["needed_us"]
+    lag_s = round((now[0] - needed_us) / MICROSECONDS, 1) if needed_us and lag else None
+    if now[2] > before[2]:
+        state = "full"
+    elif lag and (lag_s is None or lag_s >= BEHIND_S):
+        state = "behind"
+    else:
+        state = "live" if rate else "quiet"
+    held = counted["next_offset"] - counted["head"] - counted["damaged"]
+    sizes = held, counted["capacity"], counted["bytes"]
+    return Row(counted["name"], rate, *sizes, counted["subscriptions"], lag, lag_s, state, [*_rates(samples)])
+
+
+def _rates(samples: list[Sample]) -> Iterator[float]:
+    for (since_us, was, _), (now_us, count, _) in pairwise(samples):
+        yield round((count - was) * MICROSECONDS / max(1, now_us - since_us), 1)
