@@ -24,7 +24,7 @@ def test_other_texts_are_not_addresses(text):
 
 @pytest.mark.parametrize("text", ["65536", "-1", "http", "²"])
 def test_a_port_is_a_number_up_to_65535(text):
-    with pytest.raises(argparse.ArgumentTypeError, match="is not a port; it must be 0 to 65535"):
+    with pytest.raises(argparse.ArgumentTypeError, match=r"is not a port; it must be 0 to 65535$"):
         port(text)
 
 

@@ -44,8 +44,10 @@ def test_every_topic_and_reader_has_its_sums(orders, zaichik, start):
         "topic orders.eu published 1 = stored 1 + compacted 0",
         "stored 1 = resident 1 + expired 0 + evicted 0",
     ]
-    assert lines[4].startswith("subscription orders#")
-    assert lines[4].endswith(" since its start 2 = delivered 2 + skipped 0 + ahead 0")
+    (described,) = zaichik("describe", "orders", "--json").json["subscriptions"]
+    name = f"{described['connection']}.{described['id']}"
+    assert lines[4] == f"subscription {name} of orders since its start 2 = delivered 2 + skipped 0 + ahead 0"
+    assert zaichik("explain", "orders", "--offset", "1", "--subscription", name).code == 0
     assert lines[5].startswith("delivered 2 = settled ")
     assert result.err == "6 sums: every message is accounted for\n"
 
@@ -61,7 +63,18 @@ def test_the_example_of_the_document_is_what_happens(orders, zaichik):
         looks = (client.subscriptions()[0]["in_flight"] for _ in range(100_000))
         assert 1 in looks  # as soon as the commit has come
         shown = zaichik("audit", "orders").out
-    assert re.sub(r"#\d{8}", "#00000007", shown) == example
+    assert re.sub(r"\d+\.\d+ of", "7.1 of", shown) == example
+
+
+def test_a_named_subscription_is_called_by_its_name(orders, zaichik, start):
+    reader = start("subscribe", "orders", "--name", "billing")
+    reader.stdout.readline()
+    assert "subscription billing of orders  since its start" in zaichik("audit").out
+    (held,) = orders.readers
+    held.delivered += 5
+    result = zaichik("audit")
+    held.delivered -= 5
+    assert "zaichik: subscription billing of orders does not add up, which is a bug of the broker" in result.err
 
 
 def test_one_topic(orders, zaichik):

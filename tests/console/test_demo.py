@@ -76,12 +76,12 @@ async def test_flights_on_a_terminal_have_a_bar():
 
 async def test_without_the_data_the_step_is_skipped(monkeypatch):
     def not_installed(days):
-        raise ModuleNotFoundError("it is not installed: pip install 'zaichik[flights]'")
+        raise ModuleNotFoundError("it is not installed; get it with `make`")
 
     monkeypatch.setattr(demo, "read_departures", not_installed)
     code, text = await shown()
     assert code == 0
-    assert "This step is skipped: it is not installed: pip install 'zaichik[flights]'" in text
+    assert "This step is skipped: it is not installed; get it with `make`" in text
     assert "It adds up" in text
 
 

@@ -38,6 +38,19 @@ def test_a_topic_adds_up(zaichik, topic):
     assert "5" in lines["capacity"]
 
 
+def test_batches_that_a_full_topic_has_refused_are_shown_if_there_are_any(zaichik, start, topic):
+    """RET-9."""
+    zaichik("create", topic, "--retention", "forever", "--overflow", "reject", "--capacity", "2")
+    zaichik("subscribe", topic, "--name", "away", "--until", "0")
+    zaichik("publish", topic, "1", "2")
+    assert "refused" not in zaichik("describe", topic).out
+    publisher = start("publish", topic, "3", "4")
+    while not zaichik("describe", topic, "--json").json["topic"]["refused"]:
+        assert publisher.poll() is None
+    lines = {line.partition("  ")[0]: line for line in zaichik("describe", topic).out.splitlines()}
+    assert "batches, because the topic was full" in lines["refused"]
+
+
 def test_an_empty_topic(zaichik, topic):
     zaichik("create", topic)
     assert "holds              nothing now" in zaichik("describe", topic).out

@@ -76,3 +76,9 @@ def test_of_subscribe(zaichik, typed):
     assert typed(f"{first} --count 3").splitlines() == ["one", "two", "three"]
     for line in others:
         typed(line if any(option in line for option in ("--until", "--count", "--forget")) else f"{line} --until 3")
+
+
+def test_of_watch(zaichik, typed):
+    typed("zaichik publish orders x")
+    for line in examples(zaichik, "watch"):
+        assert "orders" in typed(line)

@@ -330,7 +330,7 @@ def test_watch_with_neither_keys_nor_a_watcher_has_nothing_to_wait_for(start, fo
     process = start("learn", "watch")
     assert process.wait() == 1
     said = process.stderr.read()
-    assert said.startswith("zaichik: the library watchfiles is missing; get it with: pip install 'zaichik[learn]'")
+    assert said.startswith("zaichik: the library watchfiles is missing; get it with `make .venv/.installed-learn`")
     assert said.endswith("zaichik learn check\n")
 
 

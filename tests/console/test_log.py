@@ -1,5 +1,6 @@
 """A log that never stops the broker."""
 
+import io
 import logging
 import os
 import sys
@@ -11,6 +12,7 @@ import pytest
 
 from zaichik import running_broker
 from zaichik.console import log, screen
+from zaichik.escapes import LogFormatter
 
 PEER = "zaichik.serving.connection"
 GUARD = 10
@@ -121,6 +123,31 @@ def test_a_summary_does_not_wait_for_the_next_line(writer, monkeypatch):
     assert writer.lines == [("INFO", "10.0.0.1: 1 more lines were left out")]
 
 
+def test_a_summary_is_easy_to_read_and_to_count(writer, monkeypatch):
+    monkeypatch.setattr(log, "PEER_LINES", 0)
+    with log.written_beside(writer) as handler:
+        for _ in range(1234):
+            handler.handle(record(PEER, "%s connected", "10.0.0.1:5"))
+    assert writer.lines == [("INFO", "10.0.0.1: 1,234 more lines were left out")]
+
+
+def fail(text):
+    raise ValueError(text)
+
+
+def test_a_traceback_keeps_its_lines_and_nothing_in_it_commands_a_terminal(writer, logger):
+    writer.setFormatter(LogFormatter())
+    with log.written_beside(writer) as handler:
+        logger.addHandler(handler)
+        try:
+            fail("\x1b[2J")
+        except ValueError:
+            logger.exception("a bug in %s", "a\nname")
+    ((_, text),) = writer.lines
+    assert text.split("\n")[:2] == ["a bug in a\\nname", "Traceback (most recent call last):"]
+    assert text.endswith("\nValueError: \\x1b[2J")
+
+
 # -- one peer --------------------------------------------------------------------------------------------------
 
 
@@ -153,6 +180,14 @@ def test_nor_can_a_client_of_the_original_flood_it(per_peer):
     assert passed(per_peer, "127.0.0.1", 500, name="zaichik.legacy.gateway") == 100
 
 
+def test_whoever_creates_and_deletes_topics_cannot_flood_it(per_peer):
+    registry = "zaichik.broker.topic_registry"
+    created = record(registry, "topic %s created by %s", "t", "10.0.0.1")
+    deleted = record(registry, "topic %s of %s deleted: %s", "t", "10.0.0.1", "unused")
+    assert sum(per_peer.filter(line) for line in (created, deleted) * 100) == log.PEER_LINES
+    assert per_peer.filter(record(registry, "topic %s created by %s", "t", "10.0.0.2"))
+
+
 def test_its_errors_are_not_hidden_by_its_other_lines(per_peer):
     passed(per_peer, "10.0.0.1", 1000)
     assert passed(per_peer, "10.0.0.1", 1000, logging.ERROR) == log.PEER_LINES
@@ -162,7 +197,7 @@ def test_one_line_counts_the_lines_left_out_before_logging_resumes(per_peer, sec
     passed(per_peer, "10.0.0.1", log.PEER_LINES + 1234)
     passed(per_peer, "10.0.0.2", log.PEER_LINES)
     seconds[0] = log.PEER_SECONDS
-    assert per_peer.summaries() == [(logging.INFO, "10.0.0.1: 1,234 more lines were left out")]
+    assert per_peer.summaries() == [(logging.INFO, "10.0.0.1", 1234)]
     assert per_peer.summaries() == []
     assert passed(per_peer, "10.0.0.1", 5) == 5
 
@@ -185,7 +220,7 @@ def test_hosts_beyond_the_limit_count_as_one(per_peer, monkeypatch):
     passed(per_peer, "10.0.0.2", 1)
     assert sum(passed(per_peer, f"10.0.1.{host}", 10) for host in range(200)) == log.PEER_LINES
     assert passed(per_peer, "10.0.0.1", 10) == 10
-    assert per_peer.summaries(at_once=True) == [(logging.INFO, "others: 1,900 more lines were left out")]
+    assert per_peer.summaries(at_once=True) == [(logging.INFO, "others", 1900)]
 
 
 @pytest.mark.anyio
@@ -221,6 +256,11 @@ def test_output_without_a_reader_is_dropped():
         file.write("line\n")
         screen.on(file).print("line")
         file.flush()
+
+
+def test_what_is_in_memory_is_written_as_it_is():
+    stream = io.StringIO()
+    assert log.unbuffered(stream) is stream
 
 
 def test_a_program_without_standard_error_writes_nowhere():

@@ -33,7 +33,12 @@ def test_every_command_explains_itself_with_examples(zaichik, name):
     assert f"usage: zaichik {name}" in result.out
     assert "\nexamples:\n" in result.out
     assert f"zaichik {name}" in result.out.partition("examples:")[2]
-    assert max(map(len, result.out.splitlines())) <= 116
+
+
+@pytest.mark.parametrize("name", ["", *COMMANDS])
+def test_help_fits_a_terminal_of_80_columns(zaichik, name, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert [line for line in zaichik(*name.split(), "--help").out.splitlines() if len(line) > 80] == []
 
 
 def test_an_unknown_command_is_wrong_usage(zaichik):
@@ -59,6 +64,12 @@ def test_no_broker_is_one_sentence(zaichik, words):
     assert (result.code, result.out) == (1, "")
     assert result.err.startswith(f"zaichik: no broker answers at {PORT_WITHOUT_BROKER}")
     assert result.err.endswith("Start one with `zaichik serve` (zaichik explain CONNECT_FAILED)\n")
+
+
+def test_after_two_dashes_nothing_is_an_option(zaichik, connected):
+    assert zaichik("publish", "--", "--connect=nowhere:1", "-x").code == 0
+    assert zaichik("publish", "orders", "--key", "kim", "hello").code == 0
+    assert "--connect=nowhere:1" in zaichik("topics").out
 
 
 def test_a_bug_keeps_its_traceback(zaichik, monkeypatch):

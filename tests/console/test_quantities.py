@@ -1,12 +1,13 @@
 """Durations and sizes as people write them."""
 
 import argparse
+import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zaichik.console.quantities import duration, natural, positive, show_duration, show_size, size
+from zaichik.console.quantities import duration, natural, positive, show_duration, show_size, show_time, size
 from zaichik_protocol import FOREVER
 
 
@@ -84,3 +85,18 @@ def test_a_duration_is_shown_in_its_largest_whole_unit(ms, text):
 )
 def test_a_size_is_shown_in_the_largest_unit_there_is_one_of(count, text):
     assert show_size(count) == text
+
+
+def test_a_time_is_shown_where_the_reader_is(monkeypatch):
+    """Truncated, not rounded: a message of 23:59:59.9999 is of that day."""
+    us = 1_767_175_199_999_999
+    with monkeypatch.context() as there:
+        there.setenv("TZ", "Pacific/Kiritimati")
+        time.tzset()
+        shown = [show_time(us), show_time(us, "microseconds"), show_time(us / 1e6 * 1e6, with_offset=False)]
+    time.tzset()
+    assert shown == [
+        "2025-12-31 23:59:59.999+14:00",
+        "2025-12-31 23:59:59.999999+14:00",
+        "2025-12-31 23:59:59.999",
+    ]

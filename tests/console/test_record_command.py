@@ -150,7 +150,7 @@ def test_a_topic_that_is_not_there_is_one_sentence(zaichik, tmp_path):
     result = zaichik("record", "nowhere", "--into", str(tmp_path))
     assert (result.code, result.out) == (1, "")
     assert result.err == (
-        "zaichik: there is no topic nowhere; `zaichik topics` lists those there are "
+        "zaichik: there is no topic 'nowhere'; `zaichik topics` lists those there are "
         "(zaichik explain NO_SUCH_RECORDED_TOPIC)\n"
     )
     assert list(tmp_path.iterdir()) == []
@@ -173,7 +173,7 @@ def test_a_recorder_that_fails_ends_the_others_with_what_they_have(zaichik, topi
     zaichik("publish", topic, "one", "two")
     result = zaichik("record", topic, "nowhere", "--into", str(tmp_path), "--follow")
     assert result.code == 1
-    assert "there is no topic nowhere" in result.err
+    assert "there is no topic 'nowhere'" in result.err
 
 
 def test_a_broker_that_stops_while_it_is_recorded_is_one_sentence_and_what_came_is_kept(

@@ -1,15 +1,21 @@
 """`zaichik replay`: what a person is told of a recording."""
 
+import argparse
 import json
+import os
 
+import anyio
 import pytest
 from conversation import Conversation, batch
+from rich.console import Console
 
 from zaichik.broker.clock import ManualClock
 from zaichik.broker.settings import BrokerSettings, TopicSettings
+from zaichik.console import replay
 from zaichik.escapes import harmless
-from zaichik.flight.format import Recording
-from zaichik.flight.recorder import RecordedBroker, Tape
+from zaichik.flight.format import Kind, Recording
+from zaichik.flight.recorder import RecordedBroker
+from zaichik.flight.tape import Tape
 from zaichik_protocol import AdvanceClock, CreateTopic, Publish, Setting, Subscribe
 
 BEGUN_US = 1_700_000_000_000_000
@@ -66,6 +72,29 @@ def test_steps_are_lines_of_which_none_is_raw(zaichik, file):
     assert "holds +5 bytes" in result.out
     assert steps[-2].endswith("connection 1  is closed: 'GONE: \\x1b[2Ja\\u202eb\\u2028c'")
     assert steps[-1].endswith("the recording ends")
+
+
+def test_records_that_make_no_sense_are_shown_as_sentences(zaichik, file, data):
+    """Nobody but somebody who knows the checksum can write them; what it has written is harmless."""
+    out, tape, deep = bytearray(), Tape(), b"[" * 100_000
+    recording = Recording(data)
+    tape.begin(lambda chunk: out.extend(chunk) is None, json.loads(recording.about), is_masked=False)
+    records = list(recording.records())
+    tape.note(Kind.RECOVERED, 1, json.dumps([NASTY, [], 1, 2, {"durable": 1}, [], ""]).encode())
+    for record in records[:-1]:
+        tape.note(record.kind, record.number, record.payload, record.now_us)
+    for kind in Kind:
+        tape.note(kind, 77, deep)
+        tape.note(kind, 1, json.dumps([NASTY] * 3).encode())
+    tape.note(Kind.END, 0)
+    tape.flush()
+    file.write_bytes(out)
+    result = zaichik("replay", str(file), "--step")
+    assert (result.code, result.err) == (1, "")
+    assert all(harmless(line) == line for line in result.out.splitlines())
+    assert "log 77  an entry" in result.out
+    assert "!! there is no such log" in result.out
+    assert zaichik("replay", str(file), "--explain", "t", "--offset", "0").code == 1
 
 
 def test_up_to_a_step(zaichik, file):
@@ -131,7 +160,7 @@ def test_a_damaged_recording_fails(zaichik, file, data):
     [
         (b"", "it is not a zaichik recording, or it breaks off in its header"),
         (b"PAR1 and more", "it is not a zaichik recording, or it breaks off in its header"),
-        (b"zaichik flight\r\n\x09\0\x01\0\0\0\0\0", "it is from a newer zaichik: its format is 9, this one reads 1"),
+        (b"zaichik flight\r\n\x09\0\x01\0\0\0\0\0", "it is from a newer zaichik: its format is 9, this one reads 2"),
     ],
 )
 def test_what_is_no_recording_is_said_in_one_sentence(zaichik, file, content, sentence):
@@ -146,6 +175,31 @@ def test_no_such_file(zaichik, tmp_path):
     result = zaichik("replay", str(tmp_path / "none"))
     assert result.code == 1
     assert result.err.endswith("none: No such file or directory\n")
+
+
+@pytest.mark.anyio
+async def test_a_long_replay_can_be_interrupted(file, capsys):
+    """Ctrl-C cancels it."""
+    data = bytearray()
+    broker = RecordedBroker(BrokerSettings(), ManualClock(BEGUN_US))
+    broker.begin(lambda chunk: data.extend(chunk) is None)
+    for _ in range(replay.STEPS):
+        broker.sweep()
+    file.write_bytes(data)
+    parser = argparse.ArgumentParser()
+    replay.add_arguments(parser)
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await replay.run(parser.parse_args([str(file)]), Console())
+    assert scope.cancelled_caught
+    assert capsys.readouterr().out == ""
+
+
+def test_a_pipe_is_not_waited_for(zaichik, tmp_path):
+    os.mkfifo(pipe := tmp_path / "pipe")
+    result = zaichik("replay", str(pipe))
+    assert result.code == 1
+    assert result.err == f"zaichik: {pipe}: it is a pipe; write the recording to a file, and replay that\n"
 
 
 def test_on_a_terminal_each_step_waits_for_enter(on_terminal, file):
@@ -266,7 +320,7 @@ def test_a_clock_that_clients_move_is_read_after_they_have_moved_it(zaichik, tmp
     [
         (["--explain", "letters", "--offset", "0"], 1, "there is no topic 'letters' (zaichik explain NO_SUCH_TOPIC)"),
         ([*OFFSET, "--subscription", "nobody"], 1, "has no subscription 'nobody'"),
-        ([*KEY, "--until", "10s", "--at", "2023-11-14T22:13:31+00:00"], 1, "which is now"),
+        ([*KEY, "--until", "10s", "--at", "2023-11-14T22:13:31+00:00"], 1, "time is 1,000,000 µs from now; it must be"),
         (["--explain", "orders"], 2, "give either --offset or --key"),
         ([*OFFSET, "--at", "2023-11-14"], 2, "--at goes with --key"),
         ([*OFFSET, "--step"], 2, "give either --step or --explain"),

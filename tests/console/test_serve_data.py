@@ -35,7 +35,9 @@ def test_topics_survive_the_end_of_the_process(start, zaichik, tmp_path):
     assert zaichik("publish", "t", "a word", "--connect", address).code == 0
     process.kill()
     process.wait()
-    _, address = served(start, data)
+    process, address = served(start, data, "--log-format", "json")
+    restored = json.loads(process.stderr.readline())
+    assert (restored["event"], restored["topics"]) == ("restored", 1), "the log begins with what is found at the start"
     result = zaichik("subscribe", "t", "--count", "1", "--connect", address)
     assert "a word" in result.out
     assert oct(data.stat().st_mode & 0o777) == "0o700", "nobody else reads them"
@@ -65,6 +67,32 @@ def test_the_broker_shows_what_it_has_on_the_disk_and_how_fast_that_is(start, za
     assert lines["on the disk"][-1] == "KiB"
     assert lines["sync, p99"][-1] == "ms"
     assert lines["max_disk_bytes"][1:3] == ["1", "GiB"]
+
+
+def test_a_full_disk_is_told_by_its_code_and_what_explains_the_code_helps(start, zaichik, tmp_path):
+    """DUR-3, DUR-9: from the sentence on the terminal to room on the disk, and nothing is lost."""
+    _, address = served(start, tmp_path / "data", "--limit", "max_disk_bytes=600000")
+    for topic in ("old", "new"):
+        assert zaichik("create", topic, "--durable", "--log-bytes", "1MiB", "--connect", address).code == 0
+    (tmp_path / "lines").write_text(f"{'x' * 60_000}\n" * 9)
+    lines = "--file", str(tmp_path / "lines")
+    assert zaichik("publish", "old", *lines, "--connect", address).code == 0
+
+    publisher = start("publish", "new", *lines, "--connect", address)
+    sentence = publisher.stderr.readline()
+    assert sentence.startswith("zaichik: new: publishing waits: all logs may have 600000 bytes together")
+    assert sentence.endswith(" [STORAGE_FULL]\n")
+    refused = zaichik("explain", "new", "--offset", "9", "--json", "--connect", address).json["verdicts"][1]
+    assert (refused["fate"], refused["rule"]) == ("refused_lately", "DUR-3")
+    assert refused["evidence"]["error"] == "STORAGE_FULL"
+    explained = zaichik("explain", "STORAGE_FULL")
+    assert explained.out.startswith("STORAGE_FULL: the disk has no room; nothing was stored\n      Error 83, ")
+    assert "max_disk_bytes" in explained.out
+    assert "zaichik delete TOPIC" in explained.out
+
+    assert zaichik("delete", "old", "--connect", address).code == 0
+    assert publisher.wait() == 0
+    assert "new: published 9 = stored 9 + compacted 0" in publisher.stderr.read()
 
 
 def test_without_a_folder_durable_is_a_wrong_use(zaichik):

@@ -31,6 +31,41 @@ def test_a_process_is_recorded_and_replayed(start, zaichik, tmp_path):
     assert "not whole" not in result.out
 
 
+def test_a_process_with_durable_topics_is_recorded_and_replayed_without_them(start, zaichik, tmp_path):
+    """Once as it makes them, and once as it finds them."""
+    file, data = tmp_path / "flight", tmp_path / "topics"
+    for earlier in (0, 1):
+        process, address = served(start, "--record", str(file), "--data", str(data), "--durable")
+        zaichik("publish", "t", PAYLOAD, "--connect", address)
+        words = "--name", "me", "--from", "earliest", "--count", "1", "--connect", address
+        assert PAYLOAD in zaichik("subscribe", "t", *words).out
+        result = zaichik("subscribe", "t", "--from", "earliest", "--count", str(1 + earlier), "--connect", address)
+        assert result.out.count(PAYLOAD) == 1 + earlier
+        process.terminate()
+        assert process.wait() == 0
+    data.rename(tmp_path / "gone")
+    for name, messages in ((f"{file}.1", 1), (file, 2)):
+        result = zaichik("replay", str(name))
+        assert result.code == 0
+        assert f"1 topics and {messages} messages" in result.out
+        assert "the same bytes were sent on every connection" in result.out
+    steps = zaichik("replay", str(file), "--step").out
+    assert "log 1  is that of topic 't': its head is 0, its end 1" in steps
+    assert "log 1  synced 1 " in steps
+    assert "takes output; the disk is asked for it" in steps
+    result = zaichik("replay", str(file), "--explain", "t", "--offset", "0")
+    assert (result.code, "it is on the disk, and can be read" in result.out) == (0, True)
+
+
+def test_a_folder_that_cannot_be_used_is_one_sentence_and_leaves_earlier_recordings(zaichik, tmp_path):
+    file, data = tmp_path / "flight", tmp_path / "data"
+    data.write_bytes(b"no folder")
+    result = zaichik("serve", "0", "--record", str(file), "--data", str(data))
+    assert (result.code, len(result.err.splitlines())) == (73, 1)
+    assert "cannot be used for durable topics" in result.err
+    assert not file.exists()
+
+
 def test_a_process_that_is_killed_leaves_what_was_written(start, zaichik, tmp_path, until):
     file = tmp_path / "flight"
     process, address = served(start, "--record", str(file))
@@ -88,7 +123,6 @@ def test_the_limit_ends_the_recording_and_not_the_broker(start, zaichik, tmp_pat
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--record", "f", "--data", "d"], "--record cannot be used with --data"),
         (["--record-masked"], "--record-masked needs --record FILE"),
         (["--record-limit", "5MB"], "--record-limit needs --record FILE"),
     ],

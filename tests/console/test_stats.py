@@ -119,7 +119,7 @@ def check_explained(words, sentence, capsys):
     ("words", "sentence"),
     [
         (["{empty}"], "is not a recording"),
-        (["nowhere", "--connect", "{broker}"], "there is no topic nowhere"),
+        (["nowhere", "--connect", "{broker}"], "there is no topic 'nowhere'"),
         (["t", "--connect", "127.0.0.1:1"], "no broker answers at 127.0.0.1:1"),
         (["{broken}"], "1-0-5.parquet is damaged"),
         (["quiet", "quiet", "--connect", "{broker}"], "quiet is at {broker}, and named twice"),
@@ -211,7 +211,7 @@ def test_what_is_not_installed_is_named(monkeypatch, capsys, package, words):
     find_spec = stats.importlib.util.find_spec
     monkeypatch.setattr(stats.importlib.util, "find_spec", lambda name: None if name == package else find_spec(name))
     assert main(["stats", "recording", *words]) == 1
-    assert f"this needs {package}, which is not installed: pip install 'zaichik[" in capsys.readouterr().err
+    assert f"this needs {package}, which is not installed; get it with `make" in capsys.readouterr().err
 
 
 def test_as_json_everything_is_there(capsys):

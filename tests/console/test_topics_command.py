@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from zaichik import blocking, endpoint
 from zaichik.console import topics
 
 TITLES = "topic messages next published compacted expired evicted readers retention window bytes"
@@ -50,7 +51,7 @@ def test_json(zaichik, topic):
 
 def test_no_topics(zaichik):
     result = zaichik("topics", "no such prefix")
-    assert (result.code, result.out, result.err) == (0, "", "no topic begins with no such prefix\n")
+    assert (result.code, result.out, result.err) == (0, "", "no topic begins with 'no such prefix'\n")
     assert zaichik("topics", "no such prefix", "--json").json == []
 
 
@@ -62,10 +63,30 @@ def test_a_miscount_of_the_broker_is_shown(zaichik, topic, monkeypatch):
         == f"{topic} does not add up, which is a bug of the broker: published - stored = 2, not 0"
     )
 
-    async def miscounted(*_):
+    async def topics_there(*_):
         return [state]
 
-    monkeypatch.setattr("zaichik.client.client.Client.topics", miscounted)
+    async def topic_there(*_):
+        return state
+
+    monkeypatch.setattr("zaichik.client.client.Client.topics", topics_there)
+    monkeypatch.setattr("zaichik.client.client.Client.topic", topic_there)
     sentence = f"!! {topic} does not add up, which is a bug of the broker: published - stored = 2, not 0"
     assert zaichik("topics").out.splitlines()[-1] == sentence
     assert sentence in zaichik("describe", topic).out.splitlines()
+
+
+@pytest.mark.parametrize(("command", "part"), [("describe", "subscriptions"), ("audit", "sums")])
+def test_a_reader_of_a_topic_with_a_longer_name_is_not_one_of_this_topic(zaichik, topic, broker, command, part):
+    with blocking.connect(endpoint(broker)) as client, client.subscribe(f"{topic}#eu"):
+        zaichik("publish", topic, "x")
+        assert [it for it in zaichik(command, topic, "--json").json[part] if "#eu" in str(it)] == []
+        assert [it for it in zaichik(command, f"{topic}#eu", "--json").json[part] if "#eu" in str(it)] != []
+
+
+@pytest.mark.parametrize("command", ["describe", "audit", "delete", "explain", "record", "stats"])
+def test_a_topic_that_is_not_there_is_named_in_the_same_way_by_every_command(zaichik, command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = zaichik(command, "no.where", *(["--offset", "0"] if command == "explain" else []))
+    assert (result.code, result.out) == (1, "")
+    assert result.err.startswith("zaichik: there is no topic 'no.where'")

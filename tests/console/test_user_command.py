@@ -196,7 +196,7 @@ def test_a_check_names_the_place_of_a_mistake(zaichik, folder):
     [
         (["ana"], 2, "write USER ACTION TOPIC"),
         (["ana", "read", "t"], 2, "'read' is not an action"),
-        (["nobody", "publish", "t"], 1, "there is no user nobody"),
+        (["nobody", "publish", "t"], 1, "there is no user 'nobody'"),
     ],
 )
 def test_wrong_questions(zaichik, folder, question, code, told):

@@ -26,8 +26,8 @@ if the answer is no.
 EPILOG = """\
 examples:
   zaichik access check ./access
-  zaichik access check ./access ana publish orders        # allowed by rules:7
-  zaichik access check ./access ana describe '$broker'    # denied: no rule allows it
+  zaichik access check ./access ana publish orders      # allowed by rules:7
+  zaichik access check ./access ana describe '$broker'  # denied: no rule allows
 """
 
 
@@ -74,7 +74,7 @@ def _answer(access: Access, user: str, action: str, topic: str, console: Console
     if action not in get_args(Action):
         raise argparse.ArgumentTypeError(f"{action!r} is not an action; write one of {', '.join(get_args(Action))}")
     if user not in access.users.by_name:
-        raise Failure(f"there is no user {shown(user)}; see: zaichik user list")
+        raise Failure(f"there is no user '{shown(user)}'; see: zaichik user list")
     rule = access.rules.of(user).rule(action, topic_of(topic))  # type: ignore[arg-type]
     verdict = "allowed" if rule and rule.allows else "denied"
     console.print(Text(harmless(f"{verdict} by {RULES}:{rule.line}" if rule else "denied: no rule allows it")))

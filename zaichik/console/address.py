@@ -48,4 +48,4 @@ def port(text: str) -> int:
     try:
         return parse_port(text)
     except NotAnAddress as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+        raise argparse.ArgumentTypeError(error.message) from None

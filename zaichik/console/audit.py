@@ -1,15 +1,16 @@
 """`zaichik audit`: every message accounted for, as sums that a person can follow."""
 
 import argparse
+from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from zaichik.audit import Sum, audit
+from zaichik.audit import Row, Sum, audit
 from zaichik.console import connecting, names, screen
-from zaichik.console.failure import Failure
+from zaichik.console.topics import with_readers
 from zaichik.escapes import shown
 
 DESCRIPTION = """\
@@ -45,42 +46,50 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
     """Check all sums and show them. Returns 1 if one is wrong."""
     wanted = arguments.topic
     async with connecting.connected(arguments, "audit") as client:
-        topics = await client.topics(wanted or "")
-        readers = await client.subscriptions(f"{wanted}#" if wanted else "")
-    if wanted is not None:  # both are asked for by prefix, so "orders" also brings "orders.eu"
-        topics = [topic for topic in topics if topic["name"] == wanted]
-        readers = [reader for reader in readers if reader["topic"] == wanted]
-        if not topics:
-            raise Failure(f"there is no topic '{shown(wanted)}'; see: zaichik topics")
+        if wanted is None:
+            topics, readers = await client.topics(), await client.subscriptions()
+        else:
+            topic, readers = await with_readers(client, wanted)
+            topics = [topic]
     sums = audit(topics, readers)
     wrong = [each for each in sums if each.difference]
+    by_name = {reader["name"]: reader for reader in readers}
     if arguments.json:
         told = {"adds_up": not wrong, "topics": len(topics), "subscriptions": len(readers)}
         screen.print_json(told | {"sums": [_as_json(each) for each in sums]})
     else:
-        _show(console, sums)
+        _show(console, sums, by_name)
         if not wrong:
             screen.remark(f"{len(sums)} sums: every message is accounted for" if sums else "no topics yet")
     for each in wrong:
         screen.complain(
-            f"{each.kind} {shown(each.name)} does not add up, which is a bug of the broker: {each}, "
+            f"{_title(each, by_name)} does not add up, which is a bug of the broker: {each}, "
             f"a difference of {each.difference:,}"
         )
     return 1 if wrong else 0
 
 
-def _show(console: Console, sums: list[Sum]) -> None:
-    """Print a line for each sum; the name of a topic or subscription stands before its first one."""
+def _show(console: Console, sums: list[Sum], readers: Mapping[str, Row]) -> None:
+    """Print a line for each sum; what it is about stands before its first one."""
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="cyan", overflow="fold")
     table.add_column(overflow="fold")
     before = ("", "")
     for each in sums:
         here = each.kind, each.name
-        table.add_row(f"{each.kind} {shown(each.name)}" if here != before else "", _line(each))
+        table.add_row(_title(each, readers) if here != before else "", _line(each))
         before = here
     if sums:
         screen.print_table(console, table)
+
+
+def _title(law: Sum, readers: Mapping[str, Row]) -> str:
+    """Returns what the sum is about; a subscription is called what `zaichik explain --subscription` calls it."""
+    if law.kind == "topic":
+        return f"topic {shown(law.name)}"
+    reader = readers[law.name]
+    which = shown(reader["session"]) or f"{reader['connection']}.{reader['id']}"
+    return f"subscription {which} of {shown(reader['topic'])}"
 
 
 def _line(law: Sum) -> Text:

@@ -1,7 +1,6 @@
 """`zaichik clock`: shows a broker's time, and moves a clock that is moved by hand."""
 
 import argparse
-from datetime import UTC, datetime
 
 from rich.console import Console
 
@@ -43,6 +42,8 @@ def _advance(words: list[str]) -> float | None:
     match words:
         case []:
             return None
+        case ["advance", text] if text.startswith("-"):
+            raise argparse.ArgumentTypeError(f"{text} would set the clock back, and no clock can be set back")
         case ["advance", text]:
             seconds = quantities.duration(text)
             if seconds != "forever":
@@ -65,6 +66,5 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
     if arguments.json:
         screen.print_json(told)
     else:
-        moment = datetime.fromtimestamp(told["now_us"] / 1e6, UTC).astimezone()
-        console.print(f"{moment.isoformat(' ', 'milliseconds')}, {WORDS[told['clock']]}", markup=False)
+        console.print(f"{quantities.show_time(told['now_us'])}, {WORDS[told['clock']]}", markup=False)
     return 0

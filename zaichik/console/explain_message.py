@@ -2,7 +2,7 @@
 
 import argparse
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from rich.console import Console
@@ -131,7 +131,7 @@ def _label(name: str) -> str:
 
 def _value(name: str, value: Any) -> str:
     if name.endswith("_us") and value is not None:
-        return datetime.fromtimestamp(value / 1e6, UTC).astimezone().isoformat(" ", "microseconds")
+        return quantities.show_time(value, "microseconds")
     if name.endswith("_ms") and value is not None:
         return quantities.show_duration(value)
     if name.endswith("_s"):

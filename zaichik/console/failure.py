@@ -1,5 +1,7 @@
 """Exceptions as sentences for users."""
 
+import errno
+
 from zaichik.client.errors import ZaichikError
 from zaichik_protocol import Refused, Unencodable
 
@@ -15,6 +17,26 @@ class Failure(Exception):
     def __init__(self, text: str, code: int = 1) -> None:
         super().__init__(text)
         self.code = code
+
+
+def cannot_listen(error: OSError, port: int, command: str, other: str, host: str = "") -> Failure:
+    """Returns why a port cannot be listened at, and what to do.
+
+    Args:
+        error: what the system says.
+        port: where.
+        command: how to choose another port.
+        other: the program that is most likely to have the port.
+        host: the address, if it could be chosen.
+    """
+    match error.errno:
+        case errno.EADDRINUSE:
+            where = f"port {port} at {host}" if host else f"port {port}"
+            return Failure(f"{where} is in use, perhaps by {other}; choose a free one: {command}")
+        case errno.EACCES:
+            return Failure(f"port {port} needs privileges; choose one from 1024 on: {command}")
+        case _:
+            return Failure(f"cannot listen at {host or f'port {port}'}: {error.strerror or error}")
 
 
 def sentence(error: BaseException) -> str | None:

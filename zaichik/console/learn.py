@@ -48,14 +48,15 @@ whenever a file changes, until it is right.
 
 EPILOG = """\
 examples:
-  zaichik learn init my-broker --python       # a folder to begin in; then: cd my-broker
+  zaichik learn init my-broker --python       # a folder to begin in
+  cd my-broker
   zaichik learn watch                         # and write
   zaichik learn check                         # the stage you are at
-  zaichik learn check S5-S7 --keep-going      # three stages, and a table of what failed
+  zaichik learn check S5-S7 --keep-going      # three stages, and what failed
   zaichik learn check S5.2 --seed 4711        # once more, exactly as it failed
   zaichik learn check all --keep-going --junit results.xml
-  zaichik learn check all --connect 127.0.0.1:8889     # a broker that runs already
-  zaichik learn goto 02 --start               # the tutorial's chapter 02, with the program it begins with
+  zaichik learn check all --connect 127.0.0.1:8889   # one that runs already
+  zaichik learn goto 02 --start               # the tutorial's chapter 02
 """
 
 

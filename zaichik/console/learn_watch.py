@@ -5,12 +5,8 @@ and Ctrl-C ends it.
 """
 
 import argparse
-import os
 import sys
-import termios
-import tty
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -19,6 +15,7 @@ from rich.text import Text
 
 from zaichik.console import learn_check, learn_screen
 from zaichik.console.failure import Failure
+from zaichik.console.keys import at_once, typed
 from zaichik.escapes import harmless
 from zaichik.learn import config, examination, files, progress, story
 from zaichik.learn.runner import Result, ServerTrouble
@@ -38,25 +35,9 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
         raise Failure(str(error)) from None
     has_keys = console.is_terminal and sys.stdin.isatty()
     watch = Watch(arguments, console, has_keys=has_keys)
-    with _keys_at_once() if has_keys else _as_it_is():
+    with at_once() if has_keys else nullcontext():
         await watch.run()
     return 0
-
-
-@contextmanager
-def _keys_at_once() -> Iterator[None]:
-    """Keys are read when they are typed, and not shown; afterwards the terminal is as before."""
-    before = termios.tcgetattr(sys.stdin)
-    tty.setcbreak(sys.stdin, termios.TCSADRAIN)  # what was typed already is not thrown away
-    try:
-        yield
-    finally:
-        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
-
-
-@contextmanager
-def _as_it_is() -> Iterator[None]:
-    yield
 
 
 class Watch:
@@ -104,9 +85,8 @@ class Watch:
 
     async def _watch_keys(self, send: MemoryObjectSendStream[str]) -> None:
         while True:
-            await anyio.wait_readable(sys.stdin)
-            key = os.read(sys.stdin.fileno(), 1).decode("ascii", "replace")
-            await send.send(key or QUIT)  # the end of a terminal's input: it was closed
+            for key in await typed() or [QUIT]:  # the end of a terminal's input: it was closed
+                await send.send(key)
 
     def _obey(self, event: str) -> bool:
         """Do what a key says. Returns whether to run the checks (again)."""

@@ -1,7 +1,6 @@
 """`zaichik legacy`: a gateway to the broker for clients of the original, which was written in Rust in 2020."""
 
 import argparse
-import errno
 import os
 import signal
 import sys
@@ -12,7 +11,7 @@ from rich.text import Text
 
 from zaichik.client.client import Client
 from zaichik.console import address, connecting, log, screen
-from zaichik.console.failure import Failure
+from zaichik.console.failure import cannot_listen
 from zaichik.legacy.gateway import Gateway
 from zaichik.net.background import BackgroundTasks
 
@@ -28,11 +27,11 @@ connection to the broker is lost, the gateway tries to reconnect, and its client
 
 EPILOG = """\
 examples:
-  zaichik legacy                                  # listens at 127.0.0.1:8890, for the broker at 127.0.0.1:8889
-  PORT=8890 target/debug/examples/echo            # an example of the original: prints its message
+  zaichik legacy                            # at 127.0.0.1:8890
+  PORT=8890 target/debug/examples/echo      # an example of the original
   zaichik legacy --port 9000 --connect zaichiks://broker.example:8889
-  zaichik legacy --port 0 --json                  # a free port; prints {"host": ..., "port": ..., ...}
-  zaichik legacy --log-level warning              # only what was dropped
+  zaichik legacy --port 0 --json            # a free port; {"host": ..., ...}
+  zaichik legacy --log-level warning        # only what was dropped
 """
 
 DEFAULT_PORT = 8890  # one more than the broker's, which may be on this machine, too
@@ -91,14 +90,7 @@ async def _listening(client: Client, port: int) -> Gateway:
     try:
         return await Gateway.listening(client, port)
     except OSError as error:
-        match error.errno:
-            case errno.EADDRINUSE:
-                reason = f"port {port} is in use, perhaps by a broker; choose a free one: zaichik legacy --port PORT"
-            case errno.EACCES:
-                reason = f"port {port} needs privileges; choose one from 1024 on: zaichik legacy --port PORT"
-            case _:
-                reason = f"cannot listen at port {port}: {error.strerror or error}"
-        raise Failure(reason) from error
+        raise cannot_listen(error, port, "zaichik legacy --port PORT", "a broker") from error
 
 
 def _announce(gateway: Gateway, arguments: argparse.Namespace, console: Console) -> None:

@@ -3,8 +3,9 @@
 A write to a pipe or a terminal waits for its reader; Ctrl-S is enough to make it wait for ever. And laying out a line
 for a terminal takes half a millisecond. So the event loop only puts records into a bounded queue.
 
-No peer can flood the log. The broker's records about a peer have its address, HOST:PORT, as their first argument. At
-most `PEER_LINES` of them are logged in `PEER_SECONDS`, for each host and level; then one line counts the others.
+No peer can flood the log. The broker's records about a peer have its address, HOST:PORT, as their first argument; those
+about a topic have the client that it is charged to as their second. At most `PEER_LINES` of them are logged in
+`PEER_SECONDS`, for each host and level; then one line counts the others.
 """
 
 import io
@@ -16,7 +17,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, TextIO
+from copy import copy
+from typing import Any, TextIO, cast
+
+from zaichik.console import log_events
+from zaichik.escapes import LogFormatter
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +34,7 @@ PEER_LINES, PEER_SECONDS = 100, 10.0
 MAX_PEERS = 10_000  # hosts told apart; all others together are one more
 
 _ABOUT_PEERS = ("zaichik.serving.", "zaichik.legacy.")  # loggers whose first argument is a peer
+_ABOUT_TOPICS = "zaichik.broker.topic_registry"
 _OTHERS = "others"
 
 
@@ -50,7 +56,10 @@ def unbuffered(stream: TextIO | None) -> TextIO:
     Args:
         stream: `sys.stdout` or `sys.stderr`; None, as it is where the program was started without it, goes nowhere.
     """
-    descriptor = os.open(os.devnull, os.O_WRONLY) if stream is None else stream.fileno()
+    try:
+        descriptor = os.open(os.devnull, os.O_WRONLY) if stream is None else stream.fileno()
+    except io.UnsupportedOperation:  # memory, as in a notebook: there is no reader to wait for
+        return cast("TextIO", stream)
     encoding = "utf-8" if stream is None else stream.encoding
     return io.TextIOWrapper(_Standard(descriptor), encoding, errors="backslashreplace", write_through=True)
 
@@ -94,8 +103,8 @@ class PerPeer(logging.Filter):
             window.lines += 1
             return window.lines <= PEER_LINES
 
-    def summaries(self, *, at_once: bool = False) -> list[tuple[int, str]]:
-        """Returns level and text for each window that has ended with lines left out, and begins new windows.
+    def summaries(self, *, at_once: bool = False) -> list[tuple[int, str, "_Count"]]:
+        """Returns level, host and lines left out for each window that has ended with any, and begins new windows.
 
         Args:
             at_once: end all windows now.
@@ -104,9 +113,14 @@ class PerPeer(logging.Filter):
             latest = self._now() - (0 if at_once else PEER_SECONDS)
             ended = [key for key, window in self._windows.items() if window.begin <= latest]
             left_out = [(key, self._windows.pop(key).lines - PEER_LINES) for key in ended]
-        return [
-            (level, f"{host}: {count:,} more lines were left out") for (host, level), count in left_out if count > 0
-        ]
+        return [(level, host, _Count(count)) for (host, level), count in left_out if count > 0]
+
+
+class _Count(int):
+    """A number that is easy to read in a sentence."""
+
+    def __str__(self) -> str:
+        return f"{int(self):,}"
 
 
 class _Window:
@@ -119,7 +133,11 @@ class _Window:
 
 def _host(record: logging.LogRecord) -> str | None:
     """Returns the host that a record of the broker is about; None if it is not about one."""
-    if record.name.startswith(_ABOUT_PEERS) and isinstance(record.args, tuple) and record.args:
+    if not isinstance(record.args, tuple):
+        return None
+    if record.name == _ABOUT_TOPICS:
+        return str(record.args[1])
+    if record.name.startswith(_ABOUT_PEERS) and record.args:
         host, colon, port = str(record.args[0]).rpartition(":")
         return host if colon and port.isdecimal() else None
     return None
@@ -148,6 +166,15 @@ class _Queue(logging.handlers.QueueHandler):
         except queue.Full:
             self._dropped += 1
 
+    def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
+        """Returns the record as it is at this moment, with its event; what its arguments refer to may be large."""
+        prepared = copy(record)
+        prepared.fields = log_events.fields(record)
+        prepared.msg, prepared.args = record.getMessage(), None
+        if record.exc_info:
+            prepared.exc_text, prepared.exc_info = LogFormatter().formatException(record.exc_info), None
+        return prepared
+
     def stop(self) -> None:
         """Write what is there, for `FLUSH_SECONDS` at most."""
         self._is_ending = True
@@ -172,8 +199,10 @@ class _Queue(logging.handlers.QueueHandler):
         self.acquire()
         dropped, self._dropped = self._dropped, 0
         self.release()
-        summaries = self._peers.summaries(at_once=self._is_ending)
         if dropped:
-            summaries.insert(0, (logging.WARNING, f"{dropped:,} log lines were dropped: the log isn't being read"))
-        for level, sentence in summaries:
-            self._target.emit(logger.makeRecord(logger.name, level, __file__, 0, sentence, (), None))
+            self._say(logging.WARNING, "%s log lines were dropped: the log isn't being read", _Count(dropped))
+        for level, host, count in self._peers.summaries(at_once=self._is_ending):
+            self._say(level, "%s: %s more lines were left out", host, count)
+
+    def _say(self, level: int, sentence: str, *values: object) -> None:
+        self._target.emit(logger.makeRecord(logger.name, level, __file__, 0, sentence, values, None))

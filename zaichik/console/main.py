@@ -7,6 +7,7 @@ command pays for another one's imports.
 import argparse
 import difflib
 import os
+import re
 import sys
 import textwrap
 from importlib import import_module
@@ -27,14 +28,17 @@ COMMANDS = {
     "subscribe": "print a topic's messages as they come",
     "create": "create a topic with settings of its own",
     "delete": "delete a topic with its messages",
+    "watch": "see topics and their readers live, as a picture",
     "topics": "list topics: what they hold, and what became of the rest",
-    "describe": "show everything about the broker, or about one topic and its readers",
+    "describe": "show everything about the broker, or one topic and its readers",
+    "web": "show a broker in a browser, moving",
     "explain": "say why a message did not arrive, or what an error means",
     "audit": "check that every message is accounted for",
+    "ping": "say whether a broker answers; for health checks",
     "disconnect": "end a client's connection",
     "clock": "show a broker's time; for lessons: advance it by an hour in no time",
     "record": "save topics as Parquet files",
-    "stats": "show what compaction does to a topic, and what other windows would do",
+    "stats": "show what compaction does to a topic, or would with other windows",
     "login": "keep a broker's address with a token for all later commands",
     "user": "say who may log in to a broker that asks",
     "access": "check the users and rules of a broker that asks",
@@ -57,22 +61,26 @@ commands:
 {commands}
 
 examples:
-  zaichik serve                            # a broker at 127.0.0.1:8889
-  zaichik subscribe greetings              # in a second terminal: print what comes, until Ctrl-C
-  zaichik publish greetings hello          # in a third one: the second prints hello
-  zaichik create orders --retention 1h     # a topic that keeps its messages for later readers
+  zaichik serve                          # a broker at 127.0.0.1:8889
+  zaichik subscribe greetings            # in a second terminal, until Ctrl-C
+  zaichik publish greetings hello        # in a third: the second prints hello
+  zaichik create orders --retention 1h   # a topic that keeps its messages
   zaichik publish orders "two apples"
-  zaichik subscribe orders                 # prints two apples
-  zaichik publish --help                   # more about one command
+  zaichik subscribe orders               # prints two apples
+  zaichik publish --help                 # more about one command
 
 environment:
-  ZAICHIK_CONNECT   the broker's address, or a whole login line, where --connect is not given
-  ZAICHIK_TOKEN     the token for an address without one; or ZAICHIK_TOKEN_FILE or ZAICHIK_PASSWORD_FILE, a file
-  ZAICHIK_ACCESS    the folder with users and rules, where `zaichik user` is not given --access
+  ZAICHIK_CONNECT   the broker's address, or a whole login line, where --connect
+                    is not given
+  ZAICHIK_TOKEN     the token for an address without one; or a file:
+                    ZAICHIK_TOKEN_FILE, or ZAICHIK_PASSWORD_FILE
+  ZAICHIK_ACCESS    the folder with users and rules, where `zaichik user` is not
+                    given --access
   NO_COLOR          if set, nothing is coloured
 
 exit codes:
-  0    done; also a broker stopped by SIGTERM, and output cut short by a reader such as head
+  0    done; also a broker stopped by SIGTERM, and output cut short by a reader
+       such as head
   1    refused by the broker, no broker there, or bad data
   2    wrong usage
   73   the folder of durable topics cannot be used, by serve or check
@@ -114,6 +122,8 @@ class OneLineParser(argparse.ArgumentParser):
             formatter_class=_HelpFormatter,
             allow_abbrev=False,
         )
+        # Not only -1, but -1h as well is a value that is out of range, and not an option that does not exist.
+        self._negative_number_matcher = re.compile(r"-\.?\d")
 
     def error(self, message: str) -> NoReturn:
         """Report wrong usage, and exit."""
@@ -162,8 +172,10 @@ def _run(name: str, words: list[str]) -> int:
     command = cast("Command", import_module(f"zaichik.console.{name}"))
     parser = OneLineParser(f"zaichik {name}")
     command.add_arguments(parser)
-    # Intermixed, so that `publish TOPIC --key k MESSAGE` finds its MESSAGE after an option.
-    arguments = parser.parse_intermixed_args(words)
+    # Intermixed, so that `publish TOPIC --key k MESSAGE` finds its MESSAGE after an option. With `--`, argparse would
+    # then take what follows for options, too; and a name that begins with a dash may be a stranger's.
+    parse = parser.parse_args if "--" in words else parser.parse_intermixed_args
+    arguments = parse(words)
 
     import anyio
 

@@ -34,12 +34,12 @@ subscribe first, or create the topic with --retention before you publish to it.
 
 EPILOG = """\
 examples:
-  zaichik create greetings --retention 1h            # a topic that keeps messages for later readers
+  zaichik create greetings --retention 1h     # a topic that keeps its messages
   zaichik publish greetings hello "good morning"
   zaichik publish greetings --key alice "how are you?"
   zaichik publish greetings -- --looks-like-an-option
-  zaichik subscribe greetings                        # all four of them
-  tail -f access.log | zaichik publish log           # each line is sent at once, to current subscribers
+  zaichik subscribe greetings                 # all four of them
+  tail -f access.log | zaichik publish log    # each line is sent at once
   zaichik publish log --file access.log --key-regex '^(\\S+)'
   zaichik publish orders --file orders.jsonl --key-json customer
 

@@ -1,7 +1,11 @@
-"""Durations and sizes as people write them, parsed and formatted: 500ms, 10s, 7d, forever; 4096, 10MB, 64MiB."""
+"""Durations and sizes as people write them, parsed and formatted: 500ms, 10s, 7d, forever; 4096, 10MB, 64MiB.
+
+Times are formatted only.
+"""
 
 import argparse
 import re
+from datetime import UTC, datetime
 from typing import Literal
 
 from zaichik_protocol import FOREVER
@@ -81,6 +85,12 @@ def show_duration(ms: int) -> str:
         return "forever"
     name = next((name for name, unit in reversed(_MS.items()) if ms and ms % unit == 0), "s")
     return f"{ms // _MS[name]}{name}"
+
+
+def show_time(us: float, digits: str = "milliseconds", *, with_offset: bool = True) -> str:
+    """Formats µs since 1970 as local time, down to milliseconds or microseconds, and its offset from UTC."""
+    moment = datetime.fromtimestamp(us / 1e6, UTC).astimezone()
+    return (moment if with_offset else moment.replace(tzinfo=None)).isoformat(" ", digits)
 
 
 def show_size(count: int) -> str:

@@ -19,6 +19,7 @@ from zaichik.console import connecting, names, screen
 from zaichik.console.failure import Failure
 from zaichik.console.progress import bars as progress_bars
 from zaichik.escapes import harmless, shown
+from zaichik.extras import getting
 
 if TYPE_CHECKING:
     from zaichik.recording.recorder import Progress
@@ -34,16 +35,17 @@ dropped. (A durable topic cannot have one yet.)
 
 EPILOG = """\
 examples:
-  zaichik record orders                       # all messages there are, into ./recording
+  zaichik record orders                       # all messages, into ./recording
   zaichik record orders payments --into /data/zaichik
   zaichik record orders payments --follow     # and new ones, until Ctrl-C
-  zaichik record '$journal/orders'            # what became of each message, for zaichik stats
-  zaichik stats recording                     # what a compaction window would do
+  zaichik record '$journal/orders'            # what became of each message
+  zaichik stats recording                     # what a window would do
 
 files:
   FOLDER/topic=orders/day=2026-01-31/EPOCH-START-END.parquet
   with the columns offset, timestamp, key and payload
-  A name that is too long for a folder is shortened; the full name is in the files' metadata (zaichik.topic).
+  A name that is too long for a folder is shortened; the full name is in the
+  files' metadata (zaichik.topic).
 """
 
 MISSING = 3  # the exit code
@@ -70,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 async def run(arguments: argparse.Namespace, console: Console) -> int:
     """Record the topics: one after the other, or all at once if they are followed."""
     if importlib.util.find_spec("pyarrow") is None:
-        raise Failure("recording needs pyarrow, which is not installed: pip install 'zaichik[record]'")
+        raise Failure(f"recording needs pyarrow, which is not installed; get it with {getting('record')}")
     if len(set(arguments.topics)) < len(arguments.topics):
         raise Failure("a topic is named twice; name each once")
     durable = _check(arguments)

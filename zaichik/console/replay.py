@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+from anyio.lowlevel import checkpoint
 from rich.console import Console
 
 from zaichik.broker.clock import MICROSECONDS
@@ -39,11 +40,11 @@ With --explain, it answers about a message like `zaichik explain`: as that broke
 
 EPILOG = """\
 examples:
-  zaichik replay flight                      # does this zaichik answer as that broker did?
-  zaichik replay flight --step               # every step: what came, and what was sent
+  zaichik replay flight                    # does it answer as that broker did?
+  zaichik replay flight --step             # what came and was sent at each step
   zaichik replay flight --until 2000 --step | tail
-  zaichik replay flight --until 12.5s        # the broker as it was at that moment
-  zaichik replay flight --until 12.5s --explain orders --offset 4    # where was that message then?
+  zaichik replay flight --until 12.5s      # the broker as it was at that moment
+  zaichik replay flight --until 12.5s --explain orders --offset 4
 """
 
 WORDS = {
@@ -58,7 +59,15 @@ WORDS = {
     Kind.RIGHT: "right to {} '{}': {}",
     Kind.SHOWN: "what Describe showed",
     Kind.WAIVE: "nothing is kept for names of users who may not read a topic: {}",
+    Kind.TAKE: "takes output; the disk is asked for it",
+    Kind.RECOVERED: "is that of topic '{}': its head is {}, its end {}",
+    Kind.RESTORE: "the broker has the topics that are on the disk",
+    Kind.ENTRY: "an entry",
+    Kind.DAMAGED: "an entry that cannot be read: error {}: '{}'",
+    Kind.VALUE: "{}: {}",
 }
+LOGS = {Kind.RECOVERED, Kind.LOG, Kind.ENTRY, Kind.DAMAGED, Kind.VALUE}  # their number is that of a topic's log
+STEPS = 500  # between looks at Ctrl-C: a replay awaits nothing else, and may take a minute
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -82,8 +91,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 async def run(arguments: argparse.Namespace, console: Console) -> int:
     """Replay, and say whether the broker has answered as before, or what became of a message."""
     _check_options(arguments)
+    if arguments.file.is_fifo():
+        raise Failure(f"{arguments.file}: it is a pipe; write the recording to a file, and replay that")
     with arguments.file.open("rb") as file:
-        size = os.fstat(file.fileno()).st_size  # an empty file cannot be mapped, nor a pipe
+        size = os.fstat(file.fileno()).st_size  # an empty file cannot be mapped
         data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
     try:
         replay = _Replay(Recording(data))
@@ -147,6 +158,8 @@ class _Replay:
                 is_typed = bool(os.read(STDIN, 4096))  # Ctrl-D: the rest at once
             if step.number >= most:
                 return
+            if step.number % STEPS == 0:
+                await checkpoint()
         if not (self._counts[Kind.END] or self._recording.problem):
             self._stopped_us = int(until_us)
 
@@ -199,7 +212,7 @@ class _Replay:
     def _lines(self, step: Step) -> Iterator[str]:
         """Yields what happened in a step."""
         record = step.record
-        whose = f"  connection {record.number}" if record.number else ""
+        whose = f"  {'log' if record.kind in LOGS else 'connection'} {record.number}" if record.number else ""
         start = f"{step.number:>6}  +{self._passed_us / MICROSECONDS:.6f} s{whose}"
         if record.kind is Kind.FRAME:
             yield f"{start}  > {' '.join(in_lines(record.payload))}"
@@ -212,6 +225,8 @@ class _Replay:
         elif record.kind is Kind.HOLD:
             client, (amount,) = record.payload[HOLD.size :], HOLD.unpack_from(record.payload)
             yield f"{start}  client '{shown(client)}' holds {amount:+,} bytes"
+        elif record.kind is Kind.LOG:
+            yield f"{start}  {' '.join(map(shown, map(str, record.values)))}"
         else:
             yield f"{start}  {WORDS[record.kind].format(*_values(record))}"
         if step.difference:
@@ -224,6 +239,6 @@ def _values(record: Record) -> list[str]:
     """Returns at least as many values as there are places for in `WORDS`, whoever has written the record."""
     try:
         values = record.values
-    except (ValueError, TypeError):  # there are none
+    except (ValueError, TypeError, RecursionError):  # there are none
         values = []
     return [*(shown(str(value)) for value in values), *"???"]

@@ -19,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from zaichik.console import quantities
+from zaichik.console.log_events import JsonFormatter
 from zaichik.escapes import LogFormatter, harmless, json_line
 from zaichik_protocol import Overflow
 
@@ -156,13 +157,15 @@ SIZES = {
 }  # fmt: skip
 
 
-def log_handler(level: int, file: TextIO) -> logging.Handler:
+def log_handler(level: int, file: TextIO, *, as_json: bool = False) -> logging.Handler:
     """Returns a handler for a log of that level.
 
     A client's log, of warnings only, looks like other remarks. A broker's log has times.
     """
     handler: logging.Handler = logging.StreamHandler(file)
-    if level >= logging.WARNING:
+    if as_json:
+        handler.setFormatter(JsonFormatter())
+    elif level >= logging.WARNING:
         handler.setFormatter(LogFormatter("zaichik: %(message)s"))
     elif file.isatty():
         handler = RichHandler(console=on(file), show_path=False, omit_repeated_times=False, log_time_format="%X")

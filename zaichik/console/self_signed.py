@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from ipaddress import ip_address
 
+from zaichik.extras import getting
+
 LONGEST_NAME = 64  # characters of a common name, by X.509
 
 
@@ -25,8 +27,8 @@ def self_signed(hosts: Sequence[str], now: datetime, valid: timedelta = timedelt
         from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
     except ImportError as error:
         raise ModuleNotFoundError(
-            "making a certificate takes the package cryptography, which is not installed; type: pip install "
-            f"'zaichik[access]', or have OpenSSL make it: {openssl_command(hosts, valid)}",
+            "making a certificate takes the package cryptography, which is not installed; get it with "
+            f"{getting('access')}. Or have OpenSSL make it: {openssl_command(hosts, valid)}",
             name="cryptography",
         ) from error
     key = ec.generate_private_key(ec.SECP256R1())

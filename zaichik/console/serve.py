@@ -6,7 +6,6 @@ not read, and fails once its reader is gone; the broker continues in both cases.
 
 import argparse
 import asyncio
-import errno
 import importlib.util
 import logging
 import os
@@ -24,8 +23,20 @@ from zaichik.broker.clock import ManualClock, SystemClock
 from zaichik.broker.settings import BrokerSettings, TopicSettings
 from zaichik.client.endpoint import Endpoint
 from zaichik.client.messages import milliseconds
-from zaichik.console import address, limits, log, memory, screen, serve_access, serve_record, topic_settings
-from zaichik.console.failure import Failure
+from zaichik.console import (
+    address,
+    limits,
+    log,
+    memory,
+    screen,
+    serve_access,
+    serve_log,
+    serve_record,
+    serve_web,
+    service_manager,
+    topic_settings,
+)
+from zaichik.console.failure import Failure, cannot_listen
 from zaichik.log.disk import StorageFailed
 from zaichik.log.store import CannotOpen
 from zaichik.net.background import BackgroundTasks
@@ -36,28 +47,31 @@ from zaichik_protocol import DEFAULT_PORT, Setting
 logger = logging.getLogger(__name__)
 
 DESCRIPTION = """\
-Run a broker until it is told to stop. Topics are kept in memory, and are gone when the broker ends, except for durable
-ones, which are kept in the folder that --data names. By default, only this machine can reach the broker, and every
-program on it may do everything. To serve other machines, --init-access makes what is needed: a certificate, users, and
-rules that say who may do what; from the next start on, --access uses them. SIGTERM stops the broker gracefully, with
-exit code 0: requests it has read are answered, and clients are told. Ctrl-C does the same with exit code 130. A second
-signal stops it at once. SIGHUP makes the broker read the files of --access again; it never stops a broker, which
-outlives the terminal it was started in. If the disk of durable topics fails, the broker ends with exit code 74.
+Run a broker until it is told to stop. Topics live in memory and end with the broker, except for durable ones, which are
+kept in the folder that --data names. By default, only this machine can reach the broker, and every program on it may do
+everything. To serve other machines, --init-access makes what is needed: a certificate, users, and rules that say who
+may do what; later starts use them with --access.
 
-If uvloop is installed (pip install "zaichik[speed]"), the broker runs on it, and takes less processor time.
+SIGTERM stops the broker gracefully, with exit code 0: requests it has read are answered, and clients are told. Ctrl-C
+does the same with exit code 130. A second signal stops it at once. SIGHUP makes the broker read the files of --access
+again, and never stops it: a broker outlives the terminal it was started in. If the disk of durable topics fails, the
+broker ends with exit code 74.
+
+With uvloop (the extra "speed"), the broker takes less processor time.
 """
 
 EPILOG = """\
 examples:
-  zaichik serve                                      # 127.0.0.1:8889
-  zaichik serve 9000 --retention 1h                  # topics keep messages for an hour, unless told otherwise
-  zaichik serve --data ./topics                      # a folder for durable topics: zaichik create --durable
-  zaichik serve --host 0.0.0.0 --init-access ./access   # for others; prints what to paste into `zaichik login`
+  zaichik serve                          # 127.0.0.1:8889
+  zaichik serve 9000 --retention 1h      # topics keep messages for an hour
+  zaichik serve --data ./topics          # for zaichik create --durable
+  zaichik serve --host 0.0.0.0 --init-access ./access   # for other machines
   zaichik serve --no-auto-create --log-level warning
-  zaichik serve --limit max_connections=100 --limit max_bytes=128MiB --limit idle_timeout=5m
-  zaichik serve --clock manual                       # for lessons: an hour passes with `zaichik clock advance 1h`
-  zaichik serve --record flight                      # what clients do is on file: zaichik replay flight
-  zaichik serve --port 0 --json                      # a free port; prints {"host": ..., "port": ..., ...}
+  zaichik serve --limit max_connections=100 --limit max_bytes=128MiB
+  zaichik serve --web                    # and a page: http://127.0.0.1:8080
+  zaichik serve --clock manual           # for lessons: zaichik clock advance 1h
+  zaichik serve --record flight          # for zaichik replay flight
+  zaichik serve --port 0 --json          # a free port; {"host": ..., ...}
 
 """
 
@@ -74,15 +88,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--host", metavar="HOST", default="127.0.0.1", help="address to listen on (default: %(default)s)"
     )
+    serve_log.add_options(parser)
     parser.add_argument(
-        "--log-level",
-        metavar="LEVEL",
-        choices=log.LEVELS,
-        default="info",
-        help=f"{', '.join(log.LEVELS)} (default: info)",
-    )
-    parser.add_argument(
-        "--no-auto-create", action="store_true", help="only `create` makes topics, not publishing or subscribing"
+        "--no-auto-create", action="store_true", help="publishing and subscribing make no topics, only `create` does"
     )
     parser.add_argument(
         "--json",
@@ -99,8 +107,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--clock",
         choices=("system", "manual"),
         default="system",
-        help="manual: it stands still until `zaichik clock advance` moves it (default: system)",
+        help="manual: time stands still until `zaichik clock advance` moves it (default: system)",
     )
+    serve_web.add_option(parser)
     serve_access.add_options(parser)
     serve_record.add_options(parser)
     limits.add_option(parser)
@@ -110,6 +119,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 async def run(arguments: argparse.Namespace, console: Console) -> int:
     """Serve until a signal comes. Returns the exit code, which depends on the signal."""
     serve_record.check(arguments)
+    with serve_log.written(arguments):
+        return await _serve(arguments)
+
+
+async def _serve(arguments: argparse.Namespace) -> int:
     clock = _clock(arguments)
     server = await _listening(_port(arguments), arguments.host, _settings(arguments), arguments, clock)
     try:
@@ -121,17 +135,17 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
         await server.aclose()
         raise
     memory.spare_collector()
-    level = log.LEVELS[arguments.log_level]
     # Signals are caught before the announcement: a program that waits for it may send one right away.
-    with (
-        log.written_beside(screen.log_handler(level, log.unbuffered(sys.stderr))) as handler,
-        screen.logging_to(handler, level),
-        anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals,
-        recording,
-    ):
-        announce = partial(_announce, server, _loop(), lines, as_json=arguments.json)
+    caught = anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    with caught as signals, recording, serve_web.page(server, arguments):
+        if arguments.log_format == "json" and serve_access.is_exposed(server):
+            logger.warning("%s may be reached from other machines, and is not encrypted", _here(server))
+        announce = partial(
+            _announce, server, _loop(), lines, as_json=arguments.json, warns=arguments.log_format == "text"
+        )
         announcement = threading.Thread(target=announce, name="announcement", daemon=True)
         announcement.start()
+        service_manager.tell(service_manager.READY)
         ending = _Ending(server)
         async with BackgroundTasks() as background:
             background.group.start_soon(ending.watch, signals)
@@ -181,7 +195,7 @@ def _clock(arguments: argparse.Namespace) -> ManualClock | None:
 
 def _check_advancing(server: Server) -> None:
     """Refuse a clock that strangers could move: who may do it is decided by rights, or by being on this machine."""
-    if server.gate is OPEN and not address.Address(server.host, server.port).is_loopback:
+    if server.gate is OPEN and not _here(server).is_loopback:
         raise Failure(
             f"other machines can reach {server.host}, and anyone there could move the clock: leave out --host, or add "
             "--access DIR, with users of whom some have the right to delete $broker"
@@ -198,22 +212,13 @@ async def _listening(
     """
     try:
         if arguments.record is not None:
-            server = await serve_record.listening(host, port, settings, clock)
+            server = await serve_record.listening(host, port, settings, clock, arguments.data)
         else:
             server = await Server.listening(host, port, settings, clock, arguments.data)
     except CannotOpen as error:
         raise Failure(str(error), error.code) from error
     except OSError as error:
-        match error.errno:
-            case errno.EADDRINUSE:
-                reason = (
-                    f"port {port} at {host} is in use, perhaps by another broker; choose a free one: zaichik serve PORT"
-                )
-            case errno.EACCES:
-                reason = f"port {port} needs privileges; choose one from 1024 on: zaichik serve PORT"
-            case _:
-                reason = f"cannot listen at {host}: {error.strerror or error}"
-        raise Failure(reason) from error
+        raise cannot_listen(error, port, "zaichik serve PORT", "another broker", host) from error
     if clock is not None:
         server.broker.connection_clock = SystemClock()
     return server
@@ -224,9 +229,15 @@ def _loop() -> str:
     return type(asyncio.get_running_loop()).__module__.partition(".")[0]
 
 
-def _announce(server: Server, loop: str, lines: list[tuple[str, Endpoint]], *, as_json: bool) -> None:
-    """Print the broker's address, event loop and limits, the login lines, and a warning if there is no TLS."""
-    here, settings = address.Address(server.host, server.port), server.broker.settings
+def _here(server: Server) -> address.Address:
+    return address.Address(server.host, server.port)
+
+
+def _announce(
+    server: Server, loop: str, lines: list[tuple[str, Endpoint]], *, as_json: bool, warns: bool = True
+) -> None:
+    """Print the broker's address, event loop and limits, the login lines, and, if asked to, that there is no TLS."""
+    here, settings = _here(server), server.broker.settings
     out = log.unbuffered(sys.stdout)
     if as_json:
         told = {
@@ -250,7 +261,7 @@ def _announce(server: Server, loop: str, lines: list[tuple[str, Endpoint]], *, a
             console.print("its clock stands still; to move it: zaichik clock advance 1h")
         screen.print_table(console, limits.table(settings.limits(), settings.topic.by_name()))
         serve_access.print_lines(console, lines)
-    if not here.is_loopback and not serve_access.pin(server):
+    if warns and serve_access.is_exposed(server):
         screen.remark(
             f"warning: {here} may be reached from other machines, and is not encrypted: anyone on the way can read "
             "everything" + ("" if server.gate is not OPEN else ", and anyone who reaches it can write, too"),
@@ -281,6 +292,7 @@ class _Ending:
             if self.cause is not None:
                 os._exit(128 + received)
             self.cause = received
+            service_manager.tell(service_manager.STOPPING)
             seconds = self._server.broker.settings.drain_timeout
             logger.info("%s: stopping, which may take %g s; a second signal stops at once", received.name, seconds)
             self._server.stop()

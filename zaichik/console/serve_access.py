@@ -16,6 +16,7 @@ from zaichik.access.gate import RULES, USERS, Access, AccessGate
 from zaichik.access.users import Record, Users
 from zaichik.broker.clock import Clock
 from zaichik.client.endpoint import Credentials, Endpoint
+from zaichik.console import address
 from zaichik.console.access_folder import dump, locked, new_token, with_token, write
 from zaichik.console.failure import Failure
 from zaichik.console.self_signed import self_signed
@@ -75,6 +76,11 @@ def prepare(server: Server, arguments: argparse.Namespace) -> list[tuple[str, En
 def pin(server: Server) -> str | None:
     """Returns the pin of the certificate that a server shows; None if it speaks no TLS."""
     return server.gate.access.tls.pin if isinstance(server.gate, AccessGate) and server.gate.access.tls else None
+
+
+def is_exposed(server: Server) -> bool:
+    """Returns whether others can read what clients send: there is a network, and no TLS."""
+    return not address.Address(server.host, server.port).is_loopback and not pin(server)
 
 
 def reload(server: Server) -> bool:

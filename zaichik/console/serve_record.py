@@ -5,12 +5,15 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
+from anyio import to_thread
+
 from zaichik.broker.clock import Clock, SystemClock
 from zaichik.broker.settings import BrokerSettings
 from zaichik.console import quantities
 from zaichik.console.failure import Failure
 from zaichik.console.flight_file import FlightFile, opened
 from zaichik.flight.recorder import RecordedBroker
+from zaichik.log.store import Store
 from zaichik.net.listener import Listener
 from zaichik.serving.server import Server
 
@@ -24,19 +27,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--record",
         metavar="FILE",
         type=Path,
-        help="write all that clients send, and when, to a new file, for `zaichik replay`; the files of the last three "
+        help="write all that clients send, and when, to a new file for `zaichik replay`; the files of the last three "
         "runs stay as FILE.1 to FILE.3",
     )
     group.add_argument(
         "--record-masked",
         action="store_true",
-        help="write other bytes in place of payloads: as many, and the same for the same payload",
+        help="replace each payload by other bytes of the same length, always the same for the same payload",
     )
     group.add_argument(
         "--record-limit",
         metavar="SIZE",
         type=quantities.size,
-        help="the most that a file may have; there the recording ends, and the broker goes on (default: 256MiB)",
+        help="largest size of the file; then the recording ends, and the broker goes on (default: 256MiB)",
     )
 
 
@@ -49,19 +52,23 @@ def check(arguments: argparse.Namespace) -> None:
     for option, value in (("--record-masked", arguments.record_masked), ("--record-limit", arguments.record_limit)):
         if value and arguments.record is None:
             raise argparse.ArgumentTypeError(f"{option} needs --record FILE")
-    if arguments.record is not None and arguments.data is not None:
-        raise argparse.ArgumentTypeError(
-            "--record cannot be used with --data: what the disk of durable topics answers is not recorded yet"
-        )
 
 
-async def listening(host: str, port: int, settings: BrokerSettings, clock: Clock | None) -> Server:
-    """Returns a server at the address whose broker can be recorded.
+async def listening(host: str, port: int, settings: BrokerSettings, clock: Clock | None, data: Path | None) -> Server:
+    """Returns a server at the address whose broker can be recorded; see `Server.listening`.
 
     Raises:
         OSError: the address is not available.
+        CannotOpen: the folder cannot be used.
     """
-    return Server(RecordedBroker(settings, clock or SystemClock()), await Listener.open(host, port))
+    listener = await Listener.open(host, port)
+    try:
+        store = None if data is None else await to_thread.run_sync(Store.opened, data)
+    except BaseException:
+        await listener.aclose()
+        raise
+    clock = clock or SystemClock(store.clock_us if store else 0)
+    return Server(RecordedBroker(settings, clock, store=store), listener, store)
 
 
 def recording(server: Server, arguments: argparse.Namespace) -> AbstractContextManager[None]:

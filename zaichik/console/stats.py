@@ -18,6 +18,7 @@ from zaichik.client.errors import ZaichikError
 from zaichik.console import connecting, progress, quantities, screen
 from zaichik.console.failure import Failure
 from zaichik.escapes import harmless, shown
+from zaichik.extras import getting
 
 if TYPE_CHECKING:
     from zaichik.statistics.chain import Window
@@ -46,12 +47,12 @@ error; 130 for Ctrl-C, after showing the topics that were finished
 
 EPILOG = """\
 examples:
-  zaichik stats recording                               # all topics of a recording
-  zaichik stats orders payments                         # topics of a running broker
+  zaichik stats recording                          # all topics of a recording
+  zaichik stats orders payments                    # topics of a running broker
   zaichik stats recording --windows 1m,5m,15m,1h,forever
   zaichik stats recording --html report.html --plot report.png
   zaichik stats recording --json | jq '.[].advice'
-  zaichik stats recording --master 'local[*]'           # with Spark, on all cores
+  zaichik stats recording --master 'local[*]'      # with Spark, on all cores
   zaichik stats recording --master spark://cluster:7077
 """
 
@@ -86,7 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="1GiB",
         help="memory limit for counting (default: %(default)s)",
     )
-    parser.add_argument("--master", metavar="URL", help="count with Spark, which runs there (needs zaichik[spark])")
+    parser.add_argument("--master", metavar="URL", help="count with Spark, which runs there (needs the extra spark)")
     connecting.add_option(parser)
 
 
@@ -130,7 +131,7 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
     """Compute the statistics and show them."""
     for package, extra in (("pyarrow", "stats"), ("matplotlib", "stats"), ("pyspark", "spark")):
         if (package != "pyspark" or arguments.master) and importlib.util.find_spec(package) is None:
-            raise Failure(f"this needs {package}, which is not installed: pip install 'zaichik[{extra}]'")
+            raise Failure(f"this needs {package}, which is not installed; get it with {getting(extra)}")
     # Nothing else runs in this event loop, and counting blocks it: let Ctrl-C end it as in any program.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for file in filter(None, (arguments.html, arguments.plot)):

@@ -5,7 +5,6 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from datetime import datetime
 
 import anyio
 from rich.console import Console
@@ -29,16 +28,16 @@ key (null: none) and payload; key and payload are strings, or {"base64": "..."} 
 
 EPILOG = """\
 examples:
-  zaichik create orders --retention 1h               # a topic that keeps messages for later readers
+  zaichik create orders --retention 1h               # keeps its messages
   zaichik publish orders one two three
-  zaichik subscribe orders                           # all messages there are, then new ones
+  zaichik subscribe orders                           # all, then new ones
   zaichik subscribe orders --from latest             # only new messages
   zaichik subscribe orders --from 1 --until 3        # these offsets, then end
-  zaichik subscribe orders --from 2026-01-31T08:00   # accepted since then; local time
+  zaichik subscribe orders --from 2026-01-31T08:00   # since then; local time
   zaichik subscribe orders --count 1 --json | jq .payload
-  zaichik subscribe orders --events                  # also report missed messages
-  zaichik subscribe orders --name billing            # resume where billing stopped less than a minute ago
-  zaichik subscribe orders --name billing --forget   # drop its position: the next one starts afresh
+  zaichik subscribe orders --events                  # also report lost messages
+  zaichik subscribe orders --name billing            # where billing stopped
+  zaichik subscribe orders --name billing --forget   # drop its position
 
 A reader that can't keep up, such as a pager, doesn't hold up others: when the topic's ring is full, messages it
 hasn't read are evicted, and their exact number is reported. With --json --events the report is a line of its own:
@@ -218,8 +217,7 @@ def _write(line: str) -> None:
 def _line(message: Message) -> Text:
     """Offset, time and key in faint letters, then the payload."""
     payload, key = shown(message.payload), shown_key(message.key) if message.key else ""
-    moment = datetime.fromtimestamp(message.timestamp).astimezone()
-    prefix = f"{message.offset:>8}  {moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03}  "
+    prefix = f"{message.offset:>8}  {quantities.show_time(message.timestamp * 1e6, with_offset=False)}  "
     return Text.assemble((prefix, "dim"), (f"{key}  " if key else "", "cyan"), payload)
 
 

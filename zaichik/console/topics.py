@@ -8,7 +8,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from zaichik.client.client import Client
 from zaichik.console import connecting, names, screen
+from zaichik.console.failure import Failure
 from zaichik.console.quantities import show_duration, show_size
 from zaichik.escapes import harmless, shown
 
@@ -59,7 +61,7 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
         for sentence in filter(None, map(imbalance, topics)):
             console.print(Text(f"!! {harmless(sentence)}", "bold red"), soft_wrap=True)
     else:
-        screen.remark(f"no topic begins with {shown(arguments.prefix)}" if arguments.prefix else "no topics yet")
+        screen.remark(f"no topic begins with '{shown(arguments.prefix)}'" if arguments.prefix else "no topics yet")
     return 0
 
 
@@ -111,6 +113,19 @@ def _that_fit(rows: list[dict[str, str]], width: int) -> list[str]:
             break
         shown.remove(name)
     return shown
+
+
+async def with_readers(client: Client, name: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Returns the state of the topic of that name, and those of its subscriptions, live and named.
+
+    Raises:
+        Failure: there is no such topic.
+    """
+    topic = await client.topic(name)
+    if topic is None:
+        raise Failure(f"there is no topic '{shown(name)}'; see: zaichik topics")
+    # They are asked for by prefix, and another topic may be called "orders#eu".
+    return topic, [reader for reader in await client.subscriptions(f"{name}#") if reader["topic"] == name]
 
 
 def imbalance(state: dict[str, Any]) -> str:

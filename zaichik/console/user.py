@@ -45,7 +45,8 @@ examples:
   zaichik user add guest --expires 90d --note "for the course in May"
   zaichik user add boris --password             # asks for it twice
   zaichik user list
-  zaichik user token add ana                    # a second token; then: zaichik user token remove ana ID
+  zaichik user token add ana                    # a second token
+  zaichik user token remove ana ID              # and the first one goes
   zaichik user remove ana
 """
 
