@@ -1,13 +1,15 @@
 """The chapters' pictures, drawn from a few lines each.
 
-`make docs` writes them; a test checks that they come out the same. There are five kinds: rows of boxes, trees of tasks,
-a row of messages with cursors, timelines, and sequences of what goes back and forth.
+`make docs` writes them; a test checks that they come out the same. There are four kinds: rows of boxes, trees of tasks,
+timelines, and sequences of what goes back and forth. A ring with its readers is drawn as `zaichik watch` draws it.
 """
 
 from collections.abc import Sequence
 from html import escape
 from itertools import pairwise
 from pathlib import Path
+
+from ring_picture import still
 
 TUTORIAL = Path(__file__).parents[1]
 UNIT, HEIGHT, GAP, MARGIN, LEFT = 24, 34, 26, 14, 190  # pixels: a byte's width, a row, between rows, around, labels
@@ -82,31 +84,6 @@ def tree(root: str, children: Sequence[tuple[str, str, str]], *, told: str = "")
         body.append(_text(middle, height + 12, told, "middle"))
         height += 30
     return _svg(total + 2 * MARGIN, height, body)
-
-
-def ring(cells: Sequence[tuple[str, str]], cursors: Sequence[tuple[int, str]], *, first: int, left: str = "") -> str:
-    """Messages in a row with their offsets, and below them who stands where.
-
-    Args:
-        cells: of each message its text and colour.
-        cursors: at which cell (from 0; one beyond the last is the end) who stands, one below the other.
-        first: the first cell's offset.
-        left: what is written before the first cell.
-    """
-    width, start = 74, MARGIN + LETTER * len(left) + 10
-    body = [_text(MARGIN, MARGIN + 20 + HEIGHT / 2 + 5, left)]
-    for number, (text, colour) in enumerate(cells):
-        x = start + number * width
-        body.append(_text(x + width / 2, MARGIN + 12, str(first + number), "middle", LINE))
-        body += _box(x, MARGIN + 20, width, text, colour)
-    bottom = MARGIN + 20 + HEIGHT
-    for depth, (place, who) in enumerate(sorted(cursors, reverse=True)):  # so that no line crosses a label
-        x, y = start + place * width + width / 2, bottom + 30 + depth * 26
-        body += [_line((x, y), (x, bottom + 4), tip=True), _text(x + 8, y + 2, who)]
-    right = max(
-        [start + len(cells) * width, *(start + at * width + width / 2 + 8 + LETTER * len(who) for at, who in cursors)]
-    )
-    return _svg(right + MARGIN, bottom + 20 + 26 * len(cursors) + MARGIN, body)
 
 
 def timeline(length: int, *lanes: tuple[str, Sequence[tuple[int, int, str, str]], Sequence[tuple[int, str]]]) -> str:
@@ -248,18 +225,8 @@ PICTURES = {
         ("another one", [("12", 2, GOOD), ("13", 2, GOOD)]),
         ("a sleeper", [(f"{number}", 2, BAD) for number in range(2, 14)]),
     ),
-    "07-one-row-many-cursors/ring.svg": ring(
-        [
-            (text, colour)
-            for text, colour in zip(("", "", "d", "e", "f", "g", "h"), (GONE, GONE, *[GOOD] * 5), strict=True)
-        ],
-        [
-            (2, "head: the oldest that is left"),
-            (1, "a slow reader: behind the head"),
-            (5, "another reader"),
-            (7, "next offset, and a quick reader"),
-        ],
-        first=1,
+    "07-one-row-many-cursors/ring.svg": still(
+        5, 8, 1, "the head is 3, the next offset is 8", slow=(2, 2), another=(6, 6), quick=(8, 8)
     ),
     "08-never-wait-on-two-things/bell.svg": sequence(
         ["reading task", "bell", "writing task"],
@@ -269,10 +236,8 @@ PICTURES = {
         (1, 2, "wakes it"),
         (2, "clears, then looks"),
     ),
-    "09-commit-and-credit/cursors.svg": ring(
-        [("a", GONE), ("b", GONE), ("c", SOME), ("d", SOME), ("e", GOOD), ("f", GOOD)],
-        [(2, "committed: all before it is settled"), (4, "cursor: the next one to send"), (6, "next offset")],
-        first=0,
+    "09-commit-and-credit/cursors.svg": still(
+        6, 6, 2, "committed is 2, the cursor 4, the next offset 6; the credit of 2 is used up", reader=(4, 2)
     ),
     "10-retention/life.svg": timeline(
         10,

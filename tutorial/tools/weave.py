@@ -17,6 +17,8 @@ import document
 from zaichik.learn.chapters import CHAPTERS
 from zaichik.learn.snapshots import END
 from zaichik.learn.stages import STAGES
+from zaichik.web.stage.knobs import link, values
+from zaichik.web.stage.scenes import SCENES
 from zaichik_protocol import encode, frames
 
 
@@ -127,6 +129,17 @@ def links() -> None:
     told = [f"[{each.number:02} {each.title}](../{each.folder.name}/README.md)"
             for each in (*written[max(place - 1, 0):place], *written[place + 1:place + 2])]  # fmt: skip
     cog.outl(" · ".join(["[All chapters](../README.md)", *told]))
+
+
+def scenes(**chosen: dict[str, int]) -> None:
+    """The scenes of the stage that belong here, with the knobs chosen for them."""
+    mine = [scene for scene in SCENES.values() if scene.words["chapter"] == _here().folder.name]
+    if not mine or chosen.keys() - {scene.slug for scene in mine}:
+        raise ValueError("no such scene belongs to this chapter")
+    cog.outl("See it move: `zaichik web`, then\n")
+    for scene in mine:
+        place = link(scene.slug, scene.knobs, values(scene.knobs, chosen.get(scene.slug, {})))
+        cog.outl(f"- `http://127.0.0.1:8080/stage#{place}`: *{scene.words['title']}*")
 
 
 def plan() -> None:
