@@ -5,30 +5,37 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help demo test test-cluster test-compiled test-legacy tutorial-full tutorial-handout check docs bench bench-durable bench-spark fuzz fuzz-decoder fuzz-conversation simulate soak \
+.PHONY: help demo pictures test test-cluster test-compiled test-legacy tutorial-full tutorial-handout check docs bench bench-durable bench-spark fuzz fuzz-decoder fuzz-conversation simulate soak \
   soak-learn mutants mutants-go mutants-python mutants-sample clean
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo    watch a broker at work: echo, retention, compaction, lag, a restart, a year of real flights"
-	@echo "make test    lint, format check, types, tests, coverage"
-	@echo "make test-cluster  Spark in processes of its own: zaichik stats on a cluster of three and on S3, and the whole demo"
-	@echo "make test-compiled  the tests once more, on zaichik compiled by mypyc: ten minutes, and a C compiler is needed"
-	@echo "make test-legacy  clients of the original of 2020, byte by byte; with ORIGINAL=/path/to/its/clone its own examples, if built"
-	@echo "make tutorial-full  the tutorial, every command of it, and every stage of every step: ten minutes"
+	@echo "make demo              watch a broker at work: echo, retention, compaction, lag, a restart, a year of real flights"
+	@echo "make test              lint, format check, types, tests, coverage"
+	@echo "make check             the fast half of it: lint, format check, types"
+	@echo "make .venv/.installed-EXTRA  install an extra: access, flights, learn, record, spark, speed, stats, web"
+	@echo "make .venv/.java       install Spark, and a Java where there is none"
+	@echo "make clean             remove the virtual environment and all caches"
+	@echo
+	@echo "More tests:"
+	@echo "make test-cluster      Spark in processes of its own: zaichik stats on a cluster of three and on S3, and the whole demo"
+	@echo "make test-compiled     ten minutes: the tests once more, on zaichik compiled by mypyc; needs a C compiler"
+	@echo "make test-legacy       clients of the original of 2020; with ORIGINAL=/path/to/its/clone its own examples, if built"
+	@echo "make fuzz              a quarter of an hour, both cores: a million inputs for the decoder, a million for a broker"
+	@echo "make simulate          the broker in a thousand simulated worlds (others: python -m tests.simulation --help)"
+	@echo "make soak              half an hour: real processes killed, stopped, cut off and flooded; all planted bugs are caught"
+	@echo "make soak-learn        half an hour: the stages against wrong brokers, and on a busy machine"
+	@echo "make mutants           half an hour a broker: the stages find every bug planted in brokers in Go and in Python"
+	@echo "make tutorial-full     ten minutes: every command of the tutorial, and every stage of every step"
+	@echo
+	@echo "Documents and figures:"
+	@echo "make docs              regenerate tables, drawings, hexdumps and code blocks"
+	@echo "make pictures          take the screenshots in docs/pictures again"
 	@echo "make tutorial-handout  the project without the tutorial's solutions, in the folder handout: for a class"
-	@echo "make check   the fast half of it: lint, format check, types"
-	@echo "make docs    regenerate the tables, drawings, hexdumps and code blocks of the documents"
-	@echo "make bench   half an hour: side by side with the brokers installed here, into benchmarks/results"
-	@echo "             (less of it: .venv/bin/python -m benchmarks --help; pieces: .venv/bin/python benchmarks/core.py)"
-	@echo "make bench-durable  a quarter of an hour: durable topics beside what others do on a disk, into benchmarks/results/durable"
-	@echo "make bench-spark  topics and windows in Spark, beside Parquet, DuckDB and Polars"
-	@echo "make fuzz    a quarter of an hour, both cores: two million inputs that nobody means"
-	@echo "make simulate  the broker in a thousand simulated worlds (which and how many: python -m tests.simulation --help)"
-	@echo "make soak    half an hour: real processes killed, stopped, cut off and flooded; every planted bug is caught"
-	@echo "make soak-learn  the long tests of the stages: wrong brokers from the beginning, twenty rounds on busy cores"
-	@echo "make mutants  half an hour a broker: the stages find every bug planted in brokers written in Go and in Python"
-	@echo "make clean   remove the virtual environment and all caches"
+	@echo "make bench             half an hour: side by side with the brokers installed here, into benchmarks/results"
+	@echo "                       (less of it: .venv/bin/python -m benchmarks --help)"
+	@echo "make bench-durable     a quarter of an hour: durable topics beside other brokers' files, into benchmarks/results/durable"
+	@echo "make bench-spark       topics and windows in Spark, beside Parquet, DuckDB and Polars"
 
 # A stamp file per extra: reinstalled only when pyproject.toml changed.
 $(VENV)/.installed-%: pyproject.toml | $(BIN)/python
@@ -94,9 +101,14 @@ tutorial-handout: $(VENV)/.installed-learn
 	$(BIN)/python tutorial/tools/handout.py handout
 
 docs: $(VENV)/.installed-dev
-	$(BIN)/cog -r -U protocol/README.md README.md docs/*.md
+	$(BIN)/cog -r -U protocol/README.md protocol/wireshark/zaichik.lua README.md docs/*.md
 	$(BIN)/python tutorial/tools/pictures.py
+	$(BIN)/python tutorial/tools/ring_picture.py
 	$(BIN)/cog -r -U -p "$$(cat tutorial/tools/prologue)" tutorial/README.md tutorial/*/README.md
+
+# They show a busy broker, and are never the same twice: so not a part of `make docs`.
+pictures: $(VENV)/.installed-dev
+	$(BIN)/python tutorial/tools/screenshots.py
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks --out benchmarks/results

@@ -1,4 +1,4 @@
-"""The short table of the README: a row for each broker, a column for each of a few scenarios."""
+"""The short table of docs/performance.md: a row for each broker, a column for each of a few scenarios."""
 
 import statistics
 from collections.abc import Sequence

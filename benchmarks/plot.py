@@ -2,7 +2,7 @@
 
 Brokers side by side are bars on a logarithmic scale, the median with a line from the lowest run to the highest, and the
 limits are strokes above them. Growth is a panel for each axis: what a point costs in comparison with the first one.
-Pauses are a histogram for each rate. The overview is a panel for each column of the README's table.
+Pauses are a histogram for each rate. The overview is a panel for each column of the table in docs/performance.md.
 """
 
 import math
@@ -43,7 +43,7 @@ def draw(table: Table, path: Path, colours: dict[str, Colour]) -> None:
 
 
 def draw_overview(tables: Sequence[Table], path: Path, colours: dict[str, Colour]) -> None:
-    """Writes the plot of the README."""
+    """Writes the plot of docs/performance.md."""
     save(overview(tables, colours), path)
 
 

@@ -1,4 +1,4 @@
-"""Results on disk: results.json, and what is made from it: results.md, the plots and the README's excerpt."""
+"""Results on disk: results.json, and what is made from it: results.md, the plots, the table of docs/performance.md."""
 
 import importlib.util
 import json
@@ -110,11 +110,11 @@ def page(results: Results) -> str:
 
 
 def excerpt(directory: Path = RESULTS) -> str:
-    """What the README shows: cog puts it there."""
+    """What docs/performance.md shows: cog puts it there."""
     if not (directory / "results.json").exists():
         return "There are no results yet; `make bench` measures and writes them."
     results = load(directory)
-    link = "benchmarks/results/"
+    link = "../benchmarks/results/"
     return "\n\n".join(
         [
             f"{results.intro(spread='')} All scenarios, with spreads: [results]({link}results.md).",

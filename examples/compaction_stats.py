@@ -1,6 +1,6 @@
 """Compaction statistics: which window would these flights need, and what would it lose?
 
-    pip install 'zaichik[flights,spark]'
+    make .venv/.java .venv/.installed-flights
     python examples/compaction_stats.py
     python examples/compaction_stats.py --days 31
 

@@ -1,6 +1,6 @@
 """A year of real flights: 336,776 departures from New York in 2013, on a clock that the data drives.
 
-    pip install 'zaichik[flights]'
+    make .venv/.installed-flights
     python examples/flights.py
     python examples/flights.py --days 31
     python examples/flights.py --connect 127.0.0.1:8889

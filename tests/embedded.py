@@ -52,6 +52,10 @@ class Embedded:
         """Call a coroutine function of no arguments where the broker is."""
         return self._portal.call(function)
 
+    def during(self, block):
+        """Return a block in which the one that this function makes is open where the broker is."""
+        return self._portal.wrap_async_context_manager(block())
+
     def subscriptions(self):
         """The state of all."""
         return self._call("subscriptions")

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from math import isfinite
 from pathlib import Path
 from urllib.error import URLError
 
@@ -374,7 +375,7 @@ def test_a_report_names_the_builds_of_zaichik_and_of_python():
     assert f" ({interpreter()}), zaichik {build()}, " in machine
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/durability.md"])
+@pytest.mark.parametrize("page", ["docs/performance.md", "docs/durability.md"])
 def test_the_documents_show_the_results_that_are_there(page):
     done = run("cogapp", "--check", "--diff", page)
     assert done.returncode == 0, f"run `make docs`\n{done.stdout}{done.stderr}"
@@ -525,3 +526,15 @@ def test_the_gateway_for_the_original_is_measured():
     done = run("benchmarks.legacy", "--seconds", "0.1", "--runs", "1")
     assert done.returncode == 0, done.stderr
     assert [line.split()[0] for line in done.stdout.splitlines()] == ["gateway", "without", "with", "ratio"]
+
+
+def test_what_looking_costs_is_measured():
+    done = run("benchmarks.views", "--quick")
+    assert done.returncode == 0, done.stderr
+    lines = [line.split("|")[1:3] for line in done.stdout.splitlines() if line.startswith("|")]
+    found = {name.strip(): value.split("; ") for name, value in lines}
+    ratios = [name for name, figures in found.items() if len(figures) == 3][1:]
+    assert [name.split()[0] for name in ratios] == ["nobody", "one", "ten", "zaichik", "/metrics", "the"]
+    assert all(isfinite(float(found[name][-1])) for name in ratios)  # of so few messages, they can be anything
+    whole, change = map(float, found["a whole state, KiB; a change, KiB"])
+    assert 0 <= change < whole

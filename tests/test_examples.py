@@ -111,11 +111,11 @@ def test_an_example_where_no_broker_is_says_so_in_a_sentence():
 
 @pytest.mark.soak
 def test_a_year_of_flights():
-    """Over TCP, minute by minute; `test_departures` holds the README's figures against the core in every run."""
+    """Over TCP, minute by minute; `test_departures` holds the figures of docs/demo.md against the core in every run."""
     printed = output("flights.py")
     assert "336,776 published = 305,960 stored + 30,816 compacted" in printed
     assert "the stored messages of the last week: 5,639" in printed
-    shown = (EXAMPLES.parent / "README.md").read_text(encoding="utf-8")  # what a reader is told to expect
+    shown = (EXAMPLES.parent / "docs" / "demo.md").read_text(encoding="utf-8")  # what a reader is told to expect
     assert re.search(r" flights +336,776 +305,960 +30,816 +5,639 +300,321 +0\n", shown)
 
 

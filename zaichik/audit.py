@@ -48,7 +48,7 @@ def audit(topics: Iterable[Row], subscriptions: Iterable[Row] = ()) -> list[Sum]
 
     Args:
         topics: their states, as `client.topics()` returns them.
-        subscriptions: likewise, of `client.subscriptions()`. A name whose reader is away has no law of its own.
+        subscriptions: the same, from `client.subscriptions()`. A name whose reader is away has no law of its own.
     """
     sums = [law for topic in topics for law in _of_topic(topic)]
     return sums + [law for reader in subscriptions if reader["connection"] for law in _of_subscription(reader)]

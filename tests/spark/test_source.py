@@ -175,7 +175,7 @@ def test_columns_point_into_the_batch_and_do_not_copy_it():
 
 
 def test_deleting_a_missing_topic_does_not_create_it(broker):
-    with pytest.raises(CannotRead, match="there is no topic t;"):
+    with pytest.raises(CannotRead, match="there is no topic 't';"):
         reader(broker, topic="t").partitions()
     broker.create("t", capacity=5)  # it would exist with other settings
 

@@ -133,7 +133,7 @@ def test_a_durable_topic_is_read_from_the_disk(tmp_path):
 def test_what_is_not_there_is_told(broker, folder, tmp_path_factory):
     with pytest.raises(NothingToRead, match="is not a recording"):
         recorded(tmp_path_factory.mktemp("empty"))
-    with pytest.raises(NothingToRead, match="there is no topic nowhere"):
+    with pytest.raises(NothingToRead, match="there is no topic 'nowhere'"):
         held(Endpoint("127.0.0.1", broker.port), ["nowhere"])
     with pytest.raises(ConnectFailed):
         held(Endpoint("127.0.0.1", 1), ["t"])

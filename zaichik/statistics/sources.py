@@ -191,7 +191,7 @@ def held(broker: Endpoint, topics: Iterable[str]) -> list[HeldTopic]:
             # The journal first: what comes in between is in the topic's counters, and is not taken for lost.
             journal, topic = client.topic(JOURNAL_PREFIX + name), client.topic(name)
             if topic is None:
-                raise NothingToRead(f"there is no topic {asked} at {broker}, and no folder of that name")
+                raise NothingToRead(f"there is no topic {asked!r} at {broker}, and no folder of that name")
             found.append(HeldTopic(name, journal is not None, broker, topic, journal or topic))
     return found
 
