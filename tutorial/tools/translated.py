@@ -47,21 +47,26 @@ class Block:
     """A paragraph of a page, or something that is copied.
 
     Attributes:
-        line: where it begins.
+        line: where it begins, or its mark.
         text: all of it, without a mark above.
         translates: the hash in the mark; "" without a mark.
-        is_later: whether it stands in the Russian page in English, until somebody translates it.
+        later: what else the mark says.
     """
 
     line: int
     text: str
     translates: str
-    is_later: bool
+    later: str
 
     @property
     def hash(self) -> str:
         """What a translation of it has in its mark. It stays the same if only line breaks change."""
         return hashlib.sha256(" ".join(self.text.split()).encode()).hexdigest()[:8]
+
+    @property
+    def is_later(self) -> bool:
+        """Whether it stands in the Russian page in English, and nobody has translated it."""
+        return self.later == LATER and self.hash == self.translates
 
 
 # An English paragraph, its translation, and the line in the Russian page where that is or belongs.
@@ -72,7 +77,7 @@ def blocks(path: Path) -> list[Block]:
     """A page, taken apart."""
     text = path.read_text(encoding="utf-8")
     return [
-        Block(text.count("\n", 0, match.start()) + 1, match["text"], match["hash"] or "", bool(match["later"]))
+        Block(text.count("\n", 0, match.start()) + 1, match["text"], match["hash"] or "", match["later"] or "")
         for match in BLOCK.finditer(text)
     ]
 
@@ -155,14 +160,14 @@ def problems(page: Path) -> Iterator[str]:
             f"  {todo}\n  or leave it in English for now: {COMMAND} --later {name}:{line}"
         )
     if refreshed(page) != page.read_text(encoding="utf-8"):
-        yield f"{name}: what is copied from {source} is not as it is there: run `make docs`"
+        yield f"{name}: outdated: what is copied from {source} is not as it is there; run `make docs`"
 
 
 def place(text: str) -> tuple[Path, int]:
     """A page and a line, as `--accept` gets them."""
     name, _, line = text.rpartition(":")
     page = Path(name).resolve()
-    if page not in PAGES or int(line) not in {line for *_, line in open_pairs(page)}:
+    if page not in PAGES or int(line) not in {line for english, _, line in open_pairs(page) if english}:
         raise argparse.ArgumentTypeError(f"nothing is stale or missing at {text}")
     return page, int(line)
 
