@@ -1,6 +1,7 @@
 """The Russian pages say what the English ones say: a paragraph whose English has changed is named."""
 
 import re
+import shutil
 
 import pytest
 import translated
@@ -82,6 +83,18 @@ def told(page):
 @pytest.mark.parametrize("page", translated.PAGES, ids=lambda page: page.parent.name)
 def test_a_russian_page_says_what_the_english_one_says(page):
     assert "\n".join(translated.problems(page)) == ""
+
+
+@pytest.mark.parametrize("page", translated.PAGES, ids=lambda page: page.parent.name)
+def test_whichever_english_paragraph_changes_its_translation_is_named(page, tmp_path):
+    copy, source = tmp_path / translated.RUSSIAN, tmp_path / translated.ENGLISH
+    shutil.copy(page, copy)
+    text = page.with_name(translated.ENGLISH).read_text(encoding="utf-8")
+    lines = text.splitlines()
+    for english, russian, _ in [*translated.pairs(page)]:
+        last = english.line + english.text.count("\n")
+        source.write_text("\n".join([*lines[:last], "More of it.", *lines[last:]]), encoding="utf-8")
+        assert [(pair[1], pair[2]) for pair in translated.open_pairs(copy)] == [(russian, russian.line)]
 
 
 @pytest.mark.parametrize("page", translated.PAGES, ids=lambda page: page.parent.name)
