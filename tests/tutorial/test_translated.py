@@ -1,5 +1,7 @@
 """The Russian pages say what the English ones say: a paragraph whose English has changed is named."""
 
+# ruff: noqa: RUF001 (Russian letters are meant, those that look like Latin ones, too)
+
 import re
 import shutil
 

@@ -16,7 +16,6 @@ import hashlib
 import os
 import re
 import sys
-import textwrap
 import tomllib
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -155,10 +154,9 @@ def problems(page: Path) -> Iterator[str]:
         todo = f"change it, then {COMMAND} --accept {name}:{line}"
         if not russian:
             todo = f"write it before this line, below a line <!-- en: {english.hash} -->"
-        yield (
-            f"{name}:{line}: {what} {source}:{english.line}:\n{textwrap.indent(english.text, '    | ')}\n"
-            f"  {todo}\n  or leave it in English for now: {COMMAND} --later {name}:{line}"
-        )
+        todo += f"\n  or leave it in English for now: {COMMAND} --later {name}:{line}"
+        quoted = english.text.replace("\n", "\n    | ")
+        yield f"{name}:{line}: {what} {source}:{english.line}:\n    | {quoted}\n  {todo}"
     if refreshed(page) != page.read_text(encoding="utf-8"):
         yield f"{name}: outdated: what is copied from {source} is not as it is there; run `make docs`"
 
