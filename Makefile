@@ -105,6 +105,7 @@ docs: $(VENV)/.installed-dev
 	$(BIN)/python tutorial/tools/pictures.py
 	$(BIN)/python tutorial/tools/ring_picture.py
 	$(BIN)/cog -r -U -p "$$(cat tutorial/tools/prologue)" tutorial/README.md tutorial/*/README.md
+	$(BIN)/python tutorial/tools/translated.py --refresh
 
 # They show a busy broker, and are never the same twice: so not a part of `make docs`.
 pictures: $(VENV)/.installed-dev

@@ -184,7 +184,7 @@ def test_every_dependency_has_its_reason_in_the_readme_and_those_of_development_
 
 
 DOCUMENTS = [
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    *(ROOT / name for name in ("README.md", "README.ru.md", "CONTRIBUTING.md", "CHANGELOG.md")),
     *sorted((ROOT / "protocol").rglob("*.md")),
     *sorted((ROOT / "docs").glob("*.md")),
 ]

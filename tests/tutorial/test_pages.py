@@ -92,7 +92,9 @@ def test_blocks_are_short_and_fit_a_terminal(chapter):
 
 
 @pytest.mark.parametrize(
-    "path", [TUTORIAL / "README.md", *(chapter.text for chapter in CHAPTERS)], ids=lambda path: path.parent.name
+    "path",
+    [TUTORIAL / "README.md", *(chapter.text for chapter in CHAPTERS), *sorted(TUTORIAL.glob("*/README.ru.md"))],
+    ids=lambda path: f"{path.parent.name}/{path.name}",
 )
 def test_links_lead_somewhere(path):
     text = re.sub(r"^```.*?^```$", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
