@@ -37,6 +37,6 @@ def empty(answer):
     must(list(answer.lines([b"\n", b"\none\n"])), [b"", b"", b"one"], "three lines, two of them empty")
 
 
-@EXERCISE.asks("a line that never ends is none", hint="When the reads are over, drop what was begun.")
+@EXERCISE.asks("a line that never ends isn't a line", hint="When the reads are over, drop what was begun.")
 def unfinished(answer):
     must(list(answer.lines([b"one\ntw"])), [b"one"], "a line, and the beginning of another")

@@ -14,7 +14,7 @@ EXERCISE = Exercise(
         ),
         (
             "With fewer than 4 bytes: 4 - len(buffer). Else length = int.from_bytes(buffer[:4], 'little'), and the "
-            "frame is 4 + length bytes long; more than 0 of them are missing, or none."
+            "frame is 4 + length bytes long. What's missing is that, less what's there, and never below 0."
         ),
     ),
 )

@@ -35,7 +35,7 @@ def short(answer):
 
 @EXERCISE.asks(
     "a body that is too long is refused",
-    hint="A Struct is content when its last field is read. What must follow it, so that nothing may follow it?",
+    hint="A Struct is happy once its last field is read. What must follow it, so that nothing may follow it?",
 )
 def long(answer):
     _refused(answer, GOOD + b"!")

@@ -20,7 +20,7 @@ EXERCISE = Exercise(
 
 
 class Stream:
-    """A stream whose next read is what we say: bytes, the end, or nothing for ever."""
+    """A stream whose next read is what we say: bytes, the end, or nothing forever."""
 
     def __init__(self, brings: bytes | None) -> None:
         self.brings = brings

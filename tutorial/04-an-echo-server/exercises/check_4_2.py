@@ -71,6 +71,6 @@ def a_story(answer):
         raise Wrong(f"512,000 bytes were said, {len(heard):,} came back")
 
 
-@EXERCISE.asks("who says nothing hears nothing", hint="When nothing comes, the loop ends at once, and so do you.")
+@EXERCISE.asks("a silent client hears nothing", hint="When nothing comes, the loop ends at once, and so do you.")
 def nothing(answer):
     must(_talk(answer), b"", "a client that says nothing")

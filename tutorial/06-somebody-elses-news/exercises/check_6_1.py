@@ -16,7 +16,7 @@ EXERCISE = Exercise(
         (
             "Let a small class hold a client's queue and its task group's cancel scope, and hand that to Conversation "
             "as its `client`. It has one method, which puts a frame into the queue, or cancels the scope if there's no "
-            "room. Everything that went into the queue directly goes through that method."
+            "room. Whatever went straight into the queue before now goes through that method."
         ),
     ),
     program="broker.py",

@@ -12,7 +12,7 @@ EXERCISE = Exercise(
     hints=(
         (
             "A topic counts its bytes already, and knows how to drop its oldest batch: `publish` does it for "
-            "`max_bytes`. Make a method of that line. `Topics` is a dict of all topics: there the limit belongs."
+            "`max_bytes`. Make a method of that line. `Topics` is a dict of all topics: the limit belongs there."
         ),
         (
             "After each publish, as long as the sum over all topics is too large, find the topic with the most bytes "

@@ -8,7 +8,7 @@ from zaichik.learn.exercise import Exercise, Wrong, must
 EXERCISE = Exercise(
     "The tail",
     hints=(
-        "Sort the times; the median is the one in the middle, as in `show`. Then count those above ten of it.",
+        "Sort the times; the median is the one in the middle, as in `show`. Then count those above ten times that.",
         "A share is a count divided by how many there are, so it's between 0 and 1, and doesn't depend on the machine.",
     ),
     program="measure.py",

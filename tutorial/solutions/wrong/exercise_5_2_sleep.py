@@ -11,7 +11,7 @@ PAUSE_S = 0.01
 
 
 async def accept_for_ever(accept: Callable[[], Awaitable[Any]], welcome: Callable[[Any], None]) -> None:
-    """Accept clients and welcome each, for ever."""
+    """Accept clients and welcome each, forever."""
     while True:
         try:
             client = await accept()
