@@ -83,11 +83,11 @@ exit codes:
        such as head
   1    refused by the broker, no broker there, or bad data
   2    wrong usage
-  3    record, stats: done, but messages are missing, or something is not known
   73   the folder of durable topics cannot be used, by serve or check
   74   serve: its disk has failed
   78   the folder of durable topics is of a newer zaichik
   130  ended with Ctrl-C
+  record and stats end with 3 if messages are missing, or something is not known
 """
 
 
