@@ -149,7 +149,7 @@ async def ends(trial: Trial) -> None:
 
 
 @STAGE.check(
-    "a window keeps messages out even after its first message has left the ring",
+    "a window stays open after its first message has left the ring",
     hint="Windows do not depend on the ring: evicting a message must not forget its key.",
     more=(
         (
