@@ -126,6 +126,7 @@ def test_mistakes_have_a_place_and_say_what_is_right(text, told):
     with pytest.raises(Unusable) as caught:
         rules(text)
     assert told in str(caught.value)
+    assert "(char" not in str(caught.value), "the only place is the one in the file"
 
 
 def test_bytes_that_are_no_text():

@@ -66,7 +66,7 @@ def test_an_endless_window_lets_a_key_in_once():
 
 
 def test_a_window_outlives_its_evicted_first_message():
-    """COM-6: window and ring do not know of each other."""
+    """COM-6: a window does not depend on the ring."""
     topic = topic_with(compaction_window_ms=10, retention_ttl_ms=1, capacity=1)
     publish(topic, (b"k", b"1"))
     publish(topic, b"2")

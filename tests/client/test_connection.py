@@ -81,6 +81,17 @@ async def test_a_missing_broker_is_reported_with_the_next_step():
             pass
 
 
+async def test_a_host_that_has_no_address_is_not_told_to_start_a_broker(monkeypatch):
+    async def unknown(*_):
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(SocketStream, "connect", unknown)
+    told = r"^no broker answers at typo:8889 \(Name or service not known\)\. Is the host's name right\?"
+    with pytest.raises(zaichik.ConnectFailed, match=told):
+        async with zaichik.connect("typo"):
+            pass
+
+
 async def test_an_address_that_does_not_accept_in_time_is_no_broker(monkeypatch):
     async def never(*_):
         await anyio.sleep_forever()

@@ -45,7 +45,8 @@ def test_a_wrong_environment_is_wrong_usage(zaichik, monkeypatch):
     monkeypatch.setenv("ZAICHIK_CONNECT", "nowhere")
     result = zaichik("topics")
     assert result.code == 2
-    assert "argument --connect: 'nowhere' is not an address; write HOST:PORT" in result.err
+    told = "argument --connect: not given, and ZAICHIK_CONNECT says: 'nowhere' is not an address; write HOST:PORT"
+    assert told in result.err
 
 
 @pytest.mark.parametrize("host", ["a" * 64, "a..b", "a\u05d0", "\u2028", "\udcff"])

@@ -67,13 +67,13 @@ def test_an_unknown_code_is_one_sentence_that_proposes_the_nearest(zaichik):
         == "zaichik: there is no code 90; did you mean DAMAGED, STORAGE_FULL or TAKEN_OVER?\n"
     )
     assert zaichik("explain", "qq\n").err == (
-        "zaichik: there is no code qq\\n; to list all of them: zaichik explain; about a message of a topic, "
+        "zaichik: there is no code qq\\n; zaichik explain lists all; if it is a topic, say which message: "
         "add --offset or --key\n"
     )
 
 
 def test_a_topic_without_a_message_is_told_what_is_missing(zaichik):
-    assert zaichik("explain", "news").err.endswith("; about a message of a topic, add --offset or --key\n")
+    assert zaichik("explain", "news").err.endswith("; if it is a topic, say which message: add --offset or --key\n")
 
 
 def test_every_command_that_is_advised_exists(zaichik):

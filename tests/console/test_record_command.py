@@ -150,7 +150,7 @@ def test_a_topic_that_is_not_there_is_one_sentence(zaichik, tmp_path):
     result = zaichik("record", "nowhere", "--into", str(tmp_path))
     assert (result.code, result.out) == (1, "")
     assert result.err == (
-        "zaichik: there is no topic 'nowhere'; `zaichik topics` lists those there are "
+        "zaichik: there is no topic 'nowhere'; `zaichik topics` lists the broker's topics "
         "(zaichik explain NO_SUCH_RECORDED_TOPIC)\n"
     )
     assert list(tmp_path.iterdir()) == []

@@ -39,6 +39,12 @@ def clock():
     return ManualClock(time.time_ns() // 1000)
 
 
+def test_a_ca_of_clients_without_a_folder_is_refused_and_not_ignored(clock):
+    assert gate_of(options(), clock) is None
+    with pytest.raises(Failure, match="--tls-client-ca needs --access DIR or --init-access DIR"):
+        gate_of(options("--tls-client-ca", "ca.pem"), clock)
+
+
 def test_a_folder_to_begin_with(made):
     path, _ = made
     assert sorted(file.name for file in path.iterdir()) == ["cert.pem", "key.pem", "rules", "users.json"]

@@ -31,6 +31,22 @@ async def looking_at(history):
     return topic
 
 
+@pytest.mark.parametrize(
+    ("name", "copied"),
+    [("a b", ["describe 'a b'", "subscribe --from 2 'a b'"]), ("-x", ["describe -- -x", "subscribe --from 2 -- -x"])],
+)
+async def test_the_command_that_is_copied_can_be_pasted(name, copied):
+    history = History()
+    history.subscribe("billing", credit=2)
+    history.publish(5)
+    history.read("billing")
+    topic = Topic(name)
+    assert await topic.poll(Answers(history))
+    whole = topic.command
+    topic.obey("tab")
+    assert [whole, topic.command] == [f"zaichik {words}" for words in copied]
+
+
 async def test_the_table_has_the_numbers_and_says_how_fresh_they_are():
     history = History()
     history.subscribe("billing", credit=2)

@@ -140,7 +140,8 @@ def test_a_port_in_use_is_one_sentence(zaichik_web):
         result = zaichik_web("--port", port)
     assert (result.code, result.out) == (main.FAILED, "")
     assert result.err == (
-        f"zaichik: port {port} at 127.0.0.1 is in use, perhaps by another page; choose a free one: --port PORT\n"
+        f"zaichik: port {port} at 127.0.0.1 is in use, perhaps by another page; choose a free one: "
+        "zaichik web --port PORT, or zaichik serve --web PORT\n"
     )
 
 

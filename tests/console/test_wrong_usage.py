@@ -84,6 +84,7 @@ def test_a_number_just_out_of_range(zaichik, words, told):
         ["describe", "{}"],
         ["topics", "{}"],
         ["record", "t", "{}"],
+        ["delete", "{}"],
     ],
     ids=" ".join,
 )

@@ -144,7 +144,10 @@ def test_what_a_reader_has_lost_is_not_taken_for_what_it_was_told_of():
     assert " 8 lost · 4 told " in lane
 
 
-@pytest.mark.parametrize(("name", "pasted"), [("it's", """'it'"'"'s'"""), ("a\u202eb", "TOPIC"), ("t" * 99, "TOPIC")])
+@pytest.mark.parametrize(
+    ("name", "pasted"),
+    [("it's", """'it'"'"'s'"""), ("a\u202eb", "TOPIC"), ("t" * 99, "TOPIC"), ("-x", "TOPIC")],
+)
 def test_the_command_that_tells_a_messages_fate_can_be_pasted(name, pasted):
     state = made(0, 10, [])
     state = replace(state, topic={**state.topic, "name": name})

@@ -160,8 +160,8 @@ def _rule(line: re.Match[str], number: int, user: str) -> Rule:
         raise wrong(line.string, line.start(2), problem)
     try:
         pattern = _pattern(line[3])
-    except ValueError as error:
-        raise wrong(line.string, line.start(3), str(error)) from None
+    except ValueError as error:  # the sentence of json's own ends in a place counted from the quote
+        raise wrong(line.string, line.start(3), getattr(error, "msg", str(error)).partition(" starting")[0]) from None
     size = len(pattern) - 1 if pattern.endswith("*") else None
     return Rule(number, user, line[1] == "allow", actions, pattern[:size], size)
 

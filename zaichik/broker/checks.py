@@ -27,7 +27,7 @@ def check_name(name: str, field: str) -> None:
     else:
         return
     what = "topic name" if field == "topic" else "subscription name"
-    raise Refused(ErrorCode.INVALID_FIELD, f"{what} {name[:40]!r}: {problem}", field)
+    raise Refused(ErrorCode.INVALID_FIELD, f"{what} {name[:40]!r}{'...' * (len(name) > 40)}: {problem}", field)
 
 
 def check_publish(topic: str, batch: Batch, limits: BrokerSettings) -> None:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from socket import gaierror
 
 import anyio
 
@@ -34,9 +35,9 @@ async def opened(
     except TlsFailed as error:
         raise ConnectFailed(f"{peer}: {error}") from error
     except OSError as error:  # TimeoutError is one
-        raise ConnectFailed(
-            f"no broker answers at {peer} ({str(error) or 'it took too long'}). Start one with `zaichik serve`"
-        ) from error
+        reason = error.strerror or str(error) or "it took too long"
+        advice = "Is the host's name right?" if isinstance(error, gaierror) else "Start one with `zaichik serve`"
+        raise ConnectFailed(f"no broker answers at {peer} ({reason}). {advice}") from error
     async with stream, running(connection, stream):
         try:
             with anyio.fail_after(deadline - anyio.current_time()):

@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from os import environ
 
 from zaichik.client.client import MOST_RECONNECT_SECONDS, RECONNECT_SECONDS, Client, connect
 from zaichik.client.endpoint import Endpoint, NotAnAddress
@@ -28,7 +29,8 @@ def _chosen(text: str) -> Endpoint:
     try:
         return chosen(None if text is NOT_GIVEN else text)
     except (NotAnAddress, UnusableLogin) as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+        where = f"not given, and {VARIABLE} says: " if text is NOT_GIVEN and environ.get(VARIABLE) else ""
+        raise argparse.ArgumentTypeError(f"{where}{error}") from None
 
 
 def add_reconnect(parser: argparse.ArgumentParser) -> None:

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.text import Text
 
 from zaichik.client.errors import Unsupported
-from zaichik.console import connecting
+from zaichik.console import connecting, names
 from zaichik.console.failure import Failure
 
 DESCRIPTION = """\
@@ -25,7 +25,7 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `zaichik delete`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument("topic", metavar="TOPIC", help="the topic to delete")
+    parser.add_argument("topic", metavar="TOPIC", type=names.name, help="the topic to delete")
     parser.add_argument(
         "--if-empty", action="store_true", help="only if it has no messages, no readers and no named positions"
     )

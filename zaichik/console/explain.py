@@ -20,8 +20,9 @@ Explain a message or an error.
 Why did this message not arrive? With a topic, and --offset or --key: what became of the message in its topic, then at
 each subscription, then what else the broker remembers; each with the rule that says so, and with what to do next.
 
-What does this error mean? With a code: what happened, why, and what to do next. An error's message ends in its code,
-such as [TOPIC_FULL]; the number that the wire has for it, 77, means the same. With nothing: list all codes.
+What does this error mean? With a code: what happened, why, and what to do next. An error's message ends in its code:
+here in (zaichik explain TOPIC_FULL), in Python in [TOPIC_FULL]. Its number on the wire, 77, means the same. With
+nothing: list all codes.
 """
 
 EPILOG = f"""\
@@ -108,6 +109,6 @@ def _wrapped(text: str, width: int) -> list[str]:
 def _unknown(code: str) -> str:
     *others, last = nearest(code) or [""]
     proposed = f"{', '.join(others)} or {last}" if others else last
-    otherwise = "to list all of them: zaichik explain; about a message of a topic, add --offset or --key"
+    otherwise = "zaichik explain lists all; if it is a topic, say which message: add --offset or --key"
     advice = f"did you mean {proposed}?" if proposed else otherwise
     return f"there is no code {shown(code)}; {advice}"

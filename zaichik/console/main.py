@@ -87,6 +87,7 @@ exit codes:
   74   serve: its disk has failed
   78   the folder of durable topics is of a newer zaichik
   130  ended with Ctrl-C
+  record and stats end with 3 if messages are missing, or something is not known
 """
 
 

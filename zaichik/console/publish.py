@@ -25,7 +25,7 @@ Send messages to a topic, which is created if it doesn't exist. Without MESSAGE,
 input is a message, without its line end; empty lines count, too. Messages may have a key: the same one for all, or
 one taken from each message. A topic with a compaction window keeps only the first message of each key in a window.
 After a lost connection, zaichik reconnects and retries messages that the broker hasn't confirmed; nothing is stored
-twice. If the broker is restarted, its topics are gone, but for durable ones: publishing continues, and the exit code
+twice. If the broker is restarted, its topics are gone, except durable ones: publishing continues, and the exit code
 is 1. A topic created with --overflow reject makes publishers wait for its readers.
 
 A topic created by publishing keeps nothing for later readers, unless the broker was started with another default:

@@ -112,6 +112,8 @@ def gate_of(arguments: argparse.Namespace, clock: Clock, handshake_timeout: floa
     """
     folder: Path | None = arguments.init_access or arguments.access
     if folder is None:
+        if arguments.tls_client_ca:
+            raise Failure("--tls-client-ca needs --access DIR or --init-access DIR: without them, nobody has to log in")
         return None
     tls = tls_of(folder, arguments.tls_client_ca)
     if tls is None and arguments.tls_client_ca:

@@ -75,8 +75,8 @@ class Topic:
     def command(self) -> str:
         """The command that prints what is seen; of a chosen reader, what it is to get next."""
         row = next((row for row in self._readers() if row["name"] == self._chosen), None)
-        topic = shlex.quote(self.name)
-        return f"zaichik describe {topic}" if row is None else f"zaichik subscribe {topic} --from {row['cursor']}"
+        words = ["describe"] if row is None else ["subscribe", "--from", str(row["cursor"])]
+        return shlex.join(["zaichik", *words, *["--"] * self.name.startswith("-"), self.name])
 
     def obey(self, key: str) -> None:
         """Do what a key says."""

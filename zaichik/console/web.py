@@ -192,7 +192,8 @@ def _listening(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
-        raise cannot_listen(error, port, "--port PORT", "another page", host) from error
+        command = "zaichik web --port PORT, or zaichik serve --web PORT"
+        raise cannot_listen(error, port, command, "another page", host) from error
 
 
 def _announce(here: address.Address, arguments: argparse.Namespace, console: Console) -> None:

@@ -103,7 +103,7 @@ def state_of(client: blocking.Client, topic: str) -> Mapping[str, Any]:
     """
     state = client.topic(topic)
     if state is None:
-        raise NoSuchRecordedTopic(f"there is no topic {topic!r}; `zaichik topics` lists those there are")
+        raise NoSuchRecordedTopic(f"there is no topic {topic!r}; `zaichik topics` lists the broker's topics")
     return state
 
 

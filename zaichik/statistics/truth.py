@@ -216,7 +216,8 @@ def _assumed(found: Statistics) -> Iterator[str]:
     tried = [row["window_us"] for row in found.what_if if row["window_us"] != FOREVER_US and row["kept"] is not None]
     span_us = found.last_us - found.first_us
     if tried and max(tried) > span_us > 0:
+        span = timedelta(seconds=round(span_us / 1_000_000)) or "less than a second"
         yield (
-            f"the messages span {timedelta(microseconds=span_us)}, less than the longest window tried: updates whose "
-            'window was still open at the end count as "never seen".'
+            f"the messages span {span}, less than the longest window tried: updates whose window was still open at the "
+            'end count as "never seen".'
         )

@@ -153,7 +153,7 @@ class _Screen:
     def _pasted(self) -> str:
         """Returns the topic's name for a shell; a word instead if it could not be pasted safely."""
         name = shlex.quote(self.state.name)
-        return name if name == printable(name, NAME_CELLS) else "TOPIC"
+        return name if name == printable(name, NAME_CELLS) and not name.startswith("-") else "TOPIC"
 
     def _laws(self) -> list[Line]:
         topic, rates = self.state.topic, self.memory.rates

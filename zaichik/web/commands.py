@@ -1,9 +1,9 @@
 """What is on screen, as command lines and as Python: ways to do the same without a browser.
 
 Topics, keys and payloads are a stranger's words, so they are never pasted into a line: `shlex.quote` and `repr` write
-them, and `--` keeps a payload that begins with a dash from being an option. It would not do so for a topic, for which
-there is no command line then. No line has a secret in it. Where a login is needed, command lines leave the address out,
-because `zaichik login` keeps it together with the token, and programs find both in ZAICHIK_CONNECT.
+them, and `--` keeps a topic or payload that begins with a dash from being an option. No line has a secret in it. Where
+a login is needed, command lines leave the address out, because `zaichik login` keeps it together with the token, and
+programs find both in ZAICHIK_CONNECT.
 """
 
 import shlex
@@ -56,11 +56,10 @@ class Commands:
         }
 
     def _shell(self, command: str, *options: str, topic: str = "", payload: str | None = None) -> str:
-        if topic.startswith("-"):
-            return ""
         where = ("--connect", self._address) if self._address else ()
-        words = (*((topic,) if topic else ()), *(() if payload is None else ("--", payload)))
-        return shlex.join(("zaichik", command, *where, *options, *words))
+        words = (*((topic,) if topic else ()), *(() if payload is None else (payload,)))
+        dashes = ("--",) if any(word.startswith("-") for word in words) else ()
+        return shlex.join(("zaichik", command, *where, *options, *dashes, *words))
 
     def _python(self, code: str) -> str:
         imports = "from zaichik import blocking" if self._address else "import os\n\nfrom zaichik import blocking"

@@ -13,7 +13,7 @@ CLIENT_SIDE = (
         rules="ACC-1",
         then="If the connection was refused: start a broker with `zaichik serve`, and compare host and port with the "
         "line that it prints. If it took too long: a firewall is in the way, or the broker serves only its own machine "
-        "(`zaichik serve --host`). If what answers is no zaichik broker, something else has the port (`ss -ltnp`). "
+        "(`zaichik serve --host`). If what answers isn't a zaichik broker, something else has the port (`ss -ltnp`). "
         "With TLS, use the whole login line, with its pin. With a broker of your own, `zaichik learn check` shows what "
         "is missing.",
         chapter_number=0,
@@ -57,7 +57,7 @@ CLIENT_SIDE = (
     ),
     Section(
         code="NOT_AN_ADDRESS",
-        title="the text is no address of a broker",
+        title="the text isn't the address of a broker",
         what="It is not HOST:PORT, zaichik://HOST:PORT or zaichiks://TOKEN@HOST:PORT?pin=sha256:HEX; or it has a "
         "secret in a place that others can read. Nothing was sent.",
         why="Guessing what an address might mean could send your login to somebody else.",
@@ -72,7 +72,7 @@ CLIENT_SIDE = (
         title="the file with the login can't be used",
         what="The file of `zaichik login`, ZAICHIK_TOKEN_FILE or ZAICHIK_PASSWORD_FILE can't be read, is damaged, or "
         "may be read by others. Nothing was sent.",
-        why="A secret that others can read is no secret any more, so you are told before it is used.",
+        why="A secret that others can read isn't a secret any more, so you are told before it is used.",
         rules="ACC-1",
         then="If others may read it: `chmod go= FILE`, and ask for a new token if somebody may have read it. If it is "
         "damaged: `zaichik login` again. `zaichik login --remove` goes back to no login.",
@@ -81,7 +81,7 @@ CLIENT_SIDE = (
     Section(
         code="CANNOT_RECORD",
         title="the recording's folder can't be used",
-        what="Another program records the topic into the same folder, a file in it is no part of a recording, or it "
+        what="Another program records the topic into the same folder, a file in it isn't part of a recording, or it "
         "can't be written to. Files that were complete are kept.",
         why="Two recorders would write messages twice. A file's name says which offsets it holds; the next run goes on "
         "after the last one.",
@@ -96,7 +96,7 @@ CLIENT_SIDE = (
         what="The broker has no topic of that name, or doesn't show it to your user.",
         why="Recording creates no topic: a misspelt name would be recorded for ever, and stay empty.",
         rules="ACC-5 TOP-7",
-        then="`zaichik topics` lists those there are. The journal of a topic is named '$journal/TOPIC', in quotes.",
+        then="`zaichik topics` lists its topics. The journal of a topic is named '$journal/TOPIC', in quotes.",
         page="statistics.md",
     ),
 )

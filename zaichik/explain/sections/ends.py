@@ -11,8 +11,8 @@ ENDS = (
         "delivered, or is gone (then Lagged came first).",
         why="You asked for it. A program that reads what there is now must be told where now ends.",
         rules="RET-4",
-        then="Nothing: loops end by themselves, and this is no error. What you have handled may still be committed. A "
-        "subscription with a name keeps it until you leave its `async with` block.",
+        then="Nothing: loops end by themselves, and this isn't an error. What you have handled may still be committed. "
+        "A subscription with a name keeps it until you leave its `async with` block.",
         chapter_number=10,
     ),
     Section(

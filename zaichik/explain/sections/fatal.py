@@ -6,7 +6,7 @@ from zaichik_protocol import ErrorCode as Code
 FATAL = (
     Section(
         code=Code.MALFORMED,
-        title="the bytes are no frame of this protocol",
+        title="the bytes aren't a frame of this protocol",
         what="A frame's fields end before or after the length that it announces, its header is impossible, or a Hello "
         "lacks the four bytes ZAIK.",
         why="Frames follow one another without marks in between. If one can't be parsed, nobody knows where the next "
@@ -24,7 +24,7 @@ FATAL = (
         what="The length in a frame's header is above the limit: 4,096 for a Hello, then the broker's max_frame (1.125 "
         "MiB by default). The broker doesn't wait for the rest.",
         why="Four bytes are enough to announce 4 GiB, and a broker that believed them could be filled by anyone. Often "
-        "such a length is no length at all, because an earlier frame ended elsewhere than its sender thought.",
+        "such a length isn't a length at all, because an earlier frame ended elsewhere than its sender thought.",
         rules="ERR",
         then="Send smaller batches: `client.producer(TOPIC)` chooses their size by itself. If the length makes no "
         "sense, look at the bytes with `zaichik dissect FILE`. `zaichik describe` shows max_frame, and `zaichik serve "

@@ -76,8 +76,8 @@ REFUSALS = (
         why="Each subscription and each remembered position is memory of the broker. A name counts also while its "
         "reader is away: in memory for a minute, in a durable topic for a week.",
         rules="CMT-3 TOP-8 DUR-5",
-        then="Leave subscriptions that you no longer read: end their `async with` block. Don't make a new name for "
-        "each run; drop those that won't return: `zaichik subscribe TOPIC --name NAME --forget`, or `await "
+        then="End subscriptions that you no longer read, by leaving their `async with` block. Don't make a new name "
+        "for each run; drop those that won't return: `zaichik subscribe TOPIC --name NAME --forget`, or `await "
         "subscription.forget()`. Or raise the limit: `zaichik serve --limit max_subscriptions=5000`.",
         chapter_number=8,
         page="reliability.md#named-subscriptions",
@@ -109,8 +109,8 @@ REFUSALS = (
     Section(
         code=Code.OFFSET_AHEAD,
         title="a start beyond the end of the topic",
-        what="You asked to start at an offset that the topic hasn't reached. Mostly it was saved from another topic of "
-        "that name: one that was deleted, or lost when the broker was restarted.",
+        what="You asked to start at an offset that the topic hasn't reached. Usually it was saved from another topic "
+        "of that name: one that was deleted, or lost when the broker was restarted.",
         why="Waiting for that offset would skip everything before it, in silence. Starting anywhere else isn't what "
         "you asked for.",
         rules="RET-4 TOP-5",
@@ -171,8 +171,8 @@ REFUSALS = (
     Section(
         code=Code.TAKEN_OVER,
         title="the subscription's name belongs to another",
-        what="The client asked for a name that another reader has by now, or sent an older attempt to get it again. It "
-        "happens after a reconnect, or to a program that was stopped for a while.",
+        what="The client asked for a name that another reader has taken over, or sent an older attempt to get it "
+        "again. It happens after a reconnect, or to a program that was stopped for a while.",
         why="A name has one reader. If two took it from each other in turns, both would handle the same messages.",
         rules="CMT-3",
         then="Look for a second program with that name: `zaichik describe TOPIC` shows the client of each "

@@ -3,12 +3,12 @@
 from zaichik.explain.section import Section
 from zaichik.extras import getting
 
-_TABLES, _LIVE = "statistics.md#topics-as-spark-tables", "statistics.md#numbers-that-go-on-while-messages-come"
+_TABLES, _LIVE = "statistics.md#topics-as-spark-tables", "statistics.md#numbers-of-a-stream"
 
 SPARK_SIDE = (
     Section(
         code="BAD_OPTION",
-        title="an option of the table means nothing",
+        title="an option of the table can't be used",
         what="An option of .option(...) has a value that can't be used, contradicts another one, or holds a secret.",
         why="Spark passes on any option. One that was ignored would look as if it had been obeyed, and options are "
         "shown in plans and on web pages.",

@@ -149,8 +149,8 @@ async def ends(trial: Trial) -> None:
 
 
 @STAGE.check(
-    "a winner that has left the ring still keeps its window closed",
-    hint="Ring and windows do not know of each other: evicting a message must not forget its key.",
+    "a window stays open after its first message has left the ring",
+    hint="Windows do not depend on the ring: evicting a message must not forget its key.",
     more=(
         (
             "Two structures: messages, which capacity bounds, and windows, which only time ends. Evicting touches "
