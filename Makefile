@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help demo pictures test test-cluster test-compiled test-legacy tutorial-full tutorial-handout check docs bench bench-durable bench-spark fuzz fuzz-decoder fuzz-conversation simulate soak \
+.PHONY: help demo pictures test test-cluster test-compiled test-legacy tutorial-full tutorial-handout release check docs bench bench-durable bench-spark fuzz fuzz-decoder fuzz-conversation simulate soak \
   soak-learn mutants mutants-go mutants-python mutants-sample clean
 .DEFAULT_GOAL := help
 
@@ -32,6 +32,8 @@ help:
 	@echo "make docs              regenerate tables, drawings, hexdumps and code blocks"
 	@echo "make pictures          take the screenshots in docs/pictures again"
 	@echo "make tutorial-handout  the project without the tutorial's solutions, in the folder handout: for a class"
+	@echo "make release           ten minutes: build the wheels and the source archive into dist, and check each where it is installed"
+	@echo "                       (a part of it: .venv/bin/python -m tests.release --help)"
 	@echo "make bench             half an hour: side by side with the brokers installed here, into benchmarks/results"
 	@echo "                       (less of it: .venv/bin/python -m benchmarks --help)"
 	@echo "make bench-durable     a quarter of an hour: durable topics beside other brokers' files, into benchmarks/results/durable"
@@ -69,6 +71,7 @@ check: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check --config pyproject.toml $(WIDE)
 	$(BIN)/mypy
 	$(BIN)/mypy hatch_build.py tests/compiled.py
+	$(BIN)/mypy $(filter-out tests/release/test_%,$(wildcard tests/release/*.py))
 	$(BIN)/mypy examples/*.py tutorial/tiny_broker.py tutorial/tiny_log.py benchmarks/*.py benchmarks/peers/*.py
 	MYPYPATH=tutorial/tools $(BIN)/mypy tutorial/tools/*.py
 
@@ -110,6 +113,10 @@ docs: $(VENV)/.installed-dev
 # They show a busy broker, and are never the same twice: so not a part of `make docs`.
 pictures: $(VENV)/.installed-dev
 	$(BIN)/python tutorial/tools/screenshots.py
+
+# Into dist, once every file has passed its checks.
+release: $(VENV)/.installed-release
+	$(BIN)/python -m tests.release
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks --out benchmarks/results

@@ -174,7 +174,10 @@ def test_every_dependency_has_its_reason_in_the_readme_and_those_of_development_
         for name in ("flights", "record", "stats", "spark", "java", "learn", "access", "speed", "web")
         for item in extras[name]
     ]
-    used = {"README.md": [*project["dependencies"], *optional], "CONTRIBUTING.md": [*extras["dev"], *extras["bench"]]}
+    used = {
+        "README.md": [*project["dependencies"], *optional],
+        "CONTRIBUTING.md": [item for name in ("dev", "bench", "release") for item in extras[name]],
+    }
     for page, requirements in used.items():
         text = (ROOT / page).read_text(encoding="utf-8")
         for requirement in requirements:
