@@ -2,8 +2,8 @@
 
 Its bytes are kept in `former_client.txt`, so no change of today's client or codec can change what it says. What may
 differ is what the protocol leaves to a broker: numbers of its own choice, times, its name, texts for people, limits
-that have grown, and in the JSON of Described the conservation laws and fields that were added. How its messages are cut into frames is the
-broker's choice as well, and so is whether an event comes before or after a reply (open.7).
+that have grown, and in the JSON of Described the conservation laws and fields that were added. How its messages are cut
+into frames is the broker's choice as well, and so is whether an event comes before or after a reply (open.7).
 """
 
 import json
