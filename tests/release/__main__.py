@@ -25,6 +25,7 @@ from tests.compiled import missing
 from .archives import differences, sdist_faults, wheel_faults
 from .environment import PIP_SECONDS, Environment, Failed, run
 from .installed import check_demo, check_modules, check_round_trip, check_version
+from .pages import changelog_faults
 from .project import Project
 
 ROOT = Path(__file__).parent.parent.parent
@@ -34,7 +35,7 @@ EXAMPLES = """
 examples:
   make release                                            # all of it, into dist
   .venv/bin/python -m tests.release --pure                # two minutes: without the compiled wheel
-  .venv/bin/python -m tests.release --dirty --out try     # before the changes are committed
+  .venv/bin/python -m tests.release --trial --out try     # with changes in no commit, or no date in the changelog
   .venv/bin/python -m tests.release --check dist/*        # build nothing; check files that were built
 
 exit codes: 0 all is well, 1 a check has failed, 2 wrong options, 130 Ctrl-C
@@ -77,11 +78,13 @@ def refuse(faults: Iterator[str], file: Path) -> None:
         raise Failed("\n".join([f"{file.name} is not fit for a release:", *(f"  - {fault}" for fault in found)]))
 
 
-def check_clone(root: Path) -> None:
-    """Raise if a release would have what no commit has."""
-    changed = run("git", "status", "--porcelain", cwd=root, seconds=60)
-    if changed:
-        raise Failed(f"the clone has changes that are in no commit; commit them, or use --dirty:\n{changed.rstrip()}")
+def check_clone(root: Path, project: Project) -> None:
+    """Raise if a release would have what no commit has, or if the changelog is not ready for it."""
+    faults = list(changelog_faults((root / "CHANGELOG.md").read_text(encoding="utf-8"), project.version))
+    if changed := run("git", "status", "--porcelain", cwd=root, seconds=60).splitlines():
+        faults.append(f"the clone has {len(changed)} changes that are in no commit, as git status says")
+    if faults:
+        raise Failed("\n".join([*faults, "To try it all the same: python -m tests.release --trial --out FOLDER"]))
 
 
 def build(project: Project, folder: Path, *, pure: bool) -> list[Path]:
@@ -169,8 +172,8 @@ def release(options: argparse.Namespace, folder: Path) -> None:
             raise Failed(f"there is no file {', '.join(gone)}")
         files = [file.resolve() for file in options.check]
     else:
-        if not options.dirty:
-            check_clone(ROOT)
+        if not options.trial:
+            check_clone(ROOT, project)
         if not options.pure and (needs := ", ".join(missing())):
             raise Failed(f"the compiled wheel needs {needs}; without it: python -m tests.release --pure")
         files = build(project, folder, pure=options.pure)
