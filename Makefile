@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help demo pictures test test-cluster test-compiled test-legacy tutorial-full tutorial-handout release check docs bench bench-durable bench-spark fuzz fuzz-decoder fuzz-conversation simulate soak \
+.PHONY: help demo pictures test test-cluster test-compiled test-legacy test-pythons test-other-python tutorial-full tutorial-handout release check docs bench bench-durable bench-spark fuzz fuzz-decoder fuzz-conversation simulate soak \
   soak-learn mutants mutants-go mutants-python mutants-sample clean
 .DEFAULT_GOAL := help
 
@@ -20,6 +20,7 @@ help:
 	@echo "More tests:"
 	@echo "make test-cluster      Spark in processes of its own: zaichik stats on a cluster of three and on S3, and the whole demo"
 	@echo "make test-compiled     ten minutes: the tests once more, on zaichik compiled by mypyc; needs a C compiler"
+	@echo "make test-pythons      a quarter of an hour each: the tests on every Python from 3.11 to 3.14 that is installed"
 	@echo "make test-legacy       clients of the original of 2020; with ORIGINAL=/path/to/its/clone its own examples, if built"
 	@echo "make fuzz              a quarter of an hour, both cores: a million inputs for the decoder, a million for a broker"
 	@echo "make simulate          the broker in a thousand simulated worlds (others: python -m tests.simulation --help)"
@@ -70,7 +71,7 @@ check: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff format --check --config pyproject.toml $(WIDE)
 	$(BIN)/mypy
-	$(BIN)/mypy hatch_build.py tests/compiled.py
+	$(BIN)/mypy hatch_build.py tests/compiled.py tests/pythons.py
 	$(BIN)/mypy $(filter-out tests/release/test_%,$(wildcard tests/release/*.py))
 	$(BIN)/mypy examples/*.py tutorial/tiny_broker.py tutorial/tiny_log.py benchmarks/*.py benchmarks/peers/*.py
 	MYPYPATH=tutorial/tools $(BIN)/mypy tutorial/tools/*.py
@@ -83,6 +84,13 @@ test: check $(VENV)/.java
 	$(BIN)/coverage run -m pytest --numprocesses=auto
 	$(BIN)/coverage combine --quiet
 	$(BIN)/python tests/coverage_limits.py
+
+test-pythons: $(VENV)/.installed-test
+	$(BIN)/python tests/pythons.py
+
+# A part of the suite on the newest Python but this one, if there is one.
+test-other-python: $(VENV)/.installed-test
+	$(BIN)/python tests/pythons.py --quick
 
 test-cluster: $(VENV)/.installed-dev $(VENV)/.java
 	$(BIN)/python -m pytest -m cluster tests/spark tests/console
