@@ -6,7 +6,7 @@ then installed into an empty virtual environment in a temporary folder, where it
 modules, carry a message from one program to another, and run the demo as far as it needs no Spark. What all extras
 need must be installable. Only when all of that has passed are the files moved to dist.
 
-It takes eight minutes, and needs a C compiler and a package index.
+It takes ten minutes, and needs a C compiler and a package index.
 """
 
 import argparse
@@ -34,7 +34,7 @@ INTERRUPTED = 130  # the exit code after Ctrl-C
 EXAMPLES = """
 examples:
   make release                                            # all of it, into dist
-  .venv/bin/python -m tests.release --pure                # two minutes: without the compiled wheel
+  .venv/bin/python -m tests.release --pure                # five minutes: without the compiled wheel
   .venv/bin/python -m tests.release --trial --out try     # with changes in no commit, or no date in the changelog
   .venv/bin/python -m tests.release --check dist/*        # build nothing; check files that were built
 
