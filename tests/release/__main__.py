@@ -53,7 +53,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, metavar="DIR", default=ROOT / "dist", help="where the files go (dist)")
     parser.add_argument("--pure", action="store_true", help="leave out the compiled wheel, which needs a C compiler")
     parser.add_argument(
-        "--dirty", action="store_true", help="build although the clone has changes that are in no commit"
+        "--trial", action="store_true", help="also with uncommitted changes, or without a date in the changelog"
     )
     parser.add_argument("--check", type=Path, metavar="FILE", nargs="+", help="build nothing, and check these files")
     return parser.parse_args(arguments)
@@ -94,7 +94,6 @@ def build(project: Project, folder: Path, *, pure: bool) -> list[Path]:
         run(*hatchling, cwd=ROOT, seconds=PIP_SECONDS)
         (sdist,) = (folder / "built").glob("*.tar.gz")
         refuse(sdist_faults(sdist, project), sdist)
-    # An unpacked archive, since pip may give back the wheel that it has once made of an archive with this path.
     shutil.unpack_archive(sdist, folder)
     tree = folder / project.sdist_root
     with step("building the wheel out of the source archive"):
