@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help demo pictures test test-cluster test-compiled test-legacy tutorial-full tutorial-handout check docs bench bench-durable bench-spark fuzz fuzz-decoder fuzz-conversation simulate soak \
+.PHONY: help demo pictures test test-cluster test-compiled test-legacy test-pythons test-other-python tutorial-full tutorial-handout release check docs bench bench-durable bench-spark fuzz fuzz-decoder fuzz-conversation simulate soak \
   soak-learn mutants mutants-go mutants-python mutants-sample clean
 .DEFAULT_GOAL := help
 
@@ -20,6 +20,7 @@ help:
 	@echo "More tests:"
 	@echo "make test-cluster      Spark in processes of its own: zaichik stats on a cluster of three and on S3, and the whole demo"
 	@echo "make test-compiled     ten minutes: the tests once more, on zaichik compiled by mypyc; needs a C compiler"
+	@echo "make test-pythons      a quarter of an hour each: the tests on every Python from 3.11 to 3.14 that is installed"
 	@echo "make test-legacy       clients of the original of 2020; with ORIGINAL=/path/to/its/clone its own examples, if built"
 	@echo "make fuzz              a quarter of an hour, both cores: a million inputs for the decoder, a million for a broker"
 	@echo "make simulate          the broker in a thousand simulated worlds (others: python -m tests.simulation --help)"
@@ -32,6 +33,8 @@ help:
 	@echo "make docs              regenerate tables, drawings, hexdumps and code blocks"
 	@echo "make pictures          take the screenshots in docs/pictures again"
 	@echo "make tutorial-handout  the project without the tutorial's solutions, in the folder handout: for a class"
+	@echo "make release           ten minutes: build the wheels and the source archive into dist, and check each where it is installed"
+	@echo "                       (a part of it: .venv/bin/python -m tests.release --help)"
 	@echo "make bench             half an hour: side by side with the brokers installed here, into benchmarks/results"
 	@echo "                       (less of it: .venv/bin/python -m benchmarks --help)"
 	@echo "make bench-durable     a quarter of an hour: durable topics beside other brokers' files, into benchmarks/results/durable"
@@ -68,7 +71,8 @@ check: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff format --check --config pyproject.toml $(WIDE)
 	$(BIN)/mypy
-	$(BIN)/mypy hatch_build.py tests/compiled.py
+	$(BIN)/mypy hatch_build.py tests/compiled.py tests/pythons.py
+	$(BIN)/mypy $(filter-out tests/release/test_%,$(wildcard tests/release/*.py))
 	$(BIN)/mypy examples/*.py tutorial/tiny_broker.py tutorial/tiny_log.py benchmarks/*.py benchmarks/peers/*.py
 	MYPYPATH=tutorial/tools $(BIN)/mypy tutorial/tools/*.py
 
@@ -80,6 +84,13 @@ test: check $(VENV)/.java
 	$(BIN)/coverage run -m pytest --numprocesses=auto
 	$(BIN)/coverage combine --quiet
 	$(BIN)/python tests/coverage_limits.py
+
+test-pythons: $(VENV)/.installed-test
+	$(BIN)/python tests/pythons.py
+
+# A part of the suite on the newest Python but this one, if there is one.
+test-other-python: $(VENV)/.installed-test
+	$(BIN)/python tests/pythons.py --quick
 
 test-cluster: $(VENV)/.installed-dev $(VENV)/.java
 	$(BIN)/python -m pytest -m cluster tests/spark tests/console
@@ -110,6 +121,10 @@ docs: $(VENV)/.installed-dev
 # They show a busy broker, and are never the same twice: so not a part of `make docs`.
 pictures: $(VENV)/.installed-dev
 	$(BIN)/python tutorial/tools/screenshots.py
+
+# Into dist, once every file has passed its checks.
+release: $(VENV)/.installed-release
+	$(BIN)/python -m tests.release
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks --out benchmarks/results

@@ -13,6 +13,7 @@ from zaichik.client.client import connect
 from zaichik.client.errors import InvalidField
 from zaichik.polling import Poller, TopicPoll
 from zaichik.views.state import TopicState
+from zaichik.views.topics import Topics
 from zaichik_protocol import Error, ErrorCode
 
 pytestmark = pytest.mark.anyio
@@ -133,6 +134,23 @@ async def test_an_old_broker_is_asked_once_for_what_it_does_not_know():
     for _ in range(2):
         assert await poller.pages(7, "subscriptions") == []
     assert asked == [7]
+
+
+async def test_counters_of_an_old_broker_come_from_its_topics():
+    """What the first edition tells of a topic is enough for a table; its topics had no disk to be damaged."""
+    topic = {"name": "orders", "settings": {"capacity": 10}, "head": 0, "needed": 2, "next_offset": 2, "published": 2}
+
+    class Old:
+        async def describe_page(self, kind, *_, **__):
+            if kind == 1:
+                return {"topics": [{**topic, "bytes": 9, "subscriptions": 0}]}, False
+            raise InvalidField(Error(1, ErrorCode.INVALID_FIELD, 0, "kind", 0, "unknown"))
+
+    ((now_us, rows),) = [page async for page in Poller(Old()).counters(7)]
+    assert now_us == 7
+    table = Topics(most=2)
+    table.seen(rows[0], now_us)
+    assert (table.rows["orders"].held, table.rows["orders"].capacity) == (2, 10)
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from code_lines import code_lines, functions
 pytestmark = pytest.mark.unmeasured
 
 ROOT = Path(__file__).parent.parent
+VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
 PROTOCOL = ROOT / "protocol" / "zaichik_protocol"
 ROOMS = {name: ROOT / "zaichik" / name for name in ("broker", "sharing", "observing", "serving")}
 SYNC_ROOMS = ("broker", "sharing", "observing")
@@ -161,7 +162,7 @@ def test_a_wheel_holds_the_two_packages_and_nothing_else(tmp_path):
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         refused = archive.read("zaichik/learn/invalid.json")
-    assert {name.partition("/")[0] for name in names} == {"zaichik", "zaichik_protocol", "zaichik-0.1.0.dist-info"}
+    assert {name.partition("/")[0] for name in names} == {"zaichik", "zaichik_protocol", f"zaichik-{VERSION}.dist-info"}
     assert {"zaichik/py.typed", "zaichik_protocol/py.typed"} <= set(names)
     assert refused == (PROTOCOL.parent / "vectors" / "invalid.json").read_bytes()  # `zaichik learn` sends them
 
@@ -174,7 +175,10 @@ def test_every_dependency_has_its_reason_in_the_readme_and_those_of_development_
         for name in ("flights", "record", "stats", "spark", "java", "learn", "access", "speed", "web")
         for item in extras[name]
     ]
-    used = {"README.md": [*project["dependencies"], *optional], "CONTRIBUTING.md": [*extras["dev"], *extras["bench"]]}
+    used = {
+        "README.md": [*project["dependencies"], *optional],
+        "CONTRIBUTING.md": [item for name in ("test", "dev", "bench", "release") for item in extras[name]],
+    }
     for page, requirements in used.items():
         text = (ROOT / page).read_text(encoding="utf-8")
         for requirement in requirements:

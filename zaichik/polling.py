@@ -128,7 +128,7 @@ class Poller:
         async for page in self.each_page(COUNTERS, "rows"):
             yield page["now_us"], [dict(zip(page["columns"], row, strict=False)) for row in page["rows"]]
         if COUNTERS in self.unknown:
-            untold = {"refused": None, "needed_us": None}
+            untold = {"refused": None, "needed_us": None, "damaged": 0}  # without a disk, nothing can be damaged
             async for page in self.each_page(Kind.TOPICS, "topics"):
                 topics = page["topics"]
                 yield now_us, [{**untold, **topic, "capacity": topic["settings"]["capacity"]} for topic in topics]

@@ -1,6 +1,7 @@
 """`zaichik describe`."""
 
 import signal
+from importlib.metadata import version
 
 import pytest
 
@@ -11,7 +12,7 @@ def test_the_broker_shows_its_state_and_limits(zaichik):
     result = zaichik("describe")
     assert result.code == 0
     lines = result.out.splitlines()
-    assert lines[0] == "zaichik 0.1.0"
+    assert lines[0] == f"zaichik {version('zaichik')}"
     assert any(line.split() == ["connections", "1"] for line in lines)
     assert any(line.startswith("max_frame          1.125 MiB") for line in lines)
     assert any(line.split() == ["sessions", "0"] for line in lines)

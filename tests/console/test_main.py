@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from importlib.metadata import version
 
 import pytest
 
@@ -23,7 +24,7 @@ def test_without_a_command_there_is_help(zaichik):
 
 
 def test_version_and_build(zaichik):
-    assert zaichik("--version").out == f"zaichik 0.1.0 ({build()})\n"
+    assert zaichik("--version").out == f"zaichik {version('zaichik')} ({build()})\n"
 
 
 @pytest.mark.parametrize("name", COMMANDS)

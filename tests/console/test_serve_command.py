@@ -11,6 +11,7 @@ import socket
 import subprocess
 import termios
 from contextlib import contextmanager, suppress
+from importlib.metadata import version
 
 import pytest
 
@@ -37,7 +38,7 @@ def test_json_has_the_address_and_every_limit(start, zaichik):
 def test_plainly_it_prints_address_pid_and_limits(start):
     process = start("serve", "0")
     line = process.stdout.readline()
-    assert line.startswith("zaichik 0.1.0 serves at 127.0.0.1:")
+    assert line.startswith(f"zaichik {version('zaichik')} serves at 127.0.0.1:")
     assert line.endswith((f", pid {process.pid}, on asyncio\n", f", pid {process.pid}, on uvloop\n"))
     assert process.stdout.readline().startswith("limits ")
     limits = [process.stdout.readline() for _ in BrokerSettings().limits()]

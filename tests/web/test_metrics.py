@@ -86,6 +86,15 @@ def test_what_the_broker_does_not_report_is_missing_and_not_zero():
     } & set(found)
 
 
+def test_a_broker_of_the_first_edition_has_the_metrics_that_it_tells_of():
+    old = collector()
+    for name in ("access", "memory", "resident", "disk_bytes", "sync_p99_us"):
+        del old.reading.broker[name]
+    found = values(old)
+    assert (found["zaichik_up{}"], found["zaichik_connections{}"]) == (1, 5)
+    assert not {"zaichik_memory_bytes{}", "zaichik_access_events_total{login_ok}"} & set(found)
+
+
 def test_a_topics_counters_and_lag():
     found = values(collector(topics=[topic("t"), topic("read", needed=100, needed_us=None)]))
     told = {

@@ -258,7 +258,8 @@ class Metrics(Collector):
         for family, is_size in zip(LIMITS, (False, True), strict=True):
             yield family.of(_named({name: limits[name] for name in limits if (name in BYTES) == is_size}))
         yield DISCONNECTS.of(_named(dict.fromkeys(REASONS, 0) | broker["disconnects"]))
-        yield ACCESS.of(_named({name: n for name, n in broker["access"].items() if name != "stale_since_us"}))
+        # An old broker has none.
+        yield ACCESS.of(_named({name: n for name, n in broker.get("access", {}).items() if name != "stale_since_us"}))
         self._totals.add(topics)
         for family in TOTALS:
             yield family.of([((), self._totals.sums)])

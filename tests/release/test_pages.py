@@ -1,0 +1,51 @@
+"""The changelog and docs/releasing.md say what the code says."""
+
+import re
+import tomllib
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from release.pages import DATE, changelog_faults, versions
+from zaichik.flight import format as recording
+from zaichik.log.segment import FORMAT
+from zaichik_protocol import PROTOCOL_VERSION
+
+pytestmark = pytest.mark.unmeasured
+
+ROOT = Path(__file__).parent.parent.parent
+CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+RELEASING = (ROOT / "docs" / "releasing.md").read_text(encoding="utf-8")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+@pytest.mark.parametrize(
+    ("changelog", "told"),
+    [
+        ("# Changelog\n\n## [0.2.0] - 2026-12-24\n\n## [0.1.0] - 2026-11-22\n", []),
+        ("## [0.2.0] - not released yet\n", ["CHANGELOG.md has no date for 0.2.0, but 'not released yet'"]),
+        ("## [0.2.0]\n", ["CHANGELOG.md has no date for 0.2.0, but ''"]),
+        ("## [0.1.0] - 2026-11-22\n", ["the newest version in CHANGELOG.md is 0.1.0, and pyproject.toml says 0.2.0"]),
+        ("", ["the newest version in CHANGELOG.md is nothing, and pyproject.toml says 0.2.0"]),
+    ],
+)
+def test_a_version_is_released_with_a_dated_section_of_its_own(changelog, told):
+    assert list(changelog_faults(changelog, "0.2.0")) == told
+
+
+def test_the_changelog_begins_with_this_version_and_dates_all_earlier_ones():
+    found = versions(CHANGELOG)
+    assert found[0][0] == PROJECT["version"]
+    assert all(DATE.fullmatch(date) for _, date in found[1:])
+    numbers = [[int(part) for part in version.split(".")] for version, _ in found]
+    assert all(later > earlier for later, earlier in pairwise(numbers))
+
+
+def test_the_table_of_versions_says_what_this_one_speaks():
+    rows = re.findall(r"^\| (\d[\d.]*) \| (\d+) \| ([A-Z, ]+) \| (\w+) \| ([^|]+) \|$", RELEASING, re.MULTILINE)
+    assert [row[0] for row in rows] == [version for version, _ in versions(CHANGELOG)]
+    _, protocol, features, log_format, recordings = rows[0]
+    assert (int(protocol), int(log_format)) == (PROTOCOL_VERSION, FORMAT)
+    assert features == "HEARTBEAT, OWNER, DURABLE"
+    assert recordings.startswith(f"writes {recording.VERSION}, ")
