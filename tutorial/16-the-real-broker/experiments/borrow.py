@@ -19,7 +19,9 @@ command = ["python3", "-m", "zaichik", "serve", "--port", "{port}",
 
 def bring(source: Path, target: Path) -> None:
     """Bring a file, and say so if another one was there."""
-    if target.exists() and target.read_bytes() != source.read_bytes():
+    if target.exists():
+        if target.read_bytes() == source.read_bytes():
+            return
         print(f"put back: {target}")
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(source, target)
