@@ -147,8 +147,11 @@ async def test_a_planted_line_fails_its_check_and_not_those_of_the_others(place,
     try:
         outcomes = {}
         for name in (fails, *PROVEN[fails]):
-            result = await run_check(CHECKS[name], launcher, [0], Pace(scale=0.5, patience=2.0))
-            outcomes[name] = result.outcome
+            pace = Pace(scale=0.5, patience=2.0 if name == fails else 20.0)
+            outcomes[name] = (await run_check(CHECKS[name], launcher, [0], pace)).outcome
+            if outcomes[name] == "inconclusive":  # the machine was too busy for times as short as these
+                pace = Pace(scale=2.0, patience=20.0)
+                outcomes[name] = (await run_check(CHECKS[name], launcher, [0], pace)).outcome
     finally:
         with anyio.CancelScope(shield=True):
             await launcher.stop()

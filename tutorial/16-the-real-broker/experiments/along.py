@@ -1,6 +1,7 @@
 """Along one message: which functions of the real broker it goes through."""
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from pkgutil import resolve_name
 from types import FrameType
@@ -52,9 +53,9 @@ class Trace:
         print(*(line for line in self._lines if line), sep="\n")
 
     def _look(self, frame: FrameType, event: str, came: Any) -> None:
-        code, here = frame.f_code, frame.f_locals | {"return": came}
+        code = frame.f_code
         if code is TURN_CODE and event == "call":
-            number = value(here, "self._manager.number")
+            number = value(frame.f_locals, "self._manager.number")
             if number != self._connection:
                 self._lines.append(f" {WHOSE[number]}'s turn")
             self._connection = number
@@ -62,13 +63,14 @@ class Trace:
             self._open.append(len(self._lines))
             self._lines.append("")
         elif code in CODES and event == "return":  # with what came of them
+            here = {**frame.f_locals, "return": came}
             told = said(value(here, CODES[code]))
             file = Path(code.co_filename).name
             line = f"  {code.co_qualname:32}{file:25}{told}" if told else ""
             self._lines[self._open.pop()] = line
 
 
-def value(here: dict[str, Any], path: str) -> Any:
+def value(here: Mapping[str, Any], path: str) -> Any:
     """The value of a variable, or of an attribute of it."""
     name, *attributes = path.split(".")
     found = here.get(name)
