@@ -1,7 +1,7 @@
 """The tutorial's program, put together from its steps."""
 
 from zaichik.learn import snapshots
-from zaichik.learn.chapters import CHAPTERS
+from zaichik.learn.chapters import CHAPTERS, Chapter
 
 
 def test_a_chapter_begins_with_what_the_one_before_ended_with():
@@ -26,4 +26,9 @@ def test_a_step_stores_what_it_changes_and_nothing_else():
 
 
 def test_a_chapter_that_is_not_written_has_no_steps():
+    assert snapshots.steps(Chapter(99, "Not written", "99-not-written").path) == []
+
+
+def test_a_chapter_without_steps_ends_with_what_it_begins_with():
     assert snapshots.steps(CHAPTERS[16].path) == []
+    assert snapshots.program(CHAPTERS[16]) == snapshots.before(CHAPTERS[16]) == snapshots.program(CHAPTERS[15])

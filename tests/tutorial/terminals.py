@@ -34,6 +34,7 @@ ROOT = Path(__file__).parents[2]
 PORT = "8889"
 COLUMNS, ROWS, LINES = 80, 24, 600  # how wide and high programs think it is, and how many lines are kept
 GUARD_S = 120  # after which a program that hangs has failed: one that counts for a second takes ten beside others
+SLOW_GUARD_S = 500  # the same, of those that the text calls slow: all checks of a broker take a minute or two
 QUIET_S = 0.3  # a program that has written what is shown, and then nothing for so long, has no more to say
 SIMPLE = re.compile(r'zaichik( [\w./-]+| "[^"$]*")*')  # nothing in it that a shell would have to read
 TOOK = re.compile(r"\s+\d+\.\d\s+s$", re.MULTILINE)  # on a line of its own where the line before is full
@@ -76,13 +77,13 @@ class Program:
         self._screen = Screen()
         self._looked_at = 0
 
-    def wait(self) -> list[str]:
+    def wait(self, guard_s: float = GUARD_S) -> list[str]:
         """Wait for its end. Returns all it has written."""
-        until = time.monotonic() + GUARD_S
+        until = time.monotonic() + guard_s
         while self._process.poll() is None:
             if time.monotonic() > until:
                 self.interrupt()
-                raise TimeoutError(f"no end after {GUARD_S} s: {self._screen.lines()}")
+                raise TimeoutError(f"no end after {guard_s} s: {self._screen.lines()}")
             self._read()
             time.sleep(0.002)
         self._read()
@@ -159,15 +160,19 @@ class Terminals:
             return self._start(started["terminal"], fence.text)
         if shows := SHOWS.fullmatch(fence.caption):
             return self._shown(self._running[shows["terminal"]].look(len(fence.text.splitlines())))
-        return "".join(f"{typed}{self._run(COMMAND.sub('', typed)[:-1])}" for typed in TYPED.findall(fence.text))
+        guard_s = SLOW_GUARD_S if fence.caption.startswith(SLOW) else GUARD_S
+        commands = TYPED.findall(fence.text)
+        return "".join(f"{typed}{self._run(COMMAND.sub('', typed)[:-1], guard_s)}" for typed in commands)
 
-    def _run(self, command: str) -> str:
+    def _run(self, command: str, guard_s: int) -> str:
         if command.startswith("cd "):
             self.folder = (self.folder / command[3:]).resolve()
             return ""
         if SIMPLE.fullmatch(command):
-            return self._shown(run_here(shlex.split(self._masked(command))[1:], self.folder, self._environment))
-        return self._shown(Program(self._masked(command), self.folder, self._environment).wait())
+            return self._shown(
+                run_here(shlex.split(self._masked(command))[1:], self.folder, self._environment, guard_s)
+            )
+        return self._shown(Program(self._masked(command), self.folder, self._environment).wait(guard_s))
 
     def _start(self, terminal: str, text: str) -> str:
         """Start a program and wait until it has written as much as the text shows."""
@@ -203,14 +208,14 @@ class _Tty(io.TextIOWrapper):
         return True
 
 
-def run_here(words: list[str], folder: Path, variables: dict[str, str]) -> list[str]:
+def run_here(words: list[str], folder: Path, variables: dict[str, str], guard_s: int = GUARD_S) -> list[str]:
     """What `zaichik` shows, run in this process: half a second less for each of the many commands of a chapter."""
     output = _Tty(io.BytesIO(), encoding="utf-8", write_through=True)
     before = dict(os.environ)
     os.environ.clear()
     os.environ.update(variables)
     signal.signal(signal.SIGALRM, _give_up)
-    signal.alarm(GUARD_S)
+    signal.alarm(guard_s)
     try:
         with chdir(folder), redirect_stdout(output), redirect_stderr(output), suppress(SystemExit):
             main(words)
@@ -224,7 +229,7 @@ def run_here(words: list[str], folder: Path, variables: dict[str, str]) -> list[
 
 
 def _give_up(_number: int, _frame: object) -> None:
-    raise TimeoutError(f"no end after {GUARD_S} s")
+    raise TimeoutError("no end: it may take two minutes, or eight if the text calls it slow")
 
 
 def environment() -> dict[str, str]:

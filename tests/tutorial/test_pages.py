@@ -11,7 +11,9 @@ from zaichik.learn import chapters
 
 CHAPTERS = all_chapters()
 FIRST, BETWEEN = ["Goal", "You need"], {"Type", "Checkpoint", "Predict", "Break it"}  # between, as a chapter needs them
+MAY = {"Read"}  # what is there and is not typed
 LONGEST_BLOCK, LONGEST_WITHOUT_A_RUN, COLUMNS = 25, 40, 80
+SHIPPED, WIDE = "From `real/", 120  # the broker's own files are as wide as the project is; they are read in an editor
 LAST = ["Exercises", "What real systems do", "Design note", "Recap", "For teachers"]
 WORDS_A_MINUTE = 200  # of a text that one thinks about
 TYPED_LINES_A_MINUTE = 8
@@ -46,7 +48,7 @@ def test_a_chapter_has_all_its_headings_in_order(chapter):
     found = [heading.partition(":")[0] for heading in re.findall(r"^## (.+)$", text, re.MULTILINE)]
     assert found[: len(FIRST)] == FIRST
     assert found[-len(LAST) :] == LAST
-    assert set(found[len(FIRST) : -len(LAST)]) == BETWEEN
+    assert set(found[len(FIRST) : -len(LAST)]) - MAY == BETWEEN
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS, ids=ids)
@@ -86,7 +88,8 @@ def test_nobody_types_for_long_without_running_anything(chapter):
 def test_blocks_are_short_and_fit_a_terminal(chapter):
     for fence in lexed(chapter.text):
         lines = fence.text.splitlines()
-        assert max(map(len, lines), default=0) <= COLUMNS, fence.caption
+        columns = WIDE if fence.caption.startswith(SHIPPED) else COLUMNS
+        assert max(map(len, lines), default=0) <= columns, fence.caption
         if fence.kind in {"edit", "excerpt"}:
             assert len(lines) <= LONGEST_BLOCK, f"{len(lines)} lines: {fence.caption}"
 
@@ -118,8 +121,7 @@ def test_what_is_said_of_real_systems_has_its_source(chapter):
 
 
 def test_every_number_of_a_chapter_is_used_once():
-    not_written_yet = {16}
-    assert [chapter.number for chapter in CHAPTERS] == sorted(chapters.CHAPTERS.keys() - not_written_yet)
+    assert [chapter.number for chapter in CHAPTERS] == list(chapters.CHAPTERS)
 
 
 def test_no_two_experiments_have_one_name():

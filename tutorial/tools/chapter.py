@@ -29,6 +29,7 @@ class Chapter:
         is_optional: whether nothing in the other chapters needs it.
         stages: of each step that is judged, the last stage it passes; a table instead names checks that it `passes`
             and `fails`. Empty without a server.
+        shipped: the last stage that the shipped broker passes, if the chapter is about that one and not the reader's.
     """
 
     known: chapters.Chapter
@@ -37,6 +38,7 @@ class Chapter:
     stages: dict[str, Any]
     needs: str = ""
     is_optional: bool = False
+    shipped: int | None = None
 
     @property
     def number(self) -> int:
@@ -72,8 +74,15 @@ def chapter(folder: Path) -> Chapter:
     """The chapter in a folder."""
     facts = snapshots.facts(folder)
     known = next(known for known in CHAPTERS.values() if known.folder == folder.name)
-    steps, stages = snapshots.steps(folder), facts.get("stages", {})
-    return Chapter(known, facts["minutes"], steps, stages, facts.get("needs", ""), facts.get("optional", False))
+    return Chapter(
+        known,
+        facts["minutes"],
+        snapshots.steps(folder),
+        facts.get("stages", {}),
+        facts.get("needs", ""),
+        facts.get("optional", False),
+        facts.get("shipped"),
+    )
 
 
 def all_chapters() -> list[Chapter]:

@@ -14,8 +14,8 @@ CONTEXT = (1, 2, 3, 5, 8)  # lines that stay around those that do not: as few as
 ELLIPSIS = " ..."
 
 
-def shown(before: str, after: str) -> str:
-    """The change from one text of a part to another."""
+def shown(before: str, after: str, longest: int = LONGEST) -> str:
+    """The change from one text of a part to another; all of it if it has no more lines than `longest`."""
     old, new = before.splitlines(), after.splitlines()
     lines: list[str] = []
     for what, a, b, c, d in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
@@ -23,7 +23,7 @@ def shown(before: str, after: str) -> str:
             lines += [f" {line}".rstrip() for line in old[a:b]]
         else:
             lines += [f"-{line}" for line in old[a:b]] + [f"+{line}" for line in new[c:d]]
-    if len(lines) <= LONGEST:
+    if len(lines) <= longest:
         return parts.joined(lines)
     tried = [parts.joined(_places(lines, context)) for context in CONTEXT]
     return next((change for change in tried if _is_clear(before, change)), parts.joined(lines))

@@ -11,6 +11,7 @@ from typing import Any
 import cog  # type: ignore[import-not-found]  # it is there while cog runs
 import hunks
 import parts
+import shipped
 from chapter import Chapter, all_chapters, chapter
 
 import document
@@ -91,12 +92,26 @@ def move(part: str, name: str, to: str, after: str) -> None:
     cog.outl(f"**Move {_quoted(part)} from `{name}` to `{to}`, after {_quoted(after)}.**")
 
 
-def excerpt(name: str, part: str = "") -> None:
-    """Code to look at that is in a file already: of an experiment, or of the program as it is at the chapter's end."""
+def excerpt(name: str, part: str = "", first: str = "", last: str = "") -> None:
+    """Code to look at that is in a file already: of an experiment, or of the program as it is at the chapter's end.
+
+    Of a part, the lines from one with `first` in it to one with `last` in it.
+    """
     here = _here()
     path = here.folder / name
     source = path.read_text(encoding="utf-8") if path.exists() else here.program()[name]
-    _block(f"From `{name}`", parts.part(source, part) if part else source)
+    _block(f"From `{name}`", shipped.between(parts.part(source, part) if part else source, first, last))
+
+
+def real(name: str, part: str, first: str = "", last: str = "") -> None:
+    """Lines of the shipped broker to look at, in the reader's copy of it."""
+    _block(f"From `{shipped.FOLDER}/{name}`", shipped.between(shipped.function(name, part), first, last))
+
+
+def plant(name: str, part: str, right: str, wrong: str) -> None:
+    """A mistake to type into the reader's copy of the shipped broker."""
+    caption = f"In `{shipped.FOLDER}/{name}`, change {_quoted(part)}"
+    _block(caption, shipped.planted(name, part, right, wrong), "diff")
 
 
 def facts() -> None:
@@ -108,6 +123,8 @@ def facts() -> None:
     passed = "none: there is nothing to judge yet"
     if stages is not None:
         passed = f"S0 to S{stages}" if stages else "S0"
+    if here.shipped is not None:
+        passed = f"S0 to S{here.shipped}, by the shipped broker"
     before = f"chapter {here.number - 1:02}" if here.number else "Python 3.11 or newer, and a clone of this project"
     rows = [
         ("minutes", str(here.minutes)),

@@ -53,9 +53,9 @@ def before(chapter: Chapter) -> Program:
 
 
 def program(chapter: Chapter, step: str = END) -> Program:
-    """The program as it is after a step of a chapter."""
+    """The program as it is after a step of a chapter; one without steps ends with what it begins with."""
     names = steps(chapter.path)
-    return _laid_over(before(chapter), chapter.path, names[: names.index(step) + 1])
+    return _laid_over(before(chapter), chapter.path, names[: names.index(step) + 1] if names else [])
 
 
 def _laid_over(program: Program, folder: Path, names: list[str]) -> Program:
