@@ -1,6 +1,18 @@
-"""`zaichik audit`: every message accounted for, as sums that a person can follow."""
+"""`zaichik audit`: every message accounted for, as sums that a person can follow.
 
-import argparse
+Check that a running broker has accounted for every message. Of each topic: what was published was stored or compacted
+away; what was stored is resident, has expired, or was evicted. Of each subscription: every offset since its start was
+delivered, was skipped (and reported as lag), or is ahead; what was delivered is settled or in flight. The broker may be
+as busy as it likes: each line is of one moment, and lines need not be of the same one.
+
+The exit code is 1 if a sum is wrong, which is a bug of the broker.
+
+Examples:
+  zaichik audit
+  zaichik audit orders                       # one topic, and its subscriptions
+  zaichik audit --json | jq '.sums[] | select(.difference != 0)'
+"""
+
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,39 +22,18 @@ from rich.text import Text
 
 from zaichik.audit import Row, Sum, audit
 from zaichik.console import connecting, names, screen
+from zaichik.console.arguments import Namespace, argument
 from zaichik.console.topics import with_readers
 from zaichik.escapes import shown
 
-DESCRIPTION = """\
-Check that a running broker has accounted for every message. Of each topic: what was published was stored or compacted
-away; what was stored is resident, has expired, or was evicted. Of each subscription: every offset since its start was
-delivered, was skipped (and reported as lag), or is ahead; what was delivered is settled or in flight. The broker may be
-as busy as it likes: each line is of one moment, and lines need not be of the same one.
-
-The exit code is 1 if a sum is wrong, which is a bug of the broker.
-"""
-
-EPILOG = """\
-examples:
-  zaichik audit
-  zaichik audit orders                       # one topic, and its subscriptions
-  zaichik audit --json | jq '.sums[] | select(.difference != 0)'
-"""
+ARGUMENTS = (
+    argument("[TOPIC]", "only this topic, and its readers", names.name),
+    connecting.ADDRESS,
+    argument("--json", 'print one JSON object: {"adds_up": ..., "topics": ..., "subscriptions": ..., "sums": [...]}'),
+)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `zaichik audit`."""
-    parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument("topic", metavar="TOPIC", nargs="?", type=names.name, help="only this topic, and its readers")
-    connecting.add_option(parser)
-    parser.add_argument(
-        "--json",
-        action="store_true",
-        help='print one JSON object: {"adds_up": ..., "topics": ..., "subscriptions": ..., "sums": [...]}',
-    )
-
-
-async def run(arguments: argparse.Namespace, console: Console) -> int:
+async def run(arguments: Namespace, console: Console) -> int:
     """Check all sums and show them. Returns 1 if one is wrong."""
     wanted = arguments.topic
     async with connecting.connected(arguments, "audit") as client:

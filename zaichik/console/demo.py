@@ -1,13 +1,24 @@
 """`zaichik demo`: what a broker does, step by step, shown on one that runs as long as the demo.
 
-Each step is a function whose body is printed and then run, so the code shown is the code that ran. The broker runs on a
-`ManualClock`, so a minute, or a year of flights, passes at once.
+Watch a broker at work: echo, retention, compaction, lag, a restart, and a year of real flights. The demo starts its
+own broker, shows each call and its result, adds up what became of every message, and has Spark work out what other
+compaction windows would have done. Nothing is left behind.
 
-The last steps add up the messages of every topic, and have Spark recompute the compaction of the flights. If a sum is
-wrong, a restart has lost something, or Spark and the broker disagree, the exit code is 1.
+Examples:
+  zaichik demo
+  zaichik demo --pause           # at your own pace: press Enter to continue
+  zaichik demo --days 31         # January is enough
+
+In a clone, `make demo` installs what the steps need. With a wheel, the flights are the extra "flights", the
+statistics are "stats"; with Spark, and a Java for it: pip install 'WHEEL[flights,spark,java]'
 """
 
-import argparse
+# Each step is a function whose body is printed and then run, so the code shown is the code that ran. The broker runs on
+# a `ManualClock`, so a minute, or a year of flights, passes at once.
+#
+# The last steps add up the messages of every topic, and have Spark recompute the compaction of the flights. If a sum is
+# wrong, a restart has lost something, or Spark and the broker disagree, the exit code is 1.
+
 import inspect
 import sys
 from collections.abc import Callable, Iterator
@@ -26,6 +37,7 @@ from rich.text import Text
 from zaichik.broker.clock import ManualClock
 from zaichik.client.client import Client, connect
 from zaichik.client.messages import BatchResult, Lagged, Message
+from zaichik.console.arguments import Namespace, argument
 from zaichik.console.demo_restart import show_restart
 from zaichik.console.demo_statistics import show_statistics
 from zaichik.console.meter import Meter
@@ -40,33 +52,16 @@ COUNTS = ("published", "stored", "compacted", "resident", "expired", "evicted") 
 # The laws of conservation: in every topic the first number is the sum of the others.
 LAWS = (("published", "stored", "compacted"), ("stored", "resident", "expired", "evicted"))
 
-DESCRIPTION = """\
-Watch a broker at work: echo, retention, compaction, lag, a restart, and a year of real flights. The demo starts its
-own broker, shows each call and its result, adds up what became of every message, and has Spark work out what other
-compaction windows would have done. Nothing is left behind.
-"""
 
-EPILOG = """\
-examples:
-  zaichik demo
-  zaichik demo --pause           # at your own pace: press Enter to continue
-  zaichik demo --days 31         # January is enough
-
-In a clone, `make demo` installs what the steps need. With a wheel, the flights are the extra "flights", the
-statistics are "stats"; with Spark, and a Java for it: pip install 'WHEEL[flights,spark,java]'
-"""
+ARGUMENTS = (
+    argument("--no-flights", "skip the year of real flights"),
+    argument("--no-stats", "skip the statistics, which need Spark"),
+    argument("--days N", "only the first N days of that year", positive),
+    argument("--pause", "wait for Enter after each step"),
+)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `zaichik demo`."""
-    parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument("--no-flights", action="store_true", help="skip the year of real flights")
-    parser.add_argument("--no-stats", action="store_true", help="skip the statistics, which need Spark")
-    parser.add_argument("--days", type=positive, metavar="N", help="only the first N days of that year")
-    parser.add_argument("--pause", action="store_true", help="wait for Enter after each step")
-
-
-async def run(arguments: argparse.Namespace, console: Console) -> int:
+async def run(arguments: Namespace, console: Console) -> int:
     """Show everything; 0 if every account adds up, else 1."""
     show = Show(console, pause=arguments.pause)
     clock = ManualClock(round(NEW_YEAR_2013.timestamp()) * 1_000_000)

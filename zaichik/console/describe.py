@@ -1,6 +1,17 @@
-"""`zaichik describe`: everything the broker says about itself, or about one topic and its readers."""
+"""`zaichik describe`: everything the broker says about itself, or about one topic and its readers.
 
-import argparse
+Without TOPIC: the broker's state and limits, and why connections have ended; with --connections, every connection. With
+TOPIC: its settings, what became of its messages, as sums that must add up, and for each of its subscriptions the
+position and what it is waiting for: look there first when messages don't arrive. "needed" is the oldest offset that may
+still have to be sent to a reader. Named subscriptions are listed even while their reader is away.
+
+Examples:
+  zaichik describe
+  zaichik describe orders
+  zaichik describe --connections             # the clients that are connected
+  zaichik describe orders --json | jq -r '.subscriptions[].waiting_for'
+"""
+
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,45 +21,23 @@ from rich.text import Text
 
 from zaichik.client.errors import InvalidField
 from zaichik.console import connecting, limits, names, screen, topic_settings
+from zaichik.console.arguments import Namespace, WrongUsage, argument
 from zaichik.console.failure import Failure
 from zaichik.console.quantities import show_size, show_time
 from zaichik.console.topics import imbalance, with_readers
 from zaichik.escapes import harmless, shown
 
-DESCRIPTION = """\
-Without TOPIC: the broker's state and limits, and why connections have ended; with --connections, every connection. With
-TOPIC: its settings, what became of its messages, as sums that must add up, and for each of its subscriptions the
-position and what it is waiting for: look there first when messages don't arrive. "needed" is the oldest offset that may
-still have to be sent to a reader. Named subscriptions are listed even while their reader is away.
-"""
-
-EPILOG = """\
-examples:
-  zaichik describe
-  zaichik describe orders
-  zaichik describe --connections             # the clients that are connected
-  zaichik describe orders --json | jq -r '.subscriptions[].waiting_for'
-"""
+ARGUMENTS = (
+    argument("[TOPIC]", "the topic; without it, the broker itself", names.name),
+    argument("--connections", "instead: every connection, by the number that `disconnect` takes"),
+    connecting.ADDRESS,
+    argument(
+        "--json", 'print one JSON object; for a topic {"topic": ..., "subscriptions": [...]}, for connections a list'
+    ),
+)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `zaichik describe`."""
-    parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument(
-        "topic", metavar="TOPIC", nargs="?", type=names.name, help="the topic; without it, the broker itself"
-    )
-    parser.add_argument(
-        "--connections", action="store_true", help="instead: every connection, by the number that `disconnect` takes"
-    )
-    connecting.add_option(parser)
-    parser.add_argument(
-        "--json",
-        action="store_true",
-        help='print one JSON object; for a topic {"topic": ..., "subscriptions": [...]}, for connections a list',
-    )
-
-
-async def run(arguments: argparse.Namespace, console: Console) -> int:
+async def run(arguments: Namespace, console: Console) -> int:
     """Query the broker and show the answer."""
     wanted = arguments.topic
     if arguments.connections:
@@ -73,9 +62,9 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-async def _describe_connections(arguments: argparse.Namespace, console: Console) -> int:
+async def _describe_connections(arguments: Namespace, console: Console) -> int:
     if arguments.topic is not None:
-        raise argparse.ArgumentTypeError("--connections lists those of the whole broker: leave TOPIC out")
+        raise WrongUsage("--connections lists those of the whole broker: leave TOPIC out")
     async with connecting.connected(arguments, "describe") as client:
         try:
             connections = await client.connections()

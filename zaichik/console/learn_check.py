@@ -1,12 +1,12 @@
 """`zaichik learn check`: run checks, show what fails."""
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
 
 from zaichik.console import learn_screen, screen
+from zaichik.console.arguments import Namespace, WrongUsage
 from zaichik.console.failure import Failure
 from zaichik.learn import config, drawing, examination, progress, story
 from zaichik.learn.connected import Connected
@@ -17,7 +17,7 @@ from zaichik.learn.stage import Check
 from zaichik.learn.trial import PATIENCE_S, Pace, Target
 
 
-def plan(arguments: argparse.Namespace) -> Plan:
+def plan(arguments: Namespace) -> Plan:
     """What the options ask for. Waiting for what must come is never made shorter."""
     scale = arguments.time_scale
     seeds = fresh_seeds() if arguments.seed is None else (arguments.seed,)
@@ -29,10 +29,10 @@ def selected(what: str | None, known: progress.Progress) -> list[Check]:
     try:
         return examination.select(what, known)
     except examination.NoSuchCheck as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+        raise WrongUsage(str(error)) from None
 
 
-async def run(arguments: argparse.Namespace, console: Console) -> int:
+async def run(arguments: Namespace, console: Console) -> int:
     """Run what was asked for; 0 if nothing failed."""
     folder = arguments.config.parent
     known = progress.read(folder)
@@ -90,7 +90,7 @@ def write_junit(path: Path, text: str) -> None:
 
 
 async def _round(
-    checks: Sequence[Check], host: Host, arguments: argparse.Namespace, console: Console, results: list[Result]
+    checks: Sequence[Check], host: Host, arguments: Namespace, console: Console, results: list[Result]
 ) -> None:
     stage = None
     how = plan(arguments)
@@ -112,7 +112,7 @@ def _conclude(
     results: Sequence[Result],
     troubles: Sequence[str],
     follows: str,
-    arguments: argparse.Namespace,
+    arguments: Namespace,
     console: Console,
 ) -> int:
     """The last lines, and the exit code."""

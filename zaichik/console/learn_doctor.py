@@ -1,6 +1,5 @@
 """`zaichik learn doctor`: whether everything that learn needs is there, each thing tried out."""
 
-import argparse
 import platform
 import shutil
 import sys
@@ -15,6 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from zaichik.console import learn_screen
+from zaichik.console.arguments import Namespace
 from zaichik.escapes import harmless
 from zaichik.learn import config, files
 from zaichik.learn.config import Config
@@ -26,7 +26,7 @@ NOTICED_S = 3.0
 NAPS, NAP_S, LATE_S = 10, 0.02, 0.1
 
 
-async def run(arguments: argparse.Namespace, console: Console) -> int:
+async def run(arguments: Namespace, console: Console) -> int:
     """Look at everything; 0 if nothing is wrong."""
     told = [_versions(), _port(), await _watcher(), await _clock(), _terminal(console)]
     name = arguments.config.name

@@ -1,12 +1,12 @@
 """`zaichik learn check 2.1`, `hint 2.1` and `watch 2.1`: the tutorial's exercises."""
 
-import argparse
 from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
 from zaichik.console import learn_screen, screen
+from zaichik.console.arguments import Namespace
 from zaichik.console.failure import Failure
 from zaichik.console.learn_check import write_junit
 from zaichik.escapes import harmless
@@ -20,7 +20,7 @@ def is_one(what: str | None) -> bool:
     return what is not None and exercise.NUMBER.fullmatch(what) is not None
 
 
-async def check(arguments: argparse.Namespace, console: Console) -> int:
+async def check(arguments: Namespace, console: Console) -> int:
     """Judge the answer in the current folder; 0 if it is right."""
     verdict = await exercise.judge_apart(*_files(arguments.what))
     if arguments.junit:
@@ -46,7 +46,7 @@ def _print_line(console: Console, outcome: str, title: str) -> None:
     learn_screen.hang(console, Text.assemble((f"{word:>4}", style), " "), Text(harmless(title)))
 
 
-async def watch(arguments: argparse.Namespace, console: Console) -> int:
+async def watch(arguments: Namespace, console: Console) -> int:
     """Judge the answer now, and whenever a file changes, until it is right."""
     if await check(arguments, console) == 0:
         return 0
@@ -60,7 +60,7 @@ async def watch(arguments: argparse.Namespace, console: Console) -> int:
     return 1
 
 
-async def hint(arguments: argparse.Namespace, console: Console) -> int:
+async def hint(arguments: Namespace, console: Console) -> int:
     """One more hint for the question that fails."""
     verdict = await exercise.judge_apart(*_files(arguments.what))
     hints = [text for text in verdict.hints if text]

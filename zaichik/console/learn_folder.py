@@ -1,6 +1,5 @@
 """`zaichik learn init`, `list` and `hint`: what needs no server."""
 
-import argparse
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from zaichik.console import learn_screen, screen
+from zaichik.console.arguments import Namespace, WrongUsage
 from zaichik.console.failure import Failure
 from zaichik.console.learn_check import selected
 from zaichik.escapes import harmless
@@ -19,10 +19,10 @@ from zaichik.learn.stage import Check, Stage
 from zaichik.learn.stages import CHECKS, STAGES
 
 
-async def init(arguments: argparse.Namespace, console: Console) -> int:
+async def init(arguments: Namespace, console: Console) -> int:
     """Write what is missing in a folder."""
     if arguments.what is None:
-        raise argparse.ArgumentTypeError("init needs a folder, such as: zaichik learn init my-broker")
+        raise WrongUsage("init needs a folder, such as: zaichik learn init my-broker")
     where = Path(arguments.what)
     written = folder.init(where, python=arguments.python)
     for path in written:
@@ -34,7 +34,7 @@ async def init(arguments: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-async def step(arguments: argparse.Namespace, console: Console) -> int:
+async def step(arguments: Namespace, console: Console) -> int:
     """On to the next stage, if the one being worked on is passed."""
     known = progress.read(arguments.config.parent)
     here = examination.stage(known.stage)
@@ -50,7 +50,7 @@ async def step(arguments: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-async def show_stages(arguments: argparse.Namespace, console: Console) -> int:
+async def show_stages(arguments: Namespace, console: Console) -> int:
     """All stages in a table, or those that are named, with their texts, or a check with the sentences that it tests."""
     known = progress.read(arguments.config.parent)
     named = selected(arguments.what or "all", known)
@@ -99,7 +99,7 @@ def _table(known: progress.Progress) -> Table:
     return table
 
 
-async def show_hint(arguments: argparse.Namespace, console: Console) -> int:
+async def show_hint(arguments: Namespace, console: Console) -> int:
     """One more hint for the check that failed last, or for the one that is named."""
     known = progress.read(arguments.config.parent)
     name = arguments.what or known.failed

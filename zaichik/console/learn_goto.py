@@ -1,20 +1,20 @@
 """`zaichik learn goto`: to a chapter of the tutorial."""
 
-import argparse
 from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
+from zaichik.console.arguments import Namespace, WrongUsage
 from zaichik.console.failure import Failure
 from zaichik.escapes import harmless
 from zaichik.learn import catch_up
 
 
-async def run(arguments: argparse.Namespace, console: Console) -> int:
+async def run(arguments: Namespace, console: Console) -> int:
     """Bring a chapter's files into the current folder."""
     if arguments.what is None:
-        raise argparse.ArgumentTypeError("goto needs a chapter, such as: zaichik learn goto 02 --start")
+        raise WrongUsage("goto needs a chapter, such as: zaichik learn goto 02 --start")
     try:
         chapter = catch_up.chapter(arguments.what)
         said = catch_up.go(chapter, Path(), arguments.program or "")

@@ -1,6 +1,5 @@
 """How the learner's results look: on a terminal in colours, elsewhere the same words."""
 
-import argparse
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from zaichik.console import screen
+from zaichik.console.arguments import Namespace
 from zaichik.escapes import harmless
 from zaichik.learn import chapters, layouts, sentences, story
 from zaichik.learn.chapters import CHAPTERS
@@ -49,7 +49,7 @@ def print_stage(console: Console, stage: Stage) -> None:
     console.print(Text(f"{stage.id}  {stage.title}", "bold"))
 
 
-def repeated(arguments: argparse.Namespace) -> str:
+def repeated(arguments: Namespace) -> str:
     """The options that a suggested command must repeat to mean the same server, with a space before each."""
     words = ["--config", str(arguments.config)] if arguments.config != Path(FILE_NAME) else []
     if arguments.connect:

@@ -4,7 +4,6 @@ On a terminal it is one screen and a few keys. Elsewhere, or with --plain, every
 and Ctrl-C ends it.
 """
 
-import argparse
 import sys
 from contextlib import nullcontext
 
@@ -14,6 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from zaichik.console import learn_check, learn_screen
+from zaichik.console.arguments import Namespace
 from zaichik.console.failure import Failure
 from zaichik.console.keys import at_once, typed
 from zaichik.escapes import harmless
@@ -27,7 +27,7 @@ FOOTER_LINES = 1
 TOP_LINES = 3  # how far one has come, and the title of the stage
 
 
-async def run(arguments: argparse.Namespace, console: Console) -> int:
+async def run(arguments: Namespace, console: Console) -> int:
     """Watch until q or Ctrl-C."""
     try:
         config.read(arguments.config)
@@ -49,7 +49,7 @@ class Watch:
         has_keys: whether there is a keyboard, and a screen that may be cleared.
     """
 
-    def __init__(self, arguments: argparse.Namespace, console: Console, *, has_keys: bool) -> None:
+    def __init__(self, arguments: Namespace, console: Console, *, has_keys: bool) -> None:
         self._arguments = arguments
         self._folder = arguments.config.parent
         self._console = console

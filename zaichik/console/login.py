@@ -1,4 +1,16 @@
-"""`zaichik login`: keeps a broker's address and token, which all later commands use."""
+"""`zaichik login`: keeps a broker's address and token, which all later commands use.
+
+Keep the address of a broker, with the token to log in there, for all later commands. The two come in one line, which
+you get from the person who runs the broker: zaichiks://zk_...@HOST:PORT?pin=sha256:... Paste it at the prompt, which
+shows nothing, or have it read from a file or from standard input. It is never an argument, because everybody on the
+machine can see those. The line is kept in a file that only you can read. Only one login is kept: a new one replaces
+it.
+
+Examples:
+  zaichik login                              # and paste the line
+  zaichik login --from-file line.txt
+  zaichik login --remove                     # forget it
+"""
 
 import argparse
 import sys
@@ -13,39 +25,23 @@ from zaichik.client.endpoint import Credentials, Endpoint, NotAnAddress, endpoin
 from zaichik.client.errors import ConnectFailed
 from zaichik.client.logins import place
 from zaichik.console import hidden, logins, screen
+from zaichik.console.arguments import Namespace, WrongUsage, argument
 from zaichik.console.failure import Failure
 
-DESCRIPTION = """\
-Keep the address of a broker, with the token to log in there, for all later commands. The two come in one line, which
-you get from the person who runs the broker: zaichiks://zk_...@HOST:PORT?pin=sha256:... Paste it at the prompt, which
-shows nothing, or have it read from a file or from standard input. It is never an argument, because everybody on the
-machine can see those. The line is kept in a file that only you can read. Only one login is kept: a new one replaces
-it.
-"""
-
-EPILOG = """\
-examples:
-  zaichik login                              # and paste the line
-  zaichik login --from-file line.txt
-  zaichik login --remove                     # forget it
-"""
+ARGUMENTS = (
+    argument("[LINE]", argparse.SUPPRESS),
+    argument("--from-file FILE", "read the line from a file", Path),
+    argument("--remove", "forget the login"),
+)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `zaichik login`."""
-    parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument("line", nargs="?", help=argparse.SUPPRESS)
-    parser.add_argument("--from-file", metavar="FILE", type=Path, help="read the line from a file")
-    parser.add_argument("--remove", action="store_true", help="forget the login")
-
-
-async def run(arguments: argparse.Namespace, console: Console) -> int:
+async def run(arguments: Namespace, console: Console) -> int:
     """Keep the login, or forget it."""
     if arguments.line is not None:
         problem = (
             "everybody on this machine can see arguments: type only `zaichik login`, and paste the line at its prompt"
         )
-        raise argparse.ArgumentTypeError(problem)
+        raise WrongUsage(problem)
     if arguments.remove:
         path = place()
         was_there = path.exists()

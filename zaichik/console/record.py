@@ -1,6 +1,26 @@
-"""`zaichik record`: saves topics as Parquet files."""
+"""`zaichik record`: saves topics as Parquet files.
 
-import argparse
+Save topics as Parquet files, a folder for each topic and day (UTC), for Spark, DuckDB, Polars and pandas to read.
+Run it again with the same folder, and it continues where the files end: however the last run ended, no message is saved
+twice, and none is skipped. If the connection is lost, it ends with what it has; with --follow, or if the topic is
+durable, it tries to reconnect for a minute first. Messages that the broker had dropped before they could be saved are
+reported as missing, and the exit code is 3. Of a topic with a compaction window, record the journal: it knows what was
+dropped. (A durable topic cannot have one yet.)
+
+Examples:
+  zaichik record orders                       # all messages, into ./recording
+  zaichik record orders payments --into /data/zaichik
+  zaichik record orders payments --follow     # and new ones, until Ctrl-C
+  zaichik record '$journal/orders'            # what became of each message
+  zaichik stats recording                     # what a window would do
+
+files:
+  FOLDER/topic=orders/day=2026-01-31/EPOCH-START-END.parquet
+  with the columns offset, timestamp, key and payload
+  A name that is too long for a folder is shortened; the full name is in the
+  files' metadata (zaichik.topic).
+"""
+
 import importlib.util
 import signal
 from collections.abc import Callable, Iterator
@@ -16,6 +36,7 @@ from rich.text import Text
 
 from zaichik.client.client import RECONNECT_SECONDS
 from zaichik.console import connecting, names, screen
+from zaichik.console.arguments import Namespace, argument
 from zaichik.console.failure import Failure
 from zaichik.console.progress import bars as progress_bars
 from zaichik.escapes import harmless, shown
@@ -24,52 +45,21 @@ from zaichik.extras import getting
 if TYPE_CHECKING:
     from zaichik.recording.recorder import Progress
 
-DESCRIPTION = """\
-Save topics as Parquet files, a folder for each topic and day (UTC), for Spark, DuckDB, Polars and pandas to read.
-Run it again with the same folder, and it continues where the files end: however the last run ended, no message is saved
-twice, and none is skipped. If the connection is lost, it ends with what it has; with --follow, or if the topic is
-durable, it tries to reconnect for a minute first. Messages that the broker had dropped before they could be saved are
-reported as missing, and the exit code is 3. Of a topic with a compaction window, record the journal: it knows what was
-dropped. (A durable topic cannot have one yet.)
-"""
-
-EPILOG = """\
-examples:
-  zaichik record orders                       # all messages, into ./recording
-  zaichik record orders payments --into /data/zaichik
-  zaichik record orders payments --follow     # and new ones, until Ctrl-C
-  zaichik record '$journal/orders'            # what became of each message
-  zaichik stats recording                     # what a window would do
-
-files:
-  FOLDER/topic=orders/day=2026-01-31/EPOCH-START-END.parquet
-  with the columns offset, timestamp, key and payload
-  A name that is too long for a folder is shortened; the full name is in the
-  files' metadata (zaichik.topic).
-"""
-
 MISSING = 3  # the exit code
 POLL_SECONDS = 0.25  # between two looks at the recorders: signals come to this thread only
 INTERRUPTED = 130
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `zaichik record`."""
-    parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument("topics", metavar="TOPIC", nargs="+", type=names.name, help="a topic to record")
-    parser.add_argument(
-        "--into",
-        metavar="FOLDER",
-        type=Path,
-        default=Path("recording"),
-        help="the recording's folder (default: ./recording)",
-    )
-    parser.add_argument("--follow", action="store_true", help="continue with new messages, until Ctrl-C")
-    parser.add_argument("--json", action="store_true", help="print one JSON object for each topic")
-    connecting.add_option(parser)
+ARGUMENTS = (
+    argument("TOPIC...", "a topic to record", names.name, dest="topics"),
+    argument("--into FOLDER", "the recording's folder (default: ./recording)", Path, default=Path("recording")),
+    argument("--follow", "continue with new messages, until Ctrl-C"),
+    argument("--json", "print one JSON object for each topic"),
+    connecting.ADDRESS,
+)
 
 
-async def run(arguments: argparse.Namespace, console: Console) -> int:
+async def run(arguments: Namespace, console: Console) -> int:
     """Record the topics: one after the other, or all at once if they are followed."""
     if importlib.util.find_spec("pyarrow") is None:
         raise Failure(f"recording needs pyarrow, which is not installed; get it with {getting('record')}")
@@ -102,7 +92,7 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
     return MISSING if any(progress.missing for progress in found if progress) else 0
 
 
-def _check(arguments: argparse.Namespace) -> set[str]:
+def _check(arguments: Namespace) -> set[str]:
     """Finds out whether all topics are there, before any is recorded; returns those that are durable."""
     from zaichik import blocking
     from zaichik.recording.recorder import state_of
@@ -113,7 +103,7 @@ def _check(arguments: argparse.Namespace) -> set[str]:
 
 def _record(
     topic: str,
-    arguments: argparse.Namespace,
+    arguments: Namespace,
     tell: Callable[["Progress"], None],
     stopping: Callable[[], bool],
     *,
@@ -163,7 +153,7 @@ def _bars() -> Iterator[Callable[["Progress"], None]]:
         yield tell
 
 
-def _summarise(progress: "Progress", arguments: argparse.Namespace, console: Console) -> None:
+def _summarise(progress: "Progress", arguments: Namespace, console: Console) -> None:
     topic, recorded, missing = shown(progress.topic), progress.recorded, progress.missing
     if arguments.json:
         names = ("topic", "epoch", "start", "next", "recorded", "missing")

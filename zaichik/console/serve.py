@@ -1,10 +1,33 @@
 """`zaichik serve`: runs a broker until it is told to stop; apart from a failed disk, nothing else stops it.
 
-All its output is written by threads other than the one that serves. A write to a pipe or a terminal waits while it is
-not read, and fails once its reader is gone; the broker continues in both cases.
+Run a broker until it is told to stop. Topics live in memory and end with the broker, except for durable ones, which are
+kept in the folder that --data names. By default, only this machine can reach the broker, and every program on it may do
+everything. To serve other machines, --init-access makes what is needed: a certificate, users, and rules that say who
+may do what; later starts use them with --access.
+
+SIGTERM stops the broker gracefully, with exit code 0: requests it has read are answered, and clients are told. Ctrl-C
+does the same with exit code 130. A second signal stops it at once. SIGHUP makes the broker read the files of --access
+again, and never stops it: a broker outlives the terminal it was started in. If the disk of durable topics fails, the
+broker ends with exit code 74.
+
+With uvloop (the extra "speed"), the broker takes less processor time.
+
+Examples:
+  zaichik serve                          # 127.0.0.1:8889
+  zaichik serve 9000 --retention 1h      # topics keep messages for an hour
+  zaichik serve --data ./topics          # for zaichik create --durable
+  zaichik serve --host 0.0.0.0 --init-access ./access   # for other machines
+  zaichik serve --no-auto-create --log-level warning
+  zaichik serve --limit max_connections=100 --limit max_bytes=128MiB
+  zaichik serve --web                    # and a page: http://127.0.0.1:8080
+  zaichik serve --clock manual           # for lessons: zaichik clock advance 1h
+  zaichik serve --record flight          # for zaichik replay flight
+  zaichik serve --port 0 --json          # a free port; {"host": ..., ...}
 """
 
-import argparse
+# All its output is written by threads other than the one that serves. A write to a pipe or a terminal waits while it is
+# not read, and fails once its reader is gone; the broker continues in both cases.
+
 import asyncio
 import importlib.util
 import logging
@@ -36,6 +59,7 @@ from zaichik.console import (
     service_manager,
     topic_settings,
 )
+from zaichik.console.arguments import Namespace, WrongUsage, argument
 from zaichik.console.failure import Failure, cannot_listen
 from zaichik.log.disk import StorageFailed
 from zaichik.log.store import CannotOpen
@@ -46,84 +70,42 @@ from zaichik_protocol import DEFAULT_PORT, Setting
 
 logger = logging.getLogger(__name__)
 
-DESCRIPTION = """\
-Run a broker until it is told to stop. Topics live in memory and end with the broker, except for durable ones, which are
-kept in the folder that --data names. By default, only this machine can reach the broker, and every program on it may do
-everything. To serve other machines, --init-access makes what is needed: a certificate, users, and rules that say who
-may do what; later starts use them with --access.
-
-SIGTERM stops the broker gracefully, with exit code 0: requests it has read are answered, and clients are told. Ctrl-C
-does the same with exit code 130. A second signal stops it at once. SIGHUP makes the broker read the files of --access
-again, and never stops it: a broker outlives the terminal it was started in. If the disk of durable topics fails, the
-broker ends with exit code 74.
-
-With uvloop (the extra "speed"), the broker takes less processor time.
-"""
-
-EPILOG = """\
-examples:
-  zaichik serve                          # 127.0.0.1:8889
-  zaichik serve 9000 --retention 1h      # topics keep messages for an hour
-  zaichik serve --data ./topics          # for zaichik create --durable
-  zaichik serve --host 0.0.0.0 --init-access ./access   # for other machines
-  zaichik serve --no-auto-create --log-level warning
-  zaichik serve --limit max_connections=100 --limit max_bytes=128MiB
-  zaichik serve --web                    # and a page: http://127.0.0.1:8080
-  zaichik serve --clock manual           # for lessons: zaichik clock advance 1h
-  zaichik serve --record flight          # for zaichik replay flight
-  zaichik serve --port 0 --json          # a free port; {"host": ..., ...}
-
-"""
-
 LOOP_OPTIONS = {"use_uvloop": importlib.util.find_spec("uvloop") is not None}
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `zaichik serve`."""
-    parser.description, parser.epilog = DESCRIPTION, EPILOG + limits.listing()
-    parser.add_argument(
-        "port", metavar="PORT", nargs="?", type=address.port, help=f"default: {DEFAULT_PORT}; 0 takes a free one"
-    )
-    parser.add_argument("--port", dest="port_option", metavar="PORT", type=address.port, help="the port, as an option")
-    parser.add_argument(
-        "--host", metavar="HOST", default="127.0.0.1", help="address to listen on (default: %(default)s)"
-    )
-    serve_log.add_options(parser)
-    parser.add_argument(
-        "--no-auto-create", action="store_true", help="publishing and subscribing make no topics, only `create` does"
-    )
-    parser.add_argument(
-        "--json",
-        action="store_true",
-        help="when ready, print one JSON object: host, port, pid, loop, pin, logins, limits, topic_defaults",
-    )
-    parser.add_argument(
-        "--data",
-        metavar="DIR",
-        type=Path,
-        help="a folder for durable topics, made if it is missing; without it, all topics are in memory",
-    )
-    parser.add_argument(
+__doc__ = f"{__doc__}\n{limits.listing()}"
+ARGUMENTS = (
+    argument("[PORT]", f"default: {DEFAULT_PORT}; 0 takes a free one", address.port),
+    argument("--port PORT", "the port, as an option", address.port, dest="port_option"),
+    argument("--host HOST", "address to listen on (default: %(default)s)", default="127.0.0.1"),
+    *serve_log.OPTIONS,
+    argument("--no-auto-create", "publishing and subscribing make no topics, only `create` does"),
+    argument("--json", "when ready, print one JSON object: host, port, pid, loop, pin, logins, limits, topic_defaults"),
+    argument(
+        "--data DIR", "a folder for durable topics, made if it is missing; without it, all topics are in memory", Path
+    ),
+    argument(
         "--clock",
+        "manual: time stands still until `zaichik clock advance` moves it (default: system)",
         choices=("system", "manual"),
         default="system",
-        help="manual: time stands still until `zaichik clock advance` moves it (default: system)",
-    )
-    serve_web.add_option(parser)
-    serve_access.add_options(parser)
-    serve_record.add_options(parser)
-    limits.add_option(parser)
-    topic_settings.add_options(parser)
+    ),
+    serve_web.PAGE,
+    serve_access.OPTIONS,
+    serve_record.OPTIONS,
+    limits.LIMIT,
+    topic_settings.options(),
+)
 
 
-async def run(arguments: argparse.Namespace, console: Console) -> int:
+async def run(arguments: Namespace, console: Console) -> int:
     """Serve until a signal comes. Returns the exit code, which depends on the signal."""
     serve_record.check(arguments)
     with serve_log.written(arguments):
         return await _serve(arguments)
 
 
-async def _serve(arguments: argparse.Namespace) -> int:
+async def _serve(arguments: Namespace) -> int:
     clock = _clock(arguments)
     server = await _listening(_port(arguments), arguments.host, _settings(arguments), arguments, clock)
     try:
@@ -160,33 +142,31 @@ async def _serve(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _port(arguments: argparse.Namespace) -> int:
+def _port(arguments: Namespace) -> int:
     given = {port for port in (arguments.port, arguments.port_option) if port is not None}
     if len(given) > 1:
-        raise argparse.ArgumentTypeError(
-            f"PORT is {arguments.port}, but --port is {arguments.port_option}; give only one"
-        )
+        raise WrongUsage(f"PORT is {arguments.port}, but --port is {arguments.port_option}; give only one")
     return given.pop() if given else DEFAULT_PORT
 
 
-def _settings(arguments: argparse.Namespace) -> BrokerSettings:
+def _settings(arguments: Namespace) -> BrokerSettings:
     """Returns the broker's settings; those of topics are checked as a client's are."""
     chosen = topic_settings.chosen(arguments)
     for name in ("retention_ttl", "compaction_window"):
         if name in chosen:
             chosen[f"{name}_ms"] = milliseconds(chosen.pop(name))
     if chosen.get("durable") and arguments.data is None:
-        raise argparse.ArgumentTypeError("--durable needs --data DIR, the folder of durable topics")
+        raise WrongUsage("--durable needs --data DIR, the folder of durable topics")
     topic = TopicSettings().merged(tuple((Setting[name.upper()], value) for name, value in chosen.items()))
     return BrokerSettings(topic=topic, **limits.chosen(arguments))
 
 
-def _clock(arguments: argparse.Namespace) -> ManualClock | None:
+def _clock(arguments: Namespace) -> ManualClock | None:
     """Returns a clock that clients move, if that was asked for (TIM-4)."""
     if arguments.clock == "system":
         return None
     if arguments.data is not None:
-        raise argparse.ArgumentTypeError(
+        raise WrongUsage(
             "--clock manual is for topics in memory: what expires on a disk is gone for good, and a restart could set "
             "the clock back; leave out --data"
         )
@@ -203,7 +183,7 @@ def _check_advancing(server: Server) -> None:
 
 
 async def _listening(
-    port: int, host: str, settings: BrokerSettings, arguments: argparse.Namespace, clock: ManualClock | None
+    port: int, host: str, settings: BrokerSettings, arguments: Namespace, clock: ManualClock | None
 ) -> Server:
     """Returns a server at the address; if its clock is manual, connections and logins have one of their own.
 

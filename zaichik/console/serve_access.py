@@ -1,6 +1,5 @@
 """The options of `zaichik serve` about who may use the broker, and the folder with users, rules and a certificate."""
 
-import argparse
 import socket
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -18,6 +17,7 @@ from zaichik.broker.clock import Clock
 from zaichik.client.endpoint import Credentials, Endpoint
 from zaichik.console import address
 from zaichik.console.access_folder import dump, locked, new_token, with_token, write
+from zaichik.console.arguments import Namespace, argument, group
 from zaichik.console.failure import Failure
 from zaichik.console.self_signed import self_signed
 from zaichik.serving.server import Server
@@ -46,20 +46,16 @@ allow publish,subscribe,create,describe *
 """
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options about access to `zaichik serve`."""
-    group = parser.add_argument_group("access control")
-    group.add_argument("--access", metavar="DIR", type=Path, help="require a login; DIR has the users and rules")
-    group.add_argument(
-        "--init-access", metavar="DIR", type=Path, help="the same, but make DIR first, with two users and a certificate"
-    )
-    group.add_argument(
-        "--tls-client-ca", metavar="FILE", type=Path, help="let clients log in with a certificate of this CA"
-    )
-    group.add_argument("--insecure", action="store_true", help="serve other machines without a login, or without TLS")
+OPTIONS = group(
+    "access control",
+    argument("--access DIR", "require a login; DIR has the users and rules", Path),
+    argument("--init-access DIR", "the same, but make DIR first, with two users and a certificate", Path),
+    argument("--tls-client-ca FILE", "let clients log in with a certificate of this CA", Path),
+    argument("--insecure", "serve other machines without a login, or without TLS"),
+)
 
 
-def prepare(server: Server, arguments: argparse.Namespace) -> list[tuple[str, Endpoint]]:
+def prepare(server: Server, arguments: Namespace) -> list[tuple[str, Endpoint]]:
     """Give a listening server the gate that the options ask for. Returns the login lines, if they were just made.
 
     Raises:
@@ -104,7 +100,7 @@ def print_lines(console: Console, lines: list[tuple[str, Endpoint]]) -> None:
         )
 
 
-def gate_of(arguments: argparse.Namespace, clock: Clock, handshake_timeout: float = 5.0) -> AccessGate | None:
+def gate_of(arguments: Namespace, clock: Clock, handshake_timeout: float = 5.0) -> AccessGate | None:
     """Returns the gate that the options ask for; None if no login is required. For the rest see `AccessGate`.
 
     Raises:

@@ -1,6 +1,15 @@
-"""`zaichik topics`: lists the topics, one line each."""
+"""`zaichik topics`: lists the topics, one line each.
 
-import argparse
+List the topics: how many messages each holds now, and what became of all the others. Every published message was
+stored or compacted away; every stored one is resident, expired (its retention is over) or evicted (the ring was
+full). The broker counts both sides; if they ever differ, that's a bug, and it is reported here.
+
+Examples:
+  zaichik topics
+  zaichik topics orders.              # topics whose names begin with orders.
+  zaichik topics --json | jq -r '.[] | select(.evicted > 0).name'
+"""
+
 from typing import Any
 
 from rich.cells import cell_len
@@ -10,47 +19,24 @@ from rich.text import Text
 
 from zaichik.client.client import Client
 from zaichik.console import connecting, names, screen
+from zaichik.console.arguments import Namespace, argument
 from zaichik.console.failure import Failure
 from zaichik.console.quantities import show_duration, show_size
 from zaichik.escapes import harmless, shown
-
-DESCRIPTION = """\
-List the topics: how many messages each holds now, and what became of all the others. Every published message was
-stored or compacted away; every stored one is resident, expired (its retention is over) or evicted (the ring was
-full). The broker counts both sides; if they ever differ, that's a bug, and it is reported here.
-"""
-
-EPILOG = """\
-examples:
-  zaichik topics
-  zaichik topics orders.              # topics whose names begin with orders.
-  zaichik topics --json | jq -r '.[] | select(.evicted > 0).name'
-"""
-
 
 GAP = 2  # letters between two columns
 NAME_WIDTH = 20  # letters of a topic's name that always have room
 FIRST_TO_GO = ("window", "retention", "next", "bytes", "expired")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `zaichik topics`."""
-    parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument(
-        "prefix",
-        metavar="PREFIX",
-        nargs="?",
-        default="",
-        type=names.name,
-        help="only topics whose names begin with this",
-    )
-    connecting.add_option(parser)
-    parser.add_argument(
-        "--json", action="store_true", help="print one JSON list with everything known about each topic"
-    )
+ARGUMENTS = (
+    argument("[PREFIX]", "only topics whose names begin with this", names.name, default=""),
+    connecting.ADDRESS,
+    argument("--json", "print one JSON list with everything known about each topic"),
+)
 
 
-async def run(arguments: argparse.Namespace, console: Console) -> int:
+async def run(arguments: Namespace, console: Console) -> int:
     """Query the broker and show the answer."""
     async with connecting.connected(arguments, "topics") as client:
         topics = await client.topics(arguments.prefix)

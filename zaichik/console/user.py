@@ -1,6 +1,26 @@
-"""`zaichik user`: who may log in to a broker with access control."""
+"""`zaichik user`: who may log in to a broker with access control.
 
-import argparse
+Change who may log in to a broker that is started with --access DIR. The broker notices within a second: new users can
+log in, and the connections of removed users are closed. Run this as the user that the broker runs as.
+
+A new user gets a token, which is shown once: only its hash is stored. To log in, the user pastes it into `zaichik
+login` as part of a line: zaichiks://TOKEN@HOST:PORT?pin=sha256:... A user may have four tokens, so you can hand out a
+new one before you remove the old one. With --password, the user gets a password instead, which is asked for, or read
+from a file or from standard input. It is never an argument, because everybody on the machine can see those.
+
+A new user may do nothing until the file DIR/rules allows it; see: zaichik access check DIR.
+
+Examples:
+  export ZAICHIK_ACCESS=./access                # or --access ./access each time
+  zaichik user add ana                          # prints the token
+  zaichik user add guest --expires 90d --note "for the course in May"
+  zaichik user add boris --password             # asks for it twice
+  zaichik user list
+  zaichik user token add ana                    # a second token
+  zaichik user token remove ana ID              # and the first one goes
+  zaichik user remove ana
+"""
+
 import os
 import sys
 import time
@@ -17,6 +37,7 @@ from zaichik.access.files import Unusable
 from zaichik.access.users import Record
 from zaichik.console import quantities, screen
 from zaichik.console.access_folder import edited, new_password, new_token, users_in, with_token
+from zaichik.console.arguments import Namespace, WrongUsage, argument
 from zaichik.console.failure import Failure
 from zaichik.console.hidden import asked, secret
 from zaichik.console.serve_access import tls_of
@@ -26,59 +47,28 @@ VARIABLE = "ZAICHIK_ACCESS"
 LATEST = 2**37  # seconds since 1970: some year that every system can write
 ACTIONS = ("add", "list", "remove", "token add", "token remove")
 
-DESCRIPTION = """\
-Change who may log in to a broker that is started with --access DIR. The broker notices within a second: new users can
-log in, and the connections of removed users are closed. Run this as the user that the broker runs as.
 
-A new user gets a token, which is shown once: only its hash is stored. To log in, the user pastes it into `zaichik
-login` as part of a line: zaichiks://TOKEN@HOST:PORT?pin=sha256:... A user may have four tokens, so you can hand out a
-new one before you remove the old one. With --password, the user gets a password instead, which is asked for, or read
-from a file or from standard input. It is never an argument, because everybody on the machine can see those.
-
-A new user may do nothing until the file DIR/rules allows it; see: zaichik access check DIR.
-"""
-
-EPILOG = """\
-examples:
-  export ZAICHIK_ACCESS=./access                # or --access ./access each time
-  zaichik user add ana                          # prints the token
-  zaichik user add guest --expires 90d --note "for the course in May"
-  zaichik user add boris --password             # asks for it twice
-  zaichik user list
-  zaichik user token add ana                    # a second token
-  zaichik user token remove ana ID              # and the first one goes
-  zaichik user remove ana
-"""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `zaichik user`."""
-    parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument("words", metavar="ACTION NAME", nargs="+", help=f"{', '.join(ACTIONS)}; then a user's name")
-    parser.add_argument(
-        "--access",
-        metavar="DIR",
-        type=Path,
-        default=os.environ.get(VARIABLE),
-        help=f"the folder (default: the environment variable {VARIABLE})",
-    )
-    parser.add_argument("--password", action="store_true", help="add: a password instead of a token")
-    parser.add_argument("--password-file", metavar="FILE", type=Path, help="add: read the password from a file")
-    parser.add_argument(
-        "--expires",
-        metavar="DUR",
-        type=quantities.duration,
+ARGUMENTS = (
+    argument("WORDS...", f"{', '.join(ACTIONS)}; then a user's name", metavar="ACTION NAME"),
+    argument("--access DIR", f"the folder (default: the environment variable {VARIABLE})", Path),
+    argument("--password", "add: a password instead of a token"),
+    argument("--password-file FILE", "add: read the password from a file", Path),
+    argument(
+        "--expires DUR",
+        "add, token add: how long the token or password is valid",
+        quantities.duration,
         default="forever",
-        help="add, token add: how long the token or password is valid",
-    )
-    parser.add_argument("--note", metavar="TEXT", default="", help="add, token add: what the token is for")
-    parser.add_argument("--json", action="store_true", help="list: print one JSON list")
+    ),
+    argument("--note TEXT", "add, token add: what the token is for", default=""),
+    argument("--json", "list: print one JSON list"),
+)
 
 
-async def run(arguments: argparse.Namespace, console: Console) -> int:
+async def run(arguments: Namespace, console: Console) -> int:
     """Do what the words say."""
+    arguments.access = arguments.access or (Path(folder) if (folder := os.environ.get(VARIABLE)) else None)
     if arguments.access is None:
-        raise argparse.ArgumentTypeError(f"which folder? Write --access DIR, or set {VARIABLE}")
+        raise WrongUsage(f"which folder? Write --access DIR, or set {VARIABLE}")
     match arguments.words:
         case ["add", name]:
             _add(arguments, name, console)
@@ -94,13 +84,11 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
             _remove_token(arguments.access, name, token)
             console.print(Text(f"{name}: token {token} removed"), soft_wrap=True)
         case _:
-            raise argparse.ArgumentTypeError(
-                "write add NAME, list, remove NAME, token add NAME or token remove NAME ID"
-            )
+            raise WrongUsage("write add NAME, list, remove NAME, token add NAME or token remove NAME ID")
     return 0
 
 
-def _add(arguments: argparse.Namespace, name: str, console: Console) -> None:
+def _add(arguments: Namespace, name: str, console: Console) -> None:
     try:
         record = Record(name)
     except ValueError:
@@ -124,7 +112,7 @@ def _add(arguments: argparse.Namespace, name: str, console: Console) -> None:
         console.print(f"{name}: added")
 
 
-def _add_token(arguments: argparse.Namespace, name: str, console: Console) -> None:
+def _add_token(arguments: Namespace, name: str, console: Console) -> None:
     token, text = new_token(_expiry(arguments), arguments.note)
     with edited(arguments.access) as editing:
         editing.put(with_token(editing.record(name), token))
@@ -152,7 +140,7 @@ def _show(token: str, name: str, folder: Path, console: Console) -> None:
     screen.remark(f"this is the token of {name}, shown once and stored nowhere; {how}")
 
 
-def _expiry(arguments: argparse.Namespace) -> int | None:
+def _expiry(arguments: Namespace) -> int | None:
     return None if arguments.expires == "forever" else int(time.time() + arguments.expires)
 
 
@@ -164,7 +152,7 @@ def _password(file: Path | None) -> str:
     return password
 
 
-def _list(arguments: argparse.Namespace, console: Console) -> None:
+def _list(arguments: Namespace, console: Console) -> None:
     """Print users and what they log in with: never a hash."""
     users = users_in(arguments.access).users
     if arguments.json:

@@ -1,4 +1,23 @@
-"""`zaichik web`: the broker in a browser. The page's server is a program of its own, and a client of the broker."""
+r"""`zaichik web`: the broker in a browser. The page's server is a program of its own, and a client of the broker.
+
+Show a broker in a browser: all topics, one topic and its readers as they move, who is connected, and a stage with
+scenes for a class. By default, only this machine can reach the page. The page is read-only, unless --write is given. If
+there is no broker, the page says so, and waits for one.
+
+If the broker requires a login, each browser logs in for itself, with a token or a password that is kept in memory only.
+Pages never use the login of this command, because everyone who can reach the page would see what you may see. Only
+--metrics uses it, for Prometheus, at /metrics.
+
+Examples:
+  zaichik web                    # at http://127.0.0.1:8080
+  zaichik web --write            # with a box to publish messages
+  zaichik web --metrics          # with what you may see at /metrics, for all
+  zaichik web --connect zaichiks://broker.example:8889 --port 9000
+  zaichik web --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem \
+      --allow-host broker.example
+  zaichik web --port 0 --json    # a free port; prints {"url": ..., ...}
+  zaichik serve --web            # a broker and its page
+"""
 
 import argparse
 import logging
@@ -19,34 +38,12 @@ from rich.text import Text
 
 from zaichik.access.contexts import UnusableCertificate, server_tls
 from zaichik.console import address, connecting, screen, serve_log
+from zaichik.console.arguments import Argument, Namespace, WrongUsage, argument
 from zaichik.console.failure import Failure, cannot_listen
 from zaichik.extras import getting
 from zaichik.net.background import BackgroundTasks
 
 logger = logging.getLogger(__name__)
-
-DESCRIPTION = """\
-Show a broker in a browser: all topics, one topic and its readers as they move, who is connected, and a stage with
-scenes for a class. By default, only this machine can reach the page. The page is read-only, unless --write is given. If
-there is no broker, the page says so, and waits for one.
-
-If the broker requires a login, each browser logs in for itself, with a token or a password that is kept in memory only.
-Pages never use the login of this command, because everyone who can reach the page would see what you may see. Only
---metrics uses it, for Prometheus, at /metrics.
-"""
-
-EPILOG = """\
-examples:
-  zaichik web                    # at http://127.0.0.1:8080
-  zaichik web --write            # with a box to publish messages
-  zaichik web --metrics          # with what you may see at /metrics, for all
-  zaichik web --connect zaichiks://broker.example:8889 --port 9000
-  zaichik web --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem \\
-      --allow-host broker.example
-  zaichik web --port 0 --json    # a free port; prints {"url": ..., ...}
-  zaichik serve --web            # a broker and its page
-
-"""
 
 DEFAULT_PORT = 8080
 MOST_SERIES = 2000  # topics with series of their own, 14 each: two megabytes a scrape
@@ -54,51 +51,49 @@ NO_METRICS = "others can reach this address: to let them read metrics, start `za
 MISSING = f"zaichik web needs starlette and uvicorn; get them with {getting('web')}"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `zaichik web`."""
-    parser.description, parser.epilog = DESCRIPTION, EPILOG
-    connecting.add_option(parser)
-    parser.add_argument(
-        "--host", metavar="HOST", default="127.0.0.1", help="address to listen on (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--port",
-        metavar="PORT",
-        type=address.port,
+def _count(what: str, text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) <= MOST_SERIES):
+        raise WrongUsage(f"{text!r} is not a number of {what} from 0 to {MOST_SERIES:,}")
+    return int(text)
+
+
+def _most(what: str, named: str) -> Argument:
+    text = f"how many {named} have metrics of their own (default: %(default)s)"
+    return argument(f"--metrics-{what} N", text, partial(_count, what), default=200)
+
+
+ARGUMENTS = (
+    connecting.ADDRESS,
+    argument("--host HOST", "address to listen on (default: %(default)s)", default="127.0.0.1"),
+    argument(
+        "--port PORT",
+        "port to listen on (default: %(default)s); 0 takes a free one",
+        address.port,
         default=DEFAULT_PORT,
-        help="port to listen on (default: %(default)s); 0 takes a free one",
-    )
-    parser.add_argument("--write", action="store_true", help="let pages publish messages")
-    parser.add_argument(
+    ),
+    argument("--write", "let pages publish messages"),
+    argument(
         "--metrics",
-        action="store_true",
-        help="let everyone who can reach the address read /metrics, which shows what the login of this command may see",
-    )
-    for what, named in (("topics", "topics"), ("sessions", "named subscriptions")):
-        parser.add_argument(
-            f"--metrics-{what}",
-            metavar="N",
-            type=partial(_count, what),
-            default=200,
-            help=f"how many {named} have metrics of their own (default: %(default)s)",
-        )
-    parser.add_argument(
-        "--allow-host",
-        metavar="NAME",
+        "let everyone who can reach the address read /metrics, which shows what the login of this command may see",
+    ),
+    _most("topics", "topics"),
+    _most("sessions", "named subscriptions"),
+    argument(
+        "--allow-host NAME",
+        "another name under which browsers reach the page, HOST or HOST:PORT; may be repeated",
         action="append",
         default=[],
-        help="another name under which browsers reach the page, HOST or HOST:PORT; may be repeated",
-    )
-    parser.add_argument("--tls-cert", metavar="FILE", type=Path, help="serve the page over TLS: its certificate, PEM")
-    parser.add_argument("--tls-key", metavar="FILE", type=Path, help="the certificate's private key, PEM")
-    parser.add_argument("--insecure", action="store_true", help="serve other machines without a login, or without TLS")
-    parser.add_argument("--json", action="store_true", help="when ready, print one JSON object: url, pid, broker")
-    # For `zaichik serve --web`:
-    parser.add_argument("--until-stdin-closes", action="store_true", help=argparse.SUPPRESS)
-    serve_log.add_options(parser)
+    ),
+    argument("--tls-cert FILE", "serve the page over TLS: its certificate, PEM", Path),
+    argument("--tls-key FILE", "the certificate's private key, PEM", Path),
+    argument("--insecure", "serve other machines without a login, or without TLS"),
+    argument("--json", "when ready, print one JSON object: url, pid, broker"),
+    argument("--until-stdin-closes", argparse.SUPPRESS),  # for `zaichik serve --web`
+    *serve_log.OPTIONS,
+)
 
 
-async def run(arguments: argparse.Namespace, console: Console) -> int:
+async def run(arguments: Namespace, console: Console) -> int:
     """Serve the page until a signal comes. Returns the exit code."""
     with serve_log.written(arguments), _silent_stages():
         try:
@@ -123,7 +118,7 @@ def _silent_stages() -> Iterator[None]:
             room.setLevel(logging.NOTSET)
 
 
-async def _serve(arguments: argparse.Namespace, console: Console) -> int:
+async def _serve(arguments: Namespace, console: Console) -> int:
     try:
         from zaichik.web.app import Options
         from zaichik.web.run import run as serve_page
@@ -166,15 +161,9 @@ async def _serve(arguments: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-def _count(what: str, text: str) -> int:
-    if not (text.isascii() and text.isdigit() and int(text) <= MOST_SERIES):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of {what} from 0 to {MOST_SERIES:,}")
-    return int(text)
-
-
-def _tls(arguments: argparse.Namespace) -> ssl.SSLContext | None:
+def _tls(arguments: Namespace) -> ssl.SSLContext | None:
     if (arguments.tls_cert is None) != (arguments.tls_key is None):
-        raise argparse.ArgumentTypeError("--tls-cert and --tls-key belong together")
+        raise WrongUsage("--tls-cert and --tls-key belong together")
     if arguments.tls_cert is None:
         return None
     try:
@@ -195,7 +184,7 @@ def _listening(host: str, port: int) -> socket.socket:
         raise cannot_listen(error, port, "--port PORT", "another page", host) from error
 
 
-def _announce(here: address.Address, arguments: argparse.Namespace, console: Console) -> None:
+def _announce(here: address.Address, arguments: Namespace, console: Console) -> None:
     url, broker = f"{'https' if arguments.tls_cert else 'http'}://{here}", str(arguments.connect)
     if arguments.json:
         screen.print_json({"url": url, "pid": os.getpid(), "broker": broker})

@@ -1,0 +1,53 @@
+"""The arguments of commands: each is declared as its usage is written, and a command's file has a table of them.
+
+An argument named "TOPIC" must be given once, "[TOPIC]" may be left out, "TOPIC..." may be repeated; "--json" is a
+switch, and "--file FILE" an option with a value.
+"""
+
+import argparse
+from collections.abc import Callable, Iterable
+from typing import Any
+
+Namespace = argparse.Namespace
+WrongUsage = argparse.ArgumentTypeError  # of a command or of one argument: `main` says what is wrong, and exits
+
+Parse = Callable[[str], Any]
+Container = argparse._ActionsContainer  # noqa: SLF001 (a parser or a group of arguments; it has no public name)
+Argument = Callable[[Container], object]  # adds itself
+
+
+def argument(usage: str, help_text: str, parse: Parse = str, **settings: Any) -> Argument:
+    """Declares an argument.
+
+    Args:
+        usage: its names, and the word for its value.
+        help_text: what it is for.
+        parse: makes the value from what was typed.
+        settings: more arguments of argparse's `add_argument`.
+    """
+    words = usage.split()
+    flags = [word for word in words if word.startswith("-")]
+    if words != flags:
+        value = words[-1]
+        count = {"[...]": "*", "...": "+", "[]": "?"}.get("".join(letter for letter in value if letter in "[.]"))
+        value = value.strip("[.]")
+        known = {"metavar": value, "type": parse, "nargs": count} | ({} if flags else {"dest": value.lower()})
+    else:
+        known = {} if settings.keys() & {"choices", "action"} else {"action": "store_true"}
+    return lambda parser: parser.add_argument(*flags, **{"help": help_text, **known, **settings})
+
+
+def group(title: str, *members: Argument, about: str | None = None) -> Argument:
+    """Arguments that have a heading of their own in `--help`."""
+    return lambda parser: add(parser.add_argument_group(title, about), members)
+
+
+def one_of(*members: Argument) -> Argument:
+    """Arguments of which only one may be given."""
+    return lambda parser: add(parser.add_mutually_exclusive_group(), members)
+
+
+def add(parser: Container, members: Iterable[Argument]) -> None:
+    """Add arguments to a parser or a group, in this order."""
+    for member in members:
+        member(parser)
