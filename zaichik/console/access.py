@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import get_args
 
 from rich.console import Console
-from rich.text import Text
 
 from zaichik.access.gate import EXPIRY_DAYS, RULES, Access
 from zaichik.access.rules import EVERYBODY
@@ -25,7 +24,7 @@ from zaichik.console import screen
 from zaichik.console.arguments import Namespace, WrongUsage, argument
 from zaichik.console.failure import Failure
 from zaichik.console.serve_access import load, tls_of
-from zaichik.escapes import harmless, shown
+from zaichik.escapes import shown
 
 ARGUMENTS = (
     argument("CHECK", "what to do", metavar="check", choices=["check"], dest="action_of_ours"),
@@ -49,9 +48,9 @@ def _describe(access: Access, folder: Path, console: Console) -> int:
     names, rules = access.users.by_name, access.rules.rules
     days = None if access.tls is None else int(access.tls.not_after_s - time.time()) // 86_400
     certificate = "no certificate" if days is None else f"a certificate valid for {days} days"
-    console.print(Text(f"{folder}: {len(names)} users, {len(rules)} rules, {certificate}"), soft_wrap=True)
+    screen.say(console, f"{folder}: {len(names)} users, {len(rules)} rules, {certificate}")
     if access.tls is not None:
-        console.print(Text(f"logins end in @HOST:PORT?pin={access.tls.pin}"), soft_wrap=True)
+        screen.say(console, f"logins end in @HOST:PORT?pin={access.tls.pin}")
     if days is not None and days < EXPIRY_DAYS:
         screen.remark(
             f"warning: the certificate expires in {days} days; replace it, and send the broker a SIGHUP", "yellow"
@@ -72,5 +71,5 @@ def _answer(access: Access, user: str, action: str, topic: str, console: Console
         raise Failure(f"there is no user '{shown(user)}'; see: zaichik user list")
     rule = access.rules.of(user).rule(action, topic_of(topic))  # type: ignore[arg-type]
     verdict = "allowed" if rule and rule.allows else "denied"
-    console.print(Text(harmless(f"{verdict} by {RULES}:{rule.line}" if rule else "denied: no rule allows it")))
+    screen.say(console, f"{verdict} by {RULES}:{rule.line}" if rule else "denied: no rule allows it")
     return int(verdict == "denied")

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from zaichik.client.endpoint import NotAnAddress, endpoint
 from zaichik.client.endpoint import port as parse_port
 from zaichik.console.arguments import WrongUsage
+from zaichik.console.failure import restated
 
 
 class Address(NamedTuple):
@@ -30,10 +31,8 @@ def address(text: str) -> Address:
     Raises:
         WrongUsage: it is not an address, or one for TLS or with a login.
     """
-    try:
+    with restated(NotAnAddress, by=WrongUsage):
         found = endpoint(text)
-    except NotAnAddress as error:
-        raise WrongUsage(str(error)) from None
     if found.is_encrypted or found.credentials:
         raise WrongUsage(f"{found} is an address for TLS or a login; here it must be HOST:PORT")
     return Address(found.host, found.port)

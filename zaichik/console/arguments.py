@@ -37,6 +37,20 @@ def argument(usage: str, help_text: str, parse: Parse = str, **settings: Any) ->
     return lambda parser: parser.add_argument(*flags, **{"help": help_text, **known, **settings})
 
 
+def within(parse: Parse, is_right: Callable[[Any], bool], sentence: str) -> Parse:
+    """Returns a parser for those values for which `is_right`; with `sentence`, about {} as it was typed, for others."""
+
+    def parsed(text: str) -> Any:
+        try:
+            if is_right(value := parse(text)):
+                return value
+        except ValueError:
+            pass
+        raise WrongUsage(sentence.format(repr(text)))
+
+    return parsed
+
+
 def group(title: str, *members: Argument, about: str | None = None) -> Argument:
     """Arguments that have a heading of their own in `--help`."""
     return lambda parser: add(parser.add_argument_group(title, about), members)

@@ -44,7 +44,7 @@ def _advance(words: list[str]) -> float | None:
     raise WrongUsage("write `zaichik clock`, or, for example, `zaichik clock advance 1h`")
 
 
-async def run(arguments: Namespace, console: Console) -> int:
+async def run(arguments: Namespace, console: Console) -> None:
     """Move the clock if that is asked for, and show its time."""
     seconds = _advance(arguments.words)
     async with connecting.connected(arguments, "clock") as client:
@@ -59,5 +59,4 @@ async def run(arguments: Namespace, console: Console) -> int:
     if arguments.json:
         screen.print_json(told)
     else:
-        console.print(f"{quantities.show_time(told['now_us'])}, {WORDS[told['clock']]}", markup=False)
-    return 0
+        screen.say(console, f"{quantities.show_time(told['now_us'])}, {WORDS[told['clock']]}")

@@ -1,22 +1,22 @@
 """The broker that a command talks to: the `--connect` option, and a client connected there."""
 
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 
 from zaichik.client.client import MOST_RECONNECT_SECONDS, RECONNECT_SECONDS, Client, connect
 from zaichik.client.endpoint import Endpoint, NotAnAddress
+from zaichik.client.errors import Unsupported
 from zaichik.client.logins import DEFAULT, VARIABLE, UnusableLogin, chosen
 from zaichik.console import quantities
 from zaichik.console.arguments import Namespace, WrongUsage, argument
+from zaichik.console.failure import Failure, restated
 
 NOT_GIVEN = "the one of the environment"
 
 
 def _chosen(text: str) -> Endpoint:
-    try:
+    with restated(NotAnAddress, UnusableLogin, by=WrongUsage):
         return chosen(None if text is NOT_GIVEN else text)
-    except (NotAnAddress, UnusableLogin) as error:
-        raise WrongUsage(str(error)) from None
 
 
 def _patience(text: str) -> float:
@@ -39,6 +39,13 @@ RECONNECT = argument(
     _patience,
     default=RECONNECT_SECONDS,
 )
+
+
+@contextmanager
+def required(client: Client, does: str) -> Iterator[None]:
+    """A broker that does not know the block's request is too old for it."""
+    with restated(Unsupported, by=lambda _: Failure(f"{client.welcome.broker} is too old to {does}")):
+        yield
 
 
 @asynccontextmanager

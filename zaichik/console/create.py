@@ -33,7 +33,7 @@ ARGUMENTS = (
 )
 
 
-async def run(arguments: Namespace, console: Console) -> int:
+async def run(arguments: Namespace, console: Console) -> None:
     """Create the topic and show the settings in force."""
     async with connecting.connected(arguments, "create") as client:
         topic = await client.create_topic(arguments.topic, **topic_settings.chosen(arguments))
@@ -44,4 +44,3 @@ async def run(arguments: Namespace, console: Console) -> int:
     else:
         verb = "created" if topic.created else "exists with these settings"
         screen.print_rows(console, f"{shown(topic.name)}: {verb}", topic_settings.rows(topic.settings))
-    return 0

@@ -10,12 +10,9 @@ Examples:
 """
 
 from rich.console import Console
-from rich.text import Text
 
-from zaichik.client.errors import Unsupported
-from zaichik.console import connecting
+from zaichik.console import connecting, screen
 from zaichik.console.arguments import Namespace, argument
-from zaichik.console.failure import Failure
 
 ARGUMENTS = (
     argument("TOPIC", "the topic to delete"),
@@ -24,12 +21,9 @@ ARGUMENTS = (
 )
 
 
-async def run(arguments: Namespace, console: Console) -> int:
+async def run(arguments: Namespace, console: Console) -> None:
     """Delete the topic and confirm it."""
     async with connecting.connected(arguments, "delete") as client:
-        try:
+        with connecting.required(client, "delete topics"):
             await client.delete_topic(arguments.topic, if_empty=arguments.if_empty)
-        except Unsupported:
-            raise Failure(f"{client.welcome.broker} is too old to delete topics") from None
-    console.print(Text(f"{arguments.topic}: deleted"), soft_wrap=True)
-    return 0
+    screen.say(console, f"{arguments.topic}: deleted")

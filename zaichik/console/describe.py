@@ -16,8 +16,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from zaichik.client.errors import InvalidField
 from zaichik.console import connecting, limits, names, screen, topic_settings
@@ -25,7 +23,7 @@ from zaichik.console.arguments import Namespace, WrongUsage, argument
 from zaichik.console.failure import Failure
 from zaichik.console.quantities import show_size, show_time
 from zaichik.console.topics import imbalance, with_readers
-from zaichik.escapes import harmless, shown
+from zaichik.escapes import shown
 
 ARGUMENTS = (
     argument("[TOPIC]", "the topic; without it, the broker itself", names.name),
@@ -37,11 +35,12 @@ ARGUMENTS = (
 )
 
 
-async def run(arguments: Namespace, console: Console) -> int:
+async def run(arguments: Namespace, console: Console) -> None:
     """Query the broker and show the answer."""
     wanted = arguments.topic
     if arguments.connections:
-        return await _describe_connections(arguments, console)
+        await _describe_connections(arguments, console)
+        return
     async with connecting.connected(arguments, "describe") as client:
         if wanted is None:
             broker = await client.describe()
@@ -59,10 +58,9 @@ async def run(arguments: Namespace, console: Console) -> int:
                 _show_subscription(console, reader)
             else:
                 _show_away(console, reader)
-    return 0
 
 
-async def _describe_connections(arguments: Namespace, console: Console) -> int:
+async def _describe_connections(arguments: Namespace, console: Console) -> None:
     if arguments.topic is not None:
         raise WrongUsage("--connections lists those of the whole broker: leave TOPIC out")
     async with connecting.connected(arguments, "describe") as client:
@@ -72,18 +70,15 @@ async def _describe_connections(arguments: Namespace, console: Console) -> int:
             raise Failure(f"{client.welcome.broker} is too old to list its connections") from None
     if arguments.json:
         screen.print_json(connections)
-        return 0
-    table = Table(header_style="bold", box=None, pad_edge=False)
+        return
     has_users = any(state.get("user") for state in connections)
-    words = ("peer", "user", "client") if has_users else ("peer", "client")
-    for name in ("connection", *words, "subscriptions", "requests", "replies"):
-        table.add_column(name, justify="left" if name in words else "right", overflow="fold")
-    for state in connections:
-        who = [harmless(state[word]) for word in words]
-        numbers = screen.number(state["subscriptions"]), screen.number(state["requests"])
-        table.add_row(str(state["connection"]), *map(Text, who), *numbers, show_size(state["reply_bytes"]))
-    screen.print_table(console, table)
-    return 0
+    known = ("peer", *(["user"] if has_users else []), "client", "subscriptions", "requests")
+    lines = (
+        [str(state["connection"]), *(screen.number(state[name]) for name in known), show_size(state["reply_bytes"])]
+        for state in connections
+    )
+    names = ("connection", *known, "replies")
+    screen.print_columns(console, names, lines, right=set(names) - {"peer", "user", "client"})
 
 
 def _disk(state: dict[str, Any]) -> Iterator[screen.Row]:
@@ -193,4 +188,4 @@ def _show_away(console: Console, state: dict[str, Any]) -> None:
 
 def _show_imbalance(console: Console, state: dict[str, Any]) -> None:
     if sentence := imbalance(state):
-        console.print(Text(f"!! {harmless(sentence)}", "bold red"), soft_wrap=True)
+        screen.say(console, f"!! {sentence}", "bold red")

@@ -10,10 +10,8 @@ Examples:
 
 from rich.console import Console
 
-from zaichik.client.errors import Unsupported
 from zaichik.console import connecting
 from zaichik.console.arguments import Namespace, WrongUsage, argument
-from zaichik.console.failure import Failure
 
 
 def _number(text: str) -> int:
@@ -28,12 +26,9 @@ ARGUMENTS = (
 )
 
 
-async def run(arguments: Namespace, console: Console) -> int:
+async def run(arguments: Namespace, console: Console) -> None:
     """End the connection and confirm it."""
     async with connecting.connected(arguments, "disconnect") as client:
-        try:
+        with connecting.required(client, "end connections"):
             await client.disconnect(arguments.connection)
-        except Unsupported:
-            raise Failure(f"{client.welcome.broker} is too old to end connections") from None
     console.print(f"connection {arguments.connection}: disconnected")
-    return 0

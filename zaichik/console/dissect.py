@@ -60,7 +60,7 @@ async def run(arguments: Namespace, console: Console) -> int:
             continue
         title = f"{frame[0].frame}: {sum(len(field.data) for field in frame)} bytes from {frame[0].offset} on"
         if console.is_terminal:
-            console.print(Text(title, "bold"), soft_wrap=True)
+            screen.say(console, title, "bold")
             console.print(_table(frame, WIDTHS if console.width >= WIDE else (WIDTHS[0], 0, 0, 0)))
         else:
             sys.stdout.write("\n".join((title, *_lines(frame), "")))

@@ -43,15 +43,15 @@ ARGUMENTS = (
 )
 
 
-async def run(arguments: Namespace, console: Console) -> int:
+async def run(arguments: Namespace, console: Console) -> None:
     """Explain a message, or a code; or list all codes."""
     if explain_message.is_about_a_message(arguments):
         topic = names.name(arguments.subject) if arguments.subject is not None else None
-        return await explain_message.run_message(topic, arguments, console)
+        await explain_message.run_message(topic, arguments, console)
+        return
     width = max(min(WIDTH, console.width) - len(_INDENT), NARROWEST)
     for line in _explained(arguments.subject, width) if arguments.subject else _list():
         console.print(line, soft_wrap=True)
-    return 0
 
 
 def _list() -> Iterator[Text]:

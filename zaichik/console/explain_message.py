@@ -7,11 +7,9 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from zaichik.client.errors import Unsupported
 from zaichik.client.messages import start_written
 from zaichik.console import connecting, quantities, screen
 from zaichik.console.arguments import Argument, Namespace, WrongUsage, argument, group
-from zaichik.console.failure import Failure
 from zaichik.escapes import harmless, shown
 from zaichik_protocol import FOREVER
 
@@ -63,24 +61,17 @@ def check_options(arguments: Namespace) -> None:
         raise WrongUsage("--at goes with --key; an offset is one message already")
 
 
-async def run_message(topic: str | None, arguments: Namespace, console: Console) -> int:
+async def run_message(topic: str | None, arguments: Namespace, console: Console) -> None:
     """Ask the broker about the message that the options choose, and print the verdicts."""
     if topic is None:
         raise WrongUsage("give the topic of the message, too")
     check_options(arguments)
     async with connecting.connected(arguments, "explain") as client:
-        try:
+        with connecting.required(client, "explain what became of messages"):
             explained = await client.explain(
-                topic,
-                offset=arguments.offset,
-                key=arguments.key,
-                at=arguments.at,
-                subscription=arguments.subscription,
+                topic, offset=arguments.offset, key=arguments.key, at=arguments.at, subscription=arguments.subscription
             )
-        except Unsupported:
-            raise Failure(f"{client.welcome.broker} is too old to explain what became of messages") from None
     show(console, explained, as_json=arguments.json)
-    return 0
 
 
 def show(console: Console, explained: dict[str, Any], *, as_json: bool) -> None:

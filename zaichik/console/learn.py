@@ -36,7 +36,7 @@ from pathlib import Path
 import anyio
 from rich.console import Console
 
-from zaichik.console import learn_check, learn_doctor, learn_exercise, learn_folder, learn_goto, learn_watch
+from zaichik.console import learn_check, learn_doctor, learn_exercise, learn_folder, learn_watch
 from zaichik.console.address import address
 from zaichik.console.arguments import Namespace, WrongUsage, argument, group, one_of
 from zaichik.console.quantities import natural, positive
@@ -51,7 +51,7 @@ ACTIONS = {
     "hint": learn_folder.show_hint,
     "watch": learn_watch.run,
     "doctor": learn_doctor.run,
-    "goto": learn_goto.run,
+    "goto": learn_folder.goto,
 }
 EXERCISE_ACTIONS = {"check": learn_exercise.check, "hint": learn_exercise.hint, "watch": learn_exercise.watch}
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # SIGHUP: the terminal was closed
@@ -101,7 +101,7 @@ ARGUMENTS = (
 )
 
 
-async def run(arguments: Namespace, console: Console) -> int:
+async def run(arguments: Namespace, console: Console) -> int | None:
     """Do what the action says."""
     if arguments.plain:
         console = Console(file=console.file, highlight=False, no_color=True, force_terminal=False)

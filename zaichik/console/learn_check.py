@@ -7,7 +7,7 @@ from rich.console import Console
 
 from zaichik.console import learn_screen, screen
 from zaichik.console.arguments import Namespace, WrongUsage
-from zaichik.console.failure import Failure
+from zaichik.console.failure import Failure, restated
 from zaichik.learn import config, drawing, examination, progress, story
 from zaichik.learn.connected import Connected
 from zaichik.learn.examination import Plan
@@ -26,10 +26,8 @@ def plan(arguments: Namespace) -> Plan:
 
 def selected(what: str | None, known: progress.Progress) -> list[Check]:
     """The checks that a word of the command line means."""
-    try:
+    with restated(examination.NoSuchCheck, by=WrongUsage):
         return examination.select(what, known)
-    except examination.NoSuchCheck as error:
-        raise WrongUsage(str(error)) from None
 
 
 async def run(arguments: Namespace, console: Console) -> int:

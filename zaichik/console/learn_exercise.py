@@ -7,7 +7,7 @@ from rich.text import Text
 
 from zaichik.console import learn_screen, screen
 from zaichik.console.arguments import Namespace
-from zaichik.console.failure import Failure
+from zaichik.console.failure import Failure, restated
 from zaichik.console.learn_check import write_junit
 from zaichik.escapes import harmless
 from zaichik.learn import exercise, files, progress, story
@@ -69,23 +69,16 @@ async def hint(arguments: Namespace, console: Console) -> int:
         return 0
     known = progress.read(Path())
     question = f"{arguments.what} {verdict.failed}"  # the next question begins with its own first hint
-    shown = min(known.hints.get(question, 0) + 1, len(hints))
-    known.hints[question] = shown
+    shown = known.hints[question] = min(known.hints.get(question, 0) + 1, len(hints))
     progress.write(Path(), known)
-    console.print(Text(f"{arguments.what}  {verdict.failed}", "bold"))
-    for number, text in enumerate(hints[:shown], 1):
-        learn_screen.hang(console, Text(f"{number}. "), Text(text, "" if number == shown else "dim"))
-    more = f"once more for hint {shown + 1} of {len(hints)}" if shown < len(hints) else "that was the last one"
-    console.print(Text(more, "dim"))
+    learn_screen.print_hints(console, f"{arguments.what}  {verdict.failed}", hints[:shown], len(hints))
     return 0
 
 
 def _files(number: str) -> tuple[Path, Path]:
     """The checks, and the answer in the current folder."""
-    try:
+    with restated(exercise.NoSuchExercise):
         checks = exercise.checks(number)
-    except exercise.NoSuchExercise as error:
-        raise Failure(str(error)) from None
     answer = Path(exercise.answer_name(checks))
     if not answer.is_file():
         chapter = number.partition(".")[0]

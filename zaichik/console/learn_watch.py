@@ -14,7 +14,7 @@ from rich.text import Text
 
 from zaichik.console import learn_check, learn_screen
 from zaichik.console.arguments import Namespace
-from zaichik.console.failure import Failure
+from zaichik.console.failure import Failure, restated
 from zaichik.console.keys import at_once, typed
 from zaichik.escapes import harmless
 from zaichik.learn import config, examination, files, progress, story
@@ -27,17 +27,14 @@ FOOTER_LINES = 1
 TOP_LINES = 3  # how far one has come, and the title of the stage
 
 
-async def run(arguments: Namespace, console: Console) -> int:
+async def run(arguments: Namespace, console: Console) -> None:
     """Watch until q or Ctrl-C."""
-    try:
+    with restated(config.BadConfig):
         config.read(arguments.config)
-    except config.BadConfig as error:
-        raise Failure(str(error)) from None
     has_keys = console.is_terminal and sys.stdin.isatty()
     watch = Watch(arguments, console, has_keys=has_keys)
     with at_once() if has_keys else nullcontext():
         await watch.run()
-    return 0
 
 
 class Watch:

@@ -17,18 +17,16 @@ Examples:
 """
 
 import os
-import signal
 
 import anyio
 from rich.console import Console
 from rich.text import Text
 
-from zaichik.client.client import Client
 from zaichik.console import address, connecting, screen, serve_log
 from zaichik.console.arguments import Namespace, argument
-from zaichik.console.failure import cannot_listen
+from zaichik.console.failure import listening
+from zaichik.console.signals import stopping
 from zaichik.legacy.gateway import Gateway
-from zaichik.net.background import BackgroundTasks
 
 DEFAULT_PORT = 8890  # one more than the broker's, which may be on this machine, too
 
@@ -47,31 +45,18 @@ ARGUMENTS = (
 )
 
 
-async def run(arguments: Namespace, console: Console) -> int:
+async def run(arguments: Namespace, console: Console) -> None:
     """Serve until a signal comes, or the broker is gone. Returns the exit code."""
+    stop = anyio.Event()
     async with connecting.connected(arguments, "legacy") as client:
-        gateway = await _listening(client, arguments.port)
+        with listening(arguments.port, "zaichik legacy --port PORT", "a broker"):
+            gateway = await Gateway.listening(client, arguments.port)
         # Signals are caught before the announcement: a program that waits for it may send one right away.
-        with serve_log.written(arguments), anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-            async with BackgroundTasks() as background:
-                background.group.start_soon(gateway.run)
+        with serve_log.written(arguments):
+            async with stopping(lambda _: stop.set()) as tasks:
+                tasks.start_soon(gateway.run)
                 _announce(gateway, arguments, console)
-                received = await anext(signals)
-    if received == signal.SIGINT:
-        raise KeyboardInterrupt
-    return 0
-
-
-async def _listening(client: Client, port: int) -> Gateway:
-    """Returns a gateway at the port.
-
-    Raises:
-        Failure: there is none; the sentence says why, and what to do.
-    """
-    try:
-        return await Gateway.listening(client, port)
-    except OSError as error:
-        raise cannot_listen(error, port, "zaichik legacy --port PORT", "a broker") from error
+                await stop.wait()
 
 
 def _announce(gateway: Gateway, arguments: Namespace, console: Console) -> None:

@@ -18,7 +18,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
-from rich.text import Text
 
 from zaichik.client.client import connect
 from zaichik.client.endpoint import Credentials, Endpoint, NotAnAddress, endpoint
@@ -26,7 +25,7 @@ from zaichik.client.errors import ConnectFailed
 from zaichik.client.logins import place
 from zaichik.console import hidden, logins, screen
 from zaichik.console.arguments import Namespace, WrongUsage, argument
-from zaichik.console.failure import Failure
+from zaichik.console.failure import Failure, restated
 
 ARGUMENTS = (
     argument("[LINE]", argparse.SUPPRESS),
@@ -35,7 +34,7 @@ ARGUMENTS = (
 )
 
 
-async def run(arguments: Namespace, console: Console) -> int:
+async def run(arguments: Namespace, console: Console) -> None:
     """Keep the login, or forget it."""
     if arguments.line is not None:
         problem = (
@@ -47,11 +46,9 @@ async def run(arguments: Namespace, console: Console) -> int:
         was_there = path.exists()
         path.unlink(missing_ok=True)
         console.print("the login is forgotten" if was_there else "there was no login")
-        return 0
-    try:
+        return
+    with restated(NotAnAddress):
         found = endpoint(hidden.secret(arguments.from_file, "line: ").strip())
-    except NotAnAddress as error:
-        raise Failure(str(error)) from None
     if found.credentials is None:
         raise Failure(
             f"there is no token or user in {found}; write zaichiks://zk_...@HOST:PORT or zaichiks://USER@HOST:PORT"
@@ -62,10 +59,9 @@ async def run(arguments: Namespace, console: Console) -> int:
         found = replace(found, credentials=Credentials(found.user, hidden.asked("password: ")))
     outcome = await _tried(found)
     path = logins.keep(found)
-    console.print(Text(f"{outcome}; the login is kept in {path}, which only you can read"), soft_wrap=True)
+    screen.say(console, f"{outcome}; the login is kept in {path}, which only you can read")
     if not found.is_encrypted:
         screen.remark("warning: zaichik:// is not encrypted, so this login works only with a broker on this machine")
-    return 0
 
 
 async def _tried(found: Endpoint) -> str:

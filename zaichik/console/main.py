@@ -96,8 +96,8 @@ class Command(Protocol):
 
     ARGUMENTS: Sequence[arguments.Argument]
 
-    async def run(self, arguments: argparse.Namespace, console: "Console") -> int:
-        """Run the command, with `console` for standard output. Returns the exit code."""
+    async def run(self, arguments: argparse.Namespace, console: "Console") -> int | None:
+        """Run the command, with `console` for standard output. Returns the exit code, None if all is done."""
 
 
 class _HelpFormatter(argparse.HelpFormatter):
@@ -189,7 +189,7 @@ def _run(name: str, words: list[str]) -> int:
         with screen.logging_to_stderr():
             # Only a broker runs for long enough that another event loop pays.
             options: dict[str, bool] = getattr(command, "LOOP_OPTIONS", {})
-            return anyio.run(command.run, parsed, screen.on_stdout(), backend_options=options)
+            return anyio.run(command.run, parsed, screen.on_stdout(), backend_options=options) or OK
     except argparse.ArgumentTypeError as error:
         parser.error(str(error))
     except (KeyboardInterrupt, BrokenPipeError, streams.Closed):

@@ -14,7 +14,7 @@ import anyio
 from rich.console import Console
 
 from zaichik.client.errors import AuthFailed, TlsRequired
-from zaichik.console import connecting, quantities
+from zaichik.console import connecting, quantities, screen
 from zaichik.console.arguments import Namespace, WrongUsage, argument
 from zaichik.console.failure import Failure
 
@@ -32,7 +32,7 @@ ARGUMENTS = (
 )
 
 
-async def run(arguments: Namespace, console: Console) -> int:
+async def run(arguments: Namespace, console: Console) -> None:
     """Ask, and print what was answered."""
     begin = time.perf_counter()
     try:
@@ -42,8 +42,7 @@ async def run(arguments: Namespace, console: Console) -> int:
         problem = f"{arguments.connect} has not answered within {arguments.timeout:g} s"
         raise Failure(problem) from None
     ms = (time.perf_counter() - begin) * 1000
-    console.print(f"{arguments.connect} {answer}, after {ms:.1f} ms", markup=False, soft_wrap=True)
-    return 0
+    screen.say(console, f"{arguments.connect} {answer}, after {ms:.1f} ms")
 
 
 async def _answer(arguments: Namespace) -> str:

@@ -79,7 +79,7 @@ ARGUMENTS = (
 )
 
 
-async def run(arguments: Namespace, console: Console) -> int:
+async def run(arguments: Namespace, console: Console) -> None:
     """Send all messages and report what became of them."""
     if arguments.messages and arguments.file is not None:
         raise WrongUsage("give either MESSAGE or --file, not both")
@@ -107,7 +107,6 @@ async def run(arguments: Namespace, console: Console) -> int:
             screen.remark(LOST.format(shown(arguments.topic)), "yellow")
         if client.lost_topics:
             raise Failure(f"{client.lost_topics[-1]}. Publish again what is still needed.")
-    return 0
 
 
 async def _is_lost(client: Client, topic: str) -> bool:

@@ -32,14 +32,13 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import TaskID, TimeElapsedColumn
-from rich.text import Text
 
 from zaichik.client.client import RECONNECT_SECONDS
 from zaichik.console import connecting, names, screen
 from zaichik.console.arguments import Namespace, argument
 from zaichik.console.failure import Failure
 from zaichik.console.progress import bars as progress_bars
-from zaichik.escapes import harmless, shown
+from zaichik.escapes import shown
 from zaichik.extras import getting
 
 if TYPE_CHECKING:
@@ -161,12 +160,12 @@ def _summarise(progress: "Progress", arguments: Namespace, console: Console) -> 
     elif recorded:
         offsets = f"offsets {progress.next - recorded - missing:,} to {progress.next - 1:,}"
         sentence = f"{topic}: {recorded:,} messages recorded into {arguments.into} ({offsets})"
-        console.print(Text(harmless(sentence)), soft_wrap=True)
+        screen.say(console, sentence)
     elif missing:
         screen.remark(_all_gone(progress), "yellow")
     else:
         sentence = f"{topic}: nothing new; {arguments.into} has everything below offset {progress.next:,}"
-        console.print(Text(harmless(sentence)), soft_wrap=True)
+        screen.say(console, sentence)
     if missing and recorded:
         screen.remark(f"{topic}: {missing:,} messages are missing: the broker no longer had them", "yellow")
 

@@ -35,11 +35,9 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 
-import anyio
 from rich.console import Console
 
 from zaichik.broker.clock import ManualClock, SystemClock
@@ -60,10 +58,10 @@ from zaichik.console import (
     topic_settings,
 )
 from zaichik.console.arguments import Namespace, WrongUsage, argument
-from zaichik.console.failure import Failure, cannot_listen
+from zaichik.console.failure import Failure, listening
+from zaichik.console.signals import stopping
 from zaichik.log.disk import StorageFailed
 from zaichik.log.store import CannotOpen
-from zaichik.net.background import BackgroundTasks
 from zaichik.serving.gate import OPEN
 from zaichik.serving.server import Server
 from zaichik_protocol import DEFAULT_PORT, Setting
@@ -98,14 +96,14 @@ ARGUMENTS = (
 )
 
 
-async def run(arguments: Namespace, console: Console) -> int:
+async def run(arguments: Namespace, console: Console) -> None:
     """Serve until a signal comes. Returns the exit code, which depends on the signal."""
     serve_record.check(arguments)
     with serve_log.written(arguments):
-        return await _serve(arguments)
+        await _serve(arguments)
 
 
-async def _serve(arguments: Namespace) -> int:
+async def _serve(arguments: Namespace) -> None:
     clock = _clock(arguments)
     server = await _listening(_port(arguments), arguments.host, _settings(arguments), arguments, clock)
     try:
@@ -117,29 +115,22 @@ async def _serve(arguments: Namespace) -> int:
         await server.aclose()
         raise
     memory.spare_collector()
-    # Signals are caught before the announcement: a program that waits for it may send one right away.
-    caught = anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    with caught as signals, recording, serve_web.page(server, arguments):
-        if arguments.log_format == "json" and serve_access.is_exposed(server):
-            logger.warning("%s may be reached from other machines, and is not encrypted", _here(server))
-        announce = partial(
-            _announce, server, _loop(), lines, as_json=arguments.json, warns=arguments.log_format == "text"
-        )
-        announcement = threading.Thread(target=announce, name="announcement", daemon=True)
-        announcement.start()
-        service_manager.tell(service_manager.READY)
-        ending = _Ending(server)
-        async with BackgroundTasks() as background:
-            background.group.start_soon(ending.watch, signals)
-            background.group.start_soon(memory.give_back_forever)
+    async with stopping(partial(_stop, server), partial(_hang_up, server)) as tasks:
+        with recording, serve_web.page(server, arguments):
+            # Signals are caught before the announcement: a program that waits for it may send one right away.
+            announcement = threading.Thread(
+                target=_announce, args=(server, _loop(), lines, arguments), name="announcement", daemon=True
+            )
+            announcement.start()
+            if arguments.log_format == "json" and serve_access.is_exposed(server):
+                logger.warning("%s may be reached from other machines, and is not encrypted", _here(server))
+            service_manager.tell(service_manager.READY)
+            tasks.start_soon(memory.give_back_forever)
             try:
                 await server.run()
             except StorageFailed as failure:
                 raise Failure(f"{failure}; what was answered is on the disk", os.EX_IOERR) from failure
-        announcement.join(log.FLUSH_SECONDS)
-    if ending.cause == signal.SIGINT:
-        raise KeyboardInterrupt
-    return 0
+            announcement.join(log.FLUSH_SECONDS)
 
 
 def _port(arguments: Namespace) -> int:
@@ -190,15 +181,12 @@ async def _listening(
     Raises:
         Failure: there is none; the sentence says why, and what to do.
     """
+    listen = Server.listening if arguments.record is None else serve_record.listening
     try:
-        if arguments.record is not None:
-            server = await serve_record.listening(host, port, settings, clock, arguments.data)
-        else:
-            server = await Server.listening(host, port, settings, clock, arguments.data)
+        with listening(port, "zaichik serve PORT", "another broker", host):
+            server = await listen(host, port, settings, clock, arguments.data)
     except CannotOpen as error:
         raise Failure(str(error), error.code) from error
-    except OSError as error:
-        raise cannot_listen(error, port, "zaichik serve PORT", "another broker", host) from error
     if clock is not None:
         server.broker.connection_clock = SystemClock()
     return server
@@ -213,13 +201,11 @@ def _here(server: Server) -> address.Address:
     return address.Address(server.host, server.port)
 
 
-def _announce(
-    server: Server, loop: str, lines: list[tuple[str, Endpoint]], *, as_json: bool, warns: bool = True
-) -> None:
+def _announce(server: Server, loop: str, lines: list[tuple[str, Endpoint]], arguments: Namespace) -> None:
     """Print the broker's address, event loop and limits, the login lines, and, if asked to, that there is no TLS."""
     here, settings = _here(server), server.broker.settings
     out = log.unbuffered(sys.stdout)
-    if as_json:
+    if arguments.json:
         told = {
             "host": server.host,
             "port": server.port,
@@ -241,7 +227,7 @@ def _announce(
             console.print("its clock stands still; to move it: zaichik clock advance 1h")
         screen.print_table(console, limits.table(settings.limits(), settings.topic.by_name()))
         serve_access.print_lines(console, lines)
-    if warns and serve_access.is_exposed(server):
+    if arguments.log_format == "text" and serve_access.is_exposed(server):
         screen.remark(
             f"warning: {here} may be reached from other machines, and is not encrypted: anyone on the way can read "
             "everything" + ("" if server.gate is not OPEN else ", and anyone who reaches it can write, too"),
@@ -250,29 +236,14 @@ def _announce(
         )
 
 
-class _Ending:
-    """Stops the server when a signal comes.
+def _stop(server: Server, received: signal.Signals) -> None:
+    service_manager.tell(service_manager.STOPPING)
+    seconds = server.broker.settings.drain_timeout
+    logger.info("%s: stopping, which may take %g s; a second signal stops at once", received.name, seconds)
+    server.stop()
 
-    Attributes:
-        cause: the first signal.
-    """
 
-    cause: signal.Signals | None = None
-
-    def __init__(self, server: Server) -> None:
-        self._server = server
-
-    async def watch(self, signals: AsyncIterator[signal.Signals]) -> None:
-        """Stop gracefully at the first signal, and at once at the second."""
-        async for received in signals:
-            if received == signal.SIGHUP:  # a reload is asked for; or the terminal is gone, or a session has ended
-                if not serve_access.reload(self._server):
-                    logger.info("SIGHUP is ignored; SIGTERM stops the broker")
-                continue
-            if self.cause is not None:
-                os._exit(128 + received)
-            self.cause = received
-            service_manager.tell(service_manager.STOPPING)
-            seconds = self._server.broker.settings.drain_timeout
-            logger.info("%s: stopping, which may take %g s; a second signal stops at once", received.name, seconds)
-            self._server.stop()
+def _hang_up(server: Server) -> None:
+    """A reload is asked for; or the terminal is gone, or a session has ended."""
+    if not serve_access.reload(server):
+        logger.info("SIGHUP is ignored; SIGTERM stops the broker")

@@ -18,7 +18,7 @@ from zaichik.client.endpoint import Credentials, Endpoint
 from zaichik.console import address
 from zaichik.console.access_folder import dump, locked, new_token, with_token, write
 from zaichik.console.arguments import Namespace, argument, group
-from zaichik.console.failure import Failure
+from zaichik.console.failure import Failure, restated
 from zaichik.console.self_signed import self_signed
 from zaichik.serving.server import Server
 
@@ -122,12 +122,11 @@ def load(folder: Path, tls: LoadTls | None) -> Access:
         Failure: the folder cannot be used.
     """
     try:
-        return Access.load(folder, tls)
+        with restated(Unusable, UnusableCertificate):
+            return Access.load(folder, tls)
     except FileNotFoundError as error:
         problem = f"there is no {error.filename}; correct the path, or make a new folder: zaichik serve --init-access"
         raise Failure(f"{problem} DIR") from None
-    except (Unusable, UnusableCertificate) as error:
-        raise Failure(str(error)) from None
 
 
 def tls_of(folder: Path, client_ca: Path | None = None) -> LoadTls | None:
@@ -191,10 +190,8 @@ def init(folder: Path, host: str, port: int) -> list[tuple[str, Endpoint]]:
         if any(folder.iterdir()):
             raise Failure(f"{folder} is not empty; to use what is there: --access {folder}")
         folder.chmod(0o700)
-        try:
+        with restated(ModuleNotFoundError):
             certificate, key = self_signed(hosts, datetime.now(UTC))
-        except ModuleNotFoundError as error:
-            raise Failure(str(error)) from None
         tokens = {name: new_token() for name in (ADMIN, CLASS)}
         users = Users(users=tuple(with_token(Record(name), token) for name, (token, _) in tokens.items()))
         # The users come last: without them, nobody can take half a folder for a whole one.

@@ -37,14 +37,12 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import TimeRemainingColumn
-from rich.table import Table
-from rich.text import Text
 
 from zaichik.client.errors import ZaichikError
 from zaichik.console import connecting, progress, quantities, screen
 from zaichik.console.arguments import Namespace, WrongUsage, argument
 from zaichik.console.failure import Failure
-from zaichik.escapes import harmless, shown
+from zaichik.escapes import shown
 from zaichik.extras import getting
 
 if TYPE_CHECKING:
@@ -249,18 +247,14 @@ def _show(console: Console, one: "Statistics", most_lost: float) -> None:
     if one.hot_keys:
         _show_table(console, "hot keys", HOT_KEY_COLUMNS, one.hot_keys)
     _show_table(console, "other windows", WHAT_IF_COLUMNS, one.what_if)
-    console.print(Text(harmless(sentence(one, most_lost)), "bold"), soft_wrap=not console.is_terminal)
+    screen.say(console, sentence(one, most_lost), "bold", folds=True)
     console.print()
     for caveat in caveats(one):
         screen.remark(caveat, "yellow")
 
 
 def _show_table(console: Console, title: str, columns: "Columns", rows: Sequence[dict[str, Any]]) -> None:
-    console.print(Text(harmless(title), "bold"), soft_wrap=True)
-    table = Table(header_style="bold", box=None, pad_edge=False)
-    for number, (name, _) in enumerate(columns):
-        table.add_column(name, justify="right" if number else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(harmless(show(row))) for _, show in columns))
-    screen.print_table(console, table)
+    screen.say(console, title, "bold")
+    names = [name for name, _ in columns]
+    screen.print_columns(console, names, ([show(row) for _, show in columns] for row in rows), right=names[1:])
     console.print()

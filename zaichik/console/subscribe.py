@@ -91,10 +91,11 @@ ARGUMENTS = (
 )
 
 
-async def run(arguments: Namespace, console: Console) -> int:
+async def run(arguments: Namespace, console: Console) -> None:
     """Print messages until something ends it."""
     if arguments.forget:
-        return await _forget(arguments)
+        await _forget(arguments)
+        return
     began = time.perf_counter()
     seen = _Seen()
     # The client warns of lag by itself; with --events it is reported here, and not twice.
@@ -125,10 +126,9 @@ async def run(arguments: Namespace, console: Console) -> int:
                 f"{shown(arguments.topic)}: {seen.count:,} messages{lag}, {time.perf_counter() - began:.3g} s"
             )
             raise
-    return 0
 
 
-async def _forget(arguments: Namespace) -> int:
+async def _forget(arguments: Namespace) -> None:
     if not arguments.name:
         raise WrongUsage("--forget needs a --name to forget")
     async with (
@@ -138,7 +138,6 @@ async def _forget(arguments: Namespace) -> int:
         await subscription.forget()
     what = "is forgotten" if subscription.resumed else "was not known"
     screen.remark(f"{shown(arguments.topic)}: the position of {shown(arguments.name)} {what}")
-    return 0
 
 
 async def _end_with_the_reader(scope: anyio.CancelScope) -> None:

@@ -22,7 +22,7 @@ from zaichik.console import connecting, names, screen
 from zaichik.console.arguments import Namespace, argument
 from zaichik.console.failure import Failure
 from zaichik.console.quantities import show_duration, show_size
-from zaichik.escapes import harmless, shown
+from zaichik.escapes import shown
 
 GAP = 2  # letters between two columns
 NAME_WIDTH = 20  # letters of a topic's name that always have room
@@ -36,7 +36,7 @@ ARGUMENTS = (
 )
 
 
-async def run(arguments: Namespace, console: Console) -> int:
+async def run(arguments: Namespace, console: Console) -> None:
     """Query the broker and show the answer."""
     async with connecting.connected(arguments, "topics") as client:
         topics = await client.topics(arguments.prefix)
@@ -45,10 +45,9 @@ async def run(arguments: Namespace, console: Console) -> int:
     elif topics:
         _show(console, topics)
         for sentence in filter(None, map(imbalance, topics)):
-            console.print(Text(f"!! {harmless(sentence)}", "bold red"), soft_wrap=True)
+            screen.say(console, f"!! {sentence}", "bold red")
     else:
         screen.remark(f"no topic begins with '{shown(arguments.prefix)}'" if arguments.prefix else "no topics yet")
-    return 0
 
 
 def _show(console: Console, topics: list[dict[str, Any]]) -> None:

@@ -29,8 +29,6 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from zaichik.access.contexts import UnusableCertificate
 from zaichik.access.files import Unusable
@@ -64,7 +62,7 @@ ARGUMENTS = (
 )
 
 
-async def run(arguments: Namespace, console: Console) -> int:
+async def run(arguments: Namespace, console: Console) -> None:
     """Do what the words say."""
     arguments.access = arguments.access or (Path(folder) if (folder := os.environ.get(VARIABLE)) else None)
     if arguments.access is None:
@@ -77,15 +75,14 @@ async def run(arguments: Namespace, console: Console) -> int:
         case ["remove", name]:
             with edited(arguments.access) as editing:
                 editing.remove(name)
-            console.print(Text(f"{name}: removed"), soft_wrap=True)
+            screen.say(console, f"{name}: removed")
         case ["token", "add", name]:
             _add_token(arguments, name, console)
         case ["token", "remove", name, token]:
             _remove_token(arguments.access, name, token)
-            console.print(Text(f"{name}: token {token} removed"), soft_wrap=True)
+            screen.say(console, f"{name}: token {token} removed")
         case _:
             raise WrongUsage("write add NAME, list, remove NAME, token add NAME or token remove NAME ID")
-    return 0
 
 
 def _add(arguments: Namespace, name: str, console: Console) -> None:
@@ -130,7 +127,7 @@ def _remove_token(folder: Path, name: str, token: str) -> None:
 
 def _show(token: str, name: str, folder: Path, console: Console) -> None:
     """Print a token on standard output, and nothing else there, so that a script can put it where it belongs."""
-    console.print(Text(token), soft_wrap=True)
+    screen.say(console, token)
     line = "zaichik://TOKEN@HOST:PORT"
     if tls := tls_of(folder):
         line = "zaichiks://TOKEN@HOST:PORT?pin=..."
@@ -158,14 +155,13 @@ def _list(arguments: Namespace, console: Console) -> None:
     if arguments.json:
         screen.print_json([{"name": user.name, "logins": _logins(user)} for user in users])
         return
-    table = Table(header_style="bold", box=None, pad_edge=False)
-    for name in ("user", "with", "id", "created", "expires", "note"):
-        table.add_column(name, overflow="fold")
-    for user in users:
-        for login in _logins(user) or [{"with": "nothing", "id": "", "created": None, "expires": None, "note": ""}]:
-            times = _day(login["created"]), _day(login["expires"])
-            table.add_row(user.name, login["with"], login["id"], *times, Text(shown(login["note"])))
-    screen.print_table(console, table)
+    nothing = {"with": "nothing", "id": "", "created": None, "expires": None, "note": ""}
+    lines = (
+        (user.name, login["with"], login["id"], _day(login["created"]), _day(login["expires"]), shown(login["note"]))
+        for user in users
+        for login in _logins(user) or [nothing]
+    )
+    screen.print_columns(console, ("user", "with", "id", "created", "expires", "note"), lines)
 
 
 def _logins(user: Record) -> list[dict[str, Any]]:

@@ -47,7 +47,7 @@ ARGUMENTS = (
 )
 
 
-async def run(arguments: Namespace, console: Console) -> int:
+async def run(arguments: Namespace, console: Console) -> None:
     """Draw once, or until q or Ctrl-C."""
     is_ascii = arguments.ascii or not (sys.stdout.encoding or "").lower().startswith("utf")
     if console.is_terminal and not console.is_dumb_terminal and sys.stdin.isatty():
@@ -55,11 +55,10 @@ async def run(arguments: Namespace, console: Console) -> int:
             pass  # if there is no broker, that is said as other commands say it
         with screen.logging_to(logging.NullHandler(), logging.CRITICAL):
             await Watch(arguments, is_ascii=is_ascii).run()
-        return 0
+        return
     async with connecting.connected(arguments, "watch") as client:
         for row in await _snapshot(Poller(client, rests=False), arguments.topic, console.width):
             console.file.write(plain(ascii_only(row) if is_ascii else row).rstrip() + "\n")
-    return 0
 
 
 async def _snapshot(poller: Poller, name: str | None, width: int) -> list[Line]:

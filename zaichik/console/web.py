@@ -22,12 +22,9 @@ Examples:
 import argparse
 import logging
 import os
-import signal
 import socket
 import ssl
 import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -39,9 +36,9 @@ from rich.text import Text
 from zaichik.access.contexts import UnusableCertificate, server_tls
 from zaichik.console import address, connecting, screen, serve_log
 from zaichik.console.arguments import Argument, Namespace, WrongUsage, argument
-from zaichik.console.failure import Failure, cannot_listen
+from zaichik.console.failure import Failure, listening, restated
+from zaichik.console.signals import stopping
 from zaichik.extras import getting
-from zaichik.net.background import BackgroundTasks
 
 logger = logging.getLogger(__name__)
 
@@ -95,37 +92,26 @@ ARGUMENTS = (
 
 async def run(arguments: Namespace, console: Console) -> int:
     """Serve the page until a signal comes. Returns the exit code."""
-    with serve_log.written(arguments), _silent_stages():
+    # The brokers of stages, with up to ten connections each, come and go without a line for each of them.
+    with serve_log.written(arguments), screen.at_level(logging.WARNING, "zaichik.broker", "zaichik.serving"):
         try:
-            return await _serve(arguments, console)
+            await _serve(arguments, console)
         except Failure as failure:
             if arguments.log_format == "text":
                 raise
             logger.error("there is no page: %s", failure)  # noqa: TRY400 (it is no bug)
             return failure.code
+    return 0
 
 
-@contextmanager
-def _silent_stages() -> Iterator[None]:
-    """The brokers of stages, with up to ten connections each, come and go without a line for each of them."""
-    loggers = [logging.getLogger(f"zaichik.{room}") for room in ("broker", "serving")]
-    for room in loggers:
-        room.setLevel(logging.WARNING)
-    try:
-        yield
-    finally:
-        for room in loggers:
-            room.setLevel(logging.NOTSET)
-
-
-async def _serve(arguments: Namespace, console: Console) -> int:
+async def _serve(arguments: Namespace, console: Console) -> None:
     try:
         from zaichik.web.app import Options
         from zaichik.web.run import run as serve_page
         from zaichik.web.scraping import Scraped
     except ModuleNotFoundError as error:
         raise Failure(MISSING) from error
-    tls = _tls(arguments)
+    tls, stop = _tls(arguments), anyio.Event()
     with _listening(arguments.host, arguments.port) as listener:
         here = address.Address(*listener.getsockname()[:2])
         if not here.is_loopback and tls is None and not arguments.insecure:
@@ -133,32 +119,26 @@ async def _serve(arguments: Namespace, console: Console) -> int:
                 f"other machines can reach {here.host}, and what the page shows could be read on the way: add "
                 "--tls-cert and --tls-key, or leave out --host (this machine only), or add --insecure"
             )
+        stranger = replace(arguments.connect, credentials=None)
         options = Options(
-            endpoint=replace(arguments.connect, credentials=None),
+            endpoint=stranger,
             is_reachable=not here.is_loopback and not arguments.insecure,
             is_encrypted=tls is not None,
             can_write=arguments.write,
             port=here.port,
             scraped=Scraped(
-                endpoint=arguments.connect if arguments.metrics else replace(arguments.connect, credentials=None),
+                endpoint=arguments.connect if arguments.metrics else stranger,
                 topics=arguments.metrics_topics,
                 sessions=arguments.metrics_sessions,
                 why_not="" if arguments.metrics or here.is_loopback else NO_METRICS,
             ),
         )
-        stop = anyio.Event()
         # Signals are caught before the announcement: a program that waits for it may send one right away.
-        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-            ending = _Ending(stop)
-            async with BackgroundTasks() as background:
-                background.group.start_soon(ending.watch, signals)
-                if arguments.until_stdin_closes:
-                    background.group.start_soon(ending.watch_stdin)
-                ready = partial(_announce, here, arguments, console)
-                await serve_page(listener, options, tls=tls, allowed=arguments.allow_host, stop=stop, ready=ready)
-    if ending.cause == signal.SIGINT:
-        raise KeyboardInterrupt
-    return 0
+        async with stopping(lambda _: stop.set()) as tasks:
+            if arguments.until_stdin_closes:
+                tasks.start_soon(_watch_stdin, stop)
+            ready = partial(_announce, here, arguments, console)
+            await serve_page(listener, options, tls=tls, allowed=arguments.allow_host, stop=stop, ready=ready)
 
 
 def _tls(arguments: Namespace) -> ssl.SSLContext | None:
@@ -166,10 +146,8 @@ def _tls(arguments: Namespace) -> ssl.SSLContext | None:
         raise WrongUsage("--tls-cert and --tls-key belong together")
     if arguments.tls_cert is None:
         return None
-    try:
+    with restated(UnusableCertificate):
         return server_tls(arguments.tls_cert, arguments.tls_key).context
-    except UnusableCertificate as error:
-        raise Failure(str(error)) from None
 
 
 def _listening(host: str, port: int) -> socket.socket:
@@ -178,10 +156,8 @@ def _listening(host: str, port: int) -> socket.socket:
     Raises:
         Failure: there is none; the sentence says why, and what to do.
     """
-    try:
+    with listening(port, "--port PORT", "another page", host):
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-    except OSError as error:
-        raise cannot_listen(error, port, "--port PORT", "another page", host) from error
 
 
 def _announce(here: address.Address, arguments: Namespace, console: Console) -> None:
@@ -197,30 +173,10 @@ def _announce(here: address.Address, arguments: Namespace, console: Console) -> 
         screen.remark("the login of this command is not used here: if the broker asks, each browser logs in for itself")
 
 
-class _Ending:
-    """Stops the page when a signal comes, or when whoever has started it is gone.
-
-    Attributes:
-        cause: the first signal.
-    """
-
-    cause: signal.Signals | None = None
-
-    def __init__(self, stop: anyio.Event) -> None:
-        self._stop = stop
-
-    async def watch(self, signals: AsyncIterator[signal.Signals]) -> None:
-        """Stop gracefully at the first signal, and at once at the second."""
-        async for received in signals:
-            if self.cause is not None:
-                os._exit(128 + received)
-            self.cause = received
-            self._stop.set()
-
-    async def watch_stdin(self) -> None:
-        """Stop when standard input ends: the other end of the pipe closes with its process, however that ends."""
-        while True:
-            await anyio.wait_readable(sys.stdin)
-            if not os.read(sys.stdin.fileno(), 1024):
-                self._stop.set()
-                return
+async def _watch_stdin(stop: anyio.Event) -> None:
+    """Stop when standard input ends: the other end of the pipe closes with its process, however that ends."""
+    while True:
+        await anyio.wait_readable(sys.stdin)
+        if not os.read(sys.stdin.fileno(), 1024):
+            stop.set()
+            return
