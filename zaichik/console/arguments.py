@@ -15,6 +15,8 @@ Parse = Callable[[str], Any]
 Container = argparse._ActionsContainer  # noqa: SLF001 (a parser or a group of arguments; it has no public name)
 Argument = Callable[[Container], object]  # adds itself
 
+_COUNTS = {"": None, "[]": "?", "...": "+", "[...]": "*"}  # for argparse, by the marks at a value's name
+
 
 def argument(usage: str, help_text: str, parse: Parse = str, **settings: Any) -> Argument:
     """Declares an argument.
@@ -28,10 +30,9 @@ def argument(usage: str, help_text: str, parse: Parse = str, **settings: Any) ->
     words = usage.split()
     flags = [word for word in words if word.startswith("-")]
     if words != flags:
-        value = words[-1]
-        count = {"[...]": "*", "...": "+", "[]": "?"}.get("".join(letter for letter in value if letter in "[.]"))
-        value = value.strip("[.]")
-        known = {"metavar": value, "type": parse, "nargs": count} | ({} if flags else {"dest": value.lower()})
+        value = words[-1].strip("[.]")
+        known = {"metavar": value, "type": parse, "nargs": _COUNTS[words[-1].replace(value, "")]}
+        known |= {} if flags else {"dest": value.lower()}
     else:
         known = {} if settings.keys() & {"choices", "action"} else {"action": "store_true"}
     return lambda parser: parser.add_argument(*flags, **{"help": help_text, **known, **settings})

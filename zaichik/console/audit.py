@@ -17,7 +17,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from zaichik.audit import Row, Sum, audit
@@ -62,16 +61,14 @@ async def run(arguments: Namespace, console: Console) -> int:
 
 def _show(console: Console, sums: list[Sum], readers: Mapping[str, Row]) -> None:
     """Print a line for each sum; what it is about stands before its first one."""
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="cyan", overflow="fold")
-    table.add_column(overflow="fold")
+    lines = []
     before = ("", "")
     for each in sums:
         here = each.kind, each.name
-        table.add_row(_title(each, readers) if here != before else "", _line(each))
+        lines.append((Text(_title(each, readers) if here != before else "", "cyan"), _line(each)))
         before = here
     if sums:
-        screen.print_table(console, table)
+        screen.print_columns(console, ("", ""), lines)
 
 
 def _title(law: Sum, readers: Mapping[str, Row]) -> str:
@@ -84,9 +81,7 @@ def _title(law: Sum, readers: Mapping[str, Row]) -> str:
 
 
 def _line(law: Sum) -> Text:
-    if law.difference:
-        return Text(f"{law}, a difference of {law.difference:,}", "bold red")
-    return Text(str(law))
+    return Text(f"{law}, a difference of {law.difference:,}", "bold red") if law.difference else Text(str(law))
 
 
 def _as_json(law: Sum) -> dict[str, Any]:

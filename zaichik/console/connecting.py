@@ -8,7 +8,7 @@ from zaichik.client.endpoint import Endpoint, NotAnAddress
 from zaichik.client.errors import Unsupported
 from zaichik.client.logins import DEFAULT, VARIABLE, UnusableLogin, chosen
 from zaichik.console import quantities
-from zaichik.console.arguments import Namespace, WrongUsage, argument
+from zaichik.console.arguments import Namespace, WrongUsage, argument, within
 from zaichik.console.failure import Failure, restated
 
 NOT_GIVEN = "the one of the environment"
@@ -19,13 +19,11 @@ def _chosen(text: str) -> Endpoint:
         return chosen(None if text is NOT_GIVEN else text)
 
 
-def _patience(text: str) -> float:
-    seconds = quantities.duration(text)
-    if seconds == "forever" or seconds > MOST_RECONNECT_SECONDS:
-        raise WrongUsage(f"{text!r} is longer than 5m: by then, a broker may have forgotten what it stored")
-    return seconds
-
-
+_patience = within(
+    quantities.duration,
+    lambda time: time != "forever" and time <= MOST_RECONNECT_SECONDS,
+    "{} is longer than 5m: by then, a broker may have forgotten what it stored",
+)
 ADDRESS = argument(
     "--connect ADDRESS",
     "the broker: HOST:PORT, or with TLS zaichiks://HOST:PORT (default: the environment variable "

@@ -113,8 +113,16 @@ class Show:
         name = sys.argv[0] if sys.argv[0].endswith("zaichik") else "zaichik"
         self.say(f"\nWhat next? `{name} serve` runs a broker, `{name} publish` and `{name} subscribe` talk to it.")
 
-    def step(self, title: str, sentence: str, code: Callable[..., object] | None = None) -> None:
-        """Begin a step: say what will happen, and show the calls that do it."""
+    async def step(self, title: str, sentence: str, code: Callable[..., object] | None = None) -> None:
+        """Begin a step: say what will happen, and show the calls that do it.
+
+        If that was asked for, Enter begins it. It waits for the keyboard to be readable, because that can be cancelled
+        by Ctrl-C; a thread that reads cannot.
+        """
+        if self._pause and self._step:
+            self.console.print("\n[dim]Press Enter to continue[/] ", end="")
+            await anyio.wait_readable(sys.stdin)
+            sys.stdin.readline()
         self._step += 1
         self.console.print()
         self.console.rule(f"[bold]{self._step}. {title}[/]", align="left", style="dim")
@@ -134,16 +142,6 @@ class Show:
         line.add_row("[green]=>[/]", Text.from_markup(outcome))
         self.console.print(line)
 
-    async def end_step(self) -> None:
-        """Wait for Enter, if that was asked for.
-
-        It waits for the keyboard to be readable, because that can be cancelled by Ctrl-C; a thread that reads cannot.
-        """
-        if self._pause:
-            self.console.print("\n[dim]Press Enter to continue[/] ", end="")
-            await anyio.wait_readable(sys.stdin)
-            sys.stdin.readline()
-
 
 def _body(function: Callable[..., object]) -> Text:
     """Returns the body of a function below its docstring, coloured, with its indentation."""
@@ -158,10 +156,11 @@ def _body(function: Callable[..., object]) -> Text:
 
 async def show_echo(show: Show, client: Client) -> None:
     """Show one connection that publishes and subscribes."""
-    show.step("Echo", "A subscriber gets everything that is published to its topic, its own messages included.", echo)
+    await show.step(
+        "Echo", "A subscriber gets everything that is published to its topic, its own messages included.", echo
+    )
     message = await echo(client)
     show.came(f"[bold]{_payloads([message])}[/] at offset {message.offset}: its place in the topic, counted from 0")
-    await show.end_step()
 
 
 async def echo(client: Client) -> Message:
@@ -173,7 +172,7 @@ async def echo(client: Client) -> Message:
 
 async def show_retention(show: Show, client: Client, clock: ManualClock) -> None:
     """Show a latecomer in time, and one too late."""
-    show.step(
+    await show.step(
         "Retention",
         "A topic can keep its messages for latecomers. This one keeps them for 60 seconds; "
         "`until` ends the subscription by itself after the last of them.",
@@ -182,7 +181,6 @@ async def show_retention(show: Show, client: Client, clock: ManualClock) -> None
     early, late = await retention(client, clock)
     show.came(f"the first latecomer got [bold]{_payloads(early)}[/]")
     show.came(f"60 seconds later the second one got [bold]{_payloads(late)}[/]")
-    await show.end_step()
 
 
 async def retention(client: Client, clock: ManualClock) -> tuple[list[Message], list[Message]]:
@@ -204,7 +202,7 @@ def _payloads(messages: list[Message]) -> str:
 
 async def show_compaction(show: Show, client: Client, clock: ManualClock) -> None:
     """Show a hundred rings, twice."""
-    show.step(
+    await show.step(
         "Compaction",
         "A message may have a key. In a topic with a compaction window, the first message of a key keeps its "
         "repeats out until the window ends. Here it lasts 10 seconds, and somebody rings like mad.",
@@ -214,7 +212,6 @@ async def show_compaction(show: Show, client: Client, clock: ManualClock) -> Non
     rings = at_once.stored + at_once.compacted
     show.came(f"of {rings} rings [bold]{at_once.stored} stored, {at_once.compacted} compacted[/]: each door rang once")
     show.came(f"10 seconds later, with the windows over: [bold]{later.stored} stored, {later.compacted} compacted[/]")
-    await show.end_step()
 
 
 async def compaction(client: Client, clock: ManualClock) -> tuple[BatchResult, BatchResult]:
@@ -229,7 +226,7 @@ async def compaction(client: Client, clock: ManualClock) -> tuple[BatchResult, B
 
 async def show_lag(show: Show, client: Client) -> None:
     """Show a reader that sleeps through most of it."""
-    show.step(
+    await show.step(
         "Lag",
         "A slow reader holds nobody up. This topic has room for 100 messages, and 1000 are published before the "
         "reader looks at the first; its credit lets the broker send it no more than 10 ahead.",
@@ -244,7 +241,6 @@ async def show_lag(show: Show, client: Client) -> None:
     lagged = sum(event.count for event in events if isinstance(event, Lagged))
     received = sum(isinstance(event, Message) for event in events)
     show.came(f"{received} received + {lagged} lagged = {received + lagged} published: nothing is lost in silence")
-    await show.end_step()
 
 
 async def lag(client: Client) -> list[Message | Lagged]:
@@ -258,7 +254,7 @@ async def lag(client: Client) -> list[Message | Lagged]:
 
 async def show_flights(show: Show, client: Client, clock: ManualClock, days: int | None) -> None:
     """Show a year of departures, at the data's own pace."""
-    show.step(
+    await show.step(
         "Flights",
         "Now real events: the departures from New York in 2013, published minute by minute, while the broker's "
         "clock moves through that year with them. The key is the aircraft; of each, the topic stores the first "
@@ -275,7 +271,6 @@ async def show_flights(show: Show, client: Client, clock: ManualClock, days: int
         await flights(client, clock, departures, meter)
     show.came(f"{meter.published:,} departures: [bold]{meter.stored:,} stored, {meter.compacted:,} compacted[/]")
     show.came(f"{meter.batches:,} batches, one for each minute of the timetable, {meter.rate:,.0f} messages/s")
-    await show.end_step()
 
 
 async def flights(client: Client, clock: ManualClock, departures: list[Departure], meter: Meter) -> None:
@@ -293,7 +288,7 @@ async def flights(client: Client, clock: ManualClock, departures: list[Departure
 
 async def show_account(show: Show, client: Client) -> bool:
     """Shows what became of every message, topic by topic; returns whether it adds up."""
-    show.step(
+    await show.step(
         "The account",
         "What became of every message. [bold]Stored[/] messages got an offset, [bold]compacted[/] ones were dropped "
         "because of their key. Of those stored, the [bold]resident[/] ones can be read now; [bold]expired[/] means "

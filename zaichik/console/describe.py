@@ -37,27 +37,22 @@ ARGUMENTS = (
 
 async def run(arguments: Namespace, console: Console) -> None:
     """Query the broker and show the answer."""
-    wanted = arguments.topic
     if arguments.connections:
         await _describe_connections(arguments, console)
-        return
-    async with connecting.connected(arguments, "describe") as client:
-        if wanted is None:
+    elif arguments.topic is None:
+        async with connecting.connected(arguments, "describe") as client:
             broker = await client.describe()
-        else:
-            topic, readers = await with_readers(client, wanted)
-    if arguments.json:
-        screen.print_json(broker if wanted is None else {"topic": topic, "subscriptions": readers})
-    elif wanted is None:
-        _show_broker(console, broker)
+        screen.print_json(broker) if arguments.json else _show_broker(console, broker)
     else:
+        async with connecting.connected(arguments, "describe") as client:
+            topic, readers = await with_readers(client, arguments.topic)
+        if arguments.json:
+            screen.print_json({"topic": topic, "subscriptions": readers})
+            return
         _show_topic(console, topic, away=sum(not _is_there(reader) for reader in readers))
         for reader in readers:
             console.print()
-            if _is_there(reader):
-                _show_subscription(console, reader)
-            else:
-                _show_away(console, reader)
+            _show_subscription(console, reader) if _is_there(reader) else _show_away(console, reader)
 
 
 async def _describe_connections(arguments: Namespace, console: Console) -> None:
@@ -89,14 +84,6 @@ def _disk(state: dict[str, Any]) -> Iterator[screen.Row]:
             yield "damage", shown(state["damage"])
 
 
-def _all_logs(state: dict[str, Any]) -> Iterator[screen.Row]:
-    """Returns what all durable topics have on the disk, and how fast that is."""
-    if "disk_bytes" in state:
-        yield "on the disk", show_size(state["disk_bytes"])
-        if (slow_us := state["sync_p99_us"]) is not None:
-            yield "sync, p99", f"{slow_us / 1000:,.1f} ms"
-
-
 def _load(state: dict[str, Any]) -> Iterator[screen.Row]:
     """Returns what a broker has to do; nothing if that is not for this user to know."""
     if "connections" not in state:
@@ -104,7 +91,10 @@ def _load(state: dict[str, Any]) -> Iterator[screen.Row]:
     for name in ("connections", "subscriptions", "topics", "producers", "sessions"):
         yield name, state[name]
     yield "bytes", show_size(state["bytes"])
-    yield from _all_logs(state)
+    if "disk_bytes" in state:
+        yield "on the disk", show_size(state["disk_bytes"])
+        if (slow_us := state["sync_p99_us"]) is not None:
+            yield "sync, p99", f"{slow_us / 1000:,.1f} ms"
     yield "disconnects", _counts(state["disconnects"]) or "none yet"
     access = dict(state.get("access", {}))
     since = access.pop("stale_since_us", None)
@@ -163,10 +153,7 @@ def _show_subscription(console: Console, state: dict[str, Any]) -> None:
         ("waiting for", state["waiting_for"]),
         ("position", f"committed {n['committed']}, cursor {n['cursor']}, until {screen.number(state['until'])}"),
         ("in flight", f"{n['in_flight']} of {n['credit']} messages, {sizes}"),
-        (
-            f"since {n['start']}",
-            f"{due:,} = delivered {n['delivered']} + skipped {n['skipped']} + ahead {n['ahead']}",
-        ),
+        (f"since {n['start']}", f"{due:,} = delivered {n['delivered']} + skipped {n['skipped']} + ahead {n['ahead']}"),
     ]
     if state["session"]:
         pairs.insert(0, ("session", shown(state["session"])))

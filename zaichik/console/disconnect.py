@@ -11,15 +11,13 @@ Examples:
 from rich.console import Console
 
 from zaichik.console import connecting
-from zaichik.console.arguments import Namespace, WrongUsage, argument
+from zaichik.console.arguments import Namespace, argument, within
 
-
-def _number(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and 0 < int(text) < 2**64):
-        raise WrongUsage(f"{text!r} is not the number of a connection; see: zaichik describe --connections")
-    return int(text)
-
-
+_number = within(
+    lambda text: int(text) if text.isascii() and text.isdecimal() else 0,
+    lambda number: 0 < number < 2**64,
+    "{} is not the number of a connection; see: zaichik describe --connections",
+)
 ARGUMENTS = (
     argument("CONNECTION", "its number; see: zaichik describe --connections", _number),
     connecting.ADDRESS,

@@ -163,15 +163,9 @@ def _value(value: Any) -> str:
 
 
 def _state(field: Field) -> dict[str, Any]:
-    return {
-        "offset": field.offset,
-        "bytes": _shown(field).hex(),
-        "frame": field.frame,
-        "name": field.name,
-        "value": _hidden(field) or _plain(field.value),
-        "meaning": field.meaning,
-        "problem": field.problem,
-    }
+    place = {"offset": field.offset, "bytes": _shown(field).hex(), "frame": field.frame, "name": field.name}
+    value = _hidden(field) or _plain(field.value)
+    return place | {"value": value, "meaning": field.meaning, "problem": field.problem}
 
 
 def _plain(value: Any) -> Any:

@@ -38,7 +38,7 @@ from rich.console import Console
 
 from zaichik.console import learn_check, learn_doctor, learn_exercise, learn_folder, learn_watch
 from zaichik.console.address import address
-from zaichik.console.arguments import Namespace, WrongUsage, argument, group, one_of
+from zaichik.console.arguments import Namespace, argument, group, one_of, within
 from zaichik.console.quantities import natural, positive
 from zaichik.learn.config import FILE_NAME
 from zaichik.net.background import BackgroundTasks
@@ -57,16 +57,7 @@ EXERCISE_ACTIONS = {"check": learn_exercise.check, "hint": learn_exercise.hint, 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # SIGHUP: the terminal was closed
 
 
-def _scale(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0.1 <= value <= 100:
-        raise WrongUsage(f"{text!r} is no time scale; it must be 0.1 to 100")
-    return value
-
-
+_scale = within(float, lambda scale: 0.1 <= scale <= 100, "{} is no time scale; it must be 0.1 to 100")
 ARGUMENTS = (
     argument("ACTION", ", ".join(ACTIONS), choices=ACTIONS),
     argument(

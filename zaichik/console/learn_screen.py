@@ -52,8 +52,7 @@ def repeated(arguments: Namespace) -> str:
     """The options that a suggested command must repeat to mean the same server, with a space before each."""
     words = ["--config", str(arguments.config)] if arguments.config != Path(FILE_NAME) else []
     if arguments.connect:
-        host, port = arguments.connect
-        words = ["--connect", f"[{host}]:{port}" if ":" in host else f"{host}:{port}"]
+        words = ["--connect", str(arguments.connect)]
     return "".join(f" {shlex.quote(word)}" for word in words)
 
 

@@ -15,17 +15,12 @@ from rich.console import Console
 
 from zaichik.client.errors import AuthFailed, TlsRequired
 from zaichik.console import connecting, quantities, screen
-from zaichik.console.arguments import Namespace, WrongUsage, argument
+from zaichik.console.arguments import Namespace, argument, within
 from zaichik.console.failure import Failure
 
-
-def _timeout(text: str) -> float:
-    seconds = quantities.duration(text)
-    if seconds == "forever" or seconds <= 0:
-        raise WrongUsage(f"{text!r} is not a time to wait; write 500ms, 2s")
-    return seconds
-
-
+_timeout = within(
+    quantities.duration, lambda time: time != "forever" and time > 0, "{} is not a time to wait; write 500ms, 2s"
+)
 ARGUMENTS = (
     argument("--timeout DUR", "how long to wait for the answer (default: 2s)", _timeout, default=2.0),
     connecting.ADDRESS,

@@ -143,16 +143,8 @@ class _Tally:
         stored, compacted = self.producer.stored, self.producer.compacted
         rate = self.confirmed / seconds
         if as_json:
-            screen.print_json(
-                {
-                    "topic": self.topic,
-                    "published": self.confirmed,
-                    "stored": stored,
-                    "compacted": compacted,
-                    "seconds": round(seconds, 6),
-                    "messages_per_second": round(rate, 1),
-                }
-            )
+            told = {"topic": self.topic, "published": self.confirmed, "stored": stored, "compacted": compacted}
+            screen.print_json(told | {"seconds": round(seconds, 6), "messages_per_second": round(rate, 1)})
             return
         unknown = self.sent - self.confirmed
         screen.remark(

@@ -157,15 +157,13 @@ def _summarise(progress: "Progress", arguments: Namespace, console: Console) -> 
     if arguments.json:
         names = ("topic", "epoch", "start", "next", "recorded", "missing")
         screen.print_json({name: getattr(progress, name) for name in names})
-    elif recorded:
-        offsets = f"offsets {progress.next - recorded - missing:,} to {progress.next - 1:,}"
-        sentence = f"{topic}: {recorded:,} messages recorded into {arguments.into} ({offsets})"
-        screen.say(console, sentence)
-    elif missing:
+    elif missing and not recorded:
         screen.remark(_all_gone(progress), "yellow")
     else:
-        sentence = f"{topic}: nothing new; {arguments.into} has everything below offset {progress.next:,}"
-        screen.say(console, sentence)
+        offsets = f"offsets {progress.next - recorded - missing:,} to {progress.next - 1:,}"
+        done = f"{recorded:,} messages recorded into {arguments.into} ({offsets})"
+        nothing = f"nothing new; {arguments.into} has everything below offset {progress.next:,}"
+        screen.say(console, f"{topic}: {done if recorded else nothing}")
     if missing and recorded:
         screen.remark(f"{topic}: {missing:,} messages are missing: the broker no longer had them", "yellow")
 

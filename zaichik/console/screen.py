@@ -20,12 +20,11 @@ from rich.text import Text
 
 from zaichik.console import quantities
 from zaichik.console.log_events import JsonFormatter
+from zaichik.console.streams import STDOUT
 from zaichik.escapes import LogFormatter, harmless, json_line
 from zaichik_protocol import Overflow
 
 PLAIN_WIDTH = 1000  # of a table that is not on a terminal: no line is folded
-
-_STDOUT = 1
 
 Row = tuple[str, Any]
 
@@ -92,9 +91,9 @@ async def reader_gone() -> None:
 
     A program that notices only when it writes would stay, in `zaichik subscribe t | head`, until the next message.
     """
-    if not stat.S_ISFIFO(os.fstat(_STDOUT).st_mode):
+    if not stat.S_ISFIFO(os.fstat(STDOUT).st_mode):
         await anyio.sleep_forever()
-    await anyio.wait_readable(_STDOUT)  # a pipe's writing end becomes readable only when it breaks
+    await anyio.wait_readable(STDOUT)  # a pipe's writing end becomes readable only when it breaks
 
 
 def print_table(console: Console, table: Table) -> None:
@@ -130,8 +129,8 @@ def rows(pairs: list[Row]) -> Table:
 def print_columns(
     console: Console, names: Sequence[str], lines: Iterable[Sequence[str | Text]], right: Container[str] = ()
 ) -> None:
-    """Print a table with headings; the columns in `right` are numbers."""
-    table = Table(header_style="bold", box=None, pad_edge=False)
+    """Print a table, with headings if there are any; the columns in `right` are numbers."""
+    table = Table(header_style="bold", box=None, pad_edge=False, show_header=any(names))
     for name in names:
         table.add_column(name, justify="right" if name in right else "left", overflow="fold")
     for cells in lines:

@@ -15,7 +15,7 @@ from zaichik.access.gate import RULES, USERS, Access, AccessGate
 from zaichik.access.users import Record, Users
 from zaichik.broker.clock import Clock
 from zaichik.client.endpoint import Credentials, Endpoint
-from zaichik.console import address
+from zaichik.console import address, screen
 from zaichik.console.access_folder import dump, locked, new_token, with_token, write
 from zaichik.console.arguments import Namespace, argument, group
 from zaichik.console.failure import Failure, restated
@@ -91,13 +91,11 @@ def print_lines(console: Console, lines: list[tuple[str, Endpoint]]) -> None:
     """Show the login lines: the only time that anybody sees them."""
     for name, endpoint in lines:
         console.print(f"\nto log in as {name}, type `zaichik login` and paste:", markup=False)
-        console.print(endpoint.line, markup=False, soft_wrap=True)
+        screen.say(console, endpoint.line)
     if lines:
-        console.print(
-            "\nThese lines are shown only now, and stored nowhere; `zaichik user token add NAME` makes another token.",
-            markup=False,
-            soft_wrap=True,
-        )
+        console.print()
+        made = "These lines are shown only now, and stored nowhere; `zaichik user token add NAME` makes another token."
+        screen.say(console, made)
 
 
 def gate_of(arguments: Namespace, clock: Clock, handshake_timeout: float = 5.0) -> AccessGate | None:

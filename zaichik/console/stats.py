@@ -40,7 +40,7 @@ from rich.progress import TimeRemainingColumn
 
 from zaichik.client.errors import ZaichikError
 from zaichik.console import connecting, progress, quantities, screen
-from zaichik.console.arguments import Namespace, WrongUsage, argument
+from zaichik.console.arguments import Namespace, WrongUsage, argument, within
 from zaichik.console.failure import Failure
 from zaichik.escapes import shown
 from zaichik.extras import getting
@@ -69,27 +69,13 @@ def _windows(text: str) -> "list[Window]":
     return lengths
 
 
-def _percent(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1
-    if not 0 <= value <= 100:
-        raise WrongUsage(f"{text!r} is not a percentage; write a number from 0 to 100")
-    return value / 100
-
-
-def _memory(text: str) -> int:
-    if (value := quantities.size(text)) < 1:
-        raise WrongUsage(f"{text} is no memory to count with; write some, such as 64MiB")
-    return value
-
-
-def _picture(text: str) -> Path:
-    path = Path(text)
-    if path.suffix not in {".png", ".svg"}:
-        raise WrongUsage(f"{text!r} does not name a picture; it must end with .png or .svg")
-    return path
+_percent = within(
+    lambda text: float(text) / 100, lambda part: 0 <= part <= 1, "{} is not a percentage; write a number from 0 to 100"
+)
+_memory = within(quantities.size, lambda size: size > 0, "{} is no memory to count with; write some, such as 64MiB")
+_picture = within(
+    Path, lambda path: path.suffix in {".png", ".svg"}, "{} does not name a picture; it must end with .png or .svg"
+)
 
 
 ARGUMENTS = (
@@ -212,26 +198,13 @@ def _print_json(statistics: "Sequence[Statistics]", most_lost: float) -> None:
     from zaichik.statistics.advice import sentence
     from zaichik.statistics.truth import caveats
 
+    same = ("missing", "before", "left_out", "source", "count", "first_us", "last_us", "account", "what_if")
     screen.print_json(
         [
-            {
-                "topic": one.topic,
-                "advice": sentence(one, most_lost),
-                "exact": one.is_exact,
-                "caveats": caveats(one),
-                "missing": one.missing,
-                "before": one.before,
-                "left_out": one.left_out,
-                "own_window_us": one.own_us,
-                "journal": one.is_journaled,
-                "source": one.source,
-                "count": one.count,
-                "first_us": one.first_us,
-                "last_us": one.last_us,
-                "account": one.account,
-                "what_if": one.what_if,
-                "hot_keys": [row | {"key": screen.json_bytes(row["key"])} for row in one.hot_keys],
-            }
+            {"topic": one.topic, "advice": sentence(one, most_lost), "exact": one.is_exact, "caveats": caveats(one)}
+            | {"own_window_us": one.own_us, "journal": one.is_journaled}
+            | {name: getattr(one, name) for name in same}
+            | {"hot_keys": [row | {"key": screen.json_bytes(row["key"])} for row in one.hot_keys]}
             for one in statistics
         ]
     )

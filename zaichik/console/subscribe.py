@@ -41,8 +41,9 @@ from zaichik.client import subscription as subscription_module
 from zaichik.client.messages import Lagged, Message, StartAt, start_written
 from zaichik.client.subscription import Subscription
 from zaichik.console import connecting, names, quantities, screen
-from zaichik.console.arguments import Namespace, WrongUsage, argument
+from zaichik.console.arguments import Namespace, WrongUsage, argument, within
 from zaichik.console.quantities import positive
+from zaichik.console.screen import json_bytes
 from zaichik.escapes import shown, shown_key
 from zaichik.net.background import BackgroundTasks
 
@@ -62,13 +63,7 @@ def _start(text: str) -> StartAt:
         raise WrongUsage(f"{text!r} is not a start; {error}") from None
 
 
-def _credit(text: str) -> int:
-    credit = positive(text)
-    if credit > MOST_CREDIT:
-        raise WrongUsage(f"{text!r} is too large; the largest is {MOST_CREDIT}")
-    return credit
-
-
+_credit = within(positive, lambda credit: credit <= MOST_CREDIT, f"{{}} is too large; the largest is {MOST_CREDIT}")
 ARGUMENTS = (
     argument("TOPIC", "the topic to read; created if it doesn't exist", names.name),
     argument(
@@ -183,15 +178,8 @@ def _printer(arguments: Namespace, console: Console) -> Callable[[Message], None
 
 def _print_json(message: Message) -> None:
     topic, offset, timestamp, key, payload = message
-    screen.print_json(
-        {
-            "topic": topic,
-            "offset": offset,
-            "timestamp": timestamp,
-            "key": None if key is None else screen.json_bytes(key),
-            "payload": screen.json_bytes(payload),
-        }
-    )
+    told = {"topic": topic, "offset": offset, "timestamp": timestamp, "key": None if key is None else json_bytes(key)}
+    screen.print_json(told | {"payload": json_bytes(payload)})
 
 
 def _write(line: str) -> None:
@@ -212,7 +200,7 @@ def _show_lag(lagged: Lagged, *, as_json: bool) -> None:
         gone = {"topic": lagged.topic, "start": lagged.start, "end": lagged.end, "count": lagged.count}
         screen.print_json({"lagged": gone})
     else:
-        messages = "message" if lagged.count == 1 else "messages"
-        offsets = f"offset {lagged.start}" if lagged.count == 1 else f"offsets {lagged.start} to {lagged.end - 1}"
-        were = "was" if lagged.count == 1 else "were"
-        screen.remark(f"lag: {lagged.count:,} {messages}, {offsets}, {were} gone", "yellow")
+        what = f"1 message, offset {lagged.start}, was"
+        if lagged.count != 1:
+            what = f"{lagged.count:,} messages, offsets {lagged.start} to {lagged.end - 1}, were"
+        screen.remark(f"lag: {what} gone", "yellow")
