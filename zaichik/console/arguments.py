@@ -23,10 +23,13 @@ def argument(usage: str, help_text: str, parse: Parse = str, **settings: Any) ->
 
     Args:
         usage: its names, and the word for its value.
-        help_text: what it is for.
-        parse: makes the value from what was typed.
+        help_text: what it is for; the default is added.
+        parse: makes the value from what was typed, or from a default that is text.
         settings: more arguments of argparse's `add_argument`.
     """
+    default = settings.get("default")
+    if default and isinstance(default, str | int) and "default" not in help_text:
+        help_text += " (default: %(default)s)"
     words = usage.split()
     flags = [word for word in words if word.startswith("-")]
     if words != flags:

@@ -33,9 +33,9 @@ ADDRESS = argument(
 )
 RECONNECT = argument(
     "--reconnect DUR",
-    "how long to try to reconnect after the connection was lost: 0 to 5m (default: %(default)gs)",
+    "how long to try to reconnect after the connection was lost: 0 to 5m",
     _patience,
-    default=RECONNECT_SECONDS,
+    default=f"{RECONNECT_SECONDS:g}s",
 )
 
 

@@ -77,7 +77,7 @@ ARGUMENTS = (
             for place in ("start", "end")
         )
     ),
-    argument("--config FILE", "instead of learn.toml in this folder", Path, default=Path(FILE_NAME)),
+    argument("--config FILE", "the file that says how your server is started", Path, default=FILE_NAME),
     argument("--plain", "no colours, and watch does not clear the screen"),
     argument("--json", "check, list: print one JSON object per line"),
     group(
@@ -86,7 +86,7 @@ ARGUMENTS = (
         argument("--seed N", "run with this seed alone, as a report printed it", natural),
         argument("--repeat N", "run everything N times", positive, default=1),
         argument("--keep-going", "do not stop at the first check that fails; at the end, list all that did"),
-        argument("--time-scale X", "make all waiting X times longer, on slow machines", _scale, default=1.0),
+        argument("--time-scale X", "make all waiting X times longer, on slow machines", _scale, default="1"),
         argument("--junit FILE", "also write the results, or those of an exercise, as JUnit XML", Path),
     ),
 )

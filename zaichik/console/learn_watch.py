@@ -123,23 +123,23 @@ class Watch:
         self._known = progress.read(self._folder)  # `zaichik learn next` or `hint` may have changed it
         stage = examination.stage(self._known.stage)
         self._draw()
+        launcher: Launcher | None = None
         try:
             launcher = Launcher(config.read(self._arguments.config))
-        except config.BadConfig as error:
-            self._trouble, self._is_running = str(error), False
-            self._draw()
-            return
-        try:
             async for result in examination.examine(stage.checks, launcher, learn_check.plan(self._arguments)):
                 self._results.append(result)
                 self._drawn[result.check.id] = learn_check.draw(result, self._folder)
                 if self._has_keys:
                     self._draw()
-        except ServerTrouble as trouble:
+        except (config.BadConfig, ServerTrouble) as trouble:
             self._trouble = str(trouble)
         finally:
-            await launcher.stop()
+            if launcher is not None:
+                await launcher.stop()
             self._is_running = False
+        if launcher is None:
+            self._draw()
+            return
         self._trouble = self._trouble or " ".join(launcher.complaints)
         self._known = progress.read(self._folder)
         examination.judge(self._known, self._results)

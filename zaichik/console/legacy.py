@@ -32,12 +32,7 @@ DEFAULT_PORT = 8890  # one more than the broker's, which may be on this machine,
 
 
 ARGUMENTS = (
-    argument(
-        "--port PORT",
-        "where to listen, on 127.0.0.1 (default: %(default)s); 0 takes a free port",
-        address.port,
-        default=DEFAULT_PORT,
-    ),
+    argument("--port PORT", "where to listen, on 127.0.0.1; 0 takes a free port", address.port, default=DEFAULT_PORT),
     serve_log.LEVEL,
     argument("--json", "when ready, print one JSON object: host, port, pid, broker"),
     connecting.ADDRESS,

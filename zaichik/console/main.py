@@ -189,7 +189,7 @@ def _run(name: str, words: list[str]) -> int:
         with screen.logging_to_stderr():
             # Only a broker runs for long enough that another event loop pays.
             options: dict[str, bool] = getattr(command, "LOOP_OPTIONS", {})
-            return anyio.run(command.run, parsed, screen.on_stdout(), backend_options=options) or OK
+            return anyio.run(command.run, parsed, screen.on(sys.stdout), backend_options=options) or OK
     except argparse.ArgumentTypeError as error:
         parser.error(str(error))
     except (KeyboardInterrupt, BrokenPipeError, streams.Closed):

@@ -22,7 +22,7 @@ _timeout = within(
     quantities.duration, lambda time: time != "forever" and time > 0, "{} is not a time to wait; write 500ms, 2s"
 )
 ARGUMENTS = (
-    argument("--timeout DUR", "how long to wait for the answer (default: 2s)", _timeout, default=2.0),
+    argument("--timeout DUR", "how long to wait for the answer", _timeout, default="2s"),
     connecting.ADDRESS,
 )
 

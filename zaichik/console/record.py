@@ -51,7 +51,7 @@ INTERRUPTED = 130
 
 ARGUMENTS = (
     argument("TOPIC...", "a topic to record", names.name, dest="topics"),
-    argument("--into FOLDER", "the recording's folder (default: ./recording)", Path, default=Path("recording")),
+    argument("--into FOLDER", "the recording's folder", Path, default="./recording"),
     argument("--follow", "continue with new messages, until Ctrl-C"),
     argument("--json", "print one JSON object for each topic"),
     connecting.ADDRESS,

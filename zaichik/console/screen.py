@@ -42,11 +42,6 @@ def on(file: TextIO) -> Console:
     return Screen(file=file, highlight=False)
 
 
-def on_stdout() -> Console:
-    """Returns the console for results."""
-    return on(sys.stdout)
-
-
 def on_stderr() -> Console:
     """Returns the console for remarks about the results."""
     return on(sys.stderr)

@@ -75,7 +75,7 @@ __doc__ = f"{__doc__}\n{limits.listing()}"
 ARGUMENTS = (
     argument("[PORT]", f"default: {DEFAULT_PORT}; 0 takes a free one", address.port),
     argument("--port PORT", "the port, as an option", address.port, dest="port_option"),
-    argument("--host HOST", "address to listen on (default: %(default)s)", default="127.0.0.1"),
+    argument("--host HOST", "address to listen on", default="127.0.0.1"),
     *serve_log.OPTIONS,
     argument("--no-auto-create", "publishing and subscribing make no topics, only `create` does"),
     argument("--json", "when ready, print one JSON object: host, port, pid, loop, pin, logins, limits, topic_defaults"),
@@ -84,7 +84,7 @@ ARGUMENTS = (
     ),
     argument(
         "--clock",
-        "manual: time stands still until `zaichik clock advance` moves it (default: system)",
+        "manual: time stands still until `zaichik clock advance` moves it",
         choices=("system", "manual"),
         default="system",
     ),

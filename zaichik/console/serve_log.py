@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from zaichik.console import log, screen
 from zaichik.console.arguments import Namespace, argument
 
-LEVEL = argument("--log-level LEVEL", f"{', '.join(log.LEVELS)} (default: info)", choices=log.LEVELS, default="info")
+LEVEL = argument("--log-level LEVEL", ", ".join(log.LEVELS), choices=log.LEVELS, default="info")
 FORMAT = argument(
     "--log-format",
-    "json: one object per line, with stable names for programs (default: text)",
+    "json: one object per line, with stable names for programs",
     choices=("text", "json"),
     default="text",
 )

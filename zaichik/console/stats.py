@@ -80,17 +80,17 @@ _picture = within(
 
 ARGUMENTS = (
     argument("SOURCE...", "a recording's folder; anything else is a topic of the broker", dest="sources"),
-    argument("--windows LIST", "windows to try (default: %(default)s)", _windows, default=WINDOWS),
+    argument("--windows LIST", "windows to try", _windows, default=WINDOWS),
     argument(
         "--most-lost PERCENT",
-        "updates that an advised window may lose at most, in %% of all messages (default: %(default)s)",
+        "updates that an advised window may lose at most, in %% of all messages",
         _percent,
         default="1",
     ),
     argument("--html FILE", "also write a page to read in a browser", Path),
     argument("--plot FILE", "also write the plots: .png or .svg", _picture),
     argument("--json", "print one JSON list with everything"),
-    argument("--memory SIZE", "memory limit for counting (default: %(default)s)", _memory, default="1GiB"),
+    argument("--memory SIZE", "memory limit for counting", _memory, default="1GiB"),
     argument("--master URL", "count with Spark, which runs there (needs the extra spark)"),
     connecting.ADDRESS,
 )

@@ -67,11 +67,7 @@ _credit = within(positive, lambda credit: credit <= MOST_CREDIT, f"{{}} is too l
 ARGUMENTS = (
     argument("TOPIC", "the topic to read; created if it doesn't exist", names.name),
     argument(
-        "--from WHERE",
-        "earliest (the default), latest, an offset, or an ISO 8601 time",
-        _start,
-        dest="start",
-        default="earliest",
+        "--from WHERE", "earliest, latest, an offset, or an ISO 8601 time", _start, dest="start", default="earliest"
     ),
     argument("--until OFFSET", "stop before this offset", quantities.natural),
     argument("--count N", "stop after this many messages", positive),
@@ -80,7 +76,7 @@ ARGUMENTS = (
     argument("--events", "also report missed messages"),
     argument("--json", "print one JSON object per line"),
     argument("-v --verbose", "in a pipe, too, print offset, time and key, and escape characters"),
-    argument("--credit N", "messages in flight at most (default: %(default)s)", _credit, default=CREDIT),
+    argument("--credit N", "messages in flight at most", _credit, default=CREDIT),
     connecting.ADDRESS,
     connecting.RECONNECT,
 )

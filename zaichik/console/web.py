@@ -55,19 +55,14 @@ def _count(what: str, text: str) -> int:
 
 
 def _most(what: str, named: str) -> Argument:
-    text = f"how many {named} have metrics of their own (default: %(default)s)"
+    text = f"how many {named} have metrics of their own"
     return argument(f"--metrics-{what} N", text, partial(_count, what), default=200)
 
 
 ARGUMENTS = (
     connecting.ADDRESS,
-    argument("--host HOST", "address to listen on (default: %(default)s)", default="127.0.0.1"),
-    argument(
-        "--port PORT",
-        "port to listen on (default: %(default)s); 0 takes a free one",
-        address.port,
-        default=DEFAULT_PORT,
-    ),
+    argument("--host HOST", "address to listen on", default="127.0.0.1"),
+    argument("--port PORT", "port to listen on; 0 takes a free one", address.port, default=DEFAULT_PORT),
     argument("--write", "let pages publish messages"),
     argument(
         "--metrics",
