@@ -22,7 +22,6 @@ from zaichik.console.failure import Failure
 
 WORDS = {"manual": "it stands still", "system": "it moves by itself"}
 
-
 ARGUMENTS = (
     argument("[WORDS...]", "move it forward: 500ms, 10s, 5m, 6h, 7d; without: show it", metavar="advance DURATION"),
     connecting.ADDRESS,

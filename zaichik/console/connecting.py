@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 
 from zaichik.client.client import MOST_RECONNECT_SECONDS, RECONNECT_SECONDS, Client, connect
 from zaichik.client.endpoint import Endpoint, NotAnAddress
-from zaichik.client.errors import Unsupported
+from zaichik.client.errors import Unsupported, ZaichikError
 from zaichik.client.logins import DEFAULT, VARIABLE, UnusableLogin, chosen
 from zaichik.console import quantities
 from zaichik.console.arguments import Namespace, WrongUsage, argument, within
@@ -40,9 +40,9 @@ RECONNECT = argument(
 
 
 @contextmanager
-def required(client: Client, does: str) -> Iterator[None]:
+def required(client: Client, does: str, refusal: type[ZaichikError] = Unsupported) -> Iterator[None]:
     """A broker that does not know the block's request is too old for it."""
-    with restated(Unsupported, by=lambda _: Failure(f"{client.welcome.broker} is too old to {does}")):
+    with restated(refusal, by=lambda _: Failure(f"{client.welcome.broker} is too old to {does}")):
         yield
 
 

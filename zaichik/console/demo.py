@@ -52,7 +52,6 @@ COUNTS = ("published", "stored", "compacted", "resident", "expired", "evicted") 
 # The laws of conservation: in every topic the first number is the sum of the others.
 LAWS = (("published", "stored", "compacted"), ("stored", "resident", "expired", "evicted"))
 
-
 ARGUMENTS = (
     argument("--no-flights", "skip the year of real flights"),
     argument("--no-stats", "skip the statistics, which need Spark"),

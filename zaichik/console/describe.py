@@ -20,7 +20,6 @@ from rich.console import Console
 from zaichik.client.errors import InvalidField
 from zaichik.console import connecting, limits, names, screen, topic_settings
 from zaichik.console.arguments import Namespace, WrongUsage, argument
-from zaichik.console.failure import Failure
 from zaichik.console.quantities import show_size, show_time
 from zaichik.console.topics import imbalance, with_readers
 from zaichik.escapes import shown
@@ -59,10 +58,8 @@ async def _describe_connections(arguments: Namespace, console: Console) -> None:
     if arguments.topic is not None:
         raise WrongUsage("--connections lists those of the whole broker: leave TOPIC out")
     async with connecting.connected(arguments, "describe") as client:
-        try:
+        with connecting.required(client, "list its connections", InvalidField):
             connections = await client.connections()
-        except InvalidField:
-            raise Failure(f"{client.welcome.broker} is too old to list its connections") from None
     if arguments.json:
         screen.print_json(connections)
         return

@@ -38,7 +38,6 @@ WIDTHS = (6, 3 * SHOWN_BYTES + 1, 15, 12)  # of the columns, at least; the last 
 WIDE = 100  # columns of a terminal: on a narrower one, frames do not line up with one another, but fit
 _HEX = re.compile(rb"[0-9a-fA-F\s]+")
 
-
 ARGUMENTS = (
     argument("FILE", 'a file of bytes; "-" is standard input'),
     argument("--hex", "the bytes are hexadecimal digits, with spaces allowed between them"),

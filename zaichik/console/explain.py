@@ -35,7 +35,6 @@ WIDTH = 80  # columns at most, however wide the terminal is: longer lines are ha
 NARROWEST = 20  # beside the labels
 _INDENT = " " * 6
 
-
 ARGUMENTS = (
     argument("[SUBJECT]", "a message's topic, or the code of an error", metavar="TOPIC|CODE"),
     explain_message.options(),

@@ -30,7 +30,6 @@ from zaichik.legacy.gateway import Gateway
 
 DEFAULT_PORT = 8890  # one more than the broker's, which may be on this machine, too
 
-
 ARGUMENTS = (
     argument("--port PORT", "where to listen, on 127.0.0.1; 0 takes a free port", address.port, default=DEFAULT_PORT),
     serve_log.LEVEL,

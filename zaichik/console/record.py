@@ -48,7 +48,6 @@ MISSING = 3  # the exit code
 POLL_SECONDS = 0.25  # between two looks at the recorders: signals come to this thread only
 INTERRUPTED = 130
 
-
 ARGUMENTS = (
     argument("TOPIC...", "a topic to record", names.name, dest="topics"),
     argument("--into FOLDER", "the recording's folder", Path, default="./recording"),

@@ -70,8 +70,8 @@ logger = logging.getLogger(__name__)
 
 LOOP_OPTIONS = {"use_uvloop": importlib.util.find_spec("uvloop") is not None}
 
+__doc__ = f"{__doc__}\n{limits.listing()}"  # the help page ends with the limits
 
-__doc__ = f"{__doc__}\n{limits.listing()}"
 ARGUMENTS = (
     argument("[PORT]", f"default: {DEFAULT_PORT}; 0 takes a free one", address.port),
     argument("--port PORT", "the port, as an option", address.port, dest="port_option"),
@@ -97,7 +97,7 @@ ARGUMENTS = (
 
 
 async def run(arguments: Namespace, console: Console) -> None:
-    """Serve until a signal comes. Returns the exit code, which depends on the signal."""
+    """Serve until a signal comes; the exit code depends on the signal."""
     serve_record.check(arguments)
     with serve_log.written(arguments):
         await _serve(arguments)
@@ -118,12 +118,12 @@ async def _serve(arguments: Namespace) -> None:
     async with stopping(partial(_stop, server), partial(_hang_up, server)) as tasks:
         with recording, serve_web.page(server, arguments):
             # Signals are caught before the announcement: a program that waits for it may send one right away.
+            if arguments.log_format == "json" and serve_access.is_exposed(server):
+                logger.warning("%s may be reached from other machines, and is not encrypted", _here(server))
             announcement = threading.Thread(
                 target=_announce, args=(server, _loop(), lines, arguments), name="announcement", daemon=True
             )
             announcement.start()
-            if arguments.log_format == "json" and serve_access.is_exposed(server):
-                logger.warning("%s may be reached from other machines, and is not encrypted", _here(server))
             service_manager.tell(service_manager.READY)
             tasks.start_soon(memory.give_back_forever)
             try:

@@ -45,7 +45,6 @@ user {CLASS}
 allow publish,subscribe,create,describe *
 """
 
-
 OPTIONS = group(
     "access control",
     argument("--access DIR", "require a login; DIR has the users and rules", Path),

@@ -19,7 +19,6 @@ from zaichik.serving.server import Server
 
 DEFAULT_LIMIT = 256 * 1024 * 1024
 
-
 OPTIONS = group(
     "flight recorder",
     argument(

@@ -25,7 +25,6 @@ LOCAL = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 STDERR = 2
 END_S = 2.0  # in which the page's program has ended
 
-
 PAGE = argument(
     "--web [PORT]",
     "also serve a page for browsers on this machine, as `zaichik web` does, on this port (default: %(const)s)",

@@ -77,7 +77,6 @@ _picture = within(
     Path, lambda path: path.suffix in {".png", ".svg"}, "{} does not name a picture; it must end with .png or .svg"
 )
 
-
 ARGUMENTS = (
     argument("SOURCE...", "a recording's folder; anything else is a topic of the broker", dest="sources"),
     argument("--windows LIST", "windows to try", _windows, default=WINDOWS),

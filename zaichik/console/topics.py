@@ -31,7 +31,6 @@ GAP = 2  # letters between two columns
 NAME_WIDTH = 20  # letters of a topic's name that always have room
 FIRST_TO_GO = ("window", "retention", "next", "bytes", "expired")
 
-
 ARGUMENTS = (
     argument("[PREFIX]", "only topics whose names begin with this", names.name, default=""),
     connecting.ADDRESS,

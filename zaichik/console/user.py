@@ -45,7 +45,6 @@ VARIABLE = "ZAICHIK_ACCESS"
 LATEST = 2**37  # seconds since 1970: some year that every system can write
 ACTIONS = ("add", "list", "remove", "token add", "token remove")
 
-
 ARGUMENTS = (
     argument("WORDS...", f"{', '.join(ACTIONS)}; then a user's name", metavar="ACTION NAME"),
     argument("--access DIR", f"the folder (default: the environment variable {VARIABLE})", Path),

@@ -39,7 +39,6 @@ SNAPSHOT_S = 0.25  # between the two readings that a rate is made of
 SNAPSHOT_LINES = 60
 STALE_S = 5.0  # without news for so long, the picture says so: it is longer than a rest between two polls
 
-
 ARGUMENTS = (
     argument("[TOPIC]", "the topic to draw; without it, all topics are listed", names.name),
     argument("--ascii", "draw with ASCII only"),
