@@ -172,7 +172,7 @@ def _run(name: str, words: list[str]) -> int:
     command = cast("Command", import_module(f"zaichik.console.{name}"))
     _, _, page = (command.__doc__ or "").partition("\n\n")
     description, _, examples = page.partition("\nExamples:\n")
-    parser = OneLineParser(f"zaichik {name}", description, f"examples:\n{examples}")
+    parser = OneLineParser(f"zaichik {name}", description, examples and f"examples:\n{examples}")
     arguments.add(parser, command.ARGUMENTS)
     # Intermixed, so that `publish TOPIC --key k MESSAGE` finds its MESSAGE after an option. With `--`, argparse would
     # then take what follows for options, too; and a name that begins with a dash may be a stranger's.
