@@ -22,7 +22,8 @@ SYNC_ROOMS = ("broker", "sharing", "observing")
 LIMITS = {PROTOCOL: 699, ROOMS["broker"]: 2037, ROOMS["sharing"]: 250, ROOMS["observing"]: 267, ROOMS["serving"]: 545}
 SIZES = (("log", 1309), ("repair", 260), ("access", 671), ("legacy", 286), ("flight", 743))
 LIMITS |= {ROOT / "zaichik" / name: limit for name, limit in SIZES}
-LIMITS |= {ROOT / "zaichik" / "views": 907, ROOT / "zaichik" / "web": 1855, ROOT / "zaichik" / "web" / "stage": 549}
+LIMITS |= {ROOT / "zaichik" / "console": 5340, ROOT / "zaichik" / "views": 907}
+LIMITS |= {ROOT / "zaichik" / "web": 1855, ROOT / "zaichik" / "web" / "stage": 549}
 
 
 def files(folder: Path) -> list[Path]:

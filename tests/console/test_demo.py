@@ -12,6 +12,7 @@ from rich.console import Console
 
 from zaichik.client.client import Client
 from zaichik.console import demo, demo_restart, meter
+from zaichik.console.arguments import add
 
 pytestmark = pytest.mark.anyio
 
@@ -21,7 +22,7 @@ CONTROL_CHARACTER = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 async def shown(*words, **settings):
     """The demo's exit code and everything it printed."""
     parser = argparse.ArgumentParser()
-    demo.add_arguments(parser)
+    add(parser, demo.ARGUMENTS)
     console = Console(file=io.StringIO(), width=100, **settings)
     code = await demo.run(parser.parse_args(words), console)
     return code, console.file.getvalue()

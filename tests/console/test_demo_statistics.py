@@ -14,6 +14,7 @@ from rich.console import Console
 from small import JAVA
 
 from zaichik.console import demo, demo_statistics
+from zaichik.console.arguments import add
 
 pytestmark = [pytest.mark.anyio, pytest.mark.unmeasured]  # each runs the whole demo, which is measured in `test_demo`
 
@@ -25,7 +26,7 @@ SIX_HOURS = {"window_us": 6 * 3_600_000_000, "winner": "first", "messages": 1785
 async def shown():
     """The demo of two days: its exit code, and all it printed."""
     parser = argparse.ArgumentParser()
-    demo.add_arguments(parser)
+    add(parser, demo.ARGUMENTS)
     console = Console(file=io.StringIO(), width=200)
     code = await demo.run(parser.parse_args(["--days", "2"]), console)
     return code, console.file.getvalue()

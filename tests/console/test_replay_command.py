@@ -12,6 +12,7 @@ from rich.console import Console
 from zaichik.broker.clock import ManualClock
 from zaichik.broker.settings import BrokerSettings, TopicSettings
 from zaichik.console import replay
+from zaichik.console.arguments import add
 from zaichik.escapes import harmless
 from zaichik.flight.format import Kind, Recording
 from zaichik.flight.recorder import RecordedBroker
@@ -187,7 +188,7 @@ async def test_a_long_replay_can_be_interrupted(file, capsys):
         broker.sweep()
     file.write_bytes(data)
     parser = argparse.ArgumentParser()
-    replay.add_arguments(parser)
+    add(parser, replay.ARGUMENTS)
     with anyio.CancelScope() as scope:
         scope.cancel()
         await replay.run(parser.parse_args([str(file)]), Console())

@@ -53,13 +53,13 @@ def test_logging_is_as_it_was_afterwards():
 
 def test_a_closed_pipe_is_left_to_main():
     with pytest.raises(BrokenPipeError):
-        screen.on_stdout().on_broken_pipe()
+        screen.on(sys.stdout).on_broken_pipe()
 
 
 @pytest.mark.anyio
 async def test_without_a_pipe_the_reader_is_never_gone(monkeypatch, tmp_path):
     with (tmp_path / "out").open("wb") as file:
-        monkeypatch.setattr(screen, "_STDOUT", file.fileno())
+        monkeypatch.setattr(screen, "STDOUT", file.fileno())
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(screen.reader_gone)
             await anyio.wait_all_tasks_blocked()

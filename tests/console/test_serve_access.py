@@ -30,7 +30,7 @@ def made(tmp_path):
 
 def options(*words):
     parser = argparse.ArgumentParser()
-    serve_access.add_options(parser)
+    serve_access.OPTIONS(parser)
     return parser.parse_args(words)
 
 

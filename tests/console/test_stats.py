@@ -229,7 +229,7 @@ def test_as_json_everything_is_there(capsys):
         (["--windows", "0"], "0 is not a window"),
         (["--windows", "often"], "is not a duration"),
         (["--most-lost", "many"], "is not a percentage"),
-        (["--memory", "0"], "0 is no memory to count with"),
+        (["--memory", "0"], "'0' is no memory to count with"),
         (["--plot", "plot.gif"], "must end with .png or .svg"),
     ],
 )

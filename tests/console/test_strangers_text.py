@@ -2,6 +2,7 @@
 
 import json
 import logging
+import sys
 import unicodedata
 
 import pytest
@@ -139,7 +140,7 @@ def test_the_log_has_no_lines_of_clients(capsys):
 
 
 def test_what_a_learners_server_says_is_safe(capsys):
-    console = screen.on_stdout()
+    console = screen.on(sys.stdout)
     learn_screen.print_sections(console, [Section("server's output", (NASTY,)), Section("wrong", (NASTY,))])
     learn_screen.print_trouble(console, f"{NASTY}")
     check_safe(capsys.readouterr().out)

@@ -1,45 +1,39 @@
-"""`zaichik access check`: reads a folder for access control, and says who may do what, and why."""
+"""`zaichik access check`: reads a folder for access control, and says who may do what, and why.
 
-import argparse
-import time
-from pathlib import Path
-from typing import get_args
-
-from rich.console import Console
-from rich.text import Text
-
-from zaichik.access.gate import EXPIRY_DAYS, RULES, Access
-from zaichik.access.rules import EVERYBODY
-from zaichik.broker.rights import Action, topic_of
-from zaichik.console import screen
-from zaichik.console.failure import Failure
-from zaichik.console.serve_access import load, tls_of
-from zaichik.escapes import harmless, shown
-
-DESCRIPTION = """\
 Read the files of a folder for --access as a broker does, and report what is wrong with them. Run this before you have
 the broker reload them (kill -HUP PID). With a user, an action (publish, subscribe, create, delete or describe) and a
 topic, say whether the user may do that, and which line of DIR/rules decides. The exit code is 1 if a file is wrong, or
 if the answer is no.
-"""
 
-EPILOG = """\
-examples:
+Examples:
   zaichik access check ./access
   zaichik access check ./access ana publish orders      # allowed by rules:7
   zaichik access check ./access ana describe '$broker'  # denied: no rule allows
 """
 
+import time
+from pathlib import Path
+from typing import get_args
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `zaichik access`."""
-    parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument("action_of_ours", metavar="check", choices=["check"], help="what to do")
-    parser.add_argument("folder", metavar="DIR", type=Path, help="the folder that the broker is given as --access")
-    parser.add_argument("question", metavar="USER ACTION TOPIC", nargs="*", help="ask whether this user may do this")
+from rich.console import Console
+
+from zaichik.access.gate import EXPIRY_DAYS, RULES, Access
+from zaichik.access.rules import EVERYBODY
+from zaichik.broker.rights import Action, topic_of
+from zaichik.console import screen
+from zaichik.console.arguments import Namespace, WrongUsage, argument
+from zaichik.console.failure import Failure
+from zaichik.console.serve_access import load, tls_of
+from zaichik.escapes import shown
+
+ARGUMENTS = (
+    argument("CHECK", "what to do", metavar="check", choices=["check"], dest="action_of_ours"),
+    argument("DIR", "the folder that the broker is given as --access", Path, dest="folder"),
+    argument("[QUESTION...]", "ask whether this user may do this", metavar="USER ACTION TOPIC"),
+)
 
 
-async def run(arguments: argparse.Namespace, console: Console) -> int:
+async def run(arguments: Namespace, console: Console) -> int:
     """Check the files, and answer the question."""
     access = load(arguments.folder, tls_of(arguments.folder))
     match arguments.question:
@@ -47,16 +41,16 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
             return _describe(access, arguments.folder, console)
         case [user, action, topic]:
             return _answer(access, user, action, topic, console)
-    raise argparse.ArgumentTypeError("write USER ACTION TOPIC after DIR, or nothing")
+    raise WrongUsage("write USER ACTION TOPIC after DIR, or nothing")
 
 
 def _describe(access: Access, folder: Path, console: Console) -> int:
     names, rules = access.users.by_name, access.rules.rules
     days = None if access.tls is None else int(access.tls.not_after_s - time.time()) // 86_400
     certificate = "no certificate" if days is None else f"a certificate valid for {days} days"
-    console.print(Text(f"{folder}: {len(names)} users, {len(rules)} rules, {certificate}"), soft_wrap=True)
+    screen.say(console, f"{folder}: {len(names)} users, {len(rules)} rules, {certificate}")
     if access.tls is not None:
-        console.print(Text(f"logins end in @HOST:PORT?pin={access.tls.pin}"), soft_wrap=True)
+        screen.say(console, f"logins end in @HOST:PORT?pin={access.tls.pin}")
     if days is not None and days < EXPIRY_DAYS:
         screen.remark(
             f"warning: the certificate expires in {days} days; replace it, and send the broker a SIGHUP", "yellow"
@@ -72,10 +66,10 @@ def _describe(access: Access, folder: Path, console: Console) -> int:
 
 def _answer(access: Access, user: str, action: str, topic: str, console: Console) -> int:
     if action not in get_args(Action):
-        raise argparse.ArgumentTypeError(f"{action!r} is not an action; write one of {', '.join(get_args(Action))}")
+        raise WrongUsage(f"{action!r} is not an action; write one of {', '.join(get_args(Action))}")
     if user not in access.users.by_name:
         raise Failure(f"there is no user '{shown(user)}'; see: zaichik user list")
     rule = access.rules.of(user).rule(action, topic_of(topic))  # type: ignore[arg-type]
     verdict = "allowed" if rule and rule.allows else "denied"
-    console.print(Text(harmless(f"{verdict} by {RULES}:{rule.line}" if rule else "denied: no rule allows it")))
+    screen.say(console, f"{verdict} by {RULES}:{rule.line}" if rule else "denied: no rule allows it")
     return int(verdict == "denied")

@@ -28,7 +28,7 @@ from zaichik.access.users import (
     normalized,
     scrypt_of,
 )
-from zaichik.console.failure import Failure
+from zaichik.console.failure import Failure, restated
 
 MOST_TOKENS = 4  # of a user: enough to hand out a new one before the old one ends
 SHORTEST_PASSWORD = 12  # letters
@@ -117,11 +117,9 @@ def users_in(folder: Path) -> Users:
     Raises:
         Failure: the file cannot be used.
     """
-    try:
+    with restated(Unusable):
         judge_folder(folder)
         return parsed(folder / USERS, Users.parse, is_secret=True)
-    except Unusable as error:
-        raise Failure(str(error)) from None
 
 
 def dump(users: Users) -> bytes:

@@ -1,11 +1,12 @@
 """An address without TLS and without a login: HOST:PORT, where a broker listens, or a program that is being tested."""
 
-import argparse
 from ipaddress import ip_address
 from typing import NamedTuple
 
 from zaichik.client.endpoint import NotAnAddress, endpoint
 from zaichik.client.endpoint import port as parse_port
+from zaichik.console.arguments import WrongUsage
+from zaichik.console.failure import restated
 
 
 class Address(NamedTuple):
@@ -28,14 +29,12 @@ def address(text: str) -> Address:
     """Parses an address such as 127.0.0.1:8889 or [::1]:8889.
 
     Raises:
-        argparse.ArgumentTypeError: it is not an address, or one for TLS or with a login.
+        WrongUsage: it is not an address, or one for TLS or with a login.
     """
-    try:
+    with restated(NotAnAddress, by=WrongUsage):
         found = endpoint(text)
-    except NotAnAddress as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
     if found.is_encrypted or found.credentials:
-        raise argparse.ArgumentTypeError(f"{found} is an address for TLS or a login; here it must be HOST:PORT")
+        raise WrongUsage(f"{found} is an address for TLS or a login; here it must be HOST:PORT")
     return Address(found.host, found.port)
 
 
@@ -43,9 +42,9 @@ def port(text: str) -> int:
     """Parses a port.
 
     Raises:
-        argparse.ArgumentTypeError: it is not a port.
+        WrongUsage: it is not a port.
     """
     try:
         return parse_port(text)
     except NotAnAddress as error:
-        raise argparse.ArgumentTypeError(error.message) from None
+        raise WrongUsage(error.message) from None

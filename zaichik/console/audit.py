@@ -1,48 +1,38 @@
-"""`zaichik audit`: every message accounted for, as sums that a person can follow."""
+"""`zaichik audit`: every message accounted for, as sums that a person can follow.
 
-import argparse
-from collections.abc import Mapping
-from typing import Any
-
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
-from zaichik.audit import Row, Sum, audit
-from zaichik.console import connecting, names, screen
-from zaichik.console.topics import with_readers
-from zaichik.escapes import shown
-
-DESCRIPTION = """\
 Check that a running broker has accounted for every message. Of each topic: what was published was stored or compacted
 away; what was stored is resident, has expired, or was evicted. Of each subscription: every offset since its start was
 delivered, was skipped (and reported as lag), or is ahead; what was delivered is settled or in flight. The broker may be
 as busy as it likes: each line is of one moment, and lines need not be of the same one.
 
 The exit code is 1 if a sum is wrong, which is a bug of the broker.
-"""
 
-EPILOG = """\
-examples:
+Examples:
   zaichik audit
   zaichik audit orders                       # one topic, and its subscriptions
   zaichik audit --json | jq '.sums[] | select(.difference != 0)'
 """
 
+from collections.abc import Mapping
+from typing import Any
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `zaichik audit`."""
-    parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument("topic", metavar="TOPIC", nargs="?", type=names.name, help="only this topic, and its readers")
-    connecting.add_option(parser)
-    parser.add_argument(
-        "--json",
-        action="store_true",
-        help='print one JSON object: {"adds_up": ..., "topics": ..., "subscriptions": ..., "sums": [...]}',
-    )
+from rich.console import Console
+from rich.text import Text
+
+from zaichik.audit import Row, Sum, audit
+from zaichik.console import connecting, names, screen
+from zaichik.console.arguments import Namespace, argument
+from zaichik.console.topics import with_readers
+from zaichik.escapes import shown
+
+ARGUMENTS = (
+    argument("[TOPIC]", "only this topic, and its readers", names.name),
+    connecting.ADDRESS,
+    argument("--json", 'print one JSON object: {"adds_up": ..., "topics": ..., "subscriptions": ..., "sums": [...]}'),
+)
 
 
-async def run(arguments: argparse.Namespace, console: Console) -> int:
+async def run(arguments: Namespace, console: Console) -> int:
     """Check all sums and show them. Returns 1 if one is wrong."""
     wanted = arguments.topic
     async with connecting.connected(arguments, "audit") as client:
@@ -71,16 +61,14 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
 
 def _show(console: Console, sums: list[Sum], readers: Mapping[str, Row]) -> None:
     """Print a line for each sum; what it is about stands before its first one."""
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="cyan", overflow="fold")
-    table.add_column(overflow="fold")
+    lines = []
     before = ("", "")
     for each in sums:
         here = each.kind, each.name
-        table.add_row(_title(each, readers) if here != before else "", _line(each))
+        lines.append((Text(_title(each, readers) if here != before else "", "cyan"), _line(each)))
         before = here
     if sums:
-        screen.print_table(console, table)
+        screen.print_columns(console, ("", ""), lines)
 
 
 def _title(law: Sum, readers: Mapping[str, Row]) -> str:
@@ -93,9 +81,7 @@ def _title(law: Sum, readers: Mapping[str, Row]) -> str:
 
 
 def _line(law: Sum) -> Text:
-    if law.difference:
-        return Text(f"{law}, a difference of {law.difference:,}", "bold red")
-    return Text(str(law))
+    return Text(f"{law}, a difference of {law.difference:,}", "bold red") if law.difference else Text(str(law))
 
 
 def _as_json(law: Sum) -> dict[str, Any]:

@@ -1,6 +1,17 @@
-"""`zaichik check`: reads every byte of the durable topics in a folder, says what is wrong, and repairs it if asked."""
+"""`zaichik check`: reads every byte of the durable topics in a folder, says what is wrong, and repairs it if asked.
 
-import argparse
+Read every byte of the durable topics in a folder, and verify the checksums. No broker may be using the folder, so stop
+it first. Nothing is changed unless you add --repair: then the messages that are damaged are given up, their offsets
+stay empty, readers are told how many messages they have missed, and the topic takes messages again. Every damaged file
+is kept as NAME.damaged. Repair as the user that the broker runs as. The exit code is 1 if anything is wrong, or after
+a repair, if anything could not be repaired.
+
+Examples:
+  zaichik check ./topics
+  zaichik check ./topics --json              # one JSON object for each topic
+  zaichik check ./topics --repair            # check first, and copy the folder
+"""
+
 import fcntl
 import os
 from pathlib import Path
@@ -10,6 +21,7 @@ from anyio import to_thread
 from rich.console import Console
 
 from zaichik.console import screen
+from zaichik.console.arguments import Namespace, argument
 from zaichik.console.failure import Failure
 from zaichik.escapes import shown
 from zaichik.log.disk import DiskFull, StorageFailed
@@ -19,31 +31,14 @@ from zaichik.repair.checking import Checked, check
 from zaichik.repair.repairing import repair
 from zaichik.repair.salvage import PatientDisk
 
-DESCRIPTION = """\
-Read every byte of the durable topics in a folder, and verify the checksums. No broker may be using the folder, so stop
-it first. Nothing is changed unless you add --repair: then the messages that are damaged are given up, their offsets
-stay empty, readers are told how many messages they have missed, and the topic takes messages again. Every damaged file
-is kept as NAME.damaged. Repair as the user that the broker runs as. The exit code is 1 if anything is wrong, or after
-a repair, if anything could not be repaired.
-"""
-
-EPILOG = """\
-examples:
-  zaichik check ./topics
-  zaichik check ./topics --json              # one JSON object for each topic
-  zaichik check ./topics --repair            # check first, and copy the folder
-"""
+ARGUMENTS = (
+    argument("DIR", "the folder that the broker was given as --data", Path, dest="folder"),
+    argument("--json", "print one JSON object for each topic"),
+    argument("--repair", "give up what is damaged, so that the rest can be used"),
+)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `zaichik check`."""
-    parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument("folder", metavar="DIR", type=Path, help="the folder that the broker was given as --data")
-    parser.add_argument("--json", action="store_true", help="print one JSON object for each topic")
-    parser.add_argument("--repair", action="store_true", help="give up what is damaged, so that the rest can be used")
-
-
-async def run(arguments: argparse.Namespace, console: Console) -> int:
+async def run(arguments: Namespace, console: Console) -> int:
     """Check the folder, and repair it if that is asked for. Returns 1 if anything is wrong then."""
     folder: Path = arguments.folder
     if not (folder / TOPICS).is_dir():

@@ -1,40 +1,32 @@
-"""`zaichik clock`: shows a broker's time, and moves a clock that is moved by hand."""
+"""`zaichik clock`: shows a broker's time, and moves a clock that is moved by hand.
 
-import argparse
-
-from rich.console import Console
-
-from zaichik.client.errors import Unsupported
-from zaichik.console import connecting, quantities, screen
-from zaichik.console.failure import Failure
-
-DESCRIPTION = """\
 Show the time of the broker's clock, by which messages expire, compaction windows end, and the names of readers that are
 away are forgotten. A broker for lessons, started with --clock manual, has a clock that stands still; `zaichik clock
 advance 1h` moves it, and all that would have ended within that hour has ended. No clock can be set back. Connections
 and logins go by the time of the machine, so nobody is disconnected. On a broker with users, moving the clock requires
 the right to delete $broker.
-"""
 
-EPILOG = """\
-examples:
+Examples:
   zaichik serve --clock manual               # in another terminal
   zaichik clock
   zaichik clock advance 59m
   zaichik clock --json | jq .now_us          # µs since 1970
 """
 
+from rich.console import Console
+
+from zaichik.client.errors import Unsupported
+from zaichik.console import connecting, quantities, screen
+from zaichik.console.arguments import Namespace, WrongUsage, argument
+from zaichik.console.failure import Failure
+
 WORDS = {"manual": "it stands still", "system": "it moves by itself"}
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `zaichik clock`."""
-    parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument(
-        "words", metavar="advance DURATION", nargs="*", help="move it forward: 500ms, 10s, 5m, 6h, 7d; without: show it"
-    )
-    connecting.add_option(parser)
-    parser.add_argument("--json", action="store_true", help='print one JSON object: {"now_us": ..., "clock": ...}')
+ARGUMENTS = (
+    argument("[WORDS...]", "move it forward: 500ms, 10s, 5m, 6h, 7d; without: show it", metavar="advance DURATION"),
+    connecting.ADDRESS,
+    argument("--json", 'print one JSON object: {"now_us": ..., "clock": ...}'),
+)
 
 
 def _advance(words: list[str]) -> float | None:
@@ -43,15 +35,15 @@ def _advance(words: list[str]) -> float | None:
         case []:
             return None
         case ["advance", text] if text.startswith("-"):
-            raise argparse.ArgumentTypeError(f"{text} would set the clock back, and no clock can be set back")
+            raise WrongUsage(f"{text} would set the clock back, and no clock can be set back")
         case ["advance", text]:
             seconds = quantities.duration(text)
             if seconds != "forever":
                 return seconds
-    raise argparse.ArgumentTypeError("write `zaichik clock`, or, for example, `zaichik clock advance 1h`")
+    raise WrongUsage("write `zaichik clock`, or, for example, `zaichik clock advance 1h`")
 
 
-async def run(arguments: argparse.Namespace, console: Console) -> int:
+async def run(arguments: Namespace, console: Console) -> None:
     """Move the clock if that is asked for, and show its time."""
     seconds = _advance(arguments.words)
     async with connecting.connected(arguments, "clock") as client:
@@ -66,5 +58,4 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
     if arguments.json:
         screen.print_json(told)
     else:
-        console.print(f"{quantities.show_time(told['now_us'])}, {WORDS[told['clock']]}", markup=False)
-    return 0
+        screen.say(console, f"{quantities.show_time(told['now_us'])}, {WORDS[told['clock']]}")

@@ -1,64 +1,59 @@
 """The broker that a command talks to: the `--connect` option, and a client connected there."""
 
-import argparse
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from os import environ
 
 from zaichik.client.client import MOST_RECONNECT_SECONDS, RECONNECT_SECONDS, Client, connect
 from zaichik.client.endpoint import Endpoint, NotAnAddress
+from zaichik.client.errors import Unsupported, ZaichikError
 from zaichik.client.logins import DEFAULT, VARIABLE, UnusableLogin, chosen
 from zaichik.console import quantities
+from zaichik.console.arguments import Namespace, WrongUsage, argument, within
+from zaichik.console.failure import Failure, restated
 
 NOT_GIVEN = "the one of the environment"
 
 
-def add_option(parser: argparse.ArgumentParser) -> None:
-    """Add `--connect` to a command. Its value is an `Endpoint`, with credentials if there are any."""
-    parser.add_argument(
-        "--connect",
-        metavar="ADDRESS",
-        type=_chosen,
-        default=NOT_GIVEN,
-        help="the broker: HOST:PORT, or with TLS zaichiks://HOST:PORT (default: the environment variable "
-        f"{VARIABLE}, else where `zaichik login` has logged in, else {DEFAULT})",
-    )
-
-
 def _chosen(text: str) -> Endpoint:
-    try:
+    where = f"not given, and {VARIABLE} says: " if text is NOT_GIVEN and environ.get(VARIABLE) else ""
+    with restated(NotAnAddress, UnusableLogin, by=lambda error: WrongUsage(f"{where}{error}")):
         return chosen(None if text is NOT_GIVEN else text)
-    except (NotAnAddress, UnusableLogin) as error:
-        where = f"not given, and {VARIABLE} says: " if text is NOT_GIVEN and environ.get(VARIABLE) else ""
-        raise argparse.ArgumentTypeError(f"{where}{error}") from None
 
 
-def add_reconnect(parser: argparse.ArgumentParser) -> None:
-    """Add `--reconnect` to a command that may run for long."""
-    parser.add_argument(
-        "--reconnect",
-        metavar="DUR",
-        type=_patience,
-        default=RECONNECT_SECONDS,
-        help="how long to try to reconnect after the connection was lost: 0 to 5m (default: %(default)gs)",
-    )
+_patience = within(
+    quantities.duration,
+    lambda time: time != "forever" and time <= MOST_RECONNECT_SECONDS,
+    "{} is longer than 5m: by then, a broker may have forgotten what it stored",
+)
+ADDRESS = argument(
+    "--connect ADDRESS",
+    "the broker: HOST:PORT, or with TLS zaichiks://HOST:PORT (default: the environment variable "
+    f"{VARIABLE}, else where `zaichik login` has logged in, else {DEFAULT})",
+    _chosen,
+    default=NOT_GIVEN,
+)
+RECONNECT = argument(
+    "--reconnect DUR",
+    "how long to try to reconnect after the connection was lost: 0 to 5m",
+    _patience,
+    default=f"{RECONNECT_SECONDS:g}s",
+)
 
 
-def _patience(text: str) -> float:
-    seconds = quantities.duration(text)
-    if seconds == "forever" or seconds > MOST_RECONNECT_SECONDS:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is longer than 5m: by then, a broker may have forgotten what it stored"
-        )
-    return seconds
+@contextmanager
+def required(client: Client, does: str, refusal: type[ZaichikError] = Unsupported) -> Iterator[None]:
+    """A broker that does not know the block's request is too old for it."""
+    with restated(refusal, by=lambda _: Failure(f"{client.welcome.broker} is too old to {does}")):
+        yield
 
 
 @asynccontextmanager
-async def connected(arguments: argparse.Namespace, command: str) -> AsyncIterator[Client]:
+async def connected(arguments: Namespace, command: str) -> AsyncIterator[Client]:
     """Returns a client of the broker at `--connect`, named after the command; with `--reconnect`, it reconnects.
 
     Raises:
-        argparse.ArgumentTypeError: no host can have this name.
+        WrongUsage: no host can have this name.
     """
     endpoint: Endpoint = arguments.connect
     reconnect: float = getattr(arguments, "reconnect", 0.0)
@@ -66,5 +61,5 @@ async def connected(arguments: argparse.Namespace, command: str) -> AsyncIterato
         try:
             client = await stack.enter_async_context(connect(endpoint, name=f"zaichik {command}", reconnect=reconnect))
         except UnicodeError:  # anyio goes by stricter rules (IDNA 2008) than Python's codec
-            raise argparse.ArgumentTypeError(f"{endpoint.host!r} is not a host name") from None
+            raise WrongUsage(f"{endpoint.host!r} is not a host name") from None
         yield client

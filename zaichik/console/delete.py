@@ -1,43 +1,29 @@
-"""`zaichik delete`: deletes a topic with everything that belongs to it."""
+"""`zaichik delete`: deletes a topic with everything that belongs to it.
 
-import argparse
-
-from rich.console import Console
-from rich.text import Text
-
-from zaichik.client.errors import Unsupported
-from zaichik.console import connecting, names
-from zaichik.console.failure import Failure
-
-DESCRIPTION = """\
 Delete a topic: its messages, the positions of its named subscriptions and its journal. Programs that read it are told
 that it was deleted. The name is free at once: the next message published to it makes a new topic.
-"""
 
-EPILOG = """\
-examples:
+Examples:
   zaichik delete orders
   zaichik delete orders --if-empty     # not if that would lose anything
   zaichik describe orders              # look first: what it holds, who reads it
 """
 
+from rich.console import Console
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `zaichik delete`."""
-    parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument("topic", metavar="TOPIC", type=names.name, help="the topic to delete")
-    parser.add_argument(
-        "--if-empty", action="store_true", help="only if it has no messages, no readers and no named positions"
-    )
-    connecting.add_option(parser)
+from zaichik.console import connecting, names, screen
+from zaichik.console.arguments import Namespace, argument
+
+ARGUMENTS = (
+    argument("TOPIC", "the topic to delete", names.name),
+    argument("--if-empty", "only if it has no messages, no readers and no named positions"),
+    connecting.ADDRESS,
+)
 
 
-async def run(arguments: argparse.Namespace, console: Console) -> int:
+async def run(arguments: Namespace, console: Console) -> None:
     """Delete the topic and confirm it."""
     async with connecting.connected(arguments, "delete") as client:
-        try:
+        with connecting.required(client, "delete topics"):
             await client.delete_topic(arguments.topic, if_empty=arguments.if_empty)
-        except Unsupported:
-            raise Failure(f"{client.welcome.broker} is too old to delete topics") from None
-    console.print(Text(f"{arguments.topic}: deleted"), soft_wrap=True)
-    return 0
+    screen.say(console, f"{arguments.topic}: deleted")

@@ -1,13 +1,24 @@
 """`zaichik demo`: what a broker does, step by step, shown on one that runs as long as the demo.
 
-Each step is a function whose body is printed and then run, so the code shown is the code that ran. The broker runs on a
-`ManualClock`, so a minute, or a year of flights, passes at once.
+Watch a broker at work: echo, retention, compaction, lag, a restart, and a year of real flights. The demo starts its
+own broker, shows each call and its result, adds up what became of every message, and has Spark work out what other
+compaction windows would have done. Nothing is left behind.
 
-The last steps add up the messages of every topic, and have Spark recompute the compaction of the flights. If a sum is
-wrong, a restart has lost something, or Spark and the broker disagree, the exit code is 1.
+Examples:
+  zaichik demo
+  zaichik demo --pause           # at your own pace: press Enter to continue
+  zaichik demo --days 31         # January is enough
+
+In a clone, `make demo` installs what the steps need. With a wheel, the flights are the extra "flights", the
+statistics are "stats"; with Spark, and a Java for it: pip install 'WHEEL[flights,spark,java]'
 """
 
-import argparse
+# Each step is a function whose body is printed and then run, so the code shown is the code that ran. The broker runs on
+# a `ManualClock`, so a minute, or a year of flights, passes at once.
+#
+# The last steps add up the messages of every topic, and have Spark recompute the compaction of the flights. If a sum is
+# wrong, a restart has lost something, or Spark and the broker disagree, the exit code is 1.
+
 import inspect
 import sys
 from collections.abc import Callable, Iterator
@@ -26,6 +37,7 @@ from rich.text import Text
 from zaichik.broker.clock import ManualClock
 from zaichik.client.client import Client, connect
 from zaichik.client.messages import BatchResult, Lagged, Message
+from zaichik.console.arguments import Namespace, argument
 from zaichik.console.demo_restart import show_restart
 from zaichik.console.demo_statistics import show_statistics
 from zaichik.console.meter import Meter
@@ -40,33 +52,15 @@ COUNTS = ("published", "stored", "compacted", "resident", "expired", "evicted") 
 # The laws of conservation: in every topic the first number is the sum of the others.
 LAWS = (("published", "stored", "compacted"), ("stored", "resident", "expired", "evicted"))
 
-DESCRIPTION = """\
-Watch a broker at work: echo, retention, compaction, lag, a restart, and a year of real flights. The demo starts its
-own broker, shows each call and its result, adds up what became of every message, and has Spark work out what other
-compaction windows would have done. Nothing is left behind.
-"""
-
-EPILOG = """\
-examples:
-  zaichik demo
-  zaichik demo --pause           # at your own pace: press Enter to continue
-  zaichik demo --days 31         # January is enough
-
-In a clone, `make demo` installs what the steps need. With a wheel, the flights are the extra "flights", the
-statistics are "stats"; with Spark, and a Java for it: pip install 'WHEEL[flights,spark,java]'
-"""
+ARGUMENTS = (
+    argument("--no-flights", "skip the year of real flights"),
+    argument("--no-stats", "skip the statistics, which need Spark"),
+    argument("--days N", "only the first N days of that year", positive),
+    argument("--pause", "wait for Enter after each step"),
+)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `zaichik demo`."""
-    parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument("--no-flights", action="store_true", help="skip the year of real flights")
-    parser.add_argument("--no-stats", action="store_true", help="skip the statistics, which need Spark")
-    parser.add_argument("--days", type=positive, metavar="N", help="only the first N days of that year")
-    parser.add_argument("--pause", action="store_true", help="wait for Enter after each step")
-
-
-async def run(arguments: argparse.Namespace, console: Console) -> int:
+async def run(arguments: Namespace, console: Console) -> int:
     """Show everything; 0 if every account adds up, else 1."""
     show = Show(console, pause=arguments.pause)
     clock = ManualClock(round(NEW_YEAR_2013.timestamp()) * 1_000_000)
@@ -118,8 +112,16 @@ class Show:
         name = sys.argv[0] if sys.argv[0].endswith("zaichik") else "zaichik"
         self.say(f"\nWhat next? `{name} serve` runs a broker, `{name} publish` and `{name} subscribe` talk to it.")
 
-    def step(self, title: str, sentence: str, code: Callable[..., object] | None = None) -> None:
-        """Begin a step: say what will happen, and show the calls that do it."""
+    async def step(self, title: str, sentence: str, code: Callable[..., object] | None = None) -> None:
+        """Begin a step: say what will happen, and show the calls that do it.
+
+        If that was asked for, Enter begins it. It waits for the keyboard to be readable, because that can be cancelled
+        by Ctrl-C; a thread that reads cannot.
+        """
+        if self._pause and self._step:
+            self.console.print("\n[dim]Press Enter to continue[/] ", end="")
+            await anyio.wait_readable(sys.stdin)
+            sys.stdin.readline()
         self._step += 1
         self.console.print()
         self.console.rule(f"[bold]{self._step}. {title}[/]", align="left", style="dim")
@@ -139,16 +141,6 @@ class Show:
         line.add_row("[green]=>[/]", Text.from_markup(outcome))
         self.console.print(line)
 
-    async def end_step(self) -> None:
-        """Wait for Enter, if that was asked for.
-
-        It waits for the keyboard to be readable, because that can be cancelled by Ctrl-C; a thread that reads cannot.
-        """
-        if self._pause:
-            self.console.print("\n[dim]Press Enter to continue[/] ", end="")
-            await anyio.wait_readable(sys.stdin)
-            sys.stdin.readline()
-
 
 def _body(function: Callable[..., object]) -> Text:
     """Returns the body of a function below its docstring, coloured, with its indentation."""
@@ -163,10 +155,11 @@ def _body(function: Callable[..., object]) -> Text:
 
 async def show_echo(show: Show, client: Client) -> None:
     """Show one connection that publishes and subscribes."""
-    show.step("Echo", "A subscriber gets everything that is published to its topic, its own messages included.", echo)
+    await show.step(
+        "Echo", "A subscriber gets everything that is published to its topic, its own messages included.", echo
+    )
     message = await echo(client)
     show.came(f"[bold]{_payloads([message])}[/] at offset {message.offset}: its place in the topic, counted from 0")
-    await show.end_step()
 
 
 async def echo(client: Client) -> Message:
@@ -178,7 +171,7 @@ async def echo(client: Client) -> Message:
 
 async def show_retention(show: Show, client: Client, clock: ManualClock) -> None:
     """Show a latecomer in time, and one too late."""
-    show.step(
+    await show.step(
         "Retention",
         "A topic can keep its messages for latecomers. This one keeps them for 60 seconds; "
         "`until` ends the subscription by itself after the last of them.",
@@ -187,7 +180,6 @@ async def show_retention(show: Show, client: Client, clock: ManualClock) -> None
     early, late = await retention(client, clock)
     show.came(f"the first latecomer got [bold]{_payloads(early)}[/]")
     show.came(f"60 seconds later the second one got [bold]{_payloads(late)}[/]")
-    await show.end_step()
 
 
 async def retention(client: Client, clock: ManualClock) -> tuple[list[Message], list[Message]]:
@@ -209,7 +201,7 @@ def _payloads(messages: list[Message]) -> str:
 
 async def show_compaction(show: Show, client: Client, clock: ManualClock) -> None:
     """Show a hundred rings, twice."""
-    show.step(
+    await show.step(
         "Compaction",
         "A message may have a key. In a topic with a compaction window, the first message of a key keeps its "
         "repeats out until the window ends. Here it lasts 10 seconds, and somebody rings like mad.",
@@ -219,7 +211,6 @@ async def show_compaction(show: Show, client: Client, clock: ManualClock) -> Non
     rings = at_once.stored + at_once.compacted
     show.came(f"of {rings} rings [bold]{at_once.stored} stored, {at_once.compacted} compacted[/]: each door rang once")
     show.came(f"10 seconds later, with the windows over: [bold]{later.stored} stored, {later.compacted} compacted[/]")
-    await show.end_step()
 
 
 async def compaction(client: Client, clock: ManualClock) -> tuple[BatchResult, BatchResult]:
@@ -234,7 +225,7 @@ async def compaction(client: Client, clock: ManualClock) -> tuple[BatchResult, B
 
 async def show_lag(show: Show, client: Client) -> None:
     """Show a reader that sleeps through most of it."""
-    show.step(
+    await show.step(
         "Lag",
         "A slow reader holds nobody up. This topic has room for 100 messages, and 1000 are published before the "
         "reader looks at the first; its credit lets the broker send it no more than 10 ahead.",
@@ -249,7 +240,6 @@ async def show_lag(show: Show, client: Client) -> None:
     lagged = sum(event.count for event in events if isinstance(event, Lagged))
     received = sum(isinstance(event, Message) for event in events)
     show.came(f"{received} received + {lagged} lagged = {received + lagged} published: nothing is lost in silence")
-    await show.end_step()
 
 
 async def lag(client: Client) -> list[Message | Lagged]:
@@ -263,7 +253,7 @@ async def lag(client: Client) -> list[Message | Lagged]:
 
 async def show_flights(show: Show, client: Client, clock: ManualClock, days: int | None) -> None:
     """Show a year of departures, at the data's own pace."""
-    show.step(
+    await show.step(
         "Flights",
         "Now real events: the departures from New York in 2013, published minute by minute, while the broker's "
         "clock moves through that year with them. The key is the aircraft; of each, the topic stores the first "
@@ -280,7 +270,6 @@ async def show_flights(show: Show, client: Client, clock: ManualClock, days: int
         await flights(client, clock, departures, meter)
     show.came(f"{meter.published:,} departures: [bold]{meter.stored:,} stored, {meter.compacted:,} compacted[/]")
     show.came(f"{meter.batches:,} batches, one for each minute of the timetable, {meter.rate:,.0f} messages/s")
-    await show.end_step()
 
 
 async def flights(client: Client, clock: ManualClock, departures: list[Departure], meter: Meter) -> None:
@@ -298,7 +287,7 @@ async def flights(client: Client, clock: ManualClock, departures: list[Departure
 
 async def show_account(show: Show, client: Client) -> bool:
     """Shows what became of every message, topic by topic; returns whether it adds up."""
-    show.step(
+    await show.step(
         "The account",
         "What became of every message. [bold]Stored[/] messages got an offset, [bold]compacted[/] ones were dropped "
         "because of their key. Of those stored, the [bold]resident[/] ones can be read now; [bold]expired[/] means "

@@ -18,7 +18,7 @@ Orders = dict[int | None, bytes]  # by their offsets; a message that was compact
 
 async def show_restart(show: "Show") -> bool:
     """Show a broker that is stopped, and another one that goes on. Returns whether nothing was lost."""
-    show.step(
+    await show.step(
         "Restart",
         "So far everything was in memory. A [bold]durable[/] topic is on the disk: a publish is answered when its "
         "messages are synced, not before. Here is a second broker, which has a folder. It is stopped after half of "
@@ -33,7 +33,6 @@ async def show_restart(show: "Show") -> bool:
         show.say(f"[bold red]The restart has lost {len(lost)} of them, which is a bug of the broker.[/]")
         return False
     show.came("each order at [bold]the same offset of the same topic[/]: nothing was lost with the broker")
-    await show.end_step()
     return True
 
 

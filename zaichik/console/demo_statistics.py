@@ -29,7 +29,7 @@ COUNTED = ("published", "stored", "compacted")  # by the broker and by the stati
 
 async def show_statistics(show: "Show", client: Client, port: int) -> bool:
     """Shows what other windows would have done; returns whether it agrees with the broker about the one that ran."""
-    show.step(
+    await show.step(
         "Statistics",
         "Are six hours a good window? The journal records everything that came, so it can be worked out what other "
         "windows would have stored. An update is lost if the dropped message said something different from the one "

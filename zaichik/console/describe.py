@@ -1,100 +1,76 @@
-"""`zaichik describe`: everything the broker says about itself, or about one topic and its readers."""
+"""`zaichik describe`: everything the broker says about itself, or about one topic and its readers.
 
-import argparse
-from collections.abc import Iterator
-from typing import Any
-
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
-from zaichik.client.errors import InvalidField
-from zaichik.console import connecting, limits, names, screen, topic_settings
-from zaichik.console.failure import Failure
-from zaichik.console.quantities import show_size, show_time
-from zaichik.console.topics import imbalance, with_readers
-from zaichik.escapes import harmless, shown
-
-DESCRIPTION = """\
 Without TOPIC: the broker's state and limits, and why connections have ended; with --connections, every connection. With
 TOPIC: its settings, what became of its messages, as sums that must add up, and for each of its subscriptions the
 position and what it is waiting for: look there first when messages don't arrive. "needed" is the oldest offset that may
 still have to be sent to a reader. Named subscriptions are listed even while their reader is away.
-"""
 
-EPILOG = """\
-examples:
+Examples:
   zaichik describe
   zaichik describe orders
   zaichik describe --connections             # the clients that are connected
   zaichik describe orders --json | jq -r '.subscriptions[].waiting_for'
 """
 
+from collections.abc import Iterator
+from typing import Any
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `zaichik describe`."""
-    parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument(
-        "topic", metavar="TOPIC", nargs="?", type=names.name, help="the topic; without it, the broker itself"
-    )
-    parser.add_argument(
-        "--connections", action="store_true", help="instead: every connection, by the number that `disconnect` takes"
-    )
-    connecting.add_option(parser)
-    parser.add_argument(
-        "--json",
-        action="store_true",
-        help='print one JSON object; for a topic {"topic": ..., "subscriptions": [...]}, for connections a list',
-    )
+from rich.console import Console
+
+from zaichik.client.errors import InvalidField
+from zaichik.console import connecting, limits, names, screen, topic_settings
+from zaichik.console.arguments import Namespace, WrongUsage, argument
+from zaichik.console.quantities import show_size, show_time
+from zaichik.console.topics import imbalance, with_readers
+from zaichik.escapes import shown
+
+ARGUMENTS = (
+    argument("[TOPIC]", "the topic; without it, the broker itself", names.name),
+    argument("--connections", "instead: every connection, by the number that `disconnect` takes"),
+    connecting.ADDRESS,
+    argument(
+        "--json", 'print one JSON object; for a topic {"topic": ..., "subscriptions": [...]}, for connections a list'
+    ),
+)
 
 
-async def run(arguments: argparse.Namespace, console: Console) -> int:
+async def run(arguments: Namespace, console: Console) -> None:
     """Query the broker and show the answer."""
-    wanted = arguments.topic
     if arguments.connections:
-        return await _describe_connections(arguments, console)
-    async with connecting.connected(arguments, "describe") as client:
-        if wanted is None:
+        await _describe_connections(arguments, console)
+    elif arguments.topic is None:
+        async with connecting.connected(arguments, "describe") as client:
             broker = await client.describe()
-        else:
-            topic, readers = await with_readers(client, wanted)
-    if arguments.json:
-        screen.print_json(broker if wanted is None else {"topic": topic, "subscriptions": readers})
-    elif wanted is None:
-        _show_broker(console, broker)
+        screen.print_json(broker) if arguments.json else _show_broker(console, broker)
     else:
+        async with connecting.connected(arguments, "describe") as client:
+            topic, readers = await with_readers(client, arguments.topic)
+        if arguments.json:
+            screen.print_json({"topic": topic, "subscriptions": readers})
+            return
         _show_topic(console, topic, away=sum(not _is_there(reader) for reader in readers))
         for reader in readers:
             console.print()
-            if _is_there(reader):
-                _show_subscription(console, reader)
-            else:
-                _show_away(console, reader)
-    return 0
+            _show_subscription(console, reader) if _is_there(reader) else _show_away(console, reader)
 
 
-async def _describe_connections(arguments: argparse.Namespace, console: Console) -> int:
+async def _describe_connections(arguments: Namespace, console: Console) -> None:
     if arguments.topic is not None:
-        raise argparse.ArgumentTypeError("--connections lists those of the whole broker: leave TOPIC out")
+        raise WrongUsage("--connections lists those of the whole broker: leave TOPIC out")
     async with connecting.connected(arguments, "describe") as client:
-        try:
+        with connecting.required(client, "list its connections", InvalidField):
             connections = await client.connections()
-        except InvalidField:
-            raise Failure(f"{client.welcome.broker} is too old to list its connections") from None
     if arguments.json:
         screen.print_json(connections)
-        return 0
-    table = Table(header_style="bold", box=None, pad_edge=False)
+        return
     has_users = any(state.get("user") for state in connections)
-    words = ("peer", "user", "client") if has_users else ("peer", "client")
-    for name in ("connection", *words, "subscriptions", "requests", "replies"):
-        table.add_column(name, justify="left" if name in words else "right", overflow="fold")
-    for state in connections:
-        who = [harmless(state[word]) for word in words]
-        numbers = screen.number(state["subscriptions"]), screen.number(state["requests"])
-        table.add_row(str(state["connection"]), *map(Text, who), *numbers, show_size(state["reply_bytes"]))
-    screen.print_table(console, table)
-    return 0
+    known = ("peer", *(["user"] if has_users else []), "client", "subscriptions", "requests")
+    lines = (
+        [str(state["connection"]), *(screen.number(state[name]) for name in known), show_size(state["reply_bytes"])]
+        for state in connections
+    )
+    names = ("connection", *known, "replies")
+    screen.print_columns(console, names, lines, right=set(names) - {"peer", "user", "client"})
 
 
 def _disk(state: dict[str, Any]) -> Iterator[screen.Row]:
@@ -105,14 +81,6 @@ def _disk(state: dict[str, Any]) -> Iterator[screen.Row]:
             yield "damage", shown(state["damage"])
 
 
-def _all_logs(state: dict[str, Any]) -> Iterator[screen.Row]:
-    """Returns what all durable topics have on the disk, and how fast that is."""
-    if "disk_bytes" in state:
-        yield "on the disk", show_size(state["disk_bytes"])
-        if (slow_us := state["sync_p99_us"]) is not None:
-            yield "sync, p99", f"{slow_us / 1000:,.1f} ms"
-
-
 def _load(state: dict[str, Any]) -> Iterator[screen.Row]:
     """Returns what a broker has to do; nothing if that is not for this user to know."""
     if "connections" not in state:
@@ -120,7 +88,10 @@ def _load(state: dict[str, Any]) -> Iterator[screen.Row]:
     for name in ("connections", "subscriptions", "topics", "producers", "sessions"):
         yield name, state[name]
     yield "bytes", show_size(state["bytes"])
-    yield from _all_logs(state)
+    if "disk_bytes" in state:
+        yield "on the disk", show_size(state["disk_bytes"])
+        if (slow_us := state["sync_p99_us"]) is not None:
+            yield "sync, p99", f"{slow_us / 1000:,.1f} ms"
     yield "disconnects", _counts(state["disconnects"]) or "none yet"
     access = dict(state.get("access", {}))
     since = access.pop("stale_since_us", None)
@@ -179,10 +150,7 @@ def _show_subscription(console: Console, state: dict[str, Any]) -> None:
         ("waiting for", state["waiting_for"]),
         ("position", f"committed {n['committed']}, cursor {n['cursor']}, until {screen.number(state['until'])}"),
         ("in flight", f"{n['in_flight']} of {n['credit']} messages, {sizes}"),
-        (
-            f"since {n['start']}",
-            f"{due:,} = delivered {n['delivered']} + skipped {n['skipped']} + ahead {n['ahead']}",
-        ),
+        (f"since {n['start']}", f"{due:,} = delivered {n['delivered']} + skipped {n['skipped']} + ahead {n['ahead']}"),
     ]
     if state["session"]:
         pairs.insert(0, ("session", shown(state["session"])))
@@ -204,4 +172,4 @@ def _show_away(console: Console, state: dict[str, Any]) -> None:
 
 def _show_imbalance(console: Console, state: dict[str, Any]) -> None:
     if sentence := imbalance(state):
-        console.print(Text(f"!! {harmless(sentence)}", "bold red"), soft_wrap=True)
+        screen.say(console, f"!! {sentence}", "bold red")

@@ -1,6 +1,18 @@
-"""`zaichik dissect`: the bytes of the wire protocol, field by field."""
+r"""`zaichik dissect`: the bytes of the wire protocol, field by field.
 
-import argparse
+Explain bytes of the wire protocol: every field of every frame, its offset, value and meaning. A frame that is cut
+or wrong is explained up to the fault, which is marked, and the exit code is 1. The bytes may also be given as text
+in hexadecimal digits: a file of nothing but hexadecimal digits is read as such. Of a secret in a Hello, only its length
+is shown.
+
+Examples:
+  echo 10000000 07 00 0000 08000000 0100000000000000 | zaichik dissect -
+  zaichik dissect conversation.bin
+  jq -r '.[].hex' protocol/vectors/frames.json | zaichik dissect -
+  tshark -r capture.pcap -q -z follow,tcp,raw,0 \
+    | grep -E '^[0-9a-f]+$' | zaichik dissect - --hex
+"""
+
 import re
 import sys
 from collections.abc import Iterable, Iterator
@@ -12,26 +24,11 @@ from rich.table import Table
 from rich.text import Text
 
 from zaichik.console import screen
+from zaichik.console.arguments import Namespace, argument
 from zaichik.console.dissection import Field, dissect
 from zaichik.console.failure import Failure
 from zaichik.console.lines import everything
 from zaichik.escapes import harmless, shown
-
-DESCRIPTION = """\
-Explain bytes of the wire protocol: every field of every frame, its offset, value and meaning. A frame that is cut
-or wrong is explained up to the fault, which is marked, and the exit code is 1. The bytes may also be given as text
-in hexadecimal digits: a file of nothing but hexadecimal digits is read as such. Of a secret in a Hello, only its length
-is shown.
-"""
-
-EPILOG = """\
-examples:
-  echo 10000000 07 00 0000 08000000 0100000000000000 | zaichik dissect -
-  zaichik dissect conversation.bin
-  jq -r '.[].hex' protocol/vectors/frames.json | zaichik dissect -
-  tshark -r capture.pcap -q -z follow,tcp,raw,0 \\
-    | grep -E '^[0-9a-f]+$' | zaichik dissect - --hex
-"""
 
 # Fields left out of a line about a whole frame: its header but for the id, and where in a batch each message is.
 _LEFT_OUT = {"length", "type", "flags", "zero", "magic", "key_offsets", "payload_offsets"}
@@ -41,22 +38,14 @@ WIDTHS = (6, 3 * SHOWN_BYTES + 1, 15, 12)  # of the columns, at least; the last 
 WIDE = 100  # columns of a terminal: on a narrower one, frames do not line up with one another, but fit
 _HEX = re.compile(rb"[0-9a-fA-F\s]+")
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `zaichik dissect`."""
-    parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument("file", metavar="FILE", help='a file of bytes; "-" is standard input')
-    parser.add_argument(
-        "--hex", action="store_true", help="the bytes are hexadecimal digits, with spaces allowed between them"
-    )
-    parser.add_argument(
-        "--json",
-        action="store_true",
-        help="print one JSON object per field: offset, bytes, frame, name, value, meaning, problem",
-    )
+ARGUMENTS = (
+    argument("FILE", 'a file of bytes; "-" is standard input'),
+    argument("--hex", "the bytes are hexadecimal digits, with spaces allowed between them"),
+    argument("--json", "print one JSON object per field: offset, bytes, frame, name, value, meaning, problem"),
+)
 
 
-async def run(arguments: argparse.Namespace, console: Console) -> int:
+async def run(arguments: Namespace, console: Console) -> int:
     """Read all bytes and explain them frame by frame."""
     data = _bytes(everything(arguments.file), is_hex=arguments.hex)
     if not data:
@@ -70,7 +59,7 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
             continue
         title = f"{frame[0].frame}: {sum(len(field.data) for field in frame)} bytes from {frame[0].offset} on"
         if console.is_terminal:
-            console.print(Text(title, "bold"), soft_wrap=True)
+            screen.say(console, title, "bold")
             console.print(_table(frame, WIDTHS if console.width >= WIDE else (WIDTHS[0], 0, 0, 0)))
         else:
             sys.stdout.write("\n".join((title, *_lines(frame), "")))
@@ -173,15 +162,9 @@ def _value(value: Any) -> str:
 
 
 def _state(field: Field) -> dict[str, Any]:
-    return {
-        "offset": field.offset,
-        "bytes": _shown(field).hex(),
-        "frame": field.frame,
-        "name": field.name,
-        "value": _hidden(field) or _plain(field.value),
-        "meaning": field.meaning,
-        "problem": field.problem,
-    }
+    place = {"offset": field.offset, "bytes": _shown(field).hex(), "frame": field.frame, "name": field.name}
+    value = _hidden(field) or _plain(field.value)
+    return place | {"value": value, "meaning": field.meaning, "problem": field.problem}
 
 
 def _plain(value: Any) -> Any:

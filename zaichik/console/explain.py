@@ -1,20 +1,5 @@
-"""`zaichik explain`: why a message did not arrive; or what an error means, and what to do about it."""
+"""`zaichik explain`: why a message did not arrive; or what an error means, and what to do about it.
 
-import argparse
-import re
-import textwrap
-from collections.abc import Iterator
-
-from rich.console import Console
-from rich.text import Text
-
-from zaichik.console import connecting, explain_message, names
-from zaichik.console.failure import Failure
-from zaichik.escapes import shown
-from zaichik.explain.codes import GROUPS, find, nearest
-from zaichik.explain.section import Section
-
-DESCRIPTION = """\
 Explain a message or an error.
 
 Why did this message not arrive? With a topic, and --offset or --key: what became of the message in its topic, then at
@@ -23,38 +8,50 @@ each subscription, then what else the broker remembers; each with the rule that 
 What does this error mean? With a code: what happened, why, and what to do next. An error's message ends in its code:
 here in (zaichik explain TOPIC_FULL), in Python in [TOPIC_FULL]. Its number on the wire, 77, means the same. With
 nothing: list all codes.
-"""
 
-EPILOG = f"""\
-examples:
-{explain_message.EXAMPLES}\
+Examples:
+  zaichik explain orders --offset 17
+  zaichik explain orders --key 4711 --at 2026-01-31T08:00
+  zaichik explain orders --offset 17 --subscription billing
   zaichik explain TOPIC_FULL
   zaichik explain 77                         # the same, by its number
   zaichik explain                            # all codes, a line each
 """
 
+import re
+import textwrap
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.text import Text
+
+from zaichik.console import connecting, explain_message, names
+from zaichik.console.arguments import Namespace, argument
+from zaichik.console.failure import Failure
+from zaichik.escapes import shown
+from zaichik.explain.codes import GROUPS, find, nearest
+from zaichik.explain.section import Section
+
 WIDTH = 80  # columns at most, however wide the terminal is: longer lines are hard to read
 NARROWEST = 20  # beside the labels
 _INDENT = " " * 6
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `zaichik explain`."""
-    parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument("subject", metavar="TOPIC|CODE", nargs="?", help="a message's topic, or the code of an error")
-    explain_message.add_options(parser)
-    connecting.add_option(parser)
+ARGUMENTS = (
+    argument("[SUBJECT]", "a message's topic, or the code of an error", metavar="TOPIC|CODE"),
+    explain_message.options(),
+    connecting.ADDRESS,
+)
 
 
-async def run(arguments: argparse.Namespace, console: Console) -> int:
+async def run(arguments: Namespace, console: Console) -> None:
     """Explain a message, or a code; or list all codes."""
     if explain_message.is_about_a_message(arguments):
         topic = names.name(arguments.subject) if arguments.subject is not None else None
-        return await explain_message.run_message(topic, arguments, console)
+        await explain_message.run_message(topic, arguments, console)
+        return
     width = max(min(WIDTH, console.width) - len(_INDENT), NARROWEST)
     for line in _explained(arguments.subject, width) if arguments.subject else _list():
         console.print(line, soft_wrap=True)
-    return 0
 
 
 def _list() -> Iterator[Text]:

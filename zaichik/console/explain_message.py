@@ -1,6 +1,5 @@
 """`zaichik explain TOPIC --offset N`: why a message did not arrive, as the broker knows it."""
 
-import argparse
 from contextlib import suppress
 from datetime import datetime
 from typing import Any
@@ -8,55 +7,19 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from zaichik.client.errors import Unsupported
 from zaichik.client.messages import start_written
 from zaichik.console import connecting, quantities, screen
-from zaichik.console.failure import Failure
+from zaichik.console.arguments import Argument, Namespace, WrongUsage, argument, group
 from zaichik.escapes import harmless, shown
 from zaichik_protocol import FOREVER
 
 GOOD = {"readable", "settled"}  # fates in which nothing is missing
 _INDENT = " " * 4
 
-EXAMPLES = """\
-  zaichik explain orders --offset 17
-  zaichik explain orders --key 4711 --at 2026-01-31T08:00
-  zaichik explain orders --offset 17 --subscription billing
-"""
-
-
-def add_options(parser: argparse.ArgumentParser, where: str = "with the name of its topic") -> None:
-    """Add the options that choose a message; `where` says how its topic is given."""
-    group = parser.add_argument_group("why a message did not arrive", where)
-    group.add_argument("--offset", metavar="N", type=quantities.natural, help="the message with this offset")
-    group.add_argument("--key", metavar="KEY", type=_key, help="a message of this key, stored or not")
-    group.add_argument("--at", metavar="TIME", type=_time, help="with --key: the one nearest to this time")
-    group.add_argument(
-        "--subscription",
-        metavar="NAME|ID",
-        default="",
-        help="only for this one: its name, or CONNECTION.ID as in zaichik describe TOPIC",
-    )
-    group.add_argument("--json", action="store_true", help="print one JSON object; see docs/explain.md")
-
-
-def is_about_a_message(arguments: argparse.Namespace) -> bool:
-    """Returns whether one of the options above was given."""
-    chosen = arguments.offset, arguments.key, arguments.at, arguments.subscription or None
-    return any(it is not None for it in chosen) or arguments.json
-
-
-def check_options(arguments: argparse.Namespace) -> None:
-    """Refuse options that do not choose one message."""
-    if (arguments.offset is None) == (arguments.key is None):
-        raise argparse.ArgumentTypeError("give either --offset or --key")
-    if arguments.at is not None and arguments.key is None:
-        raise argparse.ArgumentTypeError("--at goes with --key; an offset is one message already")
-
 
 def _key(text: str) -> bytes:
     if not text:
-        raise argparse.ArgumentTypeError("a message without a key has no key to be found by; give its --offset")
+        raise WrongUsage("a message without a key has no key to be found by; give its --offset")
     return text.encode(errors="surrogateescape")  # the bytes that were typed
 
 
@@ -64,27 +27,51 @@ def _time(text: str) -> datetime:
     with suppress(ValueError):
         if isinstance(time := start_written(text), datetime):
             return time
-    raise argparse.ArgumentTypeError(f"{text!r} is not a time; write one such as 2026-01-31T08:00")
+    raise WrongUsage(f"{text!r} is not a time; write one such as 2026-01-31T08:00")
 
 
-async def run_message(topic: str | None, arguments: argparse.Namespace, console: Console) -> int:
+def options(where: str = "with the name of its topic") -> Argument:
+    """Returns the options that choose a message; `where` says how its topic is given."""
+    return group(
+        "why a message did not arrive",
+        argument("--offset N", "the message with this offset", quantities.natural),
+        argument("--key KEY", "a message of this key, stored or not", _key),
+        argument("--at TIME", "with --key: the one nearest to this time", _time),
+        argument(
+            "--subscription NAME|ID",
+            "only for this one: its name, or CONNECTION.ID as in zaichik describe TOPIC",
+            default="",
+        ),
+        argument("--json", "print one JSON object; see docs/explain.md"),
+        about=where,
+    )
+
+
+def is_about_a_message(arguments: Namespace) -> bool:
+    """Returns whether one of the options above was given."""
+    chosen = arguments.offset, arguments.key, arguments.at, arguments.subscription or None
+    return any(it is not None for it in chosen) or arguments.json
+
+
+def check_options(arguments: Namespace) -> None:
+    """Refuse options that do not choose one message."""
+    if (arguments.offset is None) == (arguments.key is None):
+        raise WrongUsage("give either --offset or --key")
+    if arguments.at is not None and arguments.key is None:
+        raise WrongUsage("--at goes with --key; an offset is one message already")
+
+
+async def run_message(topic: str | None, arguments: Namespace, console: Console) -> None:
     """Ask the broker about the message that the options choose, and print the verdicts."""
     if topic is None:
-        raise argparse.ArgumentTypeError("give the topic of the message, too")
+        raise WrongUsage("give the topic of the message, too")
     check_options(arguments)
     async with connecting.connected(arguments, "explain") as client:
-        try:
+        with connecting.required(client, "explain what became of messages"):
             explained = await client.explain(
-                topic,
-                offset=arguments.offset,
-                key=arguments.key,
-                at=arguments.at,
-                subscription=arguments.subscription,
+                topic, offset=arguments.offset, key=arguments.key, at=arguments.at, subscription=arguments.subscription
             )
-        except Unsupported:
-            raise Failure(f"{client.welcome.broker} is too old to explain what became of messages") from None
     show(console, explained, as_json=arguments.json)
-    return 0
 
 
 def show(console: Console, explained: dict[str, Any], *, as_json: bool) -> None:

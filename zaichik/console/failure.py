@@ -1,6 +1,8 @@
 """Exceptions as sentences for users."""
 
 import errno
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from zaichik.client.errors import ZaichikError
 from zaichik_protocol import Refused, Unencodable
@@ -19,24 +21,37 @@ class Failure(Exception):
         self.code = code
 
 
-def cannot_listen(error: OSError, port: int, command: str, other: str, host: str = "") -> Failure:
-    """Returns why a port cannot be listened at, and what to do.
+@contextmanager
+def restated(*kinds: type[Exception], by: Callable[[str], Exception] = Failure) -> Iterator[None]:
+    """What these exceptions say in the block is raised as a failure, or as another exception."""
+    try:
+        yield
+    except kinds as error:
+        raise by(str(error)) from error
+
+
+@contextmanager
+def listening(port: int, command: str, other: str, host: str = "") -> Iterator[None]:
+    """If the block cannot listen at a port, the failure says why, and what to do.
 
     Args:
-        error: what the system says.
         port: where.
         command: how to choose another port.
         other: the program that is most likely to have the port.
         host: the address, if it could be chosen.
     """
-    match error.errno:
-        case errno.EADDRINUSE:
-            where = f"port {port} at {host}" if host else f"port {port}"
-            return Failure(f"{where} is in use, perhaps by {other}; choose a free one: {command}")
-        case errno.EACCES:
-            return Failure(f"port {port} needs privileges; choose one from 1024 on: {command}")
-        case _:
-            return Failure(f"cannot listen at {host or f'port {port}'}: {error.strerror or error}")
+    try:
+        yield
+    except OSError as error:
+        match error.errno:
+            case errno.EADDRINUSE:
+                where = f"port {port} at {host}" if host else f"port {port}"
+                problem = f"{where} is in use, perhaps by {other}; choose a free one: {command}"
+            case errno.EACCES:
+                problem = f"port {port} needs privileges; choose one from 1024 on: {command}"
+            case _:
+                problem = f"cannot listen at {host or f'port {port}'}: {error.strerror or error}"
+        raise Failure(problem) from error
 
 
 def sentence(error: BaseException) -> str | None:

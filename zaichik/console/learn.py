@@ -1,33 +1,5 @@
-"""`zaichik learn`: build a broker of your own, in any language, and be told how far it is."""
+"""`zaichik learn`: build a broker of your own, in any language, and be told how far it is.
 
-import argparse
-import signal
-from collections.abc import AsyncIterator
-from pathlib import Path
-
-import anyio
-from rich.console import Console
-
-from zaichik.console import learn_check, learn_doctor, learn_exercise, learn_folder, learn_goto, learn_watch
-from zaichik.console.address import address
-from zaichik.console.quantities import natural, positive
-from zaichik.learn.config import FILE_NAME
-from zaichik.net.background import BackgroundTasks
-
-ACTIONS = {
-    "init": learn_folder.init,
-    "check": learn_check.run,
-    "next": learn_folder.step,
-    "list": learn_folder.show_stages,
-    "hint": learn_folder.show_hint,
-    "watch": learn_watch.run,
-    "doctor": learn_doctor.run,
-    "goto": learn_goto.run,
-}
-EXERCISE_ACTIONS = {"check": learn_exercise.check, "hint": learn_exercise.hint, "watch": learn_exercise.watch}
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # SIGHUP: the terminal was closed
-
-DESCRIPTION = """\
 Build a broker of your own, in any language. Seventeen stages lead from a port that listens to a history without a
 gap. Each is checked from outside, over TCP, by the wire protocol alone; what fails is shown to the first wrong byte.
 It is also the conformance suite of the protocol: with `check all` it tells whether a broker is one.
@@ -44,10 +16,8 @@ folder that learn makes, and removes in the end. Then checks of S16 kill your br
 With the tutorial: goto 02 brings the experiments and exercises of chapter 02 into this folder; with --start or --end
 also the program as it is there. check 2.1 judges an exercise, hint 2.1 helps with it, watch 2.1 judges it again
 whenever a file changes, until it is right.
-"""
 
-EPILOG = """\
-examples:
+Examples:
   zaichik learn init my-broker --python       # a folder to begin in
   cd my-broker
   zaichik learn watch                         # and write
@@ -59,53 +29,70 @@ examples:
   zaichik learn goto 02 --start               # the tutorial's chapter 02
 """
 
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `zaichik learn`."""
-    parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument("action", metavar="ACTION", choices=ACTIONS, help=", ".join(ACTIONS))
-    parser.add_argument(
-        "what",
-        metavar="WHAT",
-        nargs="?",
-        help="init: a folder; check, hint, list: a stage or check; goto: a chapter; check, hint, watch: an exercise",
-    )
-    parser.add_argument("--python", action="store_true", help="init: also write a server in Python to begin with")
-    program = parser.add_mutually_exclusive_group()
-    for place in ("start", "end"):
-        text = f"goto: also the program as it is at the chapter's {place}; what is in the way is kept"
-        program.add_argument(f"--{place}", dest="program", action="store_const", const=place, help=text)
-    parser.add_argument(
-        "--config", metavar="FILE", type=Path, default=Path(FILE_NAME), help="instead of learn.toml in this folder"
-    )
-    parser.add_argument("--plain", action="store_true", help="no colours, and watch does not clear the screen")
-    parser.add_argument("--json", action="store_true", help="check, list: print one JSON object per line")
-    checks = parser.add_argument_group("how checks are run")
-    checks.add_argument(
-        "--connect", metavar="HOST:PORT", type=address, help="a broker that runs, instead of starting one"
-    )
-    checks.add_argument("--seed", metavar="N", type=natural, help="run with this seed alone, as a report printed it")
-    checks.add_argument("--repeat", metavar="N", type=positive, default=1, help="run everything N times")
-    keep_going = "do not stop at the first check that fails; at the end, list all that did"
-    checks.add_argument("--keep-going", action="store_true", help=keep_going)
-    checks.add_argument(
-        "--time-scale", metavar="X", type=_scale, default=1.0, help="make all waiting X times longer, on slow machines"
-    )
-    junit = "also write the results, or those of an exercise, as JUnit XML"
-    checks.add_argument("--junit", metavar="FILE", type=Path, help=junit)
+import anyio
+from rich.console import Console
+
+from zaichik.console import learn_check, learn_doctor, learn_exercise, learn_folder, learn_watch
+from zaichik.console.address import address
+from zaichik.console.arguments import Namespace, argument, group, one_of, within
+from zaichik.console.quantities import natural, positive
+from zaichik.learn.config import FILE_NAME
+from zaichik.net.background import BackgroundTasks
+
+ACTIONS = {
+    "init": learn_folder.init,
+    "check": learn_check.run,
+    "next": learn_folder.step,
+    "list": learn_folder.show_stages,
+    "hint": learn_folder.show_hint,
+    "watch": learn_watch.run,
+    "doctor": learn_doctor.run,
+    "goto": learn_folder.goto,
+}
+EXERCISE_ACTIONS = {"check": learn_exercise.check, "hint": learn_exercise.hint, "watch": learn_exercise.watch}
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # SIGHUP: the terminal was closed
 
 
-def _scale(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0.1 <= value <= 100:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time scale; it must be 0.1 to 100")
-    return value
+_scale = within(float, lambda scale: 0.1 <= scale <= 100, "{} is no time scale; it must be 0.1 to 100")
+ARGUMENTS = (
+    argument("ACTION", ", ".join(ACTIONS), choices=ACTIONS),
+    argument(
+        "[WHAT]",
+        "init: a folder; check, hint, list: a stage or check; goto: a chapter; check, hint, watch: an exercise",
+    ),
+    argument("--python", "init: also write a server in Python to begin with"),
+    one_of(
+        *(
+            argument(
+                f"--{place}",
+                f"goto: also the program as it is at the chapter's {place}; what is in the way is kept",
+                dest="program",
+                action="store_const",
+                const=place,
+            )
+            for place in ("start", "end")
+        )
+    ),
+    argument("--config FILE", "the file that says how your server is started", Path, default=FILE_NAME),
+    argument("--plain", "no colours, and watch does not clear the screen"),
+    argument("--json", "check, list: print one JSON object per line"),
+    group(
+        "how checks are run",
+        argument("--connect HOST:PORT", "a broker that runs, instead of starting one", address),
+        argument("--seed N", "run with this seed alone, as a report printed it", natural),
+        argument("--repeat N", "run everything N times", positive, default=1),
+        argument("--keep-going", "do not stop at the first check that fails; at the end, list all that did"),
+        argument("--time-scale X", "make all waiting X times longer, on slow machines", _scale, default="1"),
+        argument("--junit FILE", "also write the results, or those of an exercise, as JUnit XML", Path),
+    ),
+)
 
 
-async def run(arguments: argparse.Namespace, console: Console) -> int:
+async def run(arguments: Namespace, console: Console) -> int | None:
     """Do what the action says."""
     if arguments.plain:
         console = Console(file=console.file, highlight=False, no_color=True, force_terminal=False)

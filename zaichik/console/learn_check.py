@@ -1,13 +1,13 @@
 """`zaichik learn check`: run checks, show what fails."""
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
 
 from zaichik.console import learn_screen, screen
-from zaichik.console.failure import Failure
+from zaichik.console.arguments import Namespace, WrongUsage
+from zaichik.console.failure import Failure, restated
 from zaichik.learn import config, drawing, examination, progress, story
 from zaichik.learn.connected import Connected
 from zaichik.learn.examination import Plan
@@ -17,7 +17,7 @@ from zaichik.learn.stage import Check
 from zaichik.learn.trial import PATIENCE_S, Pace, Target
 
 
-def plan(arguments: argparse.Namespace) -> Plan:
+def plan(arguments: Namespace) -> Plan:
     """What the options ask for. Waiting for what must come is never made shorter."""
     scale = arguments.time_scale
     seeds = fresh_seeds() if arguments.seed is None else (arguments.seed,)
@@ -26,46 +26,42 @@ def plan(arguments: argparse.Namespace) -> Plan:
 
 def selected(what: str | None, known: progress.Progress) -> list[Check]:
     """The checks that a word of the command line means."""
-    try:
+    with restated(examination.NoSuchCheck, by=WrongUsage):
         return examination.select(what, known)
-    except examination.NoSuchCheck as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
 
 
-async def run(arguments: argparse.Namespace, console: Console) -> int:
+async def run(arguments: Namespace, console: Console) -> int:
     """Run what was asked for; 0 if nothing failed."""
     folder = arguments.config.parent
     known = progress.read(folder)
     checks = selected(arguments.what, known)
     results: list[Result] = []
-    trouble = ""
+    troubles: list[str] = []
     launcher: Launcher | None = None
     try:
-        launcher = None if arguments.connect else Launcher(config.read(arguments.config))
+        with restated(config.BadConfig):
+            launcher = None if arguments.connect else Launcher(config.read(arguments.config))
         host: Host = launcher or await Connected.to(Target(*arguments.connect))
         for _ in range(arguments.repeat):
             await _round(checks, host, arguments, console, results)
             if any(result.is_bad for result in results) and not arguments.keep_going:
                 break
-    except config.BadConfig as error:
-        raise Failure(str(error)) from None
     except ServerTrouble as error:
-        trouble = str(error)
+        troubles.append(str(error))
     finally:
         if launcher is not None:
             await launcher.stop()
+    options, follows = learn_screen.repeated(arguments), ""
+    if arguments.junit:
+        write_junit(arguments.junit, story.junit(results, options))
     if launcher is not None:
         examination.judge(known, results)
         progress.write(folder, known)
-    if arguments.junit:
-        write_junit(arguments.junit, story.junit(results, learn_screen.repeated(arguments)))
-    troubles = [trouble, *(launcher.complaints if launcher else ())]
-    follows = ""
-    if any(result.is_bad for result in results):
-        bad = next(result for result in results if result.is_bad)
-        follows = f"a hint: zaichik learn hint{learn_screen.repeated(arguments) if launcher else f' {bad.check.id}'}"
-    elif launcher is not None and any(result.check.stage == known.stage for result in results):
-        follows = examination.standing(known, learn_screen.repeated(arguments))
+        troubles += launcher.complaints
+        if any(result.check.stage == known.stage for result in results):
+            follows = examination.standing(known, options)
+    if bad := next((result for result in results if result.is_bad), None):
+        follows = f"a hint: zaichik learn hint{options if launcher else f' {bad.check.id}'}"
     return _conclude(results, troubles, follows, arguments, console)
 
 
@@ -90,7 +86,7 @@ def write_junit(path: Path, text: str) -> None:
 
 
 async def _round(
-    checks: Sequence[Check], host: Host, arguments: argparse.Namespace, console: Console, results: list[Result]
+    checks: Sequence[Check], host: Host, arguments: Namespace, console: Console, results: list[Result]
 ) -> None:
     stage = None
     how = plan(arguments)
@@ -109,22 +105,17 @@ async def _round(
 
 
 def _conclude(
-    results: Sequence[Result],
-    troubles: Sequence[str],
-    follows: str,
-    arguments: argparse.Namespace,
-    console: Console,
+    results: Sequence[Result], troubles: Sequence[str], follows: str, arguments: Namespace, console: Console
 ) -> int:
     """The last lines, and the exit code."""
-    said = [trouble for trouble in troubles if trouble]
+    bad = [result for result in results if result.is_bad]
     counts = {outcome: sum(r.outcome == outcome for r in results) for outcome in learn_screen.OUTCOMES}
     if arguments.json:
-        screen.print_json({"summary": counts, "trouble": said})
+        screen.print_json({"summary": counts, "trouble": troubles})
     else:
-        for trouble in said:
+        for trouble in troubles:
             learn_screen.print_trouble(console, trouble)
-        bad = [result for result in results if result.is_bad]
         if arguments.keep_going and bad:
             learn_screen.print_failed(console, bad)
         learn_screen.print_summary(console, counts, follows)
-    return 1 if said or any(result.is_bad for result in results) else 0
+    return int(bool(troubles or bad))

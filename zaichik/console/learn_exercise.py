@@ -1,13 +1,13 @@
 """`zaichik learn check 2.1`, `hint 2.1` and `watch 2.1`: the tutorial's exercises."""
 
-import argparse
 from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
 from zaichik.console import learn_screen, screen
-from zaichik.console.failure import Failure
+from zaichik.console.arguments import Namespace
+from zaichik.console.failure import Failure, restated
 from zaichik.console.learn_check import write_junit
 from zaichik.escapes import harmless
 from zaichik.learn import exercise, files, progress, story
@@ -20,7 +20,7 @@ def is_one(what: str | None) -> bool:
     return what is not None and exercise.NUMBER.fullmatch(what) is not None
 
 
-async def check(arguments: argparse.Namespace, console: Console) -> int:
+async def check(arguments: Namespace, console: Console) -> int:
     """Judge the answer in the current folder; 0 if it is right."""
     verdict = await exercise.judge_apart(*_files(arguments.what))
     if arguments.junit:
@@ -46,7 +46,7 @@ def _print_line(console: Console, outcome: str, title: str) -> None:
     learn_screen.hang(console, Text.assemble((f"{word:>4}", style), " "), Text(harmless(title)))
 
 
-async def watch(arguments: argparse.Namespace, console: Console) -> int:
+async def watch(arguments: Namespace, console: Console) -> int:
     """Judge the answer now, and whenever a file changes, until it is right."""
     if await check(arguments, console) == 0:
         return 0
@@ -60,7 +60,7 @@ async def watch(arguments: argparse.Namespace, console: Console) -> int:
     return 1
 
 
-async def hint(arguments: argparse.Namespace, console: Console) -> int:
+async def hint(arguments: Namespace, console: Console) -> int:
     """One more hint for the question that fails."""
     verdict = await exercise.judge_apart(*_files(arguments.what))
     hints = [text for text in verdict.hints if text]
@@ -69,23 +69,16 @@ async def hint(arguments: argparse.Namespace, console: Console) -> int:
         return 0
     known = progress.read(Path())
     question = f"{arguments.what} {verdict.failed}"  # the next question begins with its own first hint
-    shown = min(known.hints.get(question, 0) + 1, len(hints))
-    known.hints[question] = shown
+    shown = known.hints[question] = min(known.hints.get(question, 0) + 1, len(hints))
     progress.write(Path(), known)
-    console.print(Text(f"{arguments.what}  {verdict.failed}", "bold"))
-    for number, text in enumerate(hints[:shown], 1):
-        learn_screen.hang(console, Text(f"{number}. "), Text(text, "" if number == shown else "dim"))
-    more = f"once more for hint {shown + 1} of {len(hints)}" if shown < len(hints) else "that was the last one"
-    console.print(Text(more, "dim"))
+    learn_screen.print_hints(console, f"{arguments.what}  {verdict.failed}", hints[:shown], len(hints))
     return 0
 
 
 def _files(number: str) -> tuple[Path, Path]:
     """The checks, and the answer in the current folder."""
-    try:
+    with restated(exercise.NoSuchExercise):
         checks = exercise.checks(number)
-    except exercise.NoSuchExercise as error:
-        raise Failure(str(error)) from None
     answer = Path(exercise.answer_name(checks))
     if not answer.is_file():
         chapter = number.partition(".")[0]

@@ -1,15 +1,14 @@
 """How the learner's results look: on a terminal in colours, elsewhere the same words."""
 
-import argparse
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from zaichik.console import screen
+from zaichik.console.arguments import Namespace
 from zaichik.escapes import harmless
 from zaichik.learn import chapters, layouts, sentences, story
 from zaichik.learn.chapters import CHAPTERS
@@ -49,12 +48,11 @@ def print_stage(console: Console, stage: Stage) -> None:
     console.print(Text(f"{stage.id}  {stage.title}", "bold"))
 
 
-def repeated(arguments: argparse.Namespace) -> str:
+def repeated(arguments: Namespace) -> str:
     """The options that a suggested command must repeat to mean the same server, with a space before each."""
     words = ["--config", str(arguments.config)] if arguments.config != Path(FILE_NAME) else []
     if arguments.connect:
-        host, port = arguments.connect
-        words = ["--connect", f"[{host}]:{port}" if ":" in host else f"{host}:{port}"]
+        words = ["--connect", str(arguments.connect)]
     return "".join(f" {shlex.quote(word)}" for word in words)
 
 
@@ -127,15 +125,12 @@ def print_trouble(console: Console, trouble: str) -> None:
 
 def print_failed(console: Console, results: Sequence[Result]) -> None:
     """All checks that failed, in a table."""
-    table = Table(header_style="bold", box=None, pad_edge=False)
-    for name in ("", "check", "what must hold", "what is wrong"):
-        table.add_column(name, overflow="fold")
+    lines = []
     for result in results:
-        word, style = OUTCOMES[result.outcome]
         wrong = result.failure.summary if result.failure else result.reason
-        table.add_row(Text(word, style), result.check.id, Text(result.check.title), Text(_safe(wrong)))
+        lines.append((Text(*OUTCOMES[result.outcome]), result.check.id, result.check.title, _safe(wrong)))
     console.print()
-    screen.print_table(console, table)
+    screen.print_columns(console, ("", "check", "what must hold", "what is wrong"), lines)
 
 
 def print_summary(console: Console, counts: dict[str, int], follows: str = "") -> None:
@@ -144,7 +139,16 @@ def print_summary(console: Console, counts: dict[str, int], follows: str = "") -
     console.print()
     console.print(Text(words, "bold"))
     if follows:
-        console.print(Text(harmless(follows), "dim"), soft_wrap=not console.is_terminal)
+        screen.say(console, follows, "dim", folds=True)
+
+
+def print_hints(console: Console, title: str, hints: Sequence[str], count: int, read: str = "") -> None:
+    """The hints that somebody has asked for, of so many; after the last one, where to read."""
+    console.print(Text(title, "bold"))
+    for number, text in enumerate(hints, 1):
+        hang(console, Text(f"{number}. "), Text(text, "" if number == len(hints) else "dim"))
+    last = f"that was the last one; {read}" if read else "that was the last one"
+    screen.say(console, f"once more for hint {len(hints) + 1} of {count}" if len(hints) < count else last, "dim")
 
 
 def print_text(console: Console, stage: Stage) -> None:

@@ -4,7 +4,6 @@ On a terminal it is one screen and a few keys. Elsewhere, or with --plain, every
 and Ctrl-C ends it.
 """
 
-import argparse
 import sys
 from contextlib import nullcontext
 
@@ -14,7 +13,8 @@ from rich.console import Console
 from rich.text import Text
 
 from zaichik.console import learn_check, learn_screen
-from zaichik.console.failure import Failure
+from zaichik.console.arguments import Namespace
+from zaichik.console.failure import Failure, restated
 from zaichik.console.keys import at_once, typed
 from zaichik.escapes import harmless
 from zaichik.learn import config, examination, files, progress, story
@@ -27,17 +27,14 @@ FOOTER_LINES = 1
 TOP_LINES = 3  # how far one has come, and the title of the stage
 
 
-async def run(arguments: argparse.Namespace, console: Console) -> int:
+async def run(arguments: Namespace, console: Console) -> None:
     """Watch until q or Ctrl-C."""
-    try:
+    with restated(config.BadConfig):
         config.read(arguments.config)
-    except config.BadConfig as error:
-        raise Failure(str(error)) from None
     has_keys = console.is_terminal and sys.stdin.isatty()
     watch = Watch(arguments, console, has_keys=has_keys)
     with at_once() if has_keys else nullcontext():
         await watch.run()
-    return 0
 
 
 class Watch:
@@ -49,7 +46,7 @@ class Watch:
         has_keys: whether there is a keyboard, and a screen that may be cleared.
     """
 
-    def __init__(self, arguments: argparse.Namespace, console: Console, *, has_keys: bool) -> None:
+    def __init__(self, arguments: Namespace, console: Console, *, has_keys: bool) -> None:
         self._arguments = arguments
         self._folder = arguments.config.parent
         self._console = console
@@ -126,23 +123,23 @@ class Watch:
         self._known = progress.read(self._folder)  # `zaichik learn next` or `hint` may have changed it
         stage = examination.stage(self._known.stage)
         self._draw()
+        launcher: Launcher | None = None
         try:
             launcher = Launcher(config.read(self._arguments.config))
-        except config.BadConfig as error:
-            self._trouble, self._is_running = str(error), False
-            self._draw()
-            return
-        try:
             async for result in examination.examine(stage.checks, launcher, learn_check.plan(self._arguments)):
                 self._results.append(result)
                 self._drawn[result.check.id] = learn_check.draw(result, self._folder)
                 if self._has_keys:
                     self._draw()
-        except ServerTrouble as trouble:
+        except (config.BadConfig, ServerTrouble) as trouble:
             self._trouble = str(trouble)
         finally:
-            await launcher.stop()
+            if launcher is not None:
+                await launcher.stop()
             self._is_running = False
+        if launcher is None:
+            self._draw()
+            return
         self._trouble = self._trouble or " ".join(launcher.complaints)
         self._known = progress.read(self._folder)
         examination.judge(self._known, self._results)

@@ -1,21 +1,5 @@
-"""`zaichik legacy`: a gateway to the broker for clients of the original, which was written in Rust in 2020."""
+"""`zaichik legacy`: a gateway to the broker for clients of the original, which was written in Rust in 2020.
 
-import argparse
-import os
-import signal
-import sys
-
-import anyio
-from rich.console import Console
-from rich.text import Text
-
-from zaichik.client.client import Client
-from zaichik.console import address, connecting, log, screen
-from zaichik.console.failure import cannot_listen
-from zaichik.legacy.gateway import Gateway
-from zaichik.net.background import BackgroundTasks
-
-DESCRIPTION = """\
 Let clients of the original zaichik, written in Rust in 2020, use the broker. They need no change: to them, the gateway
 is the original's server. It listens on this machine only, and everyone who reaches it acts as one user, the one whose
 login the gateway has, because the original's protocol knows no users.
@@ -23,10 +7,8 @@ login the gateway has, because the original's protocol knows no users.
 The protocol has no frame for an error. So a command that the broker refuses is dropped, and reported here. If the
 connection to the broker is lost, the gateway tries to reconnect, and its clients wait. SIGTERM stops it with exit code
 0, Ctrl-C with 130.
-"""
 
-EPILOG = """\
-examples:
+Examples:
   zaichik legacy                            # at 127.0.0.1:8890
   PORT=8890 target/debug/examples/echo      # an example of the original
   zaichik legacy --port 9000 --connect zaichiks://broker.example:8889
@@ -34,66 +16,44 @@ examples:
   zaichik legacy --log-level warning        # only what was dropped
 """
 
+import os
+
+import anyio
+from rich.console import Console
+from rich.text import Text
+
+from zaichik.console import address, connecting, screen, serve_log
+from zaichik.console.arguments import Namespace, argument
+from zaichik.console.failure import listening
+from zaichik.console.signals import stopping
+from zaichik.legacy.gateway import Gateway
+
 DEFAULT_PORT = 8890  # one more than the broker's, which may be on this machine, too
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `zaichik legacy`."""
-    parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument(
-        "--port",
-        metavar="PORT",
-        type=address.port,
-        default=DEFAULT_PORT,
-        help="where to listen, on 127.0.0.1 (default: %(default)s); 0 takes a free port",
-    )
-    parser.add_argument(
-        "--log-level",
-        metavar="LEVEL",
-        choices=log.LEVELS,
-        default="info",
-        help=f"{', '.join(log.LEVELS)} (default: info)",
-    )
-    parser.add_argument(
-        "--json", action="store_true", help="when ready, print one JSON object: host, port, pid, broker"
-    )
-    connecting.add_option(parser)
-    connecting.add_reconnect(parser)
+ARGUMENTS = (
+    argument("--port PORT", "where to listen, on 127.0.0.1; 0 takes a free port", address.port, default=DEFAULT_PORT),
+    serve_log.LEVEL,
+    argument("--json", "when ready, print one JSON object: host, port, pid, broker"),
+    connecting.ADDRESS,
+    connecting.RECONNECT,
+)
 
 
-async def run(arguments: argparse.Namespace, console: Console) -> int:
+async def run(arguments: Namespace, console: Console) -> None:
     """Serve until a signal comes, or the broker is gone. Returns the exit code."""
-    level = log.LEVELS[arguments.log_level]
+    stop = anyio.Event()
     async with connecting.connected(arguments, "legacy") as client:
-        gateway = await _listening(client, arguments.port)
+        with listening(arguments.port, "zaichik legacy --port PORT", "a broker"):
+            gateway = await Gateway.listening(client, arguments.port)
         # Signals are caught before the announcement: a program that waits for it may send one right away.
-        with (
-            log.written_beside(screen.log_handler(level, log.unbuffered(sys.stderr))) as handler,
-            screen.logging_to(handler, level),
-            anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals,
-        ):
-            async with BackgroundTasks() as background:
-                background.group.start_soon(gateway.run)
+        with serve_log.written(arguments):
+            async with stopping(lambda _: stop.set()) as tasks:
+                tasks.start_soon(gateway.run)
                 _announce(gateway, arguments, console)
-                received = await anext(signals)
-    if received == signal.SIGINT:
-        raise KeyboardInterrupt
-    return 0
+                await stop.wait()
 
 
-async def _listening(client: Client, port: int) -> Gateway:
-    """Returns a gateway at the port.
-
-    Raises:
-        Failure: there is none; the sentence says why, and what to do.
-    """
-    try:
-        return await Gateway.listening(client, port)
-    except OSError as error:
-        raise cannot_listen(error, port, "zaichik legacy --port PORT", "a broker") from error
-
-
-def _announce(gateway: Gateway, arguments: argparse.Namespace, console: Console) -> None:
+def _announce(gateway: Gateway, arguments: Namespace, console: Console) -> None:
     here, broker = address.Address(gateway.host, gateway.port), str(arguments.connect)
     if arguments.json:
         screen.print_json({"host": here.host, "port": here.port, "pid": os.getpid(), "broker": broker})

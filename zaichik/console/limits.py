@@ -4,7 +4,6 @@
 mistype digits and units, so values from the command line are checked, each by itself and all together.
 """
 
-import argparse
 import difflib
 import textwrap
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from rich.text import Text
 
 from zaichik.broker.settings import BrokerSettings, TopicSettings, connection_sockets, open_files
 from zaichik.console import quantities, screen, topic_settings
+from zaichik.console.arguments import Namespace, WrongUsage, argument
 
 Limit = tuple[str, int | float | bool]
 
@@ -40,18 +40,6 @@ _LARGEST = {
 _MAY_BE_ZERO = {"session_ttl", "drain_timeout", "auto_create"}
 
 
-def add_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option to a command. `chosen` returns the values given."""
-    parser.add_argument(
-        "--limit",
-        metavar="NAME=VALUE",
-        action="append",
-        default=[],
-        type=limit,
-        help="set one of the broker's limits listed below, in the same notation; may be repeated",
-    )
-
-
 def listing() -> str:
     """Returns all limits with their defaults, in the option's notation, for the end of `--help`."""
     words = [f"{name}={_typed(name, value)}" for name, value in BrokerSettings().limits().items()]
@@ -65,52 +53,61 @@ def limit(text: str) -> Limit:
     """Parses a name and a value, such as max_bytes=128MiB.
 
     Raises:
-        argparse.ArgumentTypeError: there is no such limit, or the value is out of its range.
+        WrongUsage: there is no such limit, or the value is out of its range.
     """
     name, separator, written = text.partition("=")
     defaults = BrokerSettings().limits()
     if name not in defaults:
-        raise argparse.ArgumentTypeError(_unknown(name))
+        raise WrongUsage(_unknown(name))
     default = defaults[name]
     if not separator:
-        raise argparse.ArgumentTypeError(f"{name} has no value; write {name}={_typed(name, default)}")
+        raise WrongUsage(f"{name} has no value; write {name}={_typed(name, default)}")
     read, allowed, largest = _kind(name, default)
     least, most = int(name not in _MAY_BE_ZERO), _LARGEST.get(name, largest)
     if name == "max_connections":
         most = min(most, connection_sockets(open_files()))
     try:
         value = read(written)
-    except argparse.ArgumentTypeError:
+    except WrongUsage:
         value = None
     if value in (None, "forever") or not least <= value <= most:
         if read is not _switch:
             allowed += f" from {_typed(name, least)} to {_typed(name, most)}, such as {_typed(name, default)}"
         if name == "max_connections":
             allowed += "; each needs one of the files that this process may open (ulimit -n)"
-        raise argparse.ArgumentTypeError(f"{name} is {written!r}; it must be {allowed}")
+        raise WrongUsage(f"{name} is {written!r}; it must be {allowed}")
     return name, value
 
 
-def chosen(arguments: argparse.Namespace) -> dict[str, Any]:
+LIMIT = argument(
+    "--limit NAME=VALUE",
+    "set one of the broker's limits listed below, in the same notation; may be repeated",
+    limit,
+    action="append",
+    default=[],
+)
+
+
+def chosen(arguments: Namespace) -> dict[str, Any]:
     """Returns the limits given, as arguments of `BrokerSettings`.
 
     Raises:
-        argparse.ArgumentTypeError: one was given twice, or they contradict each other.
+        WrongUsage: one was given twice, or they contradict each other.
     """
     given = dict[str, Any]()
     for name, value in arguments.limit:
         if name in given:
-            raise argparse.ArgumentTypeError(f"--limit {name} is given twice")
+            raise WrongUsage(f"--limit {name} is given twice")
         given[name] = value
     if arguments.no_auto_create:
         if "auto_create" in given:
-            raise argparse.ArgumentTypeError("give either --limit auto_create or --no-auto-create, not both")
+            raise WrongUsage("give either --limit auto_create or --no-auto-create, not both")
         given["auto_create"] = False
     together = BrokerSettings().limits() | given
     needed = int(together["max_message"] + 12 * together["max_batch"] + 1024)  # see BrokerSettings.max_frame
     if together["max_frame"] < needed:
         frame, message, batch = (_typed(name, together[name]) for name in ("max_frame", "max_message", "max_batch"))
-        raise argparse.ArgumentTypeError(
+        raise WrongUsage(
             f"a frame of max_frame={frame} cannot carry a batch of max_message={message} and max_batch={batch}; "
             f"set --limit max_frame={needed}, or lower the other two"
         )
@@ -157,7 +154,7 @@ def _kind(name: str, default: Any) -> tuple[Callable[[str], Any], str, int]:
 
 def _switch(text: str) -> bool:
     if text not in ("yes", "no"):
-        raise argparse.ArgumentTypeError(f"{text!r} is neither yes nor no")
+        raise WrongUsage(f"{text!r} is neither yes nor no")
     return text == "yes"
 
 

@@ -1,4 +1,16 @@
-"""`zaichik login`: keeps a broker's address and token, which all later commands use."""
+"""`zaichik login`: keeps a broker's address and token, which all later commands use.
+
+Keep the address of a broker, with the token to log in there, for all later commands. The two come in one line, which
+you get from the person who runs the broker: zaichiks://zk_...@HOST:PORT?pin=sha256:... Paste it at the prompt, which
+shows nothing, or have it read from a file or from standard input. It is never an argument, because everybody on the
+machine can see those. The line is kept in a file that only you can read. Only one login is kept: a new one replaces
+it.
+
+Examples:
+  zaichik login                              # and paste the line
+  zaichik login --from-file line.txt
+  zaichik login --remove                     # forget it
+"""
 
 import argparse
 import sys
@@ -6,56 +18,37 @@ from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
-from rich.text import Text
 
 from zaichik.client.client import connect
 from zaichik.client.endpoint import Credentials, Endpoint, NotAnAddress, endpoint
 from zaichik.client.errors import ConnectFailed
 from zaichik.client.logins import place
 from zaichik.console import hidden, logins, screen
-from zaichik.console.failure import Failure
+from zaichik.console.arguments import Namespace, WrongUsage, argument
+from zaichik.console.failure import Failure, restated
 
-DESCRIPTION = """\
-Keep the address of a broker, with the token to log in there, for all later commands. The two come in one line, which
-you get from the person who runs the broker: zaichiks://zk_...@HOST:PORT?pin=sha256:... Paste it at the prompt, which
-shows nothing, or have it read from a file or from standard input. It is never an argument, because everybody on the
-machine can see those. The line is kept in a file that only you can read. Only one login is kept: a new one replaces
-it.
-"""
-
-EPILOG = """\
-examples:
-  zaichik login                              # and paste the line
-  zaichik login --from-file line.txt
-  zaichik login --remove                     # forget it
-"""
+ARGUMENTS = (
+    argument("[LINE]", argparse.SUPPRESS),
+    argument("--from-file FILE", "read the line from a file", Path),
+    argument("--remove", "forget the login"),
+)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `zaichik login`."""
-    parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument("line", nargs="?", help=argparse.SUPPRESS)
-    parser.add_argument("--from-file", metavar="FILE", type=Path, help="read the line from a file")
-    parser.add_argument("--remove", action="store_true", help="forget the login")
-
-
-async def run(arguments: argparse.Namespace, console: Console) -> int:
+async def run(arguments: Namespace, console: Console) -> None:
     """Keep the login, or forget it."""
     if arguments.line is not None:
         problem = (
             "everybody on this machine can see arguments: type only `zaichik login`, and paste the line at its prompt"
         )
-        raise argparse.ArgumentTypeError(problem)
+        raise WrongUsage(problem)
     if arguments.remove:
         path = place()
         was_there = path.exists()
         path.unlink(missing_ok=True)
         console.print("the login is forgotten" if was_there else "there was no login")
-        return 0
-    try:
+        return
+    with restated(NotAnAddress):
         found = endpoint(hidden.secret(arguments.from_file, "line: ").strip())
-    except NotAnAddress as error:
-        raise Failure(str(error)) from None
     if found.credentials is None:
         raise Failure(
             f"there is no token or user in {found}; write zaichiks://zk_...@HOST:PORT or zaichiks://USER@HOST:PORT"
@@ -66,10 +59,9 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
         found = replace(found, credentials=Credentials(found.user, hidden.asked("password: ")))
     outcome = await _tried(found)
     path = logins.keep(found)
-    console.print(Text(f"{outcome}; the login is kept in {path}, which only you can read"), soft_wrap=True)
+    screen.say(console, f"{outcome}; the login is kept in {path}, which only you can read")
     if not found.is_encrypted:
         screen.remark("warning: zaichik:// is not encrypted, so this login works only with a broker on this machine")
-    return 0
 
 
 async def _tried(found: Endpoint) -> str:

@@ -10,13 +10,14 @@ import os
 import re
 import sys
 import textwrap
+from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import version
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, NoReturn, Protocol, cast
 
 from zaichik.build import build
-from zaichik.console import streams
+from zaichik.console import arguments, streams
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -92,13 +93,12 @@ exit codes:
 
 
 class Command(Protocol):
-    """The interface of a command's file."""
+    """A command's file. Its docstring is its help page, but for the first line."""
 
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Add the command's arguments, description and examples to the parser."""
+    ARGUMENTS: Sequence[arguments.Argument]
 
-    async def run(self, arguments: argparse.Namespace, console: "Console") -> int:
-        """Run the command, with `console` for standard output. Returns the exit code."""
+    async def run(self, arguments: argparse.Namespace, console: "Console") -> int | None:
+        """Run the command, with `console` for standard output. Returns the exit code, None if all is done."""
 
 
 class _HelpFormatter(argparse.HelpFormatter):
@@ -171,12 +171,14 @@ def _run(name: str, words: list[str]) -> int:
         similar = difflib.get_close_matches(name, COMMANDS, 1)
         _main_parser().error(f"there is no command {name}" + (f"; did you mean {similar[0]}?" if similar else ""))
     command = cast("Command", import_module(f"zaichik.console.{name}"))
-    parser = OneLineParser(f"zaichik {name}")
-    command.add_arguments(parser)
+    _, _, page = (command.__doc__ or "").partition("\n\n")
+    description, _, examples = page.partition("\nExamples:\n")
+    parser = OneLineParser(f"zaichik {name}", description, examples and f"examples:\n{examples}")
+    arguments.add(parser, command.ARGUMENTS)
     # Intermixed, so that `publish TOPIC --key k MESSAGE` finds its MESSAGE after an option. With `--`, argparse would
     # then take what follows for options, too; and a name that begins with a dash may be a stranger's.
     parse = parser.parse_args if "--" in words else parser.parse_intermixed_args
-    arguments = parse(words)
+    parsed = parse(words)
 
     import anyio
 
@@ -188,7 +190,7 @@ def _run(name: str, words: list[str]) -> int:
         with screen.logging_to_stderr():
             # Only a broker runs for long enough that another event loop pays.
             options: dict[str, bool] = getattr(command, "LOOP_OPTIONS", {})
-            return anyio.run(command.run, arguments, screen.on_stdout(), backend_options=options)
+            return anyio.run(command.run, parsed, screen.on(sys.stdout), backend_options=options) or OK
     except argparse.ArgumentTypeError as error:
         parser.error(str(error))
     except (KeyboardInterrupt, BrokenPipeError, streams.Closed):

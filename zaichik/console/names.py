@@ -1,6 +1,6 @@
 """Names of topics and readers as arguments. A name that cannot be sent at all is wrong usage."""
 
-import argparse
+from zaichik.console.arguments import WrongUsage
 
 MOST_BYTES = 0xFFFF  # that a frame can carry
 
@@ -9,12 +9,12 @@ def name(text: str) -> str:
     """Returns the text unchanged if it can be sent. The broker decides whether it is a legal name (TOP-4, CMT-3).
 
     Raises:
-        argparse.ArgumentTypeError: it is too long, or not UTF-8.
+        WrongUsage: it is too long, or not UTF-8.
     """
     try:
         size = len(text.encode())
     except UnicodeEncodeError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not UTF-8, and a name must be") from None
+        raise WrongUsage(f"{text!r} is not UTF-8, and a name must be") from None
     if size > MOST_BYTES:
-        raise argparse.ArgumentTypeError(f"a name of {size:,} bytes is too long; names have 1 to 200 bytes of UTF-8")
+        raise WrongUsage(f"a name of {size:,} bytes is too long; names have 1 to 200 bytes of UTF-8")
     return text

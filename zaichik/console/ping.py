@@ -1,44 +1,33 @@
-"""`zaichik ping`: says whether a broker answers, for health checks."""
+"""`zaichik ping`: says whether a broker answers, for health checks.
 
-import argparse
+Say whether a broker answers, and how fast. The exit code is 0 if it does, and 1 if it doesn't. No login is needed: a
+broker that requires one says so, and that is an answer.
+
+Examples:
+  zaichik ping
+  zaichik ping --timeout 500ms && echo "it answers"
+"""
+
 import time
 
 import anyio
 from rich.console import Console
 
 from zaichik.client.errors import AuthFailed, TlsRequired
-from zaichik.console import connecting, quantities
+from zaichik.console import connecting, quantities, screen
+from zaichik.console.arguments import Namespace, argument, within
 from zaichik.console.failure import Failure
 
-DESCRIPTION = """\
-Say whether a broker answers, and how fast. The exit code is 0 if it does, and 1 if it doesn't. No login is needed: a
-broker that requires one says so, and that is an answer.
-"""
-
-EPILOG = """\
-examples:
-  zaichik ping
-  zaichik ping --timeout 500ms && echo "it answers"
-"""
+_timeout = within(
+    quantities.duration, lambda time: time != "forever" and time > 0, "{} is not a time to wait; write 500ms, 2s"
+)
+ARGUMENTS = (
+    argument("--timeout DUR", "how long to wait for the answer", _timeout, default="2s"),
+    connecting.ADDRESS,
+)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `zaichik ping`."""
-    parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument(
-        "--timeout", metavar="DUR", type=_timeout, default=2.0, help="how long to wait for the answer (default: 2s)"
-    )
-    connecting.add_option(parser)
-
-
-def _timeout(text: str) -> float:
-    seconds = quantities.duration(text)
-    if seconds == "forever" or seconds <= 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time to wait; write 500ms, 2s")
-    return seconds
-
-
-async def run(arguments: argparse.Namespace, console: Console) -> int:
+async def run(arguments: Namespace, console: Console) -> None:
     """Ask, and print what was answered."""
     begin = time.perf_counter()
     try:
@@ -48,11 +37,10 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
         problem = f"{arguments.connect} has not answered within {arguments.timeout:g} s"
         raise Failure(problem) from None
     ms = (time.perf_counter() - begin) * 1000
-    console.print(f"{arguments.connect} {answer}, after {ms:.1f} ms", markup=False, soft_wrap=True)
-    return 0
+    screen.say(console, f"{arguments.connect} {answer}, after {ms:.1f} ms")
 
 
-async def _answer(arguments: argparse.Namespace) -> str:
+async def _answer(arguments: Namespace) -> str:
     """Returns what the broker answers."""
     try:
         async with connecting.connected(arguments, "ping") as client:

@@ -1,6 +1,28 @@
-"""`zaichik publish`: messages from arguments, or a line each from a file or standard input."""
+r"""`zaichik publish`: messages from arguments, or a line each from a file or standard input.
 
-import argparse
+Send messages to a topic, which is created if it doesn't exist. Without MESSAGE, every line of the file or of standard
+input is a message, without its line end; empty lines count, too. Messages may have a key: the same one for all, or
+one taken from each message. A topic with a compaction window keeps only the first message of each key in a window.
+After a lost connection, zaichik reconnects and retries messages that the broker hasn't confirmed; nothing is stored
+twice. If the broker is restarted, its topics are gone, except durable ones: publishing continues, and the exit code
+is 1. A topic created with --overflow reject makes publishers wait for its readers.
+
+A topic created by publishing keeps nothing for later readers, unless the broker was started with another default:
+subscribe first, or create the topic with --retention before you publish to it.
+
+Examples:
+  zaichik create greetings --retention 1h     # a topic that keeps its messages
+  zaichik publish greetings hello "good morning"
+  zaichik publish greetings --key alice "how are you?"
+  zaichik publish greetings -- --looks-like-an-option
+  zaichik subscribe greetings                 # all four of them
+  tail -f access.log | zaichik publish log    # each line is sent at once
+  zaichik publish log --file access.log --key-regex '^(\S+)'
+  zaichik publish orders --file orders.jsonl --key-json customer
+
+With --key-regex or --key-json, a message in which no key is found is published without one.
+"""
+
 import json
 import os
 import re
@@ -16,35 +38,10 @@ from zaichik.client.client import Client
 from zaichik.client.errors import ZaichikError
 from zaichik.client.producer import Producer
 from zaichik.console import connecting, names, screen
+from zaichik.console.arguments import Namespace, WrongUsage, argument, one_of
 from zaichik.console.failure import Failure
 from zaichik.console.lines import Lines, reading
 from zaichik.escapes import shown
-
-DESCRIPTION = """\
-Send messages to a topic, which is created if it doesn't exist. Without MESSAGE, every line of the file or of standard
-input is a message, without its line end; empty lines count, too. Messages may have a key: the same one for all, or
-one taken from each message. A topic with a compaction window keeps only the first message of each key in a window.
-After a lost connection, zaichik reconnects and retries messages that the broker hasn't confirmed; nothing is stored
-twice. If the broker is restarted, its topics are gone, except durable ones: publishing continues, and the exit code
-is 1. A topic created with --overflow reject makes publishers wait for its readers.
-
-A topic created by publishing keeps nothing for later readers, unless the broker was started with another default:
-subscribe first, or create the topic with --retention before you publish to it.
-"""
-
-EPILOG = """\
-examples:
-  zaichik create greetings --retention 1h     # a topic that keeps its messages
-  zaichik publish greetings hello "good morning"
-  zaichik publish greetings --key alice "how are you?"
-  zaichik publish greetings -- --looks-like-an-option
-  zaichik subscribe greetings                 # all four of them
-  tail -f access.log | zaichik publish log    # each line is sent at once
-  zaichik publish log --file access.log --key-regex '^(\\S+)'
-  zaichik publish orders --file orders.jsonl --key-json customer
-
-With --key-regex or --key-json, a message in which no key is found is published without one.
-"""
 
 LOST = (
     "nobody is subscribed to {}, and it keeps nothing for later readers (retention 0), so what you published is lost. "
@@ -54,33 +51,9 @@ LOST = (
 KeyOf = Callable[[bytes, int], bytes | None]  # the key of a payload; the number is that of its line, for errors
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `zaichik publish`."""
-    parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument("topic", metavar="TOPIC", type=names.name, help="the topic to publish to")
-    parser.add_argument("messages", metavar="MESSAGE", nargs="*", help="a message to send; without any, lines are read")
-    parser.add_argument("--file", metavar="FILE", help='read lines from this file; "-" (the default) is standard input')
-    keys = parser.add_mutually_exclusive_group()
-    keys.add_argument("--key", metavar="KEY", type=_key, help="the key of all messages")
-    keys.add_argument(
-        "--key-regex",
-        metavar="RE",
-        type=_regex,
-        help="take each key from its message: the first match of RE, or its first group",
-    )
-    keys.add_argument(
-        "--key-json",
-        metavar="FIELD",
-        help="take each key from its message, a JSON object: this field, as text",
-    )
-    connecting.add_option(parser)
-    connecting.add_reconnect(parser)
-    parser.add_argument("--json", action="store_true", help="print the summary as one JSON object on standard output")
-
-
 def _key(text: str) -> bytes:
     if not text:
-        raise argparse.ArgumentTypeError('an empty key means "no key"; leave --key out')
+        raise WrongUsage('an empty key means "no key"; leave --key out')
     return os.fsencode(text)
 
 
@@ -88,13 +61,28 @@ def _regex(text: str) -> re.Pattern[str]:
     try:
         return re.compile(text)
     except re.error as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a regular expression: {error}") from None
+        raise WrongUsage(f"{text!r} is not a regular expression: {error}") from None
 
 
-async def run(arguments: argparse.Namespace, console: Console) -> int:
+ARGUMENTS = (
+    argument("TOPIC", "the topic to publish to", names.name),
+    argument("[MESSAGE...]", "a message to send; without any, lines are read", dest="messages"),
+    argument("--file FILE", 'read lines from this file; "-" (the default) is standard input'),
+    one_of(
+        argument("--key KEY", "the key of all messages", _key),
+        argument("--key-regex RE", "take each key from its message: the first match of RE, or its first group", _regex),
+        argument("--key-json FIELD", "take each key from its message, a JSON object: this field, as text"),
+    ),
+    connecting.ADDRESS,
+    connecting.RECONNECT,
+    argument("--json", "print the summary as one JSON object on standard output"),
+)
+
+
+async def run(arguments: Namespace, console: Console) -> None:
     """Send all messages and report what became of them."""
     if arguments.messages and arguments.file is not None:
-        raise argparse.ArgumentTypeError("give either MESSAGE or --file, not both")
+        raise WrongUsage("give either MESSAGE or --file, not both")
     key_of = _key_of(arguments)
     payloads = [os.fsencode(text) for text in arguments.messages]
     # Find all keys before the first message is sent: a wrong argument stops all of them.
@@ -119,7 +107,6 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
             screen.remark(LOST.format(shown(arguments.topic)), "yellow")
         if client.lost_topics:
             raise Failure(f"{client.lost_topics[-1]}. Publish again what is still needed.")
-    return 0
 
 
 async def _is_lost(client: Client, topic: str) -> bool:
@@ -156,16 +143,8 @@ class _Tally:
         stored, compacted = self.producer.stored, self.producer.compacted
         rate = self.confirmed / seconds
         if as_json:
-            screen.print_json(
-                {
-                    "topic": self.topic,
-                    "published": self.confirmed,
-                    "stored": stored,
-                    "compacted": compacted,
-                    "seconds": round(seconds, 6),
-                    "messages_per_second": round(rate, 1),
-                }
-            )
+            told = {"topic": self.topic, "published": self.confirmed, "stored": stored, "compacted": compacted}
+            screen.print_json(told | {"seconds": round(seconds, 6), "messages_per_second": round(rate, 1)})
             return
         unknown = self.sent - self.confirmed
         screen.remark(
@@ -200,7 +179,7 @@ def _progress(lines: Lines) -> Iterator[Callable[[int], None]]:
         yield lambda sent: progress.update(task, completed=lines.bytes_read, sent=sent)
 
 
-def _key_of(arguments: argparse.Namespace) -> KeyOf:
+def _key_of(arguments: Namespace) -> KeyOf:
     """Returns the function that finds a message's key."""
     if arguments.key_regex:
         pattern: re.Pattern[str] = arguments.key_regex

@@ -3,11 +3,11 @@
 Times are formatted only.
 """
 
-import argparse
 import re
 from datetime import UTC, datetime
 from typing import Literal
 
+from zaichik.console.arguments import WrongUsage
 from zaichik_protocol import FOREVER
 
 LARGEST = FOREVER - 1  # number that a frame can carry; the next one means forever
@@ -23,19 +23,17 @@ def duration(text: str) -> float | Literal["forever"]:
     """Returns the seconds of a duration such as 10s, or "forever". A bare number is seconds.
 
     Raises:
-        argparse.ArgumentTypeError: it is not a duration, or too long for a frame.
+        WrongUsage: it is not a duration, or too long for a frame.
     """
     if text == "forever":
         return "forever"
     match = _QUANTITY.fullmatch(text)
     unit = _MS.get(match["unit"] or "s") if match else None
     if not match or not unit:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a duration; write 500ms, 10s, 5m, 6h, 7d, forever or seconds"
-        )
+        raise WrongUsage(f"{text!r} is not a duration; write 500ms, 10s, 5m, 6h, 7d, forever or seconds")
     milliseconds = float(match["number"]) * unit
     if milliseconds > LARGEST:
-        raise argparse.ArgumentTypeError(f"{text!r} is too long; write forever")
+        raise WrongUsage(f"{text!r} is too long; write forever")
     return milliseconds / 1000
 
 
@@ -43,16 +41,16 @@ def size(text: str) -> int:
     """Returns the bytes of a size such as 64MiB. A bare number is bytes.
 
     Raises:
-        argparse.ArgumentTypeError: it is not a size, or too large for a frame.
+        WrongUsage: it is not a size, or too large for a frame.
     """
     match = _QUANTITY.fullmatch(text.lower())
     unit = _BYTES.get(match["unit"] or "b") if match else None
     if not match or not unit:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a size; write 4096, 10kB, 10MB, 64KiB, 64MiB or 1GiB")
+        raise WrongUsage(f"{text!r} is not a size; write 4096, 10kB, 10MB, 64KiB, 64MiB or 1GiB")
     number = match["number"]
     count = round(float(number) * unit) if "." in number else int(number) * unit
     if count > LARGEST:
-        raise argparse.ArgumentTypeError(f"{text!r} is too large; the largest is {LARGEST}")
+        raise WrongUsage(f"{text!r} is too large; the largest is {LARGEST}")
     return count
 
 
@@ -60,10 +58,10 @@ def natural(text: str) -> int:
     """Parses a whole number from 0 to what a frame can carry.
 
     Raises:
-        argparse.ArgumentTypeError: it is not one.
+        WrongUsage: it is not one.
     """
     if not re.fullmatch(r"\d{1,30}", text, re.ASCII) or int(text) > LARGEST:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 to {LARGEST}")
+        raise WrongUsage(f"{text!r} is not a whole number from 0 to {LARGEST}")
     return int(text)
 
 
@@ -71,11 +69,11 @@ def positive(text: str) -> int:
     """Parses a whole number from 1 to what a frame can carry.
 
     Raises:
-        argparse.ArgumentTypeError: it is not one.
+        WrongUsage: it is not one.
     """
     number = natural(text)
     if not number:
-        raise argparse.ArgumentTypeError("0 is too small; it must be at least 1")
+        raise WrongUsage("0 is too small; it must be at least 1")
     return number
 
 

@@ -1,40 +1,13 @@
-"""`zaichik record`: saves topics as Parquet files."""
+"""`zaichik record`: saves topics as Parquet files.
 
-import argparse
-import importlib.util
-import signal
-from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from contextlib import contextmanager
-from pathlib import Path
-from threading import Event
-from typing import TYPE_CHECKING
-
-from rich.console import Console
-from rich.progress import TaskID, TimeElapsedColumn
-from rich.text import Text
-
-from zaichik.client.client import RECONNECT_SECONDS
-from zaichik.console import connecting, names, screen
-from zaichik.console.failure import Failure
-from zaichik.console.progress import bars as progress_bars
-from zaichik.escapes import harmless, shown
-from zaichik.extras import getting
-
-if TYPE_CHECKING:
-    from zaichik.recording.recorder import Progress
-
-DESCRIPTION = """\
 Save topics as Parquet files, a folder for each topic and day (UTC), for Spark, DuckDB, Polars and pandas to read.
 Run it again with the same folder, and it continues where the files end: however the last run ended, no message is saved
 twice, and none is skipped. If the connection is lost, it ends with what it has; with --follow, or if the topic is
 durable, it tries to reconnect for a minute first. Messages that the broker had dropped before they could be saved are
 reported as missing, and the exit code is 3. Of a topic with a compaction window, record the journal: it knows what was
 dropped. (A durable topic cannot have one yet.)
-"""
 
-EPILOG = """\
-examples:
+Examples:
   zaichik record orders                       # all messages, into ./recording
   zaichik record orders payments --into /data/zaichik
   zaichik record orders payments --follow     # and new ones, until Ctrl-C
@@ -48,28 +21,43 @@ files:
   files' metadata (zaichik.topic).
 """
 
+import importlib.util
+import signal
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import TaskID, TimeElapsedColumn
+
+from zaichik.client.client import RECONNECT_SECONDS
+from zaichik.console import connecting, names, screen
+from zaichik.console.arguments import Namespace, argument
+from zaichik.console.failure import Failure
+from zaichik.console.progress import bars as progress_bars
+from zaichik.escapes import shown
+from zaichik.extras import getting
+
+if TYPE_CHECKING:
+    from zaichik.recording.recorder import Progress
+
 MISSING = 3  # the exit code
 POLL_SECONDS = 0.25  # between two looks at the recorders: signals come to this thread only
 INTERRUPTED = 130
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `zaichik record`."""
-    parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument("topics", metavar="TOPIC", nargs="+", type=names.name, help="a topic to record")
-    parser.add_argument(
-        "--into",
-        metavar="FOLDER",
-        type=Path,
-        default=Path("recording"),
-        help="the recording's folder (default: ./recording)",
-    )
-    parser.add_argument("--follow", action="store_true", help="continue with new messages, until Ctrl-C")
-    parser.add_argument("--json", action="store_true", help="print one JSON object for each topic")
-    connecting.add_option(parser)
+ARGUMENTS = (
+    argument("TOPIC...", "a topic to record", names.name, dest="topics"),
+    argument("--into FOLDER", "the recording's folder", Path, default="./recording"),
+    argument("--follow", "continue with new messages, until Ctrl-C"),
+    argument("--json", "print one JSON object for each topic"),
+    connecting.ADDRESS,
+)
 
 
-async def run(arguments: argparse.Namespace, console: Console) -> int:
+async def run(arguments: Namespace, console: Console) -> int:
     """Record the topics: one after the other, or all at once if they are followed."""
     if importlib.util.find_spec("pyarrow") is None:
         raise Failure(f"recording needs pyarrow, which is not installed; get it with {getting('record')}")
@@ -102,7 +90,7 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
     return MISSING if any(progress.missing for progress in found if progress) else 0
 
 
-def _check(arguments: argparse.Namespace) -> set[str]:
+def _check(arguments: Namespace) -> set[str]:
     """Finds out whether all topics are there, before any is recorded; returns those that are durable."""
     from zaichik import blocking
     from zaichik.recording.recorder import state_of
@@ -113,7 +101,7 @@ def _check(arguments: argparse.Namespace) -> set[str]:
 
 def _record(
     topic: str,
-    arguments: argparse.Namespace,
+    arguments: Namespace,
     tell: Callable[["Progress"], None],
     stopping: Callable[[], bool],
     *,
@@ -163,20 +151,18 @@ def _bars() -> Iterator[Callable[["Progress"], None]]:
         yield tell
 
 
-def _summarise(progress: "Progress", arguments: argparse.Namespace, console: Console) -> None:
+def _summarise(progress: "Progress", arguments: Namespace, console: Console) -> None:
     topic, recorded, missing = shown(progress.topic), progress.recorded, progress.missing
     if arguments.json:
         names = ("topic", "epoch", "start", "next", "recorded", "missing")
         screen.print_json({name: getattr(progress, name) for name in names})
-    elif recorded:
-        offsets = f"offsets {progress.next - recorded - missing:,} to {progress.next - 1:,}"
-        sentence = f"{topic}: {recorded:,} messages recorded into {arguments.into} ({offsets})"
-        console.print(Text(harmless(sentence)), soft_wrap=True)
-    elif missing:
+    elif missing and not recorded:
         screen.remark(_all_gone(progress), "yellow")
     else:
-        sentence = f"{topic}: nothing new; {arguments.into} has everything below offset {progress.next:,}"
-        console.print(Text(harmless(sentence)), soft_wrap=True)
+        offsets = f"offsets {progress.next - recorded - missing:,} to {progress.next - 1:,}"
+        done = f"{recorded:,} messages recorded into {arguments.into} ({offsets})"
+        nothing = f"nothing new; {arguments.into} has everything below offset {progress.next:,}"
+        screen.say(console, f"{topic}: {done if recorded else nothing}")
     if missing and recorded:
         screen.remark(f"{topic}: {missing:,} messages are missing: the broker no longer had them", "yellow")
 

@@ -1,6 +1,21 @@
-"""`zaichik replay`: what a broker was recorded doing, done again by another one, without sockets or waiting."""
+"""`zaichik replay`: what a broker was recorded doing, done again by another one, without sockets or waiting.
 
-import argparse
+Have a broker do again what another one was recorded doing (`zaichik serve --record FILE`): the same connections, the
+same requests, at the same readings of the clock, in the same order. It needs no network, and waits for nothing. It
+verifies that the broker sends the same bytes on every connection; the exit code is 1 if it does not, or if the
+recording is damaged.
+
+With --explain, it answers about a message like `zaichik explain`: as that broker would have at the moment given with
+--until, or else at the end of the recording.
+
+Examples:
+  zaichik replay flight                    # does it answer as that broker did?
+  zaichik replay flight --step             # what came and was sent at each step
+  zaichik replay flight --until 2000 --step | tail
+  zaichik replay flight --until 12.5s      # the broker as it was at that moment
+  zaichik replay flight --until 12.5s --explain orders --offset 4
+"""
+
 import json
 import mmap
 import os
@@ -20,6 +35,7 @@ from zaichik.broker.clock import MICROSECONDS
 from zaichik.broker.rights import ANYBODY
 from zaichik.client.questions import explain_request
 from zaichik.console import explain_message, names, quantities, screen
+from zaichik.console.arguments import Namespace, WrongUsage, argument
 from zaichik.console.dissect import in_lines
 from zaichik.console.failure import Failure
 from zaichik.console.streams import STDIN
@@ -27,25 +43,6 @@ from zaichik.escapes import harmless, shown
 from zaichik.explain.answer import explain
 from zaichik.flight.format import HOLD, Kind, Record, Recording, Unreadable
 from zaichik.flight.player import Player, Step
-
-DESCRIPTION = """\
-Have a broker do again what another one was recorded doing (`zaichik serve --record FILE`): the same connections, the
-same requests, at the same readings of the clock, in the same order. It needs no network, and waits for nothing. It
-verifies that the broker sends the same bytes on every connection; the exit code is 1 if it does not, or if the
-recording is damaged.
-
-With --explain, it answers about a message like `zaichik explain`: as that broker would have at the moment given with
---until, or else at the end of the recording.
-"""
-
-EPILOG = """\
-examples:
-  zaichik replay flight                    # does it answer as that broker did?
-  zaichik replay flight --step             # what came and was sent at each step
-  zaichik replay flight --until 2000 --step | tail
-  zaichik replay flight --until 12.5s      # the broker as it was at that moment
-  zaichik replay flight --until 12.5s --explain orders --offset 4
-"""
 
 WORDS = {
     Kind.CONNECT: "connects from '{}'; it is charged to '{}'",
@@ -70,25 +67,28 @@ LOGS = {Kind.RECOVERED, Kind.LOG, Kind.ENTRY, Kind.DAMAGED, Kind.VALUE}  # their
 STEPS = 500  # between looks at Ctrl-C: a replay awaits nothing else, and may take a minute
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `zaichik replay`."""
-    parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument("file", metavar="FILE", type=Path, help="a recording")
-    parser.add_argument(
-        "--step", action="store_true", help="print every step; on a terminal, wait for Enter after each"
-    )
-    parser.add_argument(
-        "--until",
-        metavar="TIME|N",
-        type=_until,
+def _until(text: str) -> tuple[float, float]:
+    """Returns seconds and a number of steps, one of which is the end."""
+    if text.isdecimal():
+        return inf, quantities.positive(text)
+    return float(str(quantities.duration(text)).replace("forever", "inf")), inf
+
+
+ARGUMENTS = (
+    argument("FILE", "a recording", Path),
+    argument("--step", "print every step; on a terminal, wait for Enter after each"),
+    argument(
+        "--until TIME|N",
+        "stop after so much time of the recording, such as 12.5s, or after step N",
+        _until,
         default=(inf, inf),
-        help="stop after so much time of the recording, such as 12.5s, or after step N",
-    )
-    parser.add_argument("--explain", metavar="TOPIC", type=names.name, help="print what became of a message of it")
-    explain_message.add_options(parser, "with --explain TOPIC")
+    ),
+    argument("--explain TOPIC", "print what became of a message of it", names.name),
+    explain_message.options("with --explain TOPIC"),
+)
 
 
-async def run(arguments: argparse.Namespace, console: Console) -> int:
+async def run(arguments: Namespace, console: Console) -> int:
     """Replay, and say whether the broker has answered as before, or what became of a message."""
     _check_options(arguments)
     if arguments.file.is_fifo():
@@ -110,20 +110,13 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
     return replay.exit_code
 
 
-def _check_options(arguments: argparse.Namespace) -> None:
+def _check_options(arguments: Namespace) -> None:
     if arguments.explain is not None:
         if arguments.step:
-            raise argparse.ArgumentTypeError("give either --step or --explain")
+            raise WrongUsage("give either --step or --explain")
         explain_message.check_options(arguments)
     elif explain_message.is_about_a_message(arguments):
-        raise argparse.ArgumentTypeError("options that choose a message, and --json, go with --explain TOPIC")
-
-
-def _until(text: str) -> tuple[float, float]:
-    """Returns seconds and a number of steps, one of which is the end."""
-    if text.isdecimal():
-        return inf, quantities.positive(text)
-    return float(str(quantities.duration(text)).replace("forever", "inf")), inf
+        raise WrongUsage("options that choose a message, and --json, go with --explain TOPIC")
 
 
 class _Replay:
@@ -139,7 +132,7 @@ class _Replay:
         self._steps = 0
         self._counts: Counter[Kind] = Counter()
 
-    async def run(self, arguments: argparse.Namespace, *, is_typed: bool) -> None:
+    async def run(self, arguments: Namespace, *, is_typed: bool) -> None:
         """Go on up to the end, or to what was asked for."""
         seconds, most = arguments.until
         until_us = self._player.begun_us + seconds * MICROSECONDS
@@ -163,7 +156,7 @@ class _Replay:
         if not (self._counts[Kind.END] or self._recording.problem):
             self._stopped_us = int(until_us)
 
-    def explained(self, arguments: argparse.Namespace) -> dict[str, Any]:
+    def explained(self, arguments: Namespace) -> dict[str, Any]:
         """Returns what `zaichik explain` would have printed as JSON where the replay has stopped.
 
         Raises:

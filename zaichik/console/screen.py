@@ -8,8 +8,8 @@ import logging
 import os
 import stat
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Container, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TextIO
 
 import anyio
@@ -20,12 +20,11 @@ from rich.text import Text
 
 from zaichik.console import quantities
 from zaichik.console.log_events import JsonFormatter
+from zaichik.console.streams import STDOUT
 from zaichik.escapes import LogFormatter, harmless, json_line
 from zaichik_protocol import Overflow
 
 PLAIN_WIDTH = 1000  # of a table that is not on a terminal: no line is folded
-
-_STDOUT = 1
 
 Row = tuple[str, Any]
 
@@ -43,11 +42,6 @@ def on(file: TextIO) -> Console:
     return Screen(file=file, highlight=False)
 
 
-def on_stdout() -> Console:
-    """Returns the console for results."""
-    return on(sys.stdout)
-
-
 def on_stderr() -> Console:
     """Returns the console for remarks about the results."""
     return on(sys.stderr)
@@ -61,8 +55,12 @@ def complain(sentence: str) -> None:
 
 def remark(sentence: str, style: str = "dim", file: TextIO | None = None) -> None:
     """Print a remark beside the results, on standard error or in another file."""
-    console = on(file or sys.stderr)
-    console.print(Text(harmless(sentence), style), soft_wrap=not console.is_terminal)
+    say(on(file or sys.stderr), sentence, style, folds=True)
+
+
+def say(console: Console, sentence: str, style: str = "", *, folds: bool = False) -> None:
+    """Print a sentence; if it folds, a terminal breaks it between words, and else where its edge is."""
+    console.print(Text(harmless(sentence), style), soft_wrap=not (folds and console.is_terminal))
 
 
 def print_json(value: Any, file: TextIO | None = None) -> None:
@@ -88,9 +86,9 @@ async def reader_gone() -> None:
 
     A program that notices only when it writes would stay, in `zaichik subscribe t | head`, until the next message.
     """
-    if not stat.S_ISFIFO(os.fstat(_STDOUT).st_mode):
+    if not stat.S_ISFIFO(os.fstat(STDOUT).st_mode):
         await anyio.sleep_forever()
-    await anyio.wait_readable(_STDOUT)  # a pipe's writing end becomes readable only when it breaks
+    await anyio.wait_readable(STDOUT)  # a pipe's writing end becomes readable only when it breaks
 
 
 def print_table(console: Console, table: Table) -> None:
@@ -109,7 +107,7 @@ def print_table(console: Console, table: Table) -> None:
 
 def print_rows(console: Console, title: str, pairs: list[Row]) -> None:
     """Print a heading, and names and values below it."""
-    console.print(Text(harmless(title), "bold"), soft_wrap=True)
+    say(console, title, "bold")
     print_table(console, rows(pairs))
 
 
@@ -121,6 +119,18 @@ def rows(pairs: list[Row]) -> Table:
     for name, value in pairs:
         table.add_row(name, Text(harmless(number(value))))
     return table
+
+
+def print_columns(
+    console: Console, names: Sequence[str], lines: Iterable[Sequence[str | Text]], right: Container[str] = ()
+) -> None:
+    """Print a table, with headings if there are any; the columns in `right` are numbers."""
+    table = Table(header_style="bold", box=None, pad_edge=False, show_header=any(names))
+    for name in names:
+        table.add_column(name, justify="right" if name in right else "left", overflow="fold")
+    for cells in lines:
+        table.add_row(*(cell if isinstance(cell, Text) else Text(harmless(cell)) for cell in cells))
+    print_table(console, table)
 
 
 def number(value: Any) -> str:
@@ -182,18 +192,12 @@ def logging_to(handler: logging.Handler, level: int) -> Iterator[None]:
     A client's log also says when it has recovered: after a warning, its user waits for that.
     """
     logger = logging.getLogger("zaichik")
-    before = logger.handlers, logger.level
-    client = logging.getLogger("zaichik.client")
-    client_before = client.level
-    logger.handlers = [handler]
-    logger.setLevel(level)
-    client.setLevel(min(level, logging.INFO))
+    before, logger.handlers = logger.handlers, [handler]
     try:
-        yield
+        with at_level(level, "zaichik"), at_level(min(level, logging.INFO), "zaichik.client"):
+            yield
     finally:
-        logger.handlers = before[0]
-        logger.setLevel(before[1])
-        client.setLevel(client_before)
+        logger.handlers = before
 
 
 @contextmanager
@@ -204,12 +208,18 @@ def logging_to_stderr(level: int = logging.WARNING) -> Iterator[None]:
 
 
 @contextmanager
-def without_warnings(client: str = "zaichik.client") -> Iterator[None]:
-    """Show only the client's errors for the duration of the block: its warnings are reported in another way."""
-    logger = logging.getLogger(client)
-    before = logger.level
-    logger.setLevel(logging.ERROR)
+def at_level(level: int, *names: str) -> Iterator[None]:
+    """Have the loggers of these names log from this level on for the duration of the block."""
+    before = [(logger := logging.getLogger(name), logger.level) for name in names]
+    for logger, _ in before:
+        logger.setLevel(level)
     try:
         yield
     finally:
-        logger.setLevel(before)
+        for logger, old in before:
+            logger.setLevel(old)
+
+
+def without_warnings(client: str = "zaichik.client") -> AbstractContextManager[None]:
+    """Show only the client's errors for the duration of the block: its warnings are reported in another way."""
+    return at_level(logging.ERROR, client)

@@ -1,10 +1,33 @@
 """`zaichik serve`: runs a broker until it is told to stop; apart from a failed disk, nothing else stops it.
 
-All its output is written by threads other than the one that serves. A write to a pipe or a terminal waits while it is
-not read, and fails once its reader is gone; the broker continues in both cases.
+Run a broker until it is told to stop. Topics live in memory and end with the broker, except for durable ones, which are
+kept in the folder that --data names. By default, only this machine can reach the broker, and every program on it may do
+everything. To serve other machines, --init-access makes what is needed: a certificate, users, and rules that say who
+may do what; later starts use them with --access.
+
+SIGTERM stops the broker gracefully, with exit code 0: requests it has read are answered, and clients are told. Ctrl-C
+does the same with exit code 130. A second signal stops it at once. SIGHUP makes the broker read the files of --access
+again, and never stops it: a broker outlives the terminal it was started in. If the disk of durable topics fails, the
+broker ends with exit code 74.
+
+With uvloop (the extra "speed"), the broker takes less processor time.
+
+Examples:
+  zaichik serve                          # 127.0.0.1:8889
+  zaichik serve 9000 --retention 1h      # topics keep messages for an hour
+  zaichik serve --data ./topics          # for zaichik create --durable
+  zaichik serve --host 0.0.0.0 --init-access ./access   # for other machines
+  zaichik serve --no-auto-create --log-level warning
+  zaichik serve --limit max_connections=100 --limit max_bytes=128MiB
+  zaichik serve --web                    # and a page: http://127.0.0.1:8080
+  zaichik serve --clock manual           # for lessons: zaichik clock advance 1h
+  zaichik serve --record flight          # for zaichik replay flight
+  zaichik serve --port 0 --json          # a free port; {"host": ..., ...}
 """
 
-import argparse
+# All its output is written by threads other than the one that serves. A write to a pipe or a terminal waits while it is
+# not read, and fails once its reader is gone; the broker continues in both cases.
+
 import asyncio
 import importlib.util
 import logging
@@ -12,11 +35,9 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 
-import anyio
 from rich.console import Console
 
 from zaichik.broker.clock import ManualClock, SystemClock
@@ -36,94 +57,53 @@ from zaichik.console import (
     service_manager,
     topic_settings,
 )
-from zaichik.console.failure import Failure, cannot_listen
+from zaichik.console.arguments import Namespace, WrongUsage, argument
+from zaichik.console.failure import Failure, listening
+from zaichik.console.signals import stopping
 from zaichik.log.disk import StorageFailed
 from zaichik.log.store import CannotOpen
-from zaichik.net.background import BackgroundTasks
 from zaichik.serving.gate import OPEN
 from zaichik.serving.server import Server
 from zaichik_protocol import DEFAULT_PORT, Setting
 
 logger = logging.getLogger(__name__)
 
-DESCRIPTION = """\
-Run a broker until it is told to stop. Topics live in memory and end with the broker, except for durable ones, which are
-kept in the folder that --data names. By default, only this machine can reach the broker, and every program on it may do
-everything. To serve other machines, --init-access makes what is needed: a certificate, users, and rules that say who
-may do what; later starts use them with --access.
-
-SIGTERM stops the broker gracefully, with exit code 0: requests it has read are answered, and clients are told. Ctrl-C
-does the same with exit code 130. A second signal stops it at once. SIGHUP makes the broker read the files of --access
-again, and never stops it: a broker outlives the terminal it was started in. If the disk of durable topics fails, the
-broker ends with exit code 74.
-
-With uvloop (the extra "speed"), the broker takes less processor time.
-"""
-
-EPILOG = """\
-examples:
-  zaichik serve                          # 127.0.0.1:8889
-  zaichik serve 9000 --retention 1h      # topics keep messages for an hour
-  zaichik serve --data ./topics          # for zaichik create --durable
-  zaichik serve --host 0.0.0.0 --init-access ./access   # for other machines
-  zaichik serve --no-auto-create --log-level warning
-  zaichik serve --limit max_connections=100 --limit max_bytes=128MiB
-  zaichik serve --web                    # and a page: http://127.0.0.1:8080
-  zaichik serve --clock manual           # for lessons: zaichik clock advance 1h
-  zaichik serve --record flight          # for zaichik replay flight
-  zaichik serve --port 0 --json          # a free port; {"host": ..., ...}
-
-"""
-
 LOOP_OPTIONS = {"use_uvloop": importlib.util.find_spec("uvloop") is not None}
 
+__doc__ = f"{__doc__}\n{limits.listing()}"  # the help page ends with the limits
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `zaichik serve`."""
-    parser.description, parser.epilog = DESCRIPTION, EPILOG + limits.listing()
-    parser.add_argument(
-        "port", metavar="PORT", nargs="?", type=address.port, help=f"default: {DEFAULT_PORT}; 0 takes a free one"
-    )
-    parser.add_argument("--port", dest="port_option", metavar="PORT", type=address.port, help="the port, as an option")
-    parser.add_argument(
-        "--host", metavar="HOST", default="127.0.0.1", help="address to listen on (default: %(default)s)"
-    )
-    serve_log.add_options(parser)
-    parser.add_argument(
-        "--no-auto-create", action="store_true", help="publishing and subscribing make no topics, only `create` does"
-    )
-    parser.add_argument(
-        "--json",
-        action="store_true",
-        help="when ready, print one JSON object: host, port, pid, loop, pin, logins, limits, topic_defaults",
-    )
-    parser.add_argument(
-        "--data",
-        metavar="DIR",
-        type=Path,
-        help="a folder for durable topics, made if it is missing; without it, all topics are in memory",
-    )
-    parser.add_argument(
+ARGUMENTS = (
+    argument("[PORT]", f"default: {DEFAULT_PORT}; 0 takes a free one", address.port),
+    argument("--port PORT", "the port, as an option", address.port, dest="port_option"),
+    argument("--host HOST", "address to listen on", default="127.0.0.1"),
+    *serve_log.OPTIONS,
+    argument("--no-auto-create", "publishing and subscribing make no topics, only `create` does"),
+    argument("--json", "when ready, print one JSON object: host, port, pid, loop, pin, logins, limits, topic_defaults"),
+    argument(
+        "--data DIR", "a folder for durable topics, made if it is missing; without it, all topics are in memory", Path
+    ),
+    argument(
         "--clock",
+        "manual: time stands still until `zaichik clock advance` moves it",
         choices=("system", "manual"),
         default="system",
-        help="manual: time stands still until `zaichik clock advance` moves it (default: system)",
-    )
-    serve_web.add_option(parser)
-    serve_access.add_options(parser)
-    serve_record.add_options(parser)
-    limits.add_option(parser)
-    topic_settings.add_options(parser)
+    ),
+    serve_web.PAGE,
+    serve_access.OPTIONS,
+    serve_record.OPTIONS,
+    limits.LIMIT,
+    topic_settings.options(),
+)
 
 
-async def run(arguments: argparse.Namespace, console: Console) -> int:
-    """Serve until a signal comes. Returns the exit code, which depends on the signal."""
+async def run(arguments: Namespace, console: Console) -> None:
+    """Serve until a signal comes; the exit code depends on the signal."""
     serve_record.check(arguments)
     with serve_log.written(arguments):
-        return await _serve(arguments)
+        await _serve(arguments)
 
 
-async def _serve(arguments: argparse.Namespace) -> int:
+async def _serve(arguments: Namespace) -> None:
     clock = _clock(arguments)
     server = await _listening(_port(arguments), arguments.host, _settings(arguments), arguments, clock)
     try:
@@ -135,58 +115,49 @@ async def _serve(arguments: argparse.Namespace) -> int:
         await server.aclose()
         raise
     memory.spare_collector()
-    # Signals are caught before the announcement: a program that waits for it may send one right away.
-    caught = anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    with caught as signals, recording, serve_web.page(server, arguments):
-        if arguments.log_format == "json" and serve_access.is_exposed(server):
-            logger.warning("%s may be reached from other machines, and is not encrypted", _here(server))
-        announce = partial(
-            _announce, server, _loop(), lines, as_json=arguments.json, warns=arguments.log_format == "text"
-        )
-        announcement = threading.Thread(target=announce, name="announcement", daemon=True)
-        announcement.start()
-        service_manager.tell(service_manager.READY)
-        ending = _Ending(server)
-        async with BackgroundTasks() as background:
-            background.group.start_soon(ending.watch, signals)
-            background.group.start_soon(memory.give_back_forever)
+    async with stopping(partial(_stop, server), partial(_hang_up, server)) as tasks:
+        with recording, serve_web.page(server, arguments):
+            # Signals are caught before the announcement: a program that waits for it may send one right away.
+            if arguments.log_format == "json" and serve_access.is_exposed(server):
+                logger.warning("%s may be reached from other machines, and is not encrypted", _here(server))
+            announcement = threading.Thread(
+                target=_announce, args=(server, _loop(), lines, arguments), name="announcement", daemon=True
+            )
+            announcement.start()
+            service_manager.tell(service_manager.READY)
+            tasks.start_soon(memory.give_back_forever)
             try:
                 await server.run()
             except StorageFailed as failure:
                 raise Failure(f"{failure}; what was answered is on the disk", os.EX_IOERR) from failure
-        announcement.join(log.FLUSH_SECONDS)
-    if ending.cause == signal.SIGINT:
-        raise KeyboardInterrupt
-    return 0
+            announcement.join(log.FLUSH_SECONDS)
 
 
-def _port(arguments: argparse.Namespace) -> int:
+def _port(arguments: Namespace) -> int:
     given = {port for port in (arguments.port, arguments.port_option) if port is not None}
     if len(given) > 1:
-        raise argparse.ArgumentTypeError(
-            f"PORT is {arguments.port}, but --port is {arguments.port_option}; give only one"
-        )
+        raise WrongUsage(f"PORT is {arguments.port}, but --port is {arguments.port_option}; give only one")
     return given.pop() if given else DEFAULT_PORT
 
 
-def _settings(arguments: argparse.Namespace) -> BrokerSettings:
+def _settings(arguments: Namespace) -> BrokerSettings:
     """Returns the broker's settings; those of topics are checked as a client's are."""
     chosen = topic_settings.chosen(arguments)
     for name in ("retention_ttl", "compaction_window"):
         if name in chosen:
             chosen[f"{name}_ms"] = milliseconds(chosen.pop(name))
     if chosen.get("durable") and arguments.data is None:
-        raise argparse.ArgumentTypeError("--durable needs --data DIR, the folder of durable topics")
+        raise WrongUsage("--durable needs --data DIR, the folder of durable topics")
     topic = TopicSettings().merged(tuple((Setting[name.upper()], value) for name, value in chosen.items()))
     return BrokerSettings(topic=topic, **limits.chosen(arguments))
 
 
-def _clock(arguments: argparse.Namespace) -> ManualClock | None:
+def _clock(arguments: Namespace) -> ManualClock | None:
     """Returns a clock that clients move, if that was asked for (TIM-4)."""
     if arguments.clock == "system":
         return None
     if arguments.data is not None:
-        raise argparse.ArgumentTypeError(
+        raise WrongUsage(
             "--clock manual is for topics in memory: what expires on a disk is gone for good, and a restart could set "
             "the clock back; leave out --data"
         )
@@ -203,22 +174,19 @@ def _check_advancing(server: Server) -> None:
 
 
 async def _listening(
-    port: int, host: str, settings: BrokerSettings, arguments: argparse.Namespace, clock: ManualClock | None
+    port: int, host: str, settings: BrokerSettings, arguments: Namespace, clock: ManualClock | None
 ) -> Server:
     """Returns a server at the address; if its clock is manual, connections and logins have one of their own.
 
     Raises:
         Failure: there is none; the sentence says why, and what to do.
     """
+    listen = Server.listening if arguments.record is None else serve_record.listening
     try:
-        if arguments.record is not None:
-            server = await serve_record.listening(host, port, settings, clock, arguments.data)
-        else:
-            server = await Server.listening(host, port, settings, clock, arguments.data)
+        with listening(port, "zaichik serve PORT", "another broker", host):
+            server = await listen(host, port, settings, clock, arguments.data)
     except CannotOpen as error:
         raise Failure(str(error), error.code) from error
-    except OSError as error:
-        raise cannot_listen(error, port, "zaichik serve PORT", "another broker", host) from error
     if clock is not None:
         server.broker.connection_clock = SystemClock()
     return server
@@ -233,13 +201,11 @@ def _here(server: Server) -> address.Address:
     return address.Address(server.host, server.port)
 
 
-def _announce(
-    server: Server, loop: str, lines: list[tuple[str, Endpoint]], *, as_json: bool, warns: bool = True
-) -> None:
+def _announce(server: Server, loop: str, lines: list[tuple[str, Endpoint]], arguments: Namespace) -> None:
     """Print the broker's address, event loop and limits, the login lines, and, if asked to, that there is no TLS."""
     here, settings = _here(server), server.broker.settings
     out = log.unbuffered(sys.stdout)
-    if as_json:
+    if arguments.json:
         told = {
             "host": server.host,
             "port": server.port,
@@ -261,7 +227,7 @@ def _announce(
             console.print("its clock stands still; to move it: zaichik clock advance 1h")
         screen.print_table(console, limits.table(settings.limits(), settings.topic.by_name()))
         serve_access.print_lines(console, lines)
-    if warns and serve_access.is_exposed(server):
+    if arguments.log_format == "text" and serve_access.is_exposed(server):
         screen.remark(
             f"warning: {here} may be reached from other machines, and is not encrypted: anyone on the way can read "
             "everything" + ("" if server.gate is not OPEN else ", and anyone who reaches it can write, too"),
@@ -270,29 +236,14 @@ def _announce(
         )
 
 
-class _Ending:
-    """Stops the server when a signal comes.
+def _stop(server: Server, received: signal.Signals) -> None:
+    service_manager.tell(service_manager.STOPPING)
+    seconds = server.broker.settings.drain_timeout
+    logger.info("%s: stopping, which may take %g s; a second signal stops at once", received.name, seconds)
+    server.stop()
 
-    Attributes:
-        cause: the first signal.
-    """
 
-    cause: signal.Signals | None = None
-
-    def __init__(self, server: Server) -> None:
-        self._server = server
-
-    async def watch(self, signals: AsyncIterator[signal.Signals]) -> None:
-        """Stop gracefully at the first signal, and at once at the second."""
-        async for received in signals:
-            if received == signal.SIGHUP:  # a reload is asked for; or the terminal is gone, or a session has ended
-                if not serve_access.reload(self._server):
-                    logger.info("SIGHUP is ignored; SIGTERM stops the broker")
-                continue
-            if self.cause is not None:
-                os._exit(128 + received)
-            self.cause = received
-            service_manager.tell(service_manager.STOPPING)
-            seconds = self._server.broker.settings.drain_timeout
-            logger.info("%s: stopping, which may take %g s; a second signal stops at once", received.name, seconds)
-            self._server.stop()
+def _hang_up(server: Server) -> None:
+    """A reload is asked for; or the terminal is gone, or a session has ended."""
+    if not serve_access.reload(server):
+        logger.info("SIGHUP is ignored; SIGTERM stops the broker")

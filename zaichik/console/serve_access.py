@@ -1,6 +1,5 @@
 """The options of `zaichik serve` about who may use the broker, and the folder with users, rules and a certificate."""
 
-import argparse
 import socket
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -16,9 +15,10 @@ from zaichik.access.gate import RULES, USERS, Access, AccessGate
 from zaichik.access.users import Record, Users
 from zaichik.broker.clock import Clock
 from zaichik.client.endpoint import Credentials, Endpoint
-from zaichik.console import address
+from zaichik.console import address, screen
 from zaichik.console.access_folder import dump, locked, new_token, with_token, write
-from zaichik.console.failure import Failure
+from zaichik.console.arguments import Namespace, argument, group
+from zaichik.console.failure import Failure, restated
 from zaichik.console.self_signed import self_signed
 from zaichik.serving.server import Server
 
@@ -45,21 +45,16 @@ user {CLASS}
 allow publish,subscribe,create,describe *
 """
 
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options about access to `zaichik serve`."""
-    group = parser.add_argument_group("access control")
-    group.add_argument("--access", metavar="DIR", type=Path, help="require a login; DIR has the users and rules")
-    group.add_argument(
-        "--init-access", metavar="DIR", type=Path, help="the same, but make DIR first, with two users and a certificate"
-    )
-    group.add_argument(
-        "--tls-client-ca", metavar="FILE", type=Path, help="let clients log in with a certificate of this CA"
-    )
-    group.add_argument("--insecure", action="store_true", help="serve other machines without a login, or without TLS")
+OPTIONS = group(
+    "access control",
+    argument("--access DIR", "require a login; DIR has the users and rules", Path),
+    argument("--init-access DIR", "the same, but make DIR first, with two users and a certificate", Path),
+    argument("--tls-client-ca FILE", "let clients log in with a certificate of this CA", Path),
+    argument("--insecure", "serve other machines without a login, or without TLS"),
+)
 
 
-def prepare(server: Server, arguments: argparse.Namespace) -> list[tuple[str, Endpoint]]:
+def prepare(server: Server, arguments: Namespace) -> list[tuple[str, Endpoint]]:
     """Give a listening server the gate that the options ask for. Returns the login lines, if they were just made.
 
     Raises:
@@ -95,16 +90,14 @@ def print_lines(console: Console, lines: list[tuple[str, Endpoint]]) -> None:
     """Show the login lines: the only time that anybody sees them."""
     for name, endpoint in lines:
         console.print(f"\nto log in as {name}, type `zaichik login` and paste:", markup=False)
-        console.print(endpoint.line, markup=False, soft_wrap=True)
+        screen.say(console, endpoint.line)
     if lines:
-        console.print(
-            "\nThese lines are shown only now, and stored nowhere; `zaichik user token add NAME` makes another token.",
-            markup=False,
-            soft_wrap=True,
-        )
+        console.print()
+        made = "These lines are shown only now, and stored nowhere; `zaichik user token add NAME` makes another token."
+        screen.say(console, made)
 
 
-def gate_of(arguments: argparse.Namespace, clock: Clock, handshake_timeout: float = 5.0) -> AccessGate | None:
+def gate_of(arguments: Namespace, clock: Clock, handshake_timeout: float = 5.0) -> AccessGate | None:
     """Returns the gate that the options ask for; None if no login is required. For the rest see `AccessGate`.
 
     Raises:
@@ -128,12 +121,11 @@ def load(folder: Path, tls: LoadTls | None) -> Access:
         Failure: the folder cannot be used.
     """
     try:
-        return Access.load(folder, tls)
+        with restated(Unusable, UnusableCertificate):
+            return Access.load(folder, tls)
     except FileNotFoundError as error:
         problem = f"there is no {error.filename}; correct the path, or make a new folder: zaichik serve --init-access"
         raise Failure(f"{problem} DIR") from None
-    except (Unusable, UnusableCertificate) as error:
-        raise Failure(str(error)) from None
 
 
 def tls_of(folder: Path, client_ca: Path | None = None) -> LoadTls | None:
@@ -197,10 +189,8 @@ def init(folder: Path, host: str, port: int) -> list[tuple[str, Endpoint]]:
         if any(folder.iterdir()):
             raise Failure(f"{folder} is not empty; to use what is there: --access {folder}")
         folder.chmod(0o700)
-        try:
+        with restated(ModuleNotFoundError):
             certificate, key = self_signed(hosts, datetime.now(UTC))
-        except ModuleNotFoundError as error:
-            raise Failure(str(error)) from None
         tokens = {name: new_token() for name in (ADMIN, CLASS)}
         users = Users(users=tuple(with_token(Record(name), token) for name, (token, _) in tokens.items()))
         # The users come last: without them, nobody can take half a folder for a whole one.

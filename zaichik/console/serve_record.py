@@ -1,6 +1,5 @@
 """The options of `zaichik serve` that record all it does, and the recording while it serves."""
 
-import argparse
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
@@ -10,6 +9,7 @@ from anyio import to_thread
 from zaichik.broker.clock import Clock, SystemClock
 from zaichik.broker.settings import BrokerSettings
 from zaichik.console import quantities
+from zaichik.console.arguments import Namespace, WrongUsage, argument, group
 from zaichik.console.failure import Failure
 from zaichik.console.flight_file import FlightFile, opened
 from zaichik.flight.recorder import RecordedBroker
@@ -19,39 +19,35 @@ from zaichik.serving.server import Server
 
 DEFAULT_LIMIT = 256 * 1024 * 1024
 
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options to `zaichik serve`."""
-    group = parser.add_argument_group("flight recorder")
-    group.add_argument(
-        "--record",
-        metavar="FILE",
-        type=Path,
-        help="write all that clients send, and when, to a new file for `zaichik replay`; the files of the last three "
+OPTIONS = group(
+    "flight recorder",
+    argument(
+        "--record FILE",
+        "write all that clients send, and when, to a new file for `zaichik replay`; the files of the last three "
         "runs stay as FILE.1 to FILE.3",
-    )
-    group.add_argument(
+        Path,
+    ),
+    argument(
         "--record-masked",
-        action="store_true",
-        help="replace each payload by other bytes of the same length, always the same for the same payload",
-    )
-    group.add_argument(
-        "--record-limit",
-        metavar="SIZE",
-        type=quantities.size,
-        help="largest size of the file; then the recording ends, and the broker goes on (default: 256MiB)",
-    )
+        "replace each payload by other bytes of the same length, always the same for the same payload",
+    ),
+    argument(
+        "--record-limit SIZE",
+        "largest size of the file; then the recording ends, and the broker goes on (default: 256MiB)",
+        quantities.size,
+    ),
+)
 
 
-def check(arguments: argparse.Namespace) -> None:
+def check(arguments: Namespace) -> None:
     """Refuse options that do not fit together.
 
     Raises:
-        argparse.ArgumentTypeError: the sentence says which.
+        WrongUsage: the sentence says which.
     """
     for option, value in (("--record-masked", arguments.record_masked), ("--record-limit", arguments.record_limit)):
         if value and arguments.record is None:
-            raise argparse.ArgumentTypeError(f"{option} needs --record FILE")
+            raise WrongUsage(f"{option} needs --record FILE")
 
 
 async def listening(host: str, port: int, settings: BrokerSettings, clock: Clock | None, data: Path | None) -> Server:
@@ -71,7 +67,7 @@ async def listening(host: str, port: int, settings: BrokerSettings, clock: Clock
     return Server(RecordedBroker(settings, clock, store=store), listener, store)
 
 
-def recording(server: Server, arguments: argparse.Namespace) -> AbstractContextManager[None]:
+def recording(server: Server, arguments: Namespace) -> AbstractContextManager[None]:
     """Returns a block in which what the server's broker does is recorded, if that was asked for.
 
     Raises:

@@ -5,7 +5,6 @@ standard input closes, which it does however the broker ends. It has no secret o
 login, each browser logs in for itself.
 """
 
-import argparse
 import logging
 import os
 import subprocess
@@ -16,6 +15,7 @@ from contextlib import contextmanager
 
 from zaichik.client.endpoint import Endpoint
 from zaichik.console import address, serve_access
+from zaichik.console.arguments import Namespace, argument
 from zaichik.console.web import DEFAULT_PORT
 from zaichik.serving.server import Server
 
@@ -25,21 +25,16 @@ LOCAL = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 STDERR = 2
 END_S = 2.0  # in which the page's program has ended
 
-
-def add_option(parser: argparse.ArgumentParser) -> None:
-    """Add `--web` to `zaichik serve`."""
-    parser.add_argument(
-        "--web",
-        metavar="PORT",
-        nargs="?",
-        type=address.port,
-        const=DEFAULT_PORT,
-        help="also serve a page for browsers on this machine, as `zaichik web` does, on this port (default: %(const)s)",
-    )
+PAGE = argument(
+    "--web [PORT]",
+    "also serve a page for browsers on this machine, as `zaichik web` does, on this port (default: %(const)s)",
+    address.port,
+    const=DEFAULT_PORT,
+)
 
 
 @contextmanager
-def page(server: Server, arguments: argparse.Namespace) -> Iterator[None]:
+def page(server: Server, arguments: Namespace) -> Iterator[None]:
     """The page of a broker that listens is there as long as the block lasts, if it was asked for."""
     if arguments.web is None:
         yield

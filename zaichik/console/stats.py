@@ -1,32 +1,5 @@
-"""`zaichik stats`: shows what compaction has done to topics, and what other windows would do."""
+"""`zaichik stats`: shows what compaction has done to topics, and what other windows would do.
 
-import argparse
-import importlib.util
-import signal
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from datetime import timedelta
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from rich.console import Console
-from rich.progress import TimeRemainingColumn
-from rich.table import Table
-from rich.text import Text
-
-from zaichik.client.errors import ZaichikError
-from zaichik.console import connecting, progress, quantities, screen
-from zaichik.console.failure import Failure
-from zaichik.escapes import harmless, shown
-from zaichik.extras import getting
-
-if TYPE_CHECKING:
-    from zaichik.statistics.chain import Window
-    from zaichik.statistics.report import Columns
-    from zaichik.statistics.sources import Topic
-    from zaichik.statistics.truth import Statistics
-
-DESCRIPTION = """\
 Which compaction window should a topic have, what will it save, and what will it lose? From recordings (see zaichik
 record) or from what a broker holds now, of a durable topic all that is on its disk. A topic that already has a window
 needs a journal (zaichik create --journal; a durable topic cannot have one yet), and is read from that: only the journal
@@ -43,10 +16,8 @@ divided into temporary files first (in TMPDIR). With --master, Spark counts, on 
 
 exit codes: 0; 3 if something is not known, such as messages that were gone, or dropped without a journal; 1 for an
 error; 130 for Ctrl-C, after showing the topics that were finished
-"""
 
-EPILOG = """\
-examples:
+Examples:
   zaichik stats recording                          # all topics of a recording
   zaichik stats orders payments                    # topics of a running broker
   zaichik stats recording --windows 1m,5m,15m,1h,forever
@@ -56,39 +27,33 @@ examples:
   zaichik stats recording --master spark://cluster:7077
 """
 
+import importlib.util
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.progress import TimeRemainingColumn
+
+from zaichik.client.errors import ZaichikError
+from zaichik.console import connecting, progress, quantities, screen
+from zaichik.console.arguments import Namespace, WrongUsage, argument, within
+from zaichik.console.failure import Failure
+from zaichik.escapes import shown
+from zaichik.extras import getting
+
+if TYPE_CHECKING:
+    from zaichik.statistics.chain import Window
+    from zaichik.statistics.report import Columns
+    from zaichik.statistics.sources import Topic
+    from zaichik.statistics.truth import Statistics
+
 WINDOWS = "1m,5m,15m,1h,6h,1d"
 LONGEST = 36_525 * 86_400  # seconds: a century, as in a topic's settings
 MISSING, INTERRUPTED = 3, 130  # exit codes
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `zaichik stats`."""
-    parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument(
-        "sources", metavar="SOURCE", nargs="+", help="a recording's folder; anything else is a topic of the broker"
-    )
-    parser.add_argument(
-        "--windows", metavar="LIST", type=_windows, default=WINDOWS, help="windows to try (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--most-lost",
-        metavar="PERCENT",
-        type=_percent,
-        default="1",
-        help="updates that an advised window may lose at most, in %% of all messages (default: %(default)s)",
-    )
-    parser.add_argument("--html", metavar="FILE", type=Path, help="also write a page to read in a browser")
-    parser.add_argument("--plot", metavar="FILE", type=_picture, help="also write the plots: .png or .svg")
-    parser.add_argument("--json", action="store_true", help="print one JSON list with everything")
-    parser.add_argument(
-        "--memory",
-        metavar="SIZE",
-        type=_memory,
-        default="1GiB",
-        help="memory limit for counting (default: %(default)s)",
-    )
-    parser.add_argument("--master", metavar="URL", help="count with Spark, which runs there (needs the extra spark)")
-    connecting.add_option(parser)
 
 
 def _windows(text: str) -> "list[Window]":
@@ -100,34 +65,37 @@ def _windows(text: str) -> "list[Window]":
         elif timedelta(microseconds=1).total_seconds() <= seconds <= LONGEST:
             lengths.append(timedelta(seconds=seconds))
         else:
-            raise argparse.ArgumentTypeError(f"{word} is not a window; write one from 1ms to 36525d, or forever")
+            raise WrongUsage(f"{word} is not a window; write one from 1ms to 36525d, or forever")
     return lengths
 
 
-def _percent(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1
-    if not 0 <= value <= 100:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a percentage; write a number from 0 to 100")
-    return value / 100
+_percent = within(
+    lambda text: float(text) / 100, lambda part: 0 <= part <= 1, "{} is not a percentage; write a number from 0 to 100"
+)
+_memory = within(quantities.size, lambda size: size > 0, "{} is no memory to count with; write some, such as 64MiB")
+_picture = within(
+    Path, lambda path: path.suffix in {".png", ".svg"}, "{} does not name a picture; it must end with .png or .svg"
+)
+
+ARGUMENTS = (
+    argument("SOURCE...", "a recording's folder; anything else is a topic of the broker", dest="sources"),
+    argument("--windows LIST", "windows to try", _windows, default=WINDOWS),
+    argument(
+        "--most-lost PERCENT",
+        "updates that an advised window may lose at most, in %% of all messages",
+        _percent,
+        default="1",
+    ),
+    argument("--html FILE", "also write a page to read in a browser", Path),
+    argument("--plot FILE", "also write the plots: .png or .svg", _picture),
+    argument("--json", "print one JSON list with everything"),
+    argument("--memory SIZE", "memory limit for counting", _memory, default="1GiB"),
+    argument("--master URL", "count with Spark, which runs there (needs the extra spark)"),
+    connecting.ADDRESS,
+)
 
 
-def _memory(text: str) -> int:
-    if (value := quantities.size(text)) < 1:
-        raise argparse.ArgumentTypeError(f"{text} is no memory to count with; write some, such as 64MiB")
-    return value
-
-
-def _picture(text: str) -> Path:
-    path = Path(text)
-    if path.suffix not in {".png", ".svg"}:
-        raise argparse.ArgumentTypeError(f"{text!r} does not name a picture; it must end with .png or .svg")
-    return path
-
-
-async def run(arguments: argparse.Namespace, console: Console) -> int:
+async def run(arguments: Namespace, console: Console) -> int:
     """Compute the statistics and show them."""
     for package, extra in (("pyarrow", "stats"), ("matplotlib", "stats"), ("pyspark", "spark")):
         if (package != "pyspark" or arguments.master) and importlib.util.find_spec(package) is None:
@@ -167,7 +135,7 @@ def _lost(topic: "Topic") -> int:
     return sum(topic.ends.values())
 
 
-def _topics(arguments: argparse.Namespace) -> "list[Topic]":
+def _topics(arguments: Namespace) -> "list[Topic]":
     """Returns the sources' topics, in the order of their names."""
     from zaichik.statistics.sources import check_distinct, held, recorded
 
@@ -181,7 +149,7 @@ def _topics(arguments: argparse.Namespace) -> "list[Topic]":
 
 
 def _counted(
-    topics: "list[Topic]", arguments: argparse.Namespace
+    topics: "list[Topic]", arguments: Namespace
 ) -> "tuple[list[Statistics], KeyboardInterrupt | ZaichikError | None]":
     """Returns the statistics; if Ctrl-C or an error ended counting, those of the topics before, and what it was."""
     from zaichik.statistics.counting import count
@@ -209,7 +177,7 @@ def _bar(topics: "Sequence[Topic]") -> "Iterator[Callable[[Topic, int], None]]":
         yield on_progress
 
 
-def _output(statistics: "Sequence[Statistics]", arguments: argparse.Namespace, console: Console) -> None:
+def _output(statistics: "Sequence[Statistics]", arguments: Namespace, console: Console) -> None:
     """Writes the files, and prints everything."""
     from zaichik.statistics import report
 
@@ -229,26 +197,13 @@ def _print_json(statistics: "Sequence[Statistics]", most_lost: float) -> None:
     from zaichik.statistics.advice import sentence
     from zaichik.statistics.truth import caveats
 
+    same = ("missing", "before", "left_out", "source", "count", "first_us", "last_us", "account", "what_if")
     screen.print_json(
         [
-            {
-                "topic": one.topic,
-                "advice": sentence(one, most_lost),
-                "exact": one.is_exact,
-                "caveats": caveats(one),
-                "missing": one.missing,
-                "before": one.before,
-                "left_out": one.left_out,
-                "own_window_us": one.own_us,
-                "journal": one.is_journaled,
-                "source": one.source,
-                "count": one.count,
-                "first_us": one.first_us,
-                "last_us": one.last_us,
-                "account": one.account,
-                "what_if": one.what_if,
-                "hot_keys": [row | {"key": screen.json_bytes(row["key"])} for row in one.hot_keys],
-            }
+            {"topic": one.topic, "advice": sentence(one, most_lost), "exact": one.is_exact, "caveats": caveats(one)}
+            | {"own_window_us": one.own_us, "journal": one.is_journaled}
+            | {name: getattr(one, name) for name in same}
+            | {"hot_keys": [row | {"key": screen.json_bytes(row["key"])} for row in one.hot_keys]}
             for one in statistics
         ]
     )
@@ -264,18 +219,14 @@ def _show(console: Console, one: "Statistics", most_lost: float) -> None:
     if one.hot_keys:
         _show_table(console, "hot keys", HOT_KEY_COLUMNS, one.hot_keys)
     _show_table(console, "other windows", WHAT_IF_COLUMNS, one.what_if)
-    console.print(Text(harmless(sentence(one, most_lost)), "bold"), soft_wrap=not console.is_terminal)
+    screen.say(console, sentence(one, most_lost), "bold", folds=True)
     console.print()
     for caveat in caveats(one):
         screen.remark(caveat, "yellow")
 
 
 def _show_table(console: Console, title: str, columns: "Columns", rows: Sequence[dict[str, Any]]) -> None:
-    console.print(Text(harmless(title), "bold"), soft_wrap=True)
-    table = Table(header_style="bold", box=None, pad_edge=False)
-    for number, (name, _) in enumerate(columns):
-        table.add_column(name, justify="right" if number else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(harmless(show(row))) for _, show in columns))
-    screen.print_table(console, table)
+    screen.say(console, title, "bold")
+    names = [name for name, _ in columns]
+    screen.print_columns(console, names, ([show(row) for _, show in columns] for row in rows), right=names[1:])
     console.print()

@@ -1,33 +1,12 @@
-"""`zaichik subscribe`: prints a topic's messages as they come."""
+r"""`zaichik subscribe`: prints a topic's messages as they come.
 
-import argparse
-import sys
-import time
-from collections.abc import Callable
-from contextlib import nullcontext
-
-import anyio
-from rich.console import Console
-from rich.text import Text
-
-from zaichik.client import subscription as subscription_module
-from zaichik.client.messages import Lagged, Message, StartAt, start_written
-from zaichik.client.subscription import Subscription
-from zaichik.console import connecting, names, quantities, screen
-from zaichik.console.quantities import positive
-from zaichik.escapes import shown, shown_key
-from zaichik.net.background import BackgroundTasks
-
-DESCRIPTION = """\
 Print a topic's messages, first those that retention has kept, then new ones, until Ctrl-C. On a terminal, each line
-begins with offset, time and key, and control and invisible characters are escaped, line ends included: \\n, \\x1b,
-\\u2028 (a backslash becomes \\\\). A pipe or file gets the payload alone, unescaped; only bytes that aren't UTF-8
-become \\xff. For an exact record use --json: one object a line with topic, offset, timestamp (seconds since 1970),
+begins with offset, time and key, and control and invisible characters are escaped, line ends included: \n, \x1b,
+\u2028 (a backslash becomes \\). A pipe or file gets the payload alone, unescaped; only bytes that aren't UTF-8
+become \xff. For an exact record use --json: one object a line with topic, offset, timestamp (seconds since 1970),
 key (null: none) and payload; key and payload are strings, or {"base64": "..."} if they aren't UTF-8.
-"""
 
-EPILOG = """\
-examples:
+Examples:
   zaichik create orders --retention 1h               # keeps its messages
   zaichik publish orders one two three
   zaichik subscribe orders                           # all, then new ones
@@ -49,43 +28,30 @@ reader's position for a minute after the reader has gone, and in a durable topic
 but hadn't handled are sent again.
 """
 
+import sys
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+
+import anyio
+from rich.console import Console
+from rich.text import Text
+
+from zaichik.client import subscription as subscription_module
+from zaichik.client.messages import Lagged, Message, StartAt, start_written
+from zaichik.client.subscription import Subscription
+from zaichik.console import connecting, names, quantities, screen
+from zaichik.console.arguments import Namespace, WrongUsage, argument, within
+from zaichik.console.quantities import positive
+from zaichik.console.screen import json_bytes
+from zaichik.escapes import shown, shown_key
+from zaichik.net.background import BackgroundTasks
+
 # In flight at most, in bytes. While the reader of our output blocks us, we do not read from the broker. What it has
 # sent by then must fit into the sockets' buffers, or it would disconnect us (SLOW_CONSUMER).
 CREDIT_BYTES = 512 * 1024
 CREDIT = 1000
 MOST_CREDIT = 2**32 - 1  # that a frame can carry
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `zaichik subscribe`."""
-    parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument(
-        "topic", metavar="TOPIC", type=names.name, help="the topic to read; created if it doesn't exist"
-    )
-    parser.add_argument(
-        "--from",
-        dest="start",
-        metavar="WHERE",
-        type=_start,
-        default="earliest",
-        help="earliest (the default), latest, an offset, or an ISO 8601 time",
-    )
-    parser.add_argument("--until", metavar="OFFSET", type=quantities.natural, help="stop before this offset")
-    parser.add_argument("--count", metavar="N", type=positive, help="stop after this many messages")
-    parser.add_argument(
-        "--name", metavar="NAME", default="", type=names.name, help="resume where the last reader of this name stopped"
-    )
-    parser.add_argument("--forget", action="store_true", help="only have the broker forget the position of --name")
-    parser.add_argument("--events", action="store_true", help="also report missed messages")
-    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
-    parser.add_argument(
-        "-v", "--verbose", action="store_true", help="in a pipe, too, print offset, time and key, and escape characters"
-    )
-    parser.add_argument(
-        "--credit", metavar="N", type=_credit, default=CREDIT, help="messages in flight at most (default: %(default)s)"
-    )
-    connecting.add_option(parser)
-    connecting.add_reconnect(parser)
 
 
 def _start(text: str) -> StartAt:
@@ -94,20 +60,33 @@ def _start(text: str) -> StartAt:
     try:
         return start_written(text)
     except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a start; {error}") from None
+        raise WrongUsage(f"{text!r} is not a start; {error}") from None
 
 
-def _credit(text: str) -> int:
-    credit = positive(text)
-    if credit > MOST_CREDIT:
-        raise argparse.ArgumentTypeError(f"{text!r} is too large; the largest is {MOST_CREDIT}")
-    return credit
+_credit = within(positive, lambda credit: credit <= MOST_CREDIT, f"{{}} is too large; the largest is {MOST_CREDIT}")
+ARGUMENTS = (
+    argument("TOPIC", "the topic to read; created if it doesn't exist", names.name),
+    argument(
+        "--from WHERE", "earliest, latest, an offset, or an ISO 8601 time", _start, dest="start", default="earliest"
+    ),
+    argument("--until OFFSET", "stop before this offset", quantities.natural),
+    argument("--count N", "stop after this many messages", positive),
+    argument("--name NAME", "resume where the last reader of this name stopped", names.name, default=""),
+    argument("--forget", "only have the broker forget the position of --name"),
+    argument("--events", "also report missed messages"),
+    argument("--json", "print one JSON object per line"),
+    argument("-v --verbose", "in a pipe, too, print offset, time and key, and escape characters"),
+    argument("--credit N", "messages in flight at most", _credit, default=CREDIT),
+    connecting.ADDRESS,
+    connecting.RECONNECT,
+)
 
 
-async def run(arguments: argparse.Namespace, console: Console) -> int:
+async def run(arguments: Namespace, console: Console) -> None:
     """Print messages until something ends it."""
     if arguments.forget:
-        return await _forget(arguments)
+        await _forget(arguments)
+        return
     began = time.perf_counter()
     seen = _Seen()
     # The client warns of lag by itself; with --events it is reported here, and not twice.
@@ -138,12 +117,11 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
                 f"{shown(arguments.topic)}: {seen.count:,} messages{lag}, {time.perf_counter() - began:.3g} s"
             )
             raise
-    return 0
 
 
-async def _forget(arguments: argparse.Namespace) -> int:
+async def _forget(arguments: Namespace) -> None:
     if not arguments.name:
-        raise argparse.ArgumentTypeError("--forget needs a --name to forget")
+        raise WrongUsage("--forget needs a --name to forget")
     async with (
         connecting.connected(arguments, "subscribe") as client,
         client.subscribe(arguments.topic, start="latest", credit=1, name=arguments.name) as subscription,
@@ -151,7 +129,6 @@ async def _forget(arguments: argparse.Namespace) -> int:
         await subscription.forget()
     what = "is forgotten" if subscription.resumed else "was not known"
     screen.remark(f"{shown(arguments.topic)}: the position of {shown(arguments.name)} {what}")
-    return 0
 
 
 async def _end_with_the_reader(scope: anyio.CancelScope) -> None:
@@ -167,7 +144,7 @@ class _Seen:
 
 async def _print_all(
     subscription: Subscription[Message | Lagged],
-    arguments: argparse.Namespace,
+    arguments: Namespace,
     show: Callable[[Message], None],
     seen: _Seen,
 ) -> None:
@@ -184,7 +161,7 @@ async def _print_all(
                 _show_lag(item, as_json=arguments.json)
 
 
-def _printer(arguments: argparse.Namespace, console: Console) -> Callable[[Message], None]:
+def _printer(arguments: Namespace, console: Console) -> Callable[[Message], None]:
     """Returns the function that prints a message."""
     if arguments.json:
         return _print_json
@@ -197,15 +174,8 @@ def _printer(arguments: argparse.Namespace, console: Console) -> Callable[[Messa
 
 def _print_json(message: Message) -> None:
     topic, offset, timestamp, key, payload = message
-    screen.print_json(
-        {
-            "topic": topic,
-            "offset": offset,
-            "timestamp": timestamp,
-            "key": None if key is None else screen.json_bytes(key),
-            "payload": screen.json_bytes(payload),
-        }
-    )
+    told = {"topic": topic, "offset": offset, "timestamp": timestamp, "key": None if key is None else json_bytes(key)}
+    screen.print_json(told | {"payload": json_bytes(payload)})
 
 
 def _write(line: str) -> None:
@@ -226,7 +196,7 @@ def _show_lag(lagged: Lagged, *, as_json: bool) -> None:
         gone = {"topic": lagged.topic, "start": lagged.start, "end": lagged.end, "count": lagged.count}
         screen.print_json({"lagged": gone})
     else:
-        messages = "message" if lagged.count == 1 else "messages"
-        offsets = f"offset {lagged.start}" if lagged.count == 1 else f"offsets {lagged.start} to {lagged.end - 1}"
-        were = "was" if lagged.count == 1 else "were"
-        screen.remark(f"lag: {lagged.count:,} {messages}, {offsets}, {were} gone", "yellow")
+        what = f"1 message, offset {lagged.start}, was"
+        if lagged.count != 1:
+            what = f"{lagged.count:,} messages, offsets {lagged.start} to {lagged.end - 1}, were"
+        screen.remark(f"lag: {what} gone", "yellow")

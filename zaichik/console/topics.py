@@ -1,56 +1,44 @@
-"""`zaichik topics`: lists the topics, one line each."""
+"""`zaichik topics`: lists the topics, one line each.
 
-import argparse
-from typing import Any
-
-from rich.cells import cell_len
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
-from zaichik.client.client import Client
-from zaichik.console import connecting, names, screen
-from zaichik.console.failure import Failure
-from zaichik.console.quantities import show_duration, show_size
-from zaichik.escapes import harmless, shown
-
-DESCRIPTION = """\
 List the topics: how many messages each holds now, and what became of all the others. Every published message was
 stored or compacted away; every stored one is resident, expired (its retention is over) or evicted (the ring was
 full). The broker counts both sides; if they ever differ, that's a bug, and it is reported here.
-"""
 
-EPILOG = """\
-examples:
+Examples:
   zaichik topics
   zaichik topics orders.              # topics whose names begin with orders.
   zaichik topics --json | jq -r '.[] | select(.evicted > 0).name'
 """
 
+from typing import Any
 
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+from zaichik.client.client import Client
+from zaichik.console import connecting, names, screen
+from zaichik.console.arguments import Namespace, argument
+from zaichik.console.failure import Failure
+from zaichik.console.quantities import show_duration, show_size
+from zaichik.escapes import shown
+
+COUNTS = {
+    "messages": "resident", "next": "next_offset", "published": "published", "compacted": "compacted",
+    "expired": "expired", "evicted": "evicted", "readers": "subscriptions",
+}  # fmt: skip
 GAP = 2  # letters between two columns
 NAME_WIDTH = 20  # letters of a topic's name that always have room
 FIRST_TO_GO = ("window", "retention", "next", "bytes", "expired")
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `zaichik topics`."""
-    parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument(
-        "prefix",
-        metavar="PREFIX",
-        nargs="?",
-        default="",
-        type=names.name,
-        help="only topics whose names begin with this",
-    )
-    connecting.add_option(parser)
-    parser.add_argument(
-        "--json", action="store_true", help="print one JSON list with everything known about each topic"
-    )
+ARGUMENTS = (
+    argument("[PREFIX]", "only topics whose names begin with this", names.name, default=""),
+    connecting.ADDRESS,
+    argument("--json", "print one JSON list with everything known about each topic"),
+)
 
 
-async def run(arguments: argparse.Namespace, console: Console) -> int:
+async def run(arguments: Namespace, console: Console) -> None:
     """Query the broker and show the answer."""
     async with connecting.connected(arguments, "topics") as client:
         topics = await client.topics(arguments.prefix)
@@ -59,25 +47,17 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
     elif topics:
         _show(console, topics)
         for sentence in filter(None, map(imbalance, topics)):
-            console.print(Text(f"!! {harmless(sentence)}", "bold red"), soft_wrap=True)
+            screen.say(console, f"!! {sentence}", "bold red")
     else:
         screen.remark(f"no topic begins with '{shown(arguments.prefix)}'" if arguments.prefix else "no topics yet")
-    return 0
 
 
 def _show(console: Console, topics: list[dict[str, Any]]) -> None:
     """Print a table of the topics; on a terminal, without the columns that do not fit."""
     rows = [_row(topic) for topic in topics]
     shown = _that_fit(rows, console.width) if console.is_terminal else list(rows[0])
-    table = Table(header_style="bold", box=None, pad_edge=False)
-    for name in shown:
-        if name == "topic":
-            table.add_column(name, overflow="fold", style="cyan")
-        else:
-            table.add_column(name, justify="right", no_wrap=True)
-    for row in rows:
-        table.add_row(*(Text(row[name]) for name in shown))
-    screen.print_table(console, table)
+    lines = [[Text(row[name], "cyan" if name == "topic" else "") for name in shown] for row in rows]
+    screen.print_columns(console, shown, lines, right=shown[1:])
     if left_out := [name for name in rows[0] if name not in shown]:
         screen.remark(f"no room for {', '.join(left_out)}: make the terminal wider, or see zaichik describe TOPIC")
 
@@ -87,13 +67,7 @@ def _row(topic: dict[str, Any]) -> dict[str, str]:
     window_ms = settings["compaction_window_ms"]
     return {
         "topic": shown(topic["name"]),
-        "messages": screen.number(topic["resident"]),
-        "next": screen.number(topic["next_offset"]),
-        "published": screen.number(topic["published"]),
-        "compacted": screen.number(topic["compacted"]),
-        "expired": screen.number(topic["expired"]),
-        "evicted": screen.number(topic["evicted"]),
-        "readers": screen.number(topic["subscriptions"]),
+        **{heading: screen.number(topic[name]) for heading, name in COUNTS.items()},
         "retention": show_duration(settings["retention_ttl_ms"]),
         "window": show_duration(window_ms) if window_ms else "off",
         "bytes": show_size(topic["bytes"]),

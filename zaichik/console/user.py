@@ -1,32 +1,5 @@
-"""`zaichik user`: who may log in to a broker with access control."""
+"""`zaichik user`: who may log in to a broker with access control.
 
-import argparse
-import os
-import sys
-import time
-from contextlib import suppress
-from pathlib import Path
-from typing import Any
-
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
-from zaichik.access.contexts import UnusableCertificate
-from zaichik.access.files import Unusable
-from zaichik.access.users import Record
-from zaichik.console import quantities, screen
-from zaichik.console.access_folder import edited, new_password, new_token, users_in, with_token
-from zaichik.console.failure import Failure
-from zaichik.console.hidden import asked, secret
-from zaichik.console.serve_access import tls_of
-from zaichik.escapes import shown
-
-VARIABLE = "ZAICHIK_ACCESS"
-LATEST = 2**37  # seconds since 1970: some year that every system can write
-ACTIONS = ("add", "list", "remove", "token add", "token remove")
-
-DESCRIPTION = """\
 Change who may log in to a broker that is started with --access DIR. The broker notices within a second: new users can
 log in, and the connections of removed users are closed. Run this as the user that the broker runs as.
 
@@ -36,10 +9,8 @@ new one before you remove the old one. With --password, the user gets a password
 from a file or from standard input. It is never an argument, because everybody on the machine can see those.
 
 A new user may do nothing until the file DIR/rules allows it; see: zaichik access check DIR.
-"""
 
-EPILOG = """\
-examples:
+Examples:
   export ZAICHIK_ACCESS=./access                # or --access ./access each time
   zaichik user add ana                          # prints the token
   zaichik user add guest --expires 90d --note "for the course in May"
@@ -50,35 +21,51 @@ examples:
   zaichik user remove ana
 """
 
+import os
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `zaichik user`."""
-    parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument("words", metavar="ACTION NAME", nargs="+", help=f"{', '.join(ACTIONS)}; then a user's name")
-    parser.add_argument(
-        "--access",
-        metavar="DIR",
-        type=Path,
-        default=os.environ.get(VARIABLE),
-        help=f"the folder (default: the environment variable {VARIABLE})",
-    )
-    parser.add_argument("--password", action="store_true", help="add: a password instead of a token")
-    parser.add_argument("--password-file", metavar="FILE", type=Path, help="add: read the password from a file")
-    parser.add_argument(
-        "--expires",
-        metavar="DUR",
-        type=quantities.duration,
+from rich.console import Console
+
+from zaichik.access.contexts import UnusableCertificate
+from zaichik.access.files import Unusable
+from zaichik.access.users import Record
+from zaichik.console import quantities, screen
+from zaichik.console.access_folder import edited, new_password, new_token, users_in, with_token
+from zaichik.console.arguments import Namespace, WrongUsage, argument
+from zaichik.console.failure import Failure
+from zaichik.console.hidden import asked, secret
+from zaichik.console.serve_access import tls_of
+from zaichik.escapes import shown
+
+VARIABLE = "ZAICHIK_ACCESS"
+LATEST = 2**37  # seconds since 1970: some year that every system can write
+ACTIONS = ("add", "list", "remove", "token add", "token remove")
+
+ARGUMENTS = (
+    argument("WORDS...", f"{', '.join(ACTIONS)}; then a user's name", metavar="ACTION NAME"),
+    argument("--access DIR", f"the folder (default: the environment variable {VARIABLE})", Path),
+    argument("--password", "add: a password instead of a token"),
+    argument("--password-file FILE", "add: read the password from a file", Path),
+    argument(
+        "--expires DUR",
+        "add, token add: how long the token or password is valid",
+        quantities.duration,
         default="forever",
-        help="add, token add: how long the token or password is valid",
-    )
-    parser.add_argument("--note", metavar="TEXT", default="", help="add, token add: what the token is for")
-    parser.add_argument("--json", action="store_true", help="list: print one JSON list")
+    ),
+    argument("--note TEXT", "add, token add: what the token is for", default=""),
+    argument("--json", "list: print one JSON list"),
+)
 
 
-async def run(arguments: argparse.Namespace, console: Console) -> int:
+async def run(arguments: Namespace, console: Console) -> None:
     """Do what the words say."""
+    arguments.access = arguments.access or (Path(folder) if (folder := os.environ.get(VARIABLE)) else None)
     if arguments.access is None:
-        raise argparse.ArgumentTypeError(f"which folder? Write --access DIR, or set {VARIABLE}")
+        raise WrongUsage(f"which folder? Write --access DIR, or set {VARIABLE}")
     match arguments.words:
         case ["add", name]:
             _add(arguments, name, console)
@@ -87,20 +74,17 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
         case ["remove", name]:
             with edited(arguments.access) as editing:
                 editing.remove(name)
-            console.print(Text(f"{name}: removed"), soft_wrap=True)
+            screen.say(console, f"{name}: removed")
         case ["token", "add", name]:
             _add_token(arguments, name, console)
         case ["token", "remove", name, token]:
             _remove_token(arguments.access, name, token)
-            console.print(Text(f"{name}: token {token} removed"), soft_wrap=True)
+            screen.say(console, f"{name}: token {token} removed")
         case _:
-            raise argparse.ArgumentTypeError(
-                "write add NAME, list, remove NAME, token add NAME or token remove NAME ID"
-            )
-    return 0
+            raise WrongUsage("write add NAME, list, remove NAME, token add NAME or token remove NAME ID")
 
 
-def _add(arguments: argparse.Namespace, name: str, console: Console) -> None:
+def _add(arguments: Namespace, name: str, console: Console) -> None:
     try:
         record = Record(name)
     except ValueError:
@@ -124,7 +108,7 @@ def _add(arguments: argparse.Namespace, name: str, console: Console) -> None:
         console.print(f"{name}: added")
 
 
-def _add_token(arguments: argparse.Namespace, name: str, console: Console) -> None:
+def _add_token(arguments: Namespace, name: str, console: Console) -> None:
     token, text = new_token(_expiry(arguments), arguments.note)
     with edited(arguments.access) as editing:
         editing.put(with_token(editing.record(name), token))
@@ -142,7 +126,7 @@ def _remove_token(folder: Path, name: str, token: str) -> None:
 
 def _show(token: str, name: str, folder: Path, console: Console) -> None:
     """Print a token on standard output, and nothing else there, so that a script can put it where it belongs."""
-    console.print(Text(token), soft_wrap=True)
+    screen.say(console, token)
     line = "zaichik://TOKEN@HOST:PORT"
     if tls := tls_of(folder):
         line = "zaichiks://TOKEN@HOST:PORT?pin=..."
@@ -152,7 +136,7 @@ def _show(token: str, name: str, folder: Path, console: Console) -> None:
     screen.remark(f"this is the token of {name}, shown once and stored nowhere; {how}")
 
 
-def _expiry(arguments: argparse.Namespace) -> int | None:
+def _expiry(arguments: Namespace) -> int | None:
     return None if arguments.expires == "forever" else int(time.time() + arguments.expires)
 
 
@@ -164,20 +148,19 @@ def _password(file: Path | None) -> str:
     return password
 
 
-def _list(arguments: argparse.Namespace, console: Console) -> None:
+def _list(arguments: Namespace, console: Console) -> None:
     """Print users and what they log in with: never a hash."""
     users = users_in(arguments.access).users
     if arguments.json:
         screen.print_json([{"name": user.name, "logins": _logins(user)} for user in users])
         return
-    table = Table(header_style="bold", box=None, pad_edge=False)
-    for name in ("user", "with", "id", "created", "expires", "note"):
-        table.add_column(name, overflow="fold")
-    for user in users:
-        for login in _logins(user) or [{"with": "nothing", "id": "", "created": None, "expires": None, "note": ""}]:
-            times = _day(login["created"]), _day(login["expires"])
-            table.add_row(user.name, login["with"], login["id"], *times, Text(shown(login["note"])))
-    screen.print_table(console, table)
+    nothing = {"with": "nothing", "id": "", "created": None, "expires": None, "note": ""}
+    lines = (
+        (user.name, login["with"], login["id"], _day(login["created"]), _day(login["expires"]), shown(login["note"]))
+        for user in users
+        for login in _logins(user) or [nothing]
+    )
+    screen.print_columns(console, ("user", "with", "id", "created", "expires", "note"), lines)
 
 
 def _logins(user: Record) -> list[dict[str, Any]]:

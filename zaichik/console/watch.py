@@ -1,6 +1,19 @@
-"""`zaichik watch`: a topic and its readers as a picture that moves, or all topics as a table."""
+"""`zaichik watch`: a topic and its readers as a picture that moves, or all topics as a table.
 
-import argparse
+Draw a topic as a strip of its messages, the oldest at the left, with a lane for each reader: its distance to the right
+end is its lag. At the far left are messages that are gone: expired (x), or evicted (a cross) because the topic was
+full. Without TOPIC, list all topics, the busiest first; Enter opens one.
+
+On a terminal the picture moves, and its last line says what the keys do. In a pipe it is printed once. Watching takes
+at most a fiftieth of the broker's time, and holds up no publisher.
+
+Examples:
+  zaichik watch                  # all topics: s sorts, / filters, Enter opens
+  zaichik watch orders           # one topic: tab chooses a reader, z zooms
+  zaichik watch orders | cat     # once, without colours
+  zaichik watch orders --ascii   # for a terminal without box-drawing letters
+"""
+
 import logging
 import os
 import signal
@@ -11,6 +24,7 @@ from rich.console import Console
 
 from zaichik.client.backoff import backoff
 from zaichik.console import connecting, failure, names, screen
+from zaichik.console.arguments import Namespace, argument
 from zaichik.console.failure import Failure
 from zaichik.console.keys import FullScreen, at_once, typed
 from zaichik.console.top import Table
@@ -20,44 +34,19 @@ from zaichik.polling import Poller, TopicPoll
 from zaichik.views.printable import clipped
 from zaichik.views.spans import Line, ansi, ascii_only, fitted, line, plain
 
-DESCRIPTION = """\
-Draw a topic as a strip of its messages, the oldest at the left, with a lane for each reader: its distance to the right
-end is its lag. At the far left are messages that are gone: expired (x), or evicted (a cross) because the topic was
-full. Without TOPIC, list all topics, the busiest first; Enter opens one.
-
-On a terminal the picture moves, and its last line says what the keys do. In a pipe it is printed once. Watching takes
-at most a fiftieth of the broker's time, and holds up no publisher.
-"""
-
-EPILOG = """\
-examples:
-  zaichik watch                  # all topics: s sorts, / filters, Enter opens
-  zaichik watch orders           # one topic: tab chooses a reader, z zooms
-  zaichik watch orders | cat     # once, without colours
-  zaichik watch orders --ascii   # for a terminal without box-drawing letters
-"""
-
 RETRY_S = 0.25, 4.0
 SNAPSHOT_S = 0.25  # between the two readings that a rate is made of
 SNAPSHOT_LINES = 60
 STALE_S = 5.0  # without news for so long, the picture says so: it is longer than a rest between two polls
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `zaichik watch`."""
-    parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument(
-        "topic",
-        metavar="TOPIC",
-        nargs="?",
-        type=names.name,
-        help="the topic to draw; without it, all topics are listed",
-    )
-    parser.add_argument("--ascii", action="store_true", help="draw with ASCII only")
-    connecting.add_option(parser)
+ARGUMENTS = (
+    argument("[TOPIC]", "the topic to draw; without it, all topics are listed", names.name),
+    argument("--ascii", "draw with ASCII only"),
+    connecting.ADDRESS,
+)
 
 
-async def run(arguments: argparse.Namespace, console: Console) -> int:
+async def run(arguments: Namespace, console: Console) -> None:
     """Draw once, or until q or Ctrl-C."""
     is_ascii = arguments.ascii or not (sys.stdout.encoding or "").lower().startswith("utf")
     if console.is_terminal and not console.is_dumb_terminal and sys.stdin.isatty():
@@ -65,11 +54,10 @@ async def run(arguments: argparse.Namespace, console: Console) -> int:
             pass  # if there is no broker, that is said as other commands say it
         with screen.logging_to(logging.NullHandler(), logging.CRITICAL):
             await Watch(arguments, is_ascii=is_ascii).run()
-        return 0
+        return
     async with connecting.connected(arguments, "watch") as client:
         for row in await _snapshot(Poller(client, rests=False), arguments.topic, console.width):
             console.file.write(plain(ascii_only(row) if is_ascii else row).rstrip() + "\n")
-    return 0
 
 
 async def _snapshot(poller: Poller, name: str | None, width: int) -> list[Line]:
@@ -100,7 +88,7 @@ class Watch:
         is_ascii: whether to draw with ASCII only.
     """
 
-    def __init__(self, arguments: argparse.Namespace, *, is_ascii: bool) -> None:
+    def __init__(self, arguments: Namespace, *, is_ascii: bool) -> None:
         self._arguments = arguments
         self._is_ascii = is_ascii
         self._render = plain if os.environ.get("NO_COLOR") else ansi

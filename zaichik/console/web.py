@@ -1,14 +1,30 @@
-"""`zaichik web`: the broker in a browser. The page's server is a program of its own, and a client of the broker."""
+r"""`zaichik web`: the broker in a browser. The page's server is a program of its own, and a client of the broker.
+
+Show a broker in a browser: all topics, one topic and its readers as they move, who is connected, and a stage with
+scenes for a class. By default, only this machine can reach the page. The page is read-only, unless --write is given. If
+there is no broker, the page says so, and waits for one.
+
+If the broker requires a login, each browser logs in for itself, with a token or a password that is kept in memory only.
+Pages never use the login of this command, because everyone who can reach the page would see what you may see. Only
+--metrics uses it, for Prometheus, at /metrics.
+
+Examples:
+  zaichik web                    # at http://127.0.0.1:8080
+  zaichik web --write            # with a box to publish messages
+  zaichik web --metrics          # with what you may see at /metrics, for all
+  zaichik web --connect zaichiks://broker.example:8889 --port 9000
+  zaichik web --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem \
+      --allow-host broker.example
+  zaichik web --port 0 --json    # a free port; prints {"url": ..., ...}
+  zaichik serve --web            # a broker and its page
+"""
 
 import argparse
 import logging
 import os
-import signal
 import socket
 import ssl
 import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,34 +35,12 @@ from rich.text import Text
 
 from zaichik.access.contexts import UnusableCertificate, server_tls
 from zaichik.console import address, connecting, screen, serve_log
-from zaichik.console.failure import Failure, cannot_listen
+from zaichik.console.arguments import Argument, Namespace, WrongUsage, argument
+from zaichik.console.failure import Failure, listening, restated
+from zaichik.console.signals import stopping
 from zaichik.extras import getting
-from zaichik.net.background import BackgroundTasks
 
 logger = logging.getLogger(__name__)
-
-DESCRIPTION = """\
-Show a broker in a browser: all topics, one topic and its readers as they move, who is connected, and a stage with
-scenes for a class. By default, only this machine can reach the page. The page is read-only, unless --write is given. If
-there is no broker, the page says so, and waits for one.
-
-If the broker requires a login, each browser logs in for itself, with a token or a password that is kept in memory only.
-Pages never use the login of this command, because everyone who can reach the page would see what you may see. Only
---metrics uses it, for Prometheus, at /metrics.
-"""
-
-EPILOG = """\
-examples:
-  zaichik web                    # at http://127.0.0.1:8080
-  zaichik web --write            # with a box to publish messages
-  zaichik web --metrics          # with what you may see at /metrics, for all
-  zaichik web --connect zaichiks://broker.example:8889 --port 9000
-  zaichik web --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem \\
-      --allow-host broker.example
-  zaichik web --port 0 --json    # a free port; prints {"url": ..., ...}
-  zaichik serve --web            # a broker and its page
-
-"""
 
 DEFAULT_PORT = 8080
 MOST_SERIES = 2000  # topics with series of their own, 14 each: two megabytes a scrape
@@ -54,83 +48,65 @@ NO_METRICS = "others can reach this address: to let them read metrics, start `za
 MISSING = f"zaichik web needs starlette and uvicorn; get them with {getting('web')}"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `zaichik web`."""
-    parser.description, parser.epilog = DESCRIPTION, EPILOG
-    connecting.add_option(parser)
-    parser.add_argument(
-        "--host", metavar="HOST", default="127.0.0.1", help="address to listen on (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--port",
-        metavar="PORT",
-        type=address.port,
-        default=DEFAULT_PORT,
-        help="port to listen on (default: %(default)s); 0 takes a free one",
-    )
-    parser.add_argument("--write", action="store_true", help="let pages publish messages")
-    parser.add_argument(
+def _count(what: str, text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) <= MOST_SERIES):
+        raise WrongUsage(f"{text!r} is not a number of {what} from 0 to {MOST_SERIES:,}")
+    return int(text)
+
+
+def _most(what: str, named: str) -> Argument:
+    text = f"how many {named} have metrics of their own"
+    return argument(f"--metrics-{what} N", text, partial(_count, what), default=200)
+
+
+ARGUMENTS = (
+    connecting.ADDRESS,
+    argument("--host HOST", "address to listen on", default="127.0.0.1"),
+    argument("--port PORT", "port to listen on; 0 takes a free one", address.port, default=DEFAULT_PORT),
+    argument("--write", "let pages publish messages"),
+    argument(
         "--metrics",
-        action="store_true",
-        help="let everyone who can reach the address read /metrics, which shows what the login of this command may see",
-    )
-    for what, named in (("topics", "topics"), ("sessions", "named subscriptions")):
-        parser.add_argument(
-            f"--metrics-{what}",
-            metavar="N",
-            type=partial(_count, what),
-            default=200,
-            help=f"how many {named} have metrics of their own (default: %(default)s)",
-        )
-    parser.add_argument(
-        "--allow-host",
-        metavar="NAME",
+        "let everyone who can reach the address read /metrics, which shows what the login of this command may see",
+    ),
+    _most("topics", "topics"),
+    _most("sessions", "named subscriptions"),
+    argument(
+        "--allow-host NAME",
+        "another name under which browsers reach the page, HOST or HOST:PORT; may be repeated",
         action="append",
         default=[],
-        help="another name under which browsers reach the page, HOST or HOST:PORT; may be repeated",
-    )
-    parser.add_argument("--tls-cert", metavar="FILE", type=Path, help="serve the page over TLS: its certificate, PEM")
-    parser.add_argument("--tls-key", metavar="FILE", type=Path, help="the certificate's private key, PEM")
-    parser.add_argument("--insecure", action="store_true", help="serve other machines without a login, or without TLS")
-    parser.add_argument("--json", action="store_true", help="when ready, print one JSON object: url, pid, broker")
-    # For `zaichik serve --web`:
-    parser.add_argument("--until-stdin-closes", action="store_true", help=argparse.SUPPRESS)
-    serve_log.add_options(parser)
+    ),
+    argument("--tls-cert FILE", "serve the page over TLS: its certificate, PEM", Path),
+    argument("--tls-key FILE", "the certificate's private key, PEM", Path),
+    argument("--insecure", "serve other machines without a login, or without TLS"),
+    argument("--json", "when ready, print one JSON object: url, pid, broker"),
+    argument("--until-stdin-closes", argparse.SUPPRESS),  # for `zaichik serve --web`
+    *serve_log.OPTIONS,
+)
 
 
-async def run(arguments: argparse.Namespace, console: Console) -> int:
+async def run(arguments: Namespace, console: Console) -> int:
     """Serve the page until a signal comes. Returns the exit code."""
-    with serve_log.written(arguments), _silent_stages():
+    # The brokers of stages, with up to ten connections each, come and go without a line for each of them.
+    with serve_log.written(arguments), screen.at_level(logging.WARNING, "zaichik.broker", "zaichik.serving"):
         try:
-            return await _serve(arguments, console)
+            await _serve(arguments, console)
         except Failure as failure:
             if arguments.log_format == "text":
                 raise
             logger.error("there is no page: %s", failure)  # noqa: TRY400 (it is no bug)
             return failure.code
+    return 0
 
 
-@contextmanager
-def _silent_stages() -> Iterator[None]:
-    """The brokers of stages, with up to ten connections each, come and go without a line for each of them."""
-    loggers = [logging.getLogger(f"zaichik.{room}") for room in ("broker", "serving")]
-    for room in loggers:
-        room.setLevel(logging.WARNING)
-    try:
-        yield
-    finally:
-        for room in loggers:
-            room.setLevel(logging.NOTSET)
-
-
-async def _serve(arguments: argparse.Namespace, console: Console) -> int:
+async def _serve(arguments: Namespace, console: Console) -> None:
     try:
         from zaichik.web.app import Options
         from zaichik.web.run import run as serve_page
         from zaichik.web.scraping import Scraped
     except ModuleNotFoundError as error:
         raise Failure(MISSING) from error
-    tls = _tls(arguments)
+    tls, stop = _tls(arguments), anyio.Event()
     with _listening(arguments.host, arguments.port) as listener:
         here = address.Address(*listener.getsockname()[:2])
         if not here.is_loopback and tls is None and not arguments.insecure:
@@ -138,49 +114,35 @@ async def _serve(arguments: argparse.Namespace, console: Console) -> int:
                 f"other machines can reach {here.host}, and what the page shows could be read on the way: add "
                 "--tls-cert and --tls-key, or leave out --host (this machine only), or add --insecure"
             )
+        stranger = replace(arguments.connect, credentials=None)
         options = Options(
-            endpoint=replace(arguments.connect, credentials=None),
+            endpoint=stranger,
             is_reachable=not here.is_loopback and not arguments.insecure,
             is_encrypted=tls is not None,
             can_write=arguments.write,
             port=here.port,
             scraped=Scraped(
-                endpoint=arguments.connect if arguments.metrics else replace(arguments.connect, credentials=None),
+                endpoint=arguments.connect if arguments.metrics else stranger,
                 topics=arguments.metrics_topics,
                 sessions=arguments.metrics_sessions,
                 why_not="" if arguments.metrics or here.is_loopback else NO_METRICS,
             ),
         )
-        stop = anyio.Event()
         # Signals are caught before the announcement: a program that waits for it may send one right away.
-        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-            ending = _Ending(stop)
-            async with BackgroundTasks() as background:
-                background.group.start_soon(ending.watch, signals)
-                if arguments.until_stdin_closes:
-                    background.group.start_soon(ending.watch_stdin)
-                ready = partial(_announce, here, arguments, console)
-                await serve_page(listener, options, tls=tls, allowed=arguments.allow_host, stop=stop, ready=ready)
-    if ending.cause == signal.SIGINT:
-        raise KeyboardInterrupt
-    return 0
+        async with stopping(lambda _: stop.set()) as tasks:
+            if arguments.until_stdin_closes:
+                tasks.start_soon(_watch_stdin, stop)
+            ready = partial(_announce, here, arguments, console)
+            await serve_page(listener, options, tls=tls, allowed=arguments.allow_host, stop=stop, ready=ready)
 
 
-def _count(what: str, text: str) -> int:
-    if not (text.isascii() and text.isdigit() and int(text) <= MOST_SERIES):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of {what} from 0 to {MOST_SERIES:,}")
-    return int(text)
-
-
-def _tls(arguments: argparse.Namespace) -> ssl.SSLContext | None:
+def _tls(arguments: Namespace) -> ssl.SSLContext | None:
     if (arguments.tls_cert is None) != (arguments.tls_key is None):
-        raise argparse.ArgumentTypeError("--tls-cert and --tls-key belong together")
+        raise WrongUsage("--tls-cert and --tls-key belong together")
     if arguments.tls_cert is None:
         return None
-    try:
+    with restated(UnusableCertificate):
         return server_tls(arguments.tls_cert, arguments.tls_key).context
-    except UnusableCertificate as error:
-        raise Failure(str(error)) from None
 
 
 def _listening(host: str, port: int) -> socket.socket:
@@ -189,14 +151,11 @@ def _listening(host: str, port: int) -> socket.socket:
     Raises:
         Failure: there is none; the sentence says why, and what to do.
     """
-    try:
+    with listening(port, "zaichik web --port PORT, or zaichik serve --web PORT", "another page", host):
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-    except OSError as error:
-        command = "zaichik web --port PORT, or zaichik serve --web PORT"
-        raise cannot_listen(error, port, command, "another page", host) from error
 
 
-def _announce(here: address.Address, arguments: argparse.Namespace, console: Console) -> None:
+def _announce(here: address.Address, arguments: Namespace, console: Console) -> None:
     url, broker = f"{'https' if arguments.tls_cert else 'http'}://{here}", str(arguments.connect)
     if arguments.json:
         screen.print_json({"url": url, "pid": os.getpid(), "broker": broker})
@@ -209,30 +168,10 @@ def _announce(here: address.Address, arguments: argparse.Namespace, console: Con
         screen.remark("the login of this command is not used here: if the broker asks, each browser logs in for itself")
 
 
-class _Ending:
-    """Stops the page when a signal comes, or when whoever has started it is gone.
-
-    Attributes:
-        cause: the first signal.
-    """
-
-    cause: signal.Signals | None = None
-
-    def __init__(self, stop: anyio.Event) -> None:
-        self._stop = stop
-
-    async def watch(self, signals: AsyncIterator[signal.Signals]) -> None:
-        """Stop gracefully at the first signal, and at once at the second."""
-        async for received in signals:
-            if self.cause is not None:
-                os._exit(128 + received)
-            self.cause = received
-            self._stop.set()
-
-    async def watch_stdin(self) -> None:
-        """Stop when standard input ends: the other end of the pipe closes with its process, however that ends."""
-        while True:
-            await anyio.wait_readable(sys.stdin)
-            if not os.read(sys.stdin.fileno(), 1024):
-                self._stop.set()
-                return
+async def _watch_stdin(stop: anyio.Event) -> None:
+    """Stop when standard input ends: the other end of the pipe closes with its process, however that ends."""
+    while True:
+        await anyio.wait_readable(sys.stdin)
+        if not os.read(sys.stdin.fileno(), 1024):
+            stop.set()
+            return
