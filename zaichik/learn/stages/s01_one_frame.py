@@ -1,4 +1,20 @@
-"""S1: one request, one answer."""
+"""S1: One frame back.
+
+Goal: Read a frame, answer with a frame: Hello with Welcome, Ping with Pong. A frame is a header of 12 bytes (length
+u32, type u8, flags u8, zero u16, id u32) and a body; all integers are little-endian, and the length counts all that
+follows it. Flags and zero are 0 for now.
+
+Tested: Each request goes out in one piece, and its answer is taken apart to the last byte.
+
+Real systems: Every binary protocol begins so: Kafka's length is a big-endian i32, MQTT's is 1 to 4 bytes of 7 bits,
+RabbitMQ (AMQP 0-9-1) ends each frame with the byte 0xCE. A server that knows the length never has to search for an end.
+
+How: Reply type = request type with the top bit set; reply id = request id. Build body first, then the header around it:
+length = 8 + size of the body.
+
+Where: tutorial/tiny_broker.py: `frame` builds one, `Connection.answer` takes one apart, `hello` and `ping` are the two
+methods. protocol/README.md, section 8, shows Hello and Welcome byte by byte.
+"""
 
 from zaichik.learn.failure import Failed, Skipped
 from zaichik.learn.layouts import ERROR_CODES, HEARTBEAT, LEAST
@@ -6,39 +22,13 @@ from zaichik.learn.stage import Stage
 from zaichik.learn.trace import frame_line, shown_hex
 from zaichik.learn.trial import Trial
 
-STAGE = Stage(
-    number=1,
-    title="One frame back",
-    chapter=2,
-    frames=("Hello", "Welcome", "Ping", "Pong"),
-    goal=(
-        "Read a frame, answer with a frame: Hello with Welcome, Ping with Pong. A frame is a header of 12 "
-        "bytes (length u32, type u8, flags u8, zero u16, id u32) and a body; all integers are little-endian, "
-        "and the length counts all that follows it. Flags and zero are 0 for now."
-    ),
-    tested="Each request goes out in one piece, and its answer is taken apart to the last byte.",
-    real=(
-        "Every binary protocol begins so: Kafka's length is a big-endian i32, MQTT's is 1 to 4 bytes of 7 "
-        "bits, RabbitMQ (AMQP 0-9-1) ends each frame with the byte 0xCE. A server that knows the length never "
-        "has to search for an end."
-    ),
-    hints=(
-        (
-            "Reply type = request type with the top bit set; reply id = request id. Build body first, then the "
-            "header around it: length = 8 + size of the body."
-        ),
-        (
-            "tutorial/tiny_broker.py: `frame` builds one, `Connection.answer` takes one apart, `hello` and "
-            "`ping` are the two methods. protocol/README.md, section 8, shows Hello and Welcome byte by byte."
-        ),
-    ),
-)
+STAGE = Stage.told(__doc__, chapter=2, frames=("Hello", "Welcome", "Ping", "Pong"))
 
 
 @STAGE.check(
     "Hello is answered with Welcome",
-    hint="Compare your Welcome with the hexdump in protocol/README.md, section 8; its limits will do for you. "
-    "Strings are a u16 length and UTF-8.",
+    hint="Compare your Welcome with the hexdump in protocol/README.md, section 8; its limits will do for you. Strings "
+    "are a u16 length and UTF-8.",
     sentences="bytes.1 bytes.2 frame.1 frame.2 frame.3 type.1 id.1 hello.3 hello.9 hello.10 open.3 welcome.1 welcome.2",
 )
 async def welcome(trial: Trial) -> None:
@@ -68,18 +58,12 @@ async def pong(trial: Trial) -> None:
 
 @STAGE.check(
     "after an answer the connection stays open for the next request",
-    more=(
-        (
-            "One loop for each connection: read a frame, answer it, again. Only the end of the stream, or an error, "
-            "leads out of it."
-        ),
-        (
-            "tutorial/tiny_broker.py, `Connection.read`: `while not self.done`, and IncompleteRead is the end of "
-            "the stream."
-        ),
-    ),
-    sentences="open.1",
     hint="Read in a loop until the client ends its stream, not once.",
+    how="One loop for each connection: read a frame, answer it, again. Only the end of the stream, or an error, leads "
+    "out of it.",
+    where="tutorial/tiny_broker.py, `Connection.read`: `while not self.done`, and IncompleteRead is the end of the "
+    "stream.",
+    sentences="open.1",
 )
 async def stays_open(trial: Trial) -> None:
     """Ten requests, each sent when the one before was answered."""
@@ -91,16 +75,10 @@ async def stays_open(trial: Trial) -> None:
 @STAGE.check(
     "a request with id 0 is carried out in silence",
     hint="Id 0 means: tell me only if it fails. So the reply is built, and not sent.",
-    more=(
-        (
-            "Decide it in one place, where replies are put into the output: if the id is not 0. An Error is sent in "
-            "any case."
-        ),
-        (
-            "tutorial/tiny_broker.py, `Connection.answer`: the request is carried out, and `if frame_id` guards "
-            "nothing but the reply. `fail` has no such guard."
-        ),
-    ),
+    how="Decide it in one place, where replies are put into the output: if the id is not 0. An Error is sent in any "
+    "case.",
+    where="tutorial/tiny_broker.py, `Connection.answer`: the request is carried out, and `if frame_id` guards nothing "
+    "but the reply. `fail` has no such guard.",
     sentences="id.4",
 )
 async def silence(trial: Trial) -> None:
@@ -114,12 +92,10 @@ async def silence(trial: Trial) -> None:
 
 @STAGE.check(
     "boot is the same number on every connection",
-    more=(
-        ("A global that is drawn at random, never 0, before the server listens. Every Welcome has it."),
-        ("tutorial/tiny_broker.py: `BOOT`, near the top, and `Connection.hello`, which packs it."),
-    ),
-    sentences="welcome.1",
     hint="Draw it once, when the server starts: a client knows by it whether it has come back to the same broker.",
+    how="A global that is drawn at random, never 0, before the server listens. Every Welcome has it.",
+    where="tutorial/tiny_broker.py: `BOOT`, near the top, and `Connection.hello`, which packs it.",
+    sentences="welcome.1",
 )
 async def same_boot(trial: Trial) -> None:
     """Two connections, one after the other."""

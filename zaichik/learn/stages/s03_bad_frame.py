@@ -1,4 +1,22 @@
-"""S3: what a broker says to bytes that make no sense."""
+"""S3: A bad frame ends its connection, and nothing else.
+
+Goal: Tell three kinds of trouble apart. Not agreeing where frames begin (a length that cannot be, fields that do not
+add up) is answered with a fatal Error, and the connection closes. A request that is understood and cannot be carried
+out is answered, and the connection goes on. The server goes on in any case.
+
+Tested: Frames with one thing wrong each. After a fatal Error the stream must end; after any other a Ping must work;
+after each of them a new client must be served.
+
+Real systems: Kafka refuses requests above socket.request.max.bytes (100 MiB by default) and closes; NATS answers -ERR
+'Unknown Protocol Operation' and closes; AMQP 0-9-1 has two levels like ours, channel errors and connection errors.
+Without an upper limit for the length, 4 bytes of anybody's make a server ask for 4 GiB of memory.
+
+How: protocol/README.md, section 6, has the order in which to judge: length, zero, Hello first, type, flags, the body's
+size, what is inside the fields. Codes below 64 are fatal, and have flag 2 (FATAL).
+
+Where: tutorial/tiny_broker.py: `require` raises, `answer` catches and calls `fail`, which sends an Error and sets
+`done` if the code is below 64. To close without a RST: end your side, then read on until the client is gone.
+"""
 
 import struct
 
@@ -11,37 +29,7 @@ from zaichik.learn.trial import Trial
 MOST_TO_SEND = 16 * 2**20  # bytes
 PINGS, BEHIND = 300, 3000
 
-STAGE = Stage(
-    number=3,
-    title="A bad frame ends its connection, and nothing else",
-    chapter=3,
-    frames=("Error",),
-    goal=(
-        "Tell three kinds of trouble apart. Not agreeing where frames begin (a length that cannot be, fields "
-        "that do not add up) is answered with a fatal Error, and the connection closes. A request that is "
-        "understood and cannot be carried out is answered, and the connection goes on. The server goes on in "
-        "any case."
-    ),
-    tested=(
-        "Frames with one thing wrong each. After a fatal Error the stream must end; after any other a Ping "
-        "must work; after each of them a new client must be served."
-    ),
-    real="Kafka refuses requests above socket.request.max.bytes (100 MiB by default) and closes; NATS answers "
-    "-ERR 'Unknown Protocol Operation' and closes; AMQP 0-9-1 has two levels like ours, channel errors and connection "
-    "errors. Without an upper limit for the length, 4 bytes of anybody's make a server ask for 4 GiB of memory.",
-    hints=(
-        (
-            "protocol/README.md, section 6, has the order in which to judge: length, zero, Hello first, type, "
-            "flags, the body's size, what is inside the fields. Codes below 64 are fatal, and have flag 2 "
-            "(FATAL)."
-        ),
-        (
-            "tutorial/tiny_broker.py: `require` raises, `answer` catches and calls `fail`, which sends an "
-            "Error and sets `done` if the code is below 64. To close without a RST: end your side, then read "
-            "on until the client is gone."
-        ),
-    ),
-)
+STAGE = Stage.told(__doc__, chapter=3, frames=("Error",))
 
 
 async def _ends_with(connection: Connection, error: str, *, request_type: int, frame_id: int) -> None:
@@ -158,16 +146,10 @@ async def unsupported(trial: Trial) -> None:
 @STAGE.check(
     "a client that crashes in the middle of a frame takes nobody with it",
     hint="Whatever reading from a socket can raise, for this client it is the end, and for the server nothing.",
-    more=(
-        (
-            "Reading can raise: connection reset, broken pipe, an end in the middle of a frame. Catch it around the "
-            "whole connection, close the socket, and return."
-        ),
-        (
-            "tutorial/tiny_broker.py: `Connection.read` takes an end in the middle of a frame for the end; whatever "
-            "else goes wrong stays in `Connection.run`."
-        ),
-    ),
+    how="Reading can raise: connection reset, broken pipe, an end in the middle of a frame. Catch it around the whole "
+    "connection, close the socket, and return.",
+    where="tutorial/tiny_broker.py: `Connection.read` takes an end in the middle of a frame for the end; whatever "
+    "else goes wrong stays in `Connection.run`.",
     sentences="connect.1 connect.2 close.6",
 )
 async def crash(trial: Trial) -> None:

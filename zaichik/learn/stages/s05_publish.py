@@ -1,4 +1,20 @@
-"""S5: what is published reaches who has subscribed."""
+"""S5: A publish reaches a subscriber.
+
+Goal: Subscribe gives a connection a place in a topic; Publish appends to the topic, and every subscription is sent what
+was appended. A message's place is its offset: 0, 1, 2 … without gaps.
+
+Tested: One publishes, another one reads: offsets, keys, payloads, whatever bytes they are made of. Batches, which are
+two columns of strings, must arrive as they left.
+
+Real systems: Kafka has the same offsets, a partition for our topic, and batches too (RecordBatch v2); MQTT has no
+offsets: a message is handed on and forgotten. Columns for a batch are Apache Arrow's layout for binary arrays.
+
+How: Let a topic be a row of messages, and a subscription the offset of the message that it gets next. Publishing
+appends and wakes; sending is: while the offset is below the end, send and go on.
+
+Where: tutorial/tiny_broker.py: `read_batch`, `Topic.publish`, `Subscription.next_event` (what goes into Messages), and
+`Connection.write`, which sends all replies before it looks at subscriptions.
+"""
 
 import struct
 import time
@@ -13,50 +29,16 @@ LARGE, TIMES = 200_000, 50
 CLOCKS_MAY_DIFFER_S = 3600
 DEFINED = 3  # flags of Messages
 
-STAGE = Stage(
-    number=5,
-    title="A publish reaches a subscriber",
-    chapter=6,
-    frames=("Subscribe", "Subscribed", "Publish", "Published", "Messages"),
-    goal=(
-        "Subscribe gives a connection a place in a topic; Publish appends to the topic, and every subscription "
-        "is sent what was appended. A message's place is its offset: 0, 1, 2 … without gaps."
-    ),
-    tested=(
-        "One publishes, another one reads: offsets, keys, payloads, whatever bytes they are made of. Batches, "
-        "which are two columns of strings, must arrive as they left."
-    ),
-    real=(
-        "Kafka has the same offsets, a partition for our topic, and batches too (RecordBatch v2); MQTT has no "
-        "offsets: a message is handed on and forgotten. Columns for a batch are Apache Arrow's layout for "
-        "binary arrays."
-    ),
-    hints=(
-        (
-            "Let a topic be a row of messages, and a subscription the offset of the message that it gets next. "
-            "Publishing appends and wakes; sending is: while the offset is below the end, send and go on."
-        ),
-        (
-            "tutorial/tiny_broker.py: `read_batch`, `Topic.publish`, `Subscription.next_event` (what goes into "
-            "Messages), and `Connection.write`, which sends all replies before it looks at subscriptions."
-        ),
-    ),
-)
+STAGE = Stage.told(__doc__, chapter=6, frames=("Subscribe", "Subscribed", "Publish", "Published", "Messages"))
 
 
 @STAGE.check(
     "Subscribe is answered with Subscribed",
     hint="The epoch is the topic's time of birth in µs, never 0. A new topic begins at offset 0.",
-    more=(
-        (
-            "Look the topic up; make it if it is not there, with the clock's µs as its epoch; put the subscription "
-            "into it under the Subscribe's id. Four numbers go back."
-        ),
-        (
-            "tutorial/tiny_broker.py: `Broker.find` makes the topic, and `Connection.subscribe` packs epoch, start, "
-            "live and committed."
-        ),
-    ),
+    how="Look the topic up; make it if it is not there, with the clock's µs as its epoch; put the subscription into "
+    "it under the Subscribe's id. Four numbers go back.",
+    where="tutorial/tiny_broker.py: `Broker.find` makes the topic, and `Connection.subscribe` packs epoch, start, "
+    "live and committed.",
     sentences="subscribe.1 subscribe.2 topic.1 topic.2",
 )
 async def subscribed(trial: Trial) -> None:
@@ -87,16 +69,10 @@ async def reaches(trial: Trial) -> None:
 @STAGE.check(
     "a batch arrives whole: every key and payload, empty ones and zero bytes too",
     hint="Message i is bytes [offset i] to [offset i + 1] of its column, and the payloads begin where the keys end.",
-    more=(
-        (
-            "Offsets are i32, and count + 1 of them belong to each column. All key bytes come first, then all "
-            "payload bytes. An empty string is two equal offsets."
-        ),
-        (
-            "tutorial/tiny_broker.py: `read_batch` takes one apart, and the end of `Subscription.next_event` puts "
-            "one together."
-        ),
-    ),
+    how="Offsets are i32, and count + 1 of them belong to each column. All key bytes come first, then all payload "
+    "bytes. An empty string is two equal offsets.",
+    where="tutorial/tiny_broker.py: `read_batch` takes one apart, and the end of `Subscription.next_event` puts one "
+    "together.",
     sentences="batch.1 batch.2 messages.1 publish.1",
 )
 async def batches(trial: Trial) -> None:
@@ -114,13 +90,9 @@ async def batches(trial: Trial) -> None:
 @STAGE.check(
     "a client that publishes to a topic it reads gets Published before its own message",
     hint="Put the reply into the output before the subscriptions are looked at.",
-    more=(
-        (
-            "Each connection has one output, in order: first the replies to what was read, then messages. A publish "
-            "must not write to its own connection's socket in between."
-        ),
-        ("tutorial/tiny_broker.py, `Connection.write`: `self.replies + events` in one chunk, replies in front."),
-    ),
+    how="Each connection has one output, in order: first the replies to what was read, then messages. A publish must "
+    "not write to its own connection's socket in between.",
+    where="tutorial/tiny_broker.py, `Connection.write`: `self.replies + events` in one chunk, replies in front.",
     sentences="open.2 open.5",
 )
 async def echo(trial: Trial) -> None:
@@ -138,16 +110,10 @@ async def echo(trial: Trial) -> None:
 @STAGE.check(
     "a large message arrives whole",
     hint="It takes many reads to get it and many writes to send it. Does your write send all it was given?",
-    more=(
-        (
-            "A send may take only a part and tell how much (use a sendall, or a loop), and a frame's rest may take "
-            "many reads. What your Welcome allows must fit, too."
-        ),
-        (
-            "tutorial/tiny_broker.py: `receive_exactly(length)` collects the pieces, and anyio's `stream.send` "
-            "sends all it is given."
-        ),
-    ),
+    how="A send may take only a part and tell how much (use a sendall, or a loop), and a frame's rest may take many "
+    "reads. What your Welcome allows must fit, too.",
+    where="tutorial/tiny_broker.py: `receive_exactly(length)` collects the pieces, and anyio's `stream.send` sends "
+    "all it is given.",
     sentences="frame.4 batch.2",
 )
 async def large(trial: Trial) -> None:
@@ -179,18 +145,12 @@ async def apart(trial: Trial) -> None:
 
 @STAGE.check(
     "accepted_us is the broker's time in microseconds since 1970, and never goes back",
-    more=(
-        (
-            "µs since 1970 as an i64, once for each Publish. A clock that someone may set back needs a guard: never "
-            "less than the last one."
-        ),
-        (
-            "tutorial/tiny_broker.py: `main` adds the monotonic clock to the time of the start, `Topic.publish` "
-            "keeps `now` with each message, and `next_event` sends it."
-        ),
-    ),
-    sentences="bytes.4 flag.2 time.2 time.3",
     hint="Read the clock once for each Publish, and keep it with the messages. Seconds or milliseconds are not enough.",
+    how="µs since 1970 as an i64, once for each Publish. A clock that someone may set back needs a guard: never less "
+    "than the last one.",
+    where="tutorial/tiny_broker.py: `main` adds the monotonic clock to the time of the start, `Topic.publish` keeps "
+    "`now` with each message, and `next_event` sends it.",
+    sentences="bytes.4 flag.2 time.2 time.3",
 )
 async def times(trial: Trial) -> None:
     """The same for every reader, and near this machine's clock."""
@@ -215,16 +175,10 @@ async def times(trial: Trial) -> None:
 @STAGE.check(
     "a batch whose columns do not add up is INVALID_FIELD, and nothing of it is stored",
     hint="Check before you store: offsets begin at 0, never decrease, and end where their strings do.",
-    more=(
-        (
-            "Read the count, and see that both rows of offsets fit, before you read them; then that each begins at "
-            "0 and never decreases, and that both ends together are just the bytes that are left."
-        ),
-        (
-            "tutorial/tiny_broker.py: `read_batch`, two calls of `require`, and nothing is stored before it has "
-            "returned."
-        ),
-    ),
+    how="Read the count, and see that both rows of offsets fit, before you read them; then that each begins at 0 and "
+    "never decreases, and that both ends together are just the bytes that are left.",
+    where="tutorial/tiny_broker.py: `read_batch`, two calls of `require`, and nothing is stored before it has "
+    "returned.",
     sentences="batch.3 judge.6",
 )
 async def bad_batches(trial: Trial) -> None:

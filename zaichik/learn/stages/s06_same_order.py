@@ -1,4 +1,20 @@
-"""S6: one order for everybody."""
+"""S6: The same order for all.
+
+Goal: However many publish at once, a topic is one row of messages, and every reader walks along the same row. A batch
+stays together: nobody's message comes in between.
+
+Tested: Three publish at the same time, three read. What they have read is compared, offset by offset, and with what the
+publishers were told.
+
+Real systems: Kafka promises order within a partition and none between two; so does every log. With one queue for each
+subscriber (as in RabbitMQ's fan-out exchanges) order holds within each queue, and no number says what is missing.
+
+How: Keep each message once, in the topic, and give each subscription nothing but an offset. Copies, one queue a reader,
+are where orders begin to differ.
+
+Where: tutorial/tiny_broker.py, `Topic.publish`: the whole batch is stored without an await, so nothing comes between.
+With threads that takes a lock for each topic, held from the first message of a batch to its last.
+"""
 
 import anyio
 
@@ -11,35 +27,7 @@ from zaichik.learn.wire import Message
 
 PUBLISHERS, READERS, BATCHES = 3, 3, 8
 
-STAGE = Stage(
-    number=6,
-    title="The same order for all",
-    chapter=6,
-    goal=(
-        "However many publish at once, a topic is one row of messages, and every reader walks along the same "
-        "row. A batch stays together: nobody's message comes in between."
-    ),
-    tested=(
-        "Three publish at the same time, three read. What they have read is compared, offset by offset, and "
-        "with what the publishers were told."
-    ),
-    real=(
-        "Kafka promises order within a partition and none between two; so does every log. With one queue for "
-        "each subscriber (as in RabbitMQ's fan-out exchanges) order holds within each queue, and no number "
-        "says what is missing."
-    ),
-    hints=(
-        (
-            "Keep each message once, in the topic, and give each subscription nothing but an offset. Copies, "
-            "one queue a reader, are where orders begin to differ."
-        ),
-        (
-            "tutorial/tiny_broker.py, `Topic.publish`: the whole batch is stored without an await, so nothing "
-            "comes between. With threads that takes a lock for each topic, held from the first message of a "
-            "batch to its last."
-        ),
-    ),
-)
+STAGE = Stage.told(__doc__, chapter=6)
 
 
 async def _read(client: Connection, subscription: int, count: int) -> list[Message]:
@@ -51,8 +39,8 @@ async def _read(client: Connection, subscription: int, count: int) -> list[Messa
 
 @STAGE.check(
     "all readers see the same messages at the same offsets, without a gap",
-    sentences="topic.1 publish.1 start.5",
     hint="Who gives out offsets? It must be the topic, once for each message, when it is stored.",
+    sentences="topic.1 publish.1 start.5",
 )
 async def same_order(trial: Trial) -> None:
     """Three readers of a topic that three write to, in batches of one to four."""
@@ -84,8 +72,8 @@ async def same_order(trial: Trial) -> None:
 
 @STAGE.check(
     "a batch stays together, where Published says it is",
-    sentences="publish.1",
     hint="Take the lock (or do not give way) once for the whole batch, not once for each message of it.",
+    sentences="publish.1",
 )
 async def together(trial: Trial) -> None:
     """Publishers send without waiting for answers; then each batch must be found where it was said to be."""

@@ -1,4 +1,20 @@
-"""S7: topics come into being, and nobody needs to be there."""
+"""S7: No subscribers, and topics that create themselves.
+
+Goal: Publish works when nobody listens: the message gets its offset, and is gone when retention says so. Topics come
+into being by being used; CreateTopic makes one with settings, and tells the settings in force.
+
+Tested: Publishing to nobody; coming late; creating twice, with the same settings and with others; eight clients that
+create the same topic at once.
+
+Real systems: Kafka creates topics on first use unless auto.create.topics.enable is false; NATS JetStream never does; in
+MQTT a topic is nothing but a name. The first zaichik asked whether a topic exists and created it in two steps: two
+clients at once got two topics, and the readers of the first one heard nothing ever again.
+
+How: Look up and create must be one step, without anybody in between: a dict's setdefault, or one lock around both.
+
+Where: tutorial/tiny_broker.py: `Broker.find` and `Connection.create_topic`. `settings is DEFAULTS` tells whether
+anybody has named any: an automatic topic in which nothing was stored yet still takes them.
+"""
 
 import anyio
 
@@ -14,50 +30,15 @@ from zaichik.learn.wire import Frame
 CREATORS = 8
 SETTINGS = 5
 
-STAGE = Stage(
-    number=7,
-    title="No subscribers, and topics that create themselves",
-    chapter=7,
-    frames=("CreateTopic", "TopicCreated"),
-    goal=(
-        "Publish works when nobody listens: the message gets its offset, and is gone when retention says so. "
-        "Topics come into being by being used; CreateTopic makes one with settings, and tells the settings in "
-        "force."
-    ),
-    tested=(
-        "Publishing to nobody; coming late; creating twice, with the same settings and with others; eight "
-        "clients that create the same topic at once."
-    ),
-    real=(
-        "Kafka creates topics on first use unless auto.create.topics.enable is false; NATS JetStream never "
-        "does; in MQTT a topic is nothing but a name. The first zaichik asked whether a topic exists and "
-        "created it in two steps: two clients at once got two topics, and the readers of the first one heard "
-        "nothing ever again."
-    ),
-    hints=(
-        (
-            "Look up and create must be one step, without anybody in between: a dict's setdefault, or one lock "
-            "around both."
-        ),
-        (
-            "tutorial/tiny_broker.py: `Broker.find` and `Connection.create_topic`. `settings is DEFAULTS` "
-            "tells whether anybody has named any: an automatic topic in which nothing was stored yet still "
-            "takes them."
-        ),
-    ),
-)
+STAGE = Stage.told(__doc__, chapter=7, frames=("CreateTopic", "TopicCreated"))
 
 
 @STAGE.check(
     "a message that nobody reads is published all the same",
     hint="Offsets belong to the topic. They grow whether somebody reads or not; subscribers is then 0.",
-    more=(
-        (
-            "The topic counts its offsets itself: next offset += messages stored. Who is subscribed decides only "
-            "about `subscribers` in the answer."
-        ),
-        ("tutorial/tiny_broker.py: `Topic.publish` counts, `Connection.publish` asks `live_readers` afterwards."),
-    ),
+    how="The topic counts its offsets itself: next offset += messages stored. Who is subscribed decides only about "
+    "`subscribers` in the answer.",
+    where="tutorial/tiny_broker.py: `Topic.publish` counts, `Connection.publish` asks `live_readers` afterwards.",
     sentences="topic.1 topic.2 publish.2 publish.5",
 )
 async def nobody(trial: Trial) -> None:
@@ -71,16 +52,10 @@ async def nobody(trial: Trial) -> None:
 @STAGE.check(
     "with retention 0 a latecomer gets what comes, and nothing old",
     hint="With retention_ttl 0, the default, earliest means the same as latest: the next offset.",
-    more=(
-        (
-            "Where a subscription begins is decided when it is made: with retention 0 that is the topic's next "
-            "offset, whatever the ring still holds for others."
-        ),
-        (
-            "tutorial/tiny_broker.py, `Connection.subscribe`: `earliest` is the head, or the end if the topic's TTL "
-            "is 0."
-        ),
-    ),
+    how="Where a subscription begins is decided when it is made: with retention 0 that is the topic's next offset, "
+    "whatever the ring still holds for others.",
+    where="tutorial/tiny_broker.py, `Connection.subscribe`: `earliest` is the head, or the end if the topic's TTL is "
+    "0.",
     sentences="retention.3 start.1",
 )
 async def latecomer(trial: Trial) -> None:
@@ -97,15 +72,11 @@ async def latecomer(trial: Trial) -> None:
 
 @STAGE.check(
     "CreateTopic tells all settings in force, in the order of their numbers",
-    hint="Five pairs of u8 and u64, whatever the request named; those it did not name have your defaults. "
-    "Settings of your own may follow.",
-    more=(
-        (
-            "Keep a topic's settings as a table from number to value, with a default for each; what a request names "
-            "replaces the default. Write the table out in order."
-        ),
-        ("tutorial/tiny_broker.py: `DEFAULTS`, and the last two lines of `Connection.create_topic`."),
-    ),
+    hint="Five pairs of u8 and u64, whatever the request named; those it did not name have your defaults. Settings of "
+    "your own may follow.",
+    how="Keep a topic's settings as a table from number to value, with a default for each; what a request names "
+    "replaces the default. Write the table out in order.",
+    where="tutorial/tiny_broker.py: `DEFAULTS`, and the last two lines of `Connection.create_topic`.",
     sentences="bytes.5 setting.2 create.1 create.2 topic.5",
 )
 async def settings(trial: Trial) -> None:
@@ -189,13 +160,9 @@ async def at_once(trial: Trial) -> None:
 @STAGE.check(
     "a topic's name has 1 to 200 bytes and does not begin with $",
     hint="Bytes, not letters: é is two of them. Anything else is INVALID_FIELD, and field says topic.",
-    more=(
-        (
-            "One function looks at a name, and everything that takes a topic calls it, before anything is made: the "
-            "length of its bytes, the first byte, and that it is UTF-8."
-        ),
-        ("tutorial/tiny_broker.py: `Broker.find` for length and $, `read_fields` for UTF-8."),
-    ),
+    how="One function looks at a name, and everything that takes a topic calls it, before anything is made: the "
+    "length of its bytes, the first byte, and that it is UTF-8.",
+    where="tutorial/tiny_broker.py: `Broker.find` for length and $, `read_fields` for UTF-8.",
     sentences="topic.8 judge.6",
 )
 async def names(trial: Trial) -> None:

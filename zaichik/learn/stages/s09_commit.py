@@ -1,39 +1,27 @@
-"""S9: the reader sets the pace."""
+"""S9: The commit gate.
+
+Goal: A subscription is sent as many messages as it has credit for; those not yet settled by a Commit are in flight.
+Free credit is computed, never counted: credit minus what is in flight.
+
+Tested: Credit 1 and 3, commits of some and of all, twice, too far; two subscriptions with credits of their own; credit
+in bytes.
+
+Real systems: The same under many names: RabbitMQ's prefetch (basic.qos), MQTT 5's Receive Maximum (65,535 by default),
+NATS JetStream's MaxAckPending (1,000 by default). Kafka's consumers pull instead. The first zaichik kept a flag: a
+commit with nothing outstanding bought a message, and so did unsubscribing and subscribing again.
+
+How: Keep the cursor, which is the next offset to send, and the offsets that were sent and are not settled. Another
+message may go while there are fewer of these than credit. A commit drops those below next. From S10 on there are
+offsets in between that were never sent, so cursor - committed is not their number.
+
+Where: tutorial/tiny_broker.py: `Subscription.next_event` decides, `Connection.commit` settles: below committed nothing
+happens, beyond cursor is NOT_IN_FLIGHT.
+"""
 
 from zaichik.learn.stage import Stage
 from zaichik.learn.trial import Trial
 
-STAGE = Stage(
-    number=9,
-    title="The commit gate",
-    chapter=9,
-    frames=("Commit", "Committed"),
-    goal=(
-        "A subscription is sent as many messages as it has credit for; those not yet settled by a Commit are "
-        "in flight. Free credit is computed, never counted: credit minus what is in flight."
-    ),
-    tested=(
-        "Credit 1 and 3, commits of some and of all, twice, too far; two subscriptions with credits of their "
-        "own; credit in bytes."
-    ),
-    real=(
-        "The same under many names: RabbitMQ's prefetch (basic.qos), MQTT 5's Receive Maximum (65,535 by "
-        "default), NATS JetStream's MaxAckPending (1,000 by default). Kafka's consumers pull instead. The "
-        "first zaichik kept a flag: a commit with nothing outstanding bought a message, and so did "
-        "unsubscribing and subscribing again."
-    ),
-    hints=(
-        (
-            "Keep the cursor, which is the next offset to send, and the offsets that were sent and are not settled. "
-            "Another message may go while there are fewer of these than credit. A commit drops those below next. From "
-            "S10 on there are offsets in between that were never sent, so cursor - committed is not their number."
-        ),
-        (
-            "tutorial/tiny_broker.py: `Subscription.next_event` decides, `Connection.commit` settles: below "
-            "committed nothing happens, beyond cursor is NOT_IN_FLIGHT."
-        ),
-    ),
-)
+STAGE = Stage.told(__doc__, chapter=9, frames=("Commit", "Committed"))
 
 
 @STAGE.check(
@@ -160,16 +148,10 @@ async def own_credit(trial: Trial) -> None:
 @STAGE.check(
     "credit also counts bytes, but one message is always allowed",
     hint="Keys and payloads in flight must not exceed credit_bytes; if nothing is in flight, any one message may go.",
-    more=(
-        (
-            "Keep the size of each message in flight. The next one may go if nothing is in flight, or if all sizes "
-            "and its own are at most credit_bytes; a commit drops the sizes of what it settles."
-        ),
-        (
-            "tutorial/tiny_broker.py, `Subscription.next_event`: `used` is the sum of `in_flight`, and is looked at "
-            "twice."
-        ),
-    ),
+    how="Keep the size of each message in flight. The next one may go if nothing is in flight, or if all sizes and "
+    "its own are at most credit_bytes; a commit drops the sizes of what it settles.",
+    where="tutorial/tiny_broker.py, `Subscription.next_event`: `used` is the sum of `in_flight`, and is looked at "
+    "twice.",
     sentences="credit.2 credit.3 credit.6",
 )
 async def in_bytes(trial: Trial) -> None:
@@ -195,13 +177,9 @@ async def in_bytes(trial: Trial) -> None:
 @STAGE.check(
     "a credit of 0 is INVALID_FIELD",
     hint="Such a subscription would never get anything. credit and credit_bytes are at least 1.",
-    more=(
-        (
-            "Check both numbers when Subscribe is read, before anything is made; the Error's field is the name of "
-            "the one that is 0."
-        ),
-        ("tutorial/tiny_broker.py: `RANGES`, which `read_fields` looks at."),
-    ),
+    how="Check both numbers when Subscribe is read, before anything is made; the Error's field is the name of the one "
+    "that is 0.",
+    where="tutorial/tiny_broker.py: `RANGES`, which `read_fields` looks at.",
     sentences="subscribe.5 subscribe.6",
 )
 async def zero(trial: Trial) -> None:
@@ -214,13 +192,9 @@ async def zero(trial: Trial) -> None:
 @STAGE.check(
     "a commit for a subscription that is not there is NO_SUCH_SUBSCRIPTION",
     hint="The same as with Unsubscribe: the id is looked up among the connection's own subscriptions.",
-    more=(
-        (
-            "Look the subscription up first, and judge `next` only when it is there. One look-up can serve Commit "
-            "and Unsubscribe."
-        ),
-        ("tutorial/tiny_broker.py: the first line of `Connection.commit`."),
-    ),
+    how="Look the subscription up first, and judge `next` only when it is there. One look-up can serve Commit and "
+    "Unsubscribe.",
+    where="tutorial/tiny_broker.py: the first line of `Connection.commit`.",
     sentences="unsubscribe.4",
 )
 async def unknown(trial: Trial) -> None:

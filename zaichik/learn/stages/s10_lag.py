@@ -1,4 +1,22 @@
-"""S10: who falls behind is told exactly how far."""
+"""S10: Lag, told exactly.
+
+Goal: A topic keeps its newest messages, at most `capacity`. A reader whose next message is gone is sent one Lagged:
+from its place to the oldest message left, as soon as it has free credit; it uses none of it. Nothing is lost in
+silence.
+
+Tested: A topic of 5 messages, a reader that waits, 13 messages. The report must be exact, come once, come only when
+there is credit, and concern nobody else.
+
+Real systems: Kafka answers such a fetch with OFFSET_OUT_OF_RANGE, and the client then jumps (auto.offset.reset); NATS
+drops and counts; Redis Streams trims and says nothing: a reader sees by the ids, if it looks. The first zaichik met a
+lag with a pattern that did not match, and the reader froze.
+
+How: head = the oldest offset in the ring. Before each send: is the cursor below head? Then Lagged(cursor, head), and
+cursor = head. Only with free credit, else it would have to be told again.
+
+Where: tutorial/tiny_broker.py: `Topic.publish` drops from the front, `Topic.head` says what is left,
+`Subscription.next_event` has the three cases in order: no credit, behind, next message.
+"""
 
 from zaichik.learn.connection import Connection
 from zaichik.learn.layouts import CAPACITY
@@ -7,37 +25,7 @@ from zaichik.learn.trial import Trial
 
 ROOM = 5
 
-STAGE = Stage(
-    number=10,
-    title="Lag, told exactly",
-    chapter=9,
-    frames=("Lagged",),
-    goal=(
-        "A topic keeps its newest messages, at most `capacity`. A reader whose next message is gone is sent "
-        "one Lagged: from its place to the oldest message left, as soon as it has free credit; it uses none of "
-        "it. Nothing is lost in silence."
-    ),
-    tested=(
-        "A topic of 5 messages, a reader that waits, 13 messages. The report must be exact, come once, come "
-        "only when there is credit, and concern nobody else."
-    ),
-    real=(
-        "Kafka answers such a fetch with OFFSET_OUT_OF_RANGE, and the client then jumps (auto.offset.reset); "
-        "NATS drops and counts; Redis Streams trims and says nothing: a reader sees by the ids, if it looks. "
-        "The first zaichik met a lag with a pattern that did not match, and the reader froze."
-    ),
-    hints=(
-        (
-            "head = the oldest offset in the ring. Before each send: is the cursor below head? Then "
-            "Lagged(cursor, head), and cursor = head. Only with free credit, else it would have to be told "
-            "again."
-        ),
-        (
-            "tutorial/tiny_broker.py: `Topic.publish` drops from the front, `Topic.head` says what is left, "
-            "`Subscription.next_event` has the three cases in order: no credit, behind, next message."
-        ),
-    ),
-)
+STAGE = Stage.told(__doc__, chapter=9, frames=("Lagged",))
 
 
 async def _fallen_behind(trial: Trial, credit: int = 1) -> tuple[Connection, Connection, int]:
@@ -128,13 +116,9 @@ async def nobody_elses(trial: Trial) -> None:
 @STAGE.check(
     "a batch that is larger than the ring is BATCH_TOO_LARGE, and nothing of it is stored",
     hint="A publisher that is told can split its batch. One that is not would lose the beginning of it.",
-    more=(
-        (
-            "Before you store anything: does the batch have more messages than the topic's capacity? The whole "
-            "batch is refused, and no offset is used."
-        ),
-        ("tutorial/tiny_broker.py, `Connection.publish`: the second `require`, before `topic.publish`."),
-    ),
+    how="Before you store anything: does the batch have more messages than the topic's capacity? The whole batch is "
+    "refused, and no offset is used.",
+    where="tutorial/tiny_broker.py, `Connection.publish`: the second `require`, before `topic.publish`.",
     sentences="publish.4",
 )
 async def too_large(trial: Trial) -> None:

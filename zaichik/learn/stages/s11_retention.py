@@ -1,4 +1,21 @@
-"""S11: what is kept for those who come late, and for how long."""
+"""S11: Retention for latecomers.
+
+Goal: A topic with a retention keeps messages for those who come later: for a duration, or until the ring needs the
+room. Reading history and reading what is new is the same walk along the same row, without a seam.
+
+Tested: Latecomers start at earliest, latest, an offset, a time; history and news mix; messages expire, before anybody
+came and before a waiting reader's turn.
+
+Real systems: Kafka keeps a week by default (log.retention.hours=168), and deletes whole segments, so that old messages
+may outlive it; NATS JetStream has MaxAge, Redis Streams MAXLEN and MINID. The first zaichik copied all retained
+messages for every subscriber, and cleaned up only when somebody published.
+
+How: A message is readable while accepted <= now < accepted + ttl, the same rule everywhere: for those who come, for
+those who wait, for freeing. What expires is always the oldest: a prefix of the ring.
+
+Where: tutorial/tiny_broker.py: `Topic.head` drops what has expired whenever somebody looks; `Connection.subscribe`
+computes the four starts; `write` looks again once a second, since messages expire silently.
+"""
 
 import anyio
 
@@ -12,46 +29,13 @@ from zaichik.learn.trial import Trial
 TTL_S, SURELY_THERE_S, SURELY_GONE_S, JUST_GONE_S = 0.4, 0.15, 1.2, 0.02
 ROOM = 5  # messages in a small ring
 
-STAGE = Stage(
-    number=11,
-    title="Retention for latecomers",
-    chapter=10,
-    frames=("SubscriptionEnded",),
-    goal=(
-        "A topic with a retention keeps messages for those who come later: for a duration, or until the ring "
-        "needs the room. Reading history and reading what is new is the same walk along the same row, without "
-        "a seam."
-    ),
-    tested=(
-        "Latecomers start at earliest, latest, an offset, a time; history and news mix; messages expire, "
-        "before anybody came and before a waiting reader's turn."
-    ),
-    real=(
-        "Kafka keeps a week by default (log.retention.hours=168), and deletes whole segments, so that old "
-        "messages may outlive it; NATS JetStream has MaxAge, Redis Streams MAXLEN and MINID. The first zaichik "
-        "copied all retained messages for every subscriber, and cleaned up only when somebody published."
-    ),
-    hints=(
-        (
-            "A message is readable while accepted <= now < accepted + ttl, the same rule everywhere: for those "
-            "who come, for those who wait, for freeing. What expires is always the oldest: a prefix of the "
-            "ring."
-        ),
-        (
-            "tutorial/tiny_broker.py: `Topic.head` drops what has expired whenever somebody looks; "
-            "`Connection.subscribe` computes the four starts; `write` looks again once a second, since "
-            "messages expire silently."
-        ),
-    ),
-)
+STAGE = Stage.told(__doc__, chapter=10, frames=("SubscriptionEnded",))
 
 
 @STAGE.check(
     "with retention forever a latecomer gets the whole history, then what comes, without a seam",
-    hint=(
-        "Subscribed tells start (where it begins) and live (the next offset to be published): two different "
-        "numbers here."
-    ),
+    hint="Subscribed tells start (where it begins) and live (the next offset to be published): two different numbers "
+    "here.",
     sentences="bytes.3 open.4 subscribe.1 subscribe.2 retention.2 start.1 start.5",
 )
 async def history(trial: Trial) -> None:
@@ -80,14 +64,10 @@ async def history(trial: Trial) -> None:
 @STAGE.check(
     "a subscription starts at latest, at an offset, or at a time",
     hint="latest: the next offset. A time: the first message accepted at or after it, else the next offset.",
-    more=(
-        (
-            "Four cases, each a number: the head, the next offset, the value itself (OFFSET_AHEAD if it is beyond "
-            "the next offset), and the first message whose time is not before the value. Messages are in the order "
-            "of their times, so search by halves."
-        ),
-        ("tutorial/tiny_broker.py, `Connection.subscribe`: a tuple of four, and `request.start` picks one."),
-    ),
+    how="Four cases, each a number: the head, the next offset, the value itself (OFFSET_AHEAD if it is beyond the "
+    "next offset), and the first message whose time is not before the value. Messages are in the order of their "
+    "times, so search by halves.",
+    where="tutorial/tiny_broker.py, `Connection.subscribe`: a tuple of four, and `request.start` picks one.",
     sentences="subscribe.2 subscribe.4 subscribe.7 start.2 start.3 start.4",
 )
 async def starts(trial: Trial) -> None:
@@ -119,16 +99,10 @@ async def starts(trial: Trial) -> None:
 @STAGE.check(
     "an epoch that is not the topic's is EPOCH_CHANGED",
     hint="0 means any. Else offsets of another topic, of the same name, would be taken for this one's.",
-    more=(
-        (
-            "An epoch is the topic's identity: given once, when it is made, and told in every answer that names it. "
-            "Compare before the subscription is made."
-        ),
-        (
-            "tutorial/tiny_broker.py, `Connection.subscribe`: the `require` with EPOCH_CHANGED; `Broker.find` gives "
-            "the epoch."
-        ),
-    ),
+    how="An epoch is the topic's identity: given once, when it is made, and told in every answer that names it. "
+    "Compare before the subscription is made.",
+    where="tutorial/tiny_broker.py, `Connection.subscribe`: the `require` with EPOCH_CHANGED; `Broker.find` gives the "
+    "epoch.",
     sentences="subscribe.8",
 )
 async def epoch(trial: Trial) -> None:
@@ -142,13 +116,9 @@ async def epoch(trial: Trial) -> None:
 @STAGE.check(
     "until ends a subscription by itself",
     hint="When the cursor reaches until: SubscriptionEnded, code 1 (UNTIL), next = the cursor. It needs no credit.",
-    more=(
-        (
-            "Ask after each move of the cursor, and once at the beginning: is it at `until`? Then the event, and "
-            "the subscription counts no more, but its id stays known, so that Commit is still answered."
-        ),
-        ("tutorial/tiny_broker.py: `Subscription.all_events` is a loop up to `until`, and SubscriptionEnded after it."),
-    ),
+    how="Ask after each move of the cursor, and once at the beginning: is it at `until`? Then the event, and the "
+    "subscription counts no more, but its id stays known, so that Commit is still answered.",
+    where="tutorial/tiny_broker.py: `Subscription.all_events` is a loop up to `until`, and SubscriptionEnded after it.",
     sentences="commit.4 ended.1 ended.2 publish.3 until.1 until.2 until.3",
 )
 async def until(trial: Trial) -> None:
@@ -227,16 +197,10 @@ async def expires_waiting(trial: Trial) -> None:
 @STAGE.check(
     "a subscription may start at an offset that is gone: first Lagged, then the oldest",
     hint="Start where you are told, below the head if need be. The next thing the reader gets is then its lag.",
-    more=(
-        (
-            "Do not correct the cursor when the subscription is made: it stands where the reader asked. The rule of "
-            "S10 then finds it behind the head, and tells the lag."
-        ),
-        (
-            "tutorial/tiny_broker.py: `Connection.subscribe` takes `request.value` as it is, and "
-            "`Subscription.next_event` compares it with the head."
-        ),
-    ),
+    how="Do not correct the cursor when the subscription is made: it stands where the reader asked. The rule of S10 "
+    "then finds it behind the head, and tells the lag.",
+    where="tutorial/tiny_broker.py: `Connection.subscribe` takes `request.value` as it is, and "
+    "`Subscription.next_event` compares it with the head.",
     sentences="start.3 lag.1",
 )
 async def start_below(trial: Trial) -> None:

@@ -1,4 +1,21 @@
-"""S12: the first of its key."""
+"""S12: Compaction windows.
+
+Goal: A message opens a window for its key; until the window ends, later messages of that key are dropped: no offset, no
+place, and their publisher is told which they were. Repeats do not prolong the window.
+
+Tested: Repeats in one batch, in several, by several publishers, with keys of any bytes, without keys; windows that end;
+a winner that has left the ring.
+
+Real systems: NATS JetStream calls this rule a duplicate window (2 minutes by default, by Nats-Msg-Id). What Kafka calls
+log compaction is the opposite: the last one of a key wins, some time later. The first zaichik dropped a repeat with
+other content without a word to its publisher.
+
+How: A dict from key to the end of its window. In order of the batch, at one time: key known and now < end? Drop, and
+set bit i. Else store, and end = now + window. Never touch an end on a drop.
+
+Where: tutorial/tiny_broker.py, `Topic.publish`: one loop, one bitmap. Bit i of dropped is bit i % 8 of byte i // 8,
+lowest first; without a drop the field has no bytes.
+"""
 
 from zaichik.learn.layouts import CAPACITY, FOREVER, TTL, WINDOW
 from zaichik.learn.stage import Stage
@@ -8,34 +25,7 @@ from zaichik.learn.trial import Trial
 # cover, and for how long after the repeat that surely holds.
 WINDOW_S, REPEAT_S, SURELY_INSIDE_S, AFTER_S, SURELY_PROLONGED_S = 0.8, 0.45, 0.65, 1.0, 0.75
 
-STAGE = Stage(
-    number=12,
-    title="Compaction windows",
-    chapter=11,
-    goal=(
-        "A message opens a window for its key; until the window ends, later messages of that key are dropped: "
-        "no offset, no place, and their publisher is told which they were. Repeats do not prolong the window."
-    ),
-    tested=(
-        "Repeats in one batch, in several, by several publishers, with keys of any bytes, without keys; "
-        "windows that end; a winner that has left the ring."
-    ),
-    real=(
-        "NATS JetStream calls this rule a duplicate window (2 minutes by default, by Nats-Msg-Id). What Kafka "
-        "calls log compaction is the opposite: the last one of a key wins, some time later. The first zaichik "
-        "dropped a repeat with other content without a word to its publisher."
-    ),
-    hints=(
-        (
-            "A dict from key to the end of its window. In order of the batch, at one time: key known and now < "
-            "end? Drop, and set bit i. Else store, and end = now + window. Never touch an end on a drop."
-        ),
-        (
-            "tutorial/tiny_broker.py, `Topic.publish`: one loop, one bitmap. Bit i of dropped is bit i % 8 of "
-            "byte i // 8, lowest first; without a drop the field has no bytes."
-        ),
-    ),
-)
+STAGE = Stage.told(__doc__, chapter=11)
 
 
 @STAGE.check(
@@ -77,13 +67,9 @@ async def across(trial: Trial) -> None:
 @STAGE.check(
     "keys are compared byte by byte, and a message without a key is never dropped",
     hint="No key is an empty key. Do not decode, trim, or change the case of keys.",
-    more=(
-        (
-            "Use the bytes of the key as they came as the key of your table, and ask first whether there are any: "
-            "an empty key neither looks nor opens a window."
-        ),
-        ("tutorial/tiny_broker.py, `Topic.publish`: `if key and …`, and keys are bytes from `read_batch` on."),
-    ),
+    how="Use the bytes of the key as they came as the key of your table, and ask first whether there are any: an "
+    "empty key neither looks nor opens a window.",
+    where="tutorial/tiny_broker.py, `Topic.publish`: `if key and …`, and keys are bytes from `read_batch` on.",
     sentences="compaction.5 compaction.6",
 )
 async def keys(trial: Trial) -> None:
@@ -101,13 +87,9 @@ async def keys(trial: Trial) -> None:
 @STAGE.check(
     "with a window of 0, the default, nothing is dropped",
     hint="Off means off: also for two messages of one batch, which have the same time.",
-    more=(
-        ("A window of 0 ends when it begins: now < now + 0 is never true. If your rule is different, ask for 0 first."),
-        (
-            "tutorial/tiny_broker.py, `Topic.publish`: `now < end` with end = now + 0 drops nothing, without a "
-            "special case."
-        ),
-    ),
+    how="A window of 0 ends when it begins: now < now + 0 is never true. If your rule is different, ask for 0 first.",
+    where="tutorial/tiny_broker.py, `Topic.publish`: `now < end` with end = now + 0 drops nothing, without a special "
+    "case.",
     sentences="compaction.6",
 )
 async def off(trial: Trial) -> None:
@@ -151,16 +133,10 @@ async def ends(trial: Trial) -> None:
 @STAGE.check(
     "a winner that has left the ring still keeps its window closed",
     hint="Ring and windows do not know of each other: evicting a message must not forget its key.",
-    more=(
-        (
-            "Two structures: messages, which capacity bounds, and windows, which only time ends. Evicting touches "
-            "the first one alone."
-        ),
-        (
-            "tutorial/tiny_broker.py: `Topic.publish` deletes from `ring`; only `Broker.sweep` takes from "
-            "`windows`, what has closed."
-        ),
-    ),
+    how="Two structures: messages, which capacity bounds, and windows, which only time ends. Evicting touches the "
+    "first one alone.",
+    where="tutorial/tiny_broker.py: `Topic.publish` deletes from `ring`; only `Broker.sweep` takes from `windows`, "
+    "what has closed.",
     sentences="ring.1 compaction.7",
 )
 async def evicted(trial: Trial) -> None:

@@ -1,4 +1,21 @@
-"""S13: a reader that does not read."""
+"""S13: A stuck reader harms nobody.
+
+Goal: A program that does not read its socket must cost the broker a bounded amount of memory, and nobody else any time.
+Its messages lag, its requests wait, and at last it may be cut off.
+
+Tested: A subscriber stops reading while 24 MiB are published. Others are served meanwhile; what was kept for it must
+have been bounded, and reported. Then a client sends requests and reads no reply.
+
+Real systems: NATS cuts off a client that has 64 MB pending or takes no bytes for 10 s (max_pending, write_deadline);
+Redis has client-output-buffer-limit (pubsub 32mb 8mb 60). RabbitMQ stops reading from publishers instead. The first
+zaichik had a reader's own commits wait behind its unfinished send.
+
+How: Take from a topic only what the socket takes from you: while more than some 256 KiB wait to be sent, leave messages
+in the ring (where they may be evicted).
+
+Where: tutorial/tiny_broker.py, `Connection.write`: messages are taken from the topics only when the last send has
+ended. zaichik/broker/subscription_manager.py has a limit for it, `soft_output`.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,35 +41,7 @@ SURELY_NOT_CUT_OFF_S, PAUSE_S = 8.0, 3.0
 REQUESTS_A_MARK, MARKS, MARKS_AHEAD = 500, 128, 4
 STALLED_S = 2.0
 
-STAGE = Stage(
-    number=13,
-    title="A stuck reader harms nobody",
-    heavy=True,
-    chapter=12,
-    goal=(
-        "A program that does not read its socket must cost the broker a bounded amount of memory, and nobody "
-        "else any time. Its messages lag, its requests wait, and at last it may be cut off."
-    ),
-    tested=(
-        "A subscriber stops reading while 24 MiB are published. Others are served meanwhile; what was kept for "
-        "it must have been bounded, and reported. Then a client sends requests and reads no reply."
-    ),
-    real=(
-        "NATS cuts off a client that has 64 MB pending or takes no bytes for 10 s (max_pending, "
-        "write_deadline); Redis has client-output-buffer-limit (pubsub 32mb 8mb 60). RabbitMQ stops reading "
-        "from publishers instead. The first zaichik had a reader's own commits wait behind its unfinished send."
-    ),
-    hints=(
-        (
-            "Take from a topic only what the socket takes from you: while more than some 256 KiB wait to be "
-            "sent, leave messages in the ring (where they may be evicted)."
-        ),
-        (
-            "tutorial/tiny_broker.py, `Connection.write`: messages are taken from the topics only when the last "
-            "send has ended. zaichik/broker/subscription_manager.py has a limit for it, `soft_output`."
-        ),
-    ),
-)
+STAGE = Stage.told(__doc__, chapter=12, heavy=True)
 
 
 @contextmanager
@@ -100,8 +89,8 @@ async def others_go_on(trial: Trial) -> None:
 
 @STAGE.check(
     "what is kept for a stuck reader is bounded, and what it missed is told when it reads again",
-    hint="Is there a queue for each subscriber, or a send buffer without a limit? Leave messages in the ring until the "
-    "socket takes them.",
+    hint="Is there a queue for each subscriber, or a send buffer without a limit? Leave messages in the ring until "
+    "the socket takes them.",
     sentences="slow.1 lag.1",
 )
 async def bounded(trial: Trial) -> None:
@@ -137,13 +126,9 @@ async def _same(client: Connection, frame: wire.Frame, expected: int) -> None:
 @STAGE.check(
     "what a stuck reader itself asks for is still carried out",
     hint="Read requests and write messages in two tasks: a send that waits must not stop the reading.",
-    more=(
-        (
-            "Two tasks or two states for each connection: reading goes on while writing waits. What a request "
-            "changes for others is done at once; only its reply waits."
-        ),
-        ("tutorial/tiny_broker.py: `Connection.run` starts `write` beside `read`, and `answer` never awaits."),
-    ),
+    how="Two tasks or two states for each connection: reading goes on while writing waits. What a request changes for "
+    "others is done at once; only its reply waits.",
+    where="tutorial/tiny_broker.py: `Connection.run` starts `write` beside `read`, and `answer` never awaits.",
     sentences="slow.2",
 )
 async def own_requests(trial: Trial) -> None:
@@ -170,16 +155,10 @@ async def own_requests(trial: Trial) -> None:
 @STAGE.check(
     "replies that nobody reads do not pile up without a bound",
     hint="When more than some 128 KiB of replies wait to be sent, stop reading that client's requests.",
-    more=(
-        (
-            "Count the bytes of replies that wait in the output. Above some 128 KiB, stop reading from this client: "
-            "TCP then stops it from sending. When they have gone, go on."
-        ),
-        (
-            "zaichik/serving/connection.py compares `replies.bytes` with `max_replies` before it reads. "
-            "tutorial/tiny_broker.py does not, and says so in its docstring."
-        ),
-    ),
+    how="Count the bytes of replies that wait in the output. Above some 128 KiB, stop reading from this client: TCP "
+    "then stops it from sending. When they have gone, go on.",
+    where="zaichik/serving/connection.py compares `replies.bytes` with `max_replies` before it reads. "
+    "tutorial/tiny_broker.py does not, and says so in its docstring.",
     sentences="slow.2",
     once=True,
 )

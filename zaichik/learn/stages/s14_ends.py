@@ -191,8 +191,8 @@ async def _takes(connection: Connection) -> bool:
 
 @STAGE.check(
     "after its last frame the broker reads on for about a second, and then it is over",
-    hint="To close at once destroys what you have sent if bytes are still on their way; never to close leaves a socket "
-    "behind for each client that is careless.",
+    hint="To close at once destroys what you have sent if bytes are still on their way; never to close leaves a "
+    "socket behind for each client that is careless.",
     sentences="close.4 close.7 judge.8",
     once=True,
 )

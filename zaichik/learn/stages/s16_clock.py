@@ -12,13 +12,9 @@ HOUR_US = HOUR_MS * 1000
 @STAGE.check(
     "an hour passes when a client says so",
     hint="One function tells the time, and everything asks it: publishing, reading, windows. Let it return a variable.",
-    more=(
-        (
-            "The request has a time, not a duration: one that is sent again, because its answer was lost, changes "
-            "nothing. Refuse what is less than the time of now; then set the variable."
-        ),
-        ("zaichik/broker/broker.py: `advance`; zaichik/broker/clock.py: `ManualClock`."),
-    ),
+    how="The request has a time, not a duration: one that is sent again, because its answer was lost, changes "
+    "nothing. Refuse what is less than the time of now; then set the variable.",
+    where="zaichik/broker/broker.py: `advance`; zaichik/broker/clock.py: `ManualClock`.",
     sentences="clock.1 clock.2 clock.3 clock.4",
 )
 async def advances(trial: Trial) -> None:

@@ -107,8 +107,8 @@ async def flagged(trial: Trial) -> None:
 
 @STAGE.check(
     "answers about one durable topic never overtake each other, and Closed comes after all of them",
-    hint="An answer waits for the disk with its batch, in a queue of the topic. Count what a connection is still owed: "
-    "Closed waits for that.",
+    hint="An answer waits for the disk with its batch, in a queue of the topic. Count what a connection is still "
+    "owed: Closed waits for that.",
     sentences="id.2 close.1 close.3",
 )
 async def in_order(trial: Trial) -> None:

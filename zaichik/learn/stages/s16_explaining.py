@@ -45,13 +45,9 @@ def _must_have(verdicts: dict[str, dict[str, Any]], fate: str, what: str, **evid
 @STAGE.check(
     "a broker that explains says what became of a message",
     hint="Compare the offset with head and next offset, then with each subscription's start, position and cursor.",
-    more=(
-        (
-            "Most of the answer is in what the broker keeps anyway. Only why the head moved, and what was dropped or "
-            "refused, must be remembered, and a little of it will do."
-        ),
-        "zaichik/explain/answer.py puts the verdicts in order; docs/explain.md lists the fates, each with its rule.",
-    ),
+    how="Most of the answer is in what the broker keeps anyway. Only why the head moved, and what was dropped or "
+    "refused, must be remembered, and a little of it will do.",
+    where="zaichik/explain/answer.py puts the verdicts in order; docs/explain.md lists the fates, each with its rule.",
     sentences="explain.1 explain.2 explain.3 explain.4 explain.5 explain.6 explain.7",
 )
 async def explains(trial: Trial) -> None:

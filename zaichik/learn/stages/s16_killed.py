@@ -78,14 +78,10 @@ async def _these(client: Connection, topic: str, epoch: int, messages: Sequence[
 @STAGE.check(
     "what was acknowledged in a durable topic is there after kill -9, and its offsets go on",
     hint="On start, read every topic's log before you listen: its name, epoch and settings, then each record.",
-    more=(
-        (
-            "A folder for each topic, with a small file that has its name, epoch and settings, and a log that is only "
-            "ever appended to: of each batch its first offset, its time, its bytes, and a checksum. The answer waits "
-            "for the write and the sync."
-        ),
-        ("zaichik/log/recovery.py: `recover` finds what a log holds; zaichik/log/restoring.py puts it into a broker."),
-    ),
+    how="A folder for each topic, with a small file that has its name, epoch and settings, and a log that is only "
+    "ever appended to: of each batch its first offset, its time, its bytes, and a checksum. The answer waits for the "
+    "write and the sync.",
+    where="zaichik/log/recovery.py: `recover` finds what a log holds; zaichik/log/restoring.py puts it into a broker.",
     sentences="durable.5 durable.6 topic.1 topic.5 time.2 time.3 welcome.1 subscribe.1 subscribe.8",
     once=True,
 )
@@ -120,13 +116,9 @@ async def comes_back(trial: Trial) -> None:
 @STAGE.check(
     "numbers of producers outlive kill -9: what was answered is answered again, what was not is stored once",
     hint="Write producer and number into the same record as the batch, and build the table of answers from the log.",
-    more=(
-        (
-            "What is answered again must be known as surely as the messages, so it is in the log with them: of a "
-            "batch its offset and what compaction dropped of it, and of one that was refused for good the error."
-        ),
-        ("zaichik/log/state.py: `State._answer`, a fold over the records; docs/durability.md says what is in one."),
-    ),
+    how="What is answered again must be known as surely as the messages, so it is in the log with them: of a batch "
+    "its offset and what compaction dropped of it, and of one that was refused for good the error.",
+    where="zaichik/log/state.py: `State._answer`, a fold over the records; docs/durability.md says what is in one.",
     sentences="durable.5 durable.6 producer.3 producer.4 producer.6 producer.13",
     once=True,
 )
@@ -166,13 +158,9 @@ async def numbers(trial: Trial) -> None:
 @STAGE.check(
     "a compaction window that was open keeps out after kill -9, and ends when it would have",
     hint="A stored message with a key has opened a window at its acceptance time: open it again when you read the log.",
-    more=(
-        (
-            "Nothing has to be written for it: each record has the time and the keys, so a start opens the windows "
-            "in the order in which they were opened, each at the time of its message and not at that of the start."
-        ),
-        ("zaichik/log/state.py: `State._add_messages` admits the keys of each record at the record's own time."),
-    ),
+    how="Nothing has to be written for it: each record has the time and the keys, so a start opens the windows in the "
+    "order in which they were opened, each at the time of its message and not at that of the start.",
+    where="zaichik/log/state.py: `State._add_messages` admits the keys of each record at the record's own time.",
     sentences="durable.6 compaction.1 compaction.2 compaction.8",
     once=True,
 )
@@ -195,13 +183,9 @@ async def windows(trial: Trial) -> None:
 @STAGE.check(
     "a position that was committed well before kill -9 is resumed, and what follows it comes marked",
     hint="Once a second, write the positions that have moved. After a start, all up to the end counts as delivered.",
-    more=(
-        (
-            "A commit need not wait for the disk: a position that is a little old costs messages that come again, "
-            "and they are marked. How far each reader was sent is written nowhere, so it is taken to be everything."
-        ),
-        ("zaichik/log/restoring.py: `_restore_positions`; zaichik/broker/durable.py: `sweep`, once a second."),
-    ),
+    how="A commit need not wait for the disk: a position that is a little old costs messages that come again, and "
+    "they are marked. How far each reader was sent is written nowhere, so it is taken to be everything.",
+    where="zaichik/log/restoring.py: `_restore_positions`; zaichik/broker/durable.py: `sweep`, once a second.",
     sentences="durable.6 durable.9 name.4 name.5 messages.2",
     once=True,
 )
@@ -236,13 +220,9 @@ async def _named(client: Connection, topic: str, **how: int) -> Frame:
 @STAGE.check(
     "killed in the middle of a burst, a broker has all that it acknowledged or delivered: whole, once and in order",
     hint="Answer and deliver after the write, not before. A batch that a crash has cut short at the end of a log goes.",
-    more=(
-        (
-            "While one group of batches is written and synced, the next one gathers, and is answered after its own "
-            "sync. A record has its length and a checksum: at a start, the first one that is not whole ends the log."
-        ),
-        ("zaichik/broker/durable.py: `publish` and `synced`; zaichik/log/writer.py: `write`, which writes a group."),
-    ),
+    how="While one group of batches is written and synced, the next one gathers, and is answered after its own sync. "
+    "A record has its length and a checksum: at a start, the first one that is not whole ends the log.",
+    where="zaichik/broker/durable.py: `publish` and `synced`; zaichik/log/writer.py: `write`, which writes a group.",
     sentences="durable.5 durable.6 publish.1 topic.1 open.1",
     once=True,
 )

@@ -40,13 +40,9 @@ def _must_tell(what: str, expected: Any, came: Any) -> None:
 @STAGE.check(
     "a broker that tells what pictures need tells it of the right messages and readers",
     hint="All of it is there already: the table of windows from its end, the batches, the readers by what they need.",
-    more=(
-        (
-            "A picture is asked for ten times a second. Count nothing for it, and go through what is there only as far "
-            "as the page is long: 256 windows from the newest on, every n-th batch."
-        ),
-        "zaichik/observing/describe.py, zaichik/observing/rows.py; docs/describe.md lists the fields.",
-    ),
+    how="A picture is asked for ten times a second. Count nothing for it, and go through what is there only as far as "
+    "the page is long: 256 windows from the newest on, every n-th batch.",
+    where="zaichik/observing/describe.py, zaichik/observing/rows.py; docs/describe.md lists the fields.",
     sentences="describe.4 describe.5 describe.6 describe.7 describe.8",
 )
 async def looks(trial: Trial) -> None:

@@ -49,8 +49,8 @@ async def _six(trial: Trial) -> tuple[Connection, str]:
 
 @STAGE.check(
     "a reader that comes back under its name goes on where it has committed",
-    hint="Keep committed and delivered with the name, in the topic. What lies between comes again, marked REDELIVERED, "
-    "in frames without new messages.",
+    hint="Keep committed and delivered with the name, in the topic. What lies between comes again, marked "
+    "REDELIVERED, in frames without new messages.",
     sentences="name.1 name.3 name.4 name.5 name.9 messages.2 messages.3",
 )
 async def comes_back(trial: Trial) -> None:

@@ -1,4 +1,24 @@
-"""S16: what a broker may leave out: deleting topics, owners of names, ending connections, and more in other files."""
+"""S16: Topics that go, and names with owners.
+
+Goal: What the protocol lets a broker leave out, above all: Delete takes a topic away and tells its readers; a Subscribe
+that says which owner asks for a name is refused if another one has taken the name over; Disconnect ends a connection;
+Explain says why a message did not arrive; AdvanceClock moves a clock that stands still; a durable topic is kept on a
+disk. A broker that answers UNSUPPORTED skips these checks.
+
+Tested: Deleting a topic that is read, one that is not empty, one that is not there, and the same name again and again;
+an owner that comes back after it was replaced, and a request of its that comes late; durable topics, while the broker
+runs, and after it was killed.
+
+Real systems: Kafka deletes topics some time after it has said so, and a topic made anew under the name is told from the
+old one by an id (KIP-516). Its static members of a group are fenced as here: who was replaced gets FENCED_INSTANCE_ID,
+or two consumers would throw each other out for ever.
+
+How: To delete is one step, like to create: the topic leaves the table, its readers are marked as ended with the code,
+and the greatest epoch that was ever deleted is remembered in one number.
+
+Where: zaichik/broker/topic_registry.py: `delete`; zaichik/broker/position.py: `claim`, with the last owner and attempt,
+and the owners that were replaced, in a deque of 64.
+"""
 
 from zaichik.learn.connection import Connection
 from zaichik.learn.failure import Failed, Skipped
@@ -12,9 +32,8 @@ TAKEN_OVER, DELETED = 2, 4  # codes of SubscriptionEnded
 NOBODY = 2**64 - 1  # no connection has this number
 LIVES = 5  # of one name
 
-STAGE = Stage(
-    number=16,
-    title="Topics that go, and names with owners",
+STAGE = Stage.told(
+    __doc__,
     chapter=16,
     frames=(
         "Describe",
@@ -27,32 +46,6 @@ STAGE = Stage(
         "Explained",
         "AdvanceClock",
         "ClockAdvanced",
-    ),
-    goal=(
-        "What the protocol lets a broker leave out, above all: Delete takes a topic away and tells its readers; a "
-        "Subscribe that says which owner asks for a name is refused if another one has taken the name over; "
-        "Disconnect ends a connection; Explain says why a message did not arrive; AdvanceClock moves a clock that "
-        "stands still; a durable topic is kept on a disk. A broker that answers UNSUPPORTED skips these checks."
-    ),
-    tested=(
-        "Deleting a topic that is read, one that is not empty, one that is not there, and the same name again and "
-        "again; an owner that comes back after it was replaced, and a request of its that comes late; durable topics, "
-        "while the broker runs, and after it was killed."
-    ),
-    real=(
-        "Kafka deletes topics some time after it has said so, and a topic made anew under the name is told from "
-        "the old one by an id (KIP-516). Its static members of a group are fenced as here: who was replaced gets "
-        "FENCED_INSTANCE_ID, or two consumers would throw each other out for ever."
-    ),
-    hints=(
-        (
-            "To delete is one step, like to create: the topic leaves the table, its readers are marked as ended with "
-            "the code, and the greatest epoch that was ever deleted is remembered in one number."
-        ),
-        (
-            "zaichik/broker/topic_registry.py: `delete`; zaichik/broker/position.py: `claim`, with the last owner and "
-            "attempt, and the owners that were replaced, in a deque of 64."
-        ),
     ),
 )
 
@@ -150,13 +143,9 @@ async def _asking(trial: Trial, owner: int, attempt: int) -> tuple[Connection, F
 @STAGE.check(
     "an owner whose name was taken over does not get it back",
     hint="With each name, keep the owners that others have replaced. One of them that asks again is TAKEN_OVER.",
-    more=(
-        (
-            "With each name, keep the last owner, its last attempt, and those it has replaced. Same owner: its "
-            "attempt must be greater. Another one: it takes over, unless it was replaced before."
-        ),
-        ("zaichik/broker/position.py: `claim`, with the owners that were replaced in a deque of 64."),
-    ),
+    how="With each name, keep the last owner, its last attempt, and those it has replaced. Same owner: its attempt "
+    "must be greater. Another one: it takes over, unless it was replaced before.",
+    where="zaichik/broker/position.py: `claim`, with the owners that were replaced in a deque of 64.",
     sentences="hello.10 hello.13 name.6 name.7 owner.4 owner.5 owner.6 owner.7 owner.8",
 )
 async def owners(trial: Trial) -> None:
@@ -182,13 +171,9 @@ async def owners(trial: Trial) -> None:
 @STAGE.check(
     "there is no ending a connection that is not there",
     hint="Look the number up among those that there are. For its own connection a client has Close.",
-    more=(
-        (
-            "A table of connections by their numbers, which Describe shows; one that is not in it is INVALID_FIELD. "
-            "Who may end others is for you to decide."
-        ),
-        ("zaichik/broker/subscription_manager.py: `_operate`; protocol/README.md says who it is meant for."),
-    ),
+    how="A table of connections by their numbers, which Describe shows; one that is not in it is INVALID_FIELD. Who "
+    "may end others is for you to decide.",
+    where="zaichik/broker/subscription_manager.py: `_operate`; protocol/README.md says who it is meant for.",
     sentences="disconnect.3",
 )
 async def disconnect(trial: Trial) -> None:
