@@ -15,8 +15,12 @@ from zaichik.learn import connection, stages, wire
 from zaichik.learn.connection import Connection
 
 STAGES = Path(stages.__file__).parent
-JUDGING = {"must_be", "must_be_error", "messages", "lagged", "nothing", "refused", "ends", "_ends_with", "_same"}
-JUDGING_IF_TOLD = {"publish": None, "ok": "expect", "subscribe": "expect"}  # with any keyword, or with this one
+JUDGING = {
+    *("must_be", "must_be_error", "receives", "told", "messages", "lagged", "nothing", "refused"),
+    *("ends", "ended_by", "_ends", "_same"),
+}
+# With any keyword, or with this one.
+JUDGING_IF_TOLD = {"publish": None, "publish_singly": None, "create": None, "ok": "expect", "subscribe": "expect"}
 STRANGER = wire.encode("Lagged", frame_id=2**32 - 1, from_offset=0, to_offset=1)
 
 

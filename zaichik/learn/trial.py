@@ -2,7 +2,7 @@
 
 import itertools
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from random import Random
@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import anyio
 
 from zaichik.learn import causes
-from zaichik.learn.connection import Connection
+from zaichik.learn.connection import Connection, Settings
 from zaichik.learn.failure import Failed, Inconclusive
 from zaichik.learn.patterns import Pattern
 from zaichik.learn.trace import Trace
@@ -158,6 +158,27 @@ class Trial:
         connection = await self.dial(target)
         await connection.hello(**fields)
         return connection
+
+    async def making(self, settings: Settings, label: str = "t") -> tuple[Connection, str]:
+        """A client, and a topic that it has made with these settings."""
+        client, topic = await self.client(), self.topic(label)
+        await client.create(topic, settings)
+        return client, topic
+
+    async def reading(self, settings: Settings | None = None, **how: Any) -> tuple[Connection, Connection, int]:
+        """A reader, a writer, and the reader's subscription to the trial's topic, which may be made with settings."""
+        reader, writer = await self.client(), await self.client()
+        if settings is not None:
+            await writer.create(self.topic(), settings)
+        return reader, writer, await reader.subscribe(self.topic(), **how)
+
+    async def at_once(
+        self, function: Callable[..., Coroutine[Any, Any, None]], many: Iterable[tuple[Any, ...]]
+    ) -> None:
+        """Call a function with each of these arguments, all at the same time."""
+        async with anyio.create_task_group() as tasks:
+            for arguments in many:
+                tasks.start_soon(function, *arguments)
 
     async def reset_all(self, note: str) -> None:
         """Tear down what is left of all connections, so that nothing of them is left at their port."""

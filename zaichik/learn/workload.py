@@ -93,7 +93,7 @@ class Workload:
             reply = await client.ask("CreateTopic", topic=self.trial.topic(label), settings=settings)
             if reply.name == "Error":  # so large a ring is not everybody's choice
                 settings[CAPACITY] = 10_000
-                reply = await client.ok("CreateTopic", topic=self.trial.topic(label), settings=settings)
+                reply = await client.create(self.trial.topic(label), settings)
             ttl = brief / 1000 if label == "brief" else None
             self.events.append(TopicMade(self.trial.elapsed, label, ttl, dict(reply["settings"])[CAPACITY]))
         await client.aclose()

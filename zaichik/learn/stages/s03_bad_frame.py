@@ -19,6 +19,7 @@ Where: tutorial/tiny_broker.py: `require` raises, `answer` catches and calls `fa
 """
 
 import struct
+from typing import Any
 
 from zaichik.learn import layouts, vectors, wire
 from zaichik.learn.connection import Connection
@@ -32,10 +33,14 @@ PINGS, BEHIND = 300, 3000
 STAGE = Stage.told(__doc__, chapter=3, frames=("Error",))
 
 
-async def _ends_with(connection: Connection, error: str, *, request_type: int, frame_id: int) -> None:
-    frame = await connection.read(awaited=f"the error {error}")
-    connection.must_be_error(frame, error, request_type=request_type, id=frame_id)
-    await connection.ends()
+async def _ends(connection: Connection, data: bytes, note: str, error: str, kind: int = 0, **fields: Any) -> None:
+    """Send what ends a connection, and see it end."""
+    await connection.send_bytes(data, note)
+    await connection.ended_by(error, kind, **fields)
+
+
+def _of_length(length: int) -> tuple[bytes, str]:
+    return struct.pack("<I", length), f"a length of {length}"
 
 
 async def _server_lives(trial: Trial, broken: Connection) -> None:
@@ -55,8 +60,7 @@ async def too_short(trial: Trial) -> None:
     """7 and 0."""
     for length in (7, 0):
         connection = await trial.client()
-        await connection.send_bytes(struct.pack("<I", length), f"a length of {length}")
-        await _ends_with(connection, "MALFORMED", request_type=0, frame_id=0)
+        await _ends(connection, *_of_length(length), "MALFORMED")
         await _server_lives(trial, connection)
 
 
@@ -68,13 +72,10 @@ async def too_short(trial: Trial) -> None:
 async def too_long(trial: Trial) -> None:
     """After Hello and before it."""
     connection = await trial.client()
-    length = connection.limits["max_frame"] + 1
-    await connection.send_bytes(struct.pack("<I", length), f"a length of {length}")
-    await _ends_with(connection, "FRAME_TOO_LARGE", request_type=0, frame_id=0)
+    await _ends(connection, *_of_length(connection.limits["max_frame"] + 1), "FRAME_TOO_LARGE")
     await connection.aclose()
     stranger = await trial.dial()
-    await stranger.send_bytes(struct.pack("<I", 4097), "a length of 4097, before Hello")
-    await _ends_with(stranger, "FRAME_TOO_LARGE", request_type=0, frame_id=0)
+    await _ends(stranger, struct.pack("<I", 4097), "a length of 4097, before Hello", "FRAME_TOO_LARGE")
     await _server_lives(trial, stranger)
 
 
@@ -87,8 +88,8 @@ async def uneven(trial: Trial) -> None:
     """A Ping with a byte less, and with one more."""
     for size in (7, 9):
         connection = await trial.client()
-        await connection.send_bytes(wire.raw_frame(0x07, bytes(size), frame_id=5), f"a Ping with {size} bytes")
-        await _ends_with(connection, "MALFORMED", request_type=0x07, frame_id=5)
+        frame = wire.raw_frame(0x07, bytes(size), frame_id=5)
+        await _ends(connection, frame, f"a Ping with {size} bytes", "MALFORMED", 0x07, id=5)
         await _server_lives(trial, connection)
 
 
@@ -99,9 +100,8 @@ async def uneven(trial: Trial) -> None:
 )
 async def not_zero(trial: Trial) -> None:
     """A Ping whose zero is 1."""
-    connection = await trial.client()
-    await connection.send_bytes(wire.encode("Ping", frame_id=5, zero=1), "zero = 1")
-    await _ends_with(connection, "MALFORMED", request_type=0x07, frame_id=5)
+    frame = wire.encode("Ping", frame_id=5, zero=1)
+    await _ends(await trial.client(), frame, "zero = 1", "MALFORMED", 0x07, id=5)
 
 
 @STAGE.check(
@@ -111,18 +111,14 @@ async def not_zero(trial: Trial) -> None:
 )
 async def hello_first(trial: Trial) -> None:
     """A Ping; other letters; versions of the future."""
-    connection = await trial.dial()
-    await connection.send_bytes(wire.encode("Ping", frame_id=5))
-    await _ends_with(connection, "HELLO_REQUIRED", request_type=0x07, frame_id=5)
-    await connection.aclose()
-    for error, fields in (
-        ("MALFORMED", {"magic": b"KIAZ"}),
-        ("UNSUPPORTED_VERSION", {"version_min": 2, "version_max": 9}),
+    for error, kind, frame in (
+        ("HELLO_REQUIRED", 0x07, wire.encode("Ping", frame_id=5)),
+        ("MALFORMED", 0x01, wire.encode("Hello", frame_id=5, magic=b"KIAZ")),
+        ("UNSUPPORTED_VERSION", 0x01, wire.encode("Hello", frame_id=5, version_min=2, version_max=9)),
     ):
-        stranger = await trial.dial()
-        await stranger.send_bytes(wire.encode("Hello", frame_id=5, **fields))
-        await _ends_with(stranger, error, request_type=0x01, frame_id=5)
-        await stranger.aclose()
+        connection = await trial.dial()
+        await _ends(connection, frame, "", error, kind, id=5)
+        await connection.aclose()
 
 
 @STAGE.check(
@@ -171,15 +167,14 @@ async def crash(trial: Trial) -> None:
 )
 async def at_the_limit(trial: Trial) -> None:
     """A Hello of 4,096 and one of 4,097; types nobody knows, of max_frame and one byte more."""
-    for length in (4096, 4097):
-        connection = await trial.dial()
-        frame = wire.encode("Hello", frame_id=5, client="x" * (length - 31))
-        await connection.send_bytes(frame, f"a Hello with a length of {length}")
-        if length == 4096:
-            connection.must_be(await connection.read(awaited="Welcome"), "Welcome", id=5)
-        else:
-            await _ends_with(connection, "FRAME_TOO_LARGE", request_type=0, frame_id=0)
-        await connection.aclose()
+    hello = {length: wire.encode("Hello", frame_id=5, client="x" * (length - 31)) for length in (4096, 4097)}
+    connection = await trial.dial()
+    await connection.send_bytes(hello[4096], "a Hello with a length of 4096")
+    await connection.receives("Welcome", id=5)
+    await connection.aclose()
+    connection = await trial.dial()
+    await _ends(connection, hello[4097], "a Hello with a length of 4097", "FRAME_TOO_LARGE")
+    await connection.aclose()
     connection = await trial.client()
     most = connection.limits["max_frame"]
     if most > MOST_TO_SEND:
@@ -187,8 +182,7 @@ async def at_the_limit(trial: Trial) -> None:
     await connection.send_bytes(wire.raw_frame(0x7E, bytes(most - 8), frame_id=5), f"a frame with a length of {most}")
     frame_ = await connection.read(awaited="an Error")
     connection.must_be_error(frame_, "UNSUPPORTED", request_type=0x7E, id=5, at="type")
-    await connection.send_bytes(struct.pack("<I", most + 1), f"a length of {most + 1}")
-    await _ends_with(connection, "FRAME_TOO_LARGE", request_type=0, frame_id=0)
+    await _ends(connection, *_of_length(most + 1), "FRAME_TOO_LARGE")
 
 
 @STAGE.check(
@@ -204,8 +198,8 @@ async def around(trial: Trial) -> None:
     behind = wire.encode("Ping", frame_id=3) * BEHIND
     await connection.send_bytes(b"".join(pings) + wire.encode("Ping", frame_id=5, zero=1) + behind, "Pings, one bad")
     for value in range(PINGS):
-        connection.must_be(await connection.read(awaited="Pong"), "Pong", id=2, value=value)
-    await _ends_with(connection, "MALFORMED", request_type=0x07, frame_id=5)
+        await connection.receives("Pong", id=2, value=value)
+    await connection.ended_by("MALFORMED", 0x07, id=5)
 
 
 @STAGE.check(
@@ -215,17 +209,15 @@ async def around(trial: Trial) -> None:
 )
 async def refused_hello(trial: Trial) -> None:
     """An auth nobody knows, versions before the first, other letters; a good Hello and a Ping behind each."""
+    behind = wire.encode("Hello", frame_id=6) + wire.encode("Ping", frame_id=7)
     for error, field, fields in (
         ("INVALID_FIELD", "auth", {"auth": 3}),
         ("UNSUPPORTED_VERSION", None, {"version_min": 0, "version_max": 0}),
         ("MALFORMED", None, {"magic": b"zaik"}),
     ):
-        connection = await trial.dial()
-        frames = wire.encode("Hello", frame_id=5, **fields) + wire.encode("Hello", frame_id=6)
-        await connection.send_bytes(frames + wire.encode("Ping", frame_id=7), f"Hello with {fields}, Hello, Ping")
-        frame = await connection.read(awaited=f"the error {error}")
-        connection.must_be_error(frame, error, request_type=0x01, at=field, id=5, flags=layouts.FATAL)
-        await connection.ends()
+        connection, hello = await trial.dial(), wire.encode("Hello", frame_id=5, **fields)
+        note = f"Hello with {fields}, Hello, Ping"
+        await _ends(connection, hello + behind, note, error, 0x01, at=field, id=5, flags=layouts.FATAL)
         await connection.aclose()
 
 

@@ -16,8 +16,6 @@ Where: tutorial/tiny_broker.py: listener.serve starts a task for each client, in
 catches whatever its client did, so that the group never hears of it.
 """
 
-import anyio
-
 from zaichik.learn import wire
 from zaichik.learn.stage import Stage
 from zaichik.learn.trial import Trial
@@ -88,6 +86,4 @@ async def crowd(trial: Trial) -> None:
         for _ in range(10):
             await client.ping()
 
-    async with anyio.create_task_group() as tasks:
-        for _ in range(CROWD):
-            tasks.start_soon(talk)
+    await trial.at_once(talk, [()] * CROWD)

@@ -25,11 +25,12 @@ from zaichik.learn.stage import Stage
 from zaichik.learn.trace import frame_line
 from zaichik.learn.trial import Trial
 
+STAGE = Stage.told(__doc__, chapter=6, frames=("Subscribe", "Subscribed", "Publish", "Published", "Messages"))
+
 LARGE, TIMES = 200_000, 50
 CLOCKS_MAY_DIFFER_S = 3600
 DEFINED = 3  # flags of Messages
-
-STAGE = Stage.told(__doc__, chapter=6, frames=("Subscribe", "Subscribed", "Publish", "Published", "Messages"))
+MOST_MESSAGES, MOST_BYTES = 100_000, 4 * 2**20  # that a check sends in one batch, if a broker allows so much
 
 
 @STAGE.check(
@@ -58,8 +59,7 @@ async def subscribed(trial: Trial) -> None:
 )
 async def reaches(trial: Trial) -> None:
     """Three messages, one after the other: keys, payloads, offsets, the subscription's id."""
-    reader, writer = await trial.client(), await trial.client()
-    subscription = await reader.subscribe(trial.topic())
+    reader, writer, subscription = await trial.reading()
     for offset in range(3):
         message = (trial.payload(), trial.payload())
         await writer.publish(trial.topic(), message, first_offset=offset, stored=1, compacted=0, subscribers=1)
@@ -77,8 +77,7 @@ async def reaches(trial: Trial) -> None:
 )
 async def batches(trial: Trial) -> None:
     """Keys and payloads of chance, some of them empty."""
-    reader, writer = await trial.client(), await trial.client()
-    subscription = await reader.subscribe(trial.topic())
+    reader, writer, subscription = await trial.reading()
     batch = [(trial.payload(trial.rng.randrange(3)), trial.payload(trial.rng.randrange(5))) for _ in range(12)]
     batch += [(b"", b""), (b"\0", b"\0\xff"), (b"key", b"")]
     await writer.publish(trial.topic(), *batch, first_offset=0, stored=len(batch))
@@ -103,7 +102,7 @@ async def echo(trial: Trial) -> None:
     for offset in range(5):
         message = trial.message()
         request = await client.send("Publish", topic=trial.topic(), batch=[message])
-        client.must_be(await client.read(awaited="Published"), "Published", id=request, first_offset=offset)
+        await client.receives("Published", id=request, first_offset=offset)
         await client.messages(subscription, offset, [message])
 
 
@@ -118,8 +117,7 @@ async def echo(trial: Trial) -> None:
 )
 async def large(trial: Trial) -> None:
     """Two hundred thousand bytes."""
-    reader, writer = await trial.client(), await trial.client()
-    subscription = await reader.subscribe(trial.topic())
+    reader, writer, subscription = await trial.reading()
     message = (b"", trial.payload(LARGE))
     await writer.publish(trial.topic(), message)
     await reader.messages(subscription, 0, [message])
@@ -192,9 +190,48 @@ async def bad_batches(trial: Trial) -> None:
         struct.pack("<I2i2i", 1, 0, 0, 0, 1) + b"xy",
         struct.pack("<I", 16),  # and no more than a broker accepts, or BATCH_TOO_LARGE would be right, too
     ):
-        await client.send("Publish", frame_id=8, topic=trial.topic(), batch=batch)
-        client.must_be_error(await client.reply(8), "INVALID_FIELD", request_type=layouts.TYPES["Publish"], at="batch")
+        await client.refused("INVALID_FIELD", "Publish", topic=trial.topic(), batch=batch, at="batch")
     for count in (2**16, 2**31, 2**32 - 1):
-        await client.send("Publish", frame_id=8, topic=trial.topic(), batch=struct.pack("<I2i2i", count, 0, 0, 0, 0))
-        client.must_be(await client.reply(8), "Error", request_type=layouts.TYPES["Publish"], field="batch")
+        frame = await client.ask("Publish", topic=trial.topic(), batch=struct.pack("<I2i2i", count, 0, 0, 0, 0))
+        client.must_be(frame, "Error", request_type=layouts.TYPES["Publish"], field="batch")
     await client.publish(trial.topic(), trial.message(), first_offset=0)
+
+
+@STAGE.check(
+    "keys, batches and messages as large as allowed are stored, and larger ones are refused",
+    hint="A key has 1,024 bytes at most; Welcome tells max_batch and max_message. What is exactly as large is right.",
+    sentences="batch.4 batch.5 batch.6",
+)
+async def sizes(trial: Trial) -> None:
+    """Each at its limit, then one more; keys count with payloads."""
+    client, topic = await trial.client(), trial.topic()
+    most, count = client.limits["max_message"], client.limits["max_batch"]
+    key, long = bytes(1024), bytes(1025)
+    await client.refused("INVALID_FIELD", "Publish", topic=topic, batch=[(b"k", b"x"), (long, b"")], at="batch")
+    await client.publish(topic, (b"k", b"x"), (key, b""), first_offset=0, stored=2)
+    if count <= MOST_MESSAGES:
+        await client.refused("BATCH_TOO_LARGE", "Publish", topic=topic, batch=[(b"", b"")] * (count + 1))
+        await client.publish(trial.topic("many"), *[(b"", b"")] * count, stored=count)
+    if most <= MOST_BYTES:
+        await client.refused("MESSAGE_TOO_LARGE", "Publish", topic=topic, batch=[(key, bytes(most - 1023))])
+        await client.publish(topic, (key, bytes(most - 1024)), first_offset=2, stored=1)
+        half, rest = bytes(most // 2), (b"", bytes(most - most // 2))
+        await client.refused("BATCH_TOO_LARGE", "Publish", topic=topic, batch=[(b"k", half), rest])
+        await client.publish(topic, (b"", half), rest, first_offset=3, stored=2)
+
+
+@STAGE.check(
+    "a Publish with id 0 is stored and delivered in silence, and refused aloud",
+    hint="Success is not answered, failure is, by an Error with id 0. All else is as with any other id.",
+    sentences="id.4 id.5 producer.1",
+)
+async def silent(trial: Trial) -> None:
+    """Three good ones, a bad one, a Ping; sequence is not looked at without a producer."""
+    client = await trial.client()
+    subscription = await client.subscribe(trial.topic())
+    messages = [trial.message() for _ in range(3)]
+    for number, message in enumerate(messages):
+        await client.send("Publish", frame_id=0, topic=trial.topic(), batch=[message], sequence=7 * number)
+    await client.refused("INVALID_FIELD", "Publish", frame_id=0, topic="", batch=[trial.message()], at="topic")
+    await client.ping()
+    await client.messages(subscription, 0, messages)

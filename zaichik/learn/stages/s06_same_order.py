@@ -16,10 +16,8 @@ Where: tutorial/tiny_broker.py, `Topic.publish`: the whole batch is stored witho
 With threads that takes a lock for each topic, held from the first message of a batch to its last.
 """
 
-import anyio
-
 from zaichik.learn import shown
-from zaichik.learn.connection import Connection
+from zaichik.learn.connection import Connection, Pair
 from zaichik.learn.failure import Failed
 from zaichik.learn.stage import Stage
 from zaichik.learn.trial import Trial
@@ -50,13 +48,11 @@ async def same_order(trial: Trial) -> None:
     batches = [[[trial.message() for _ in range(trial.rng.randint(1, 4))] for _ in range(BATCHES)] for _ in writers]
     total = sum(len(batch) for own in batches for batch in own)
 
-    async def write(writer: Connection, own: list[list[tuple[bytes, bytes]]]) -> None:
+    async def write(writer: Connection, own: list[list[Pair]]) -> None:
         for batch in own:
             await writer.publish(trial.topic(), *batch, stored=len(batch))
 
-    async with anyio.create_task_group() as tasks:
-        for writer, own in zip(writers, batches, strict=True):
-            tasks.start_soon(write, writer, own)
+    await trial.at_once(write, zip(writers, batches, strict=True))
     rows = [await _read(reader, i, total) for reader, i in zip(readers, ids, strict=True)]
     for row in rows:
         offsets = [message.offset for message in row]
@@ -80,7 +76,7 @@ async def together(trial: Trial) -> None:
     writers = [await trial.client() for _ in range(PUBLISHERS)]
     reader = await trial.client()
     subscription = await reader.subscribe(trial.topic())
-    sent: list[tuple[Connection, int, list[tuple[bytes, bytes]]]] = []
+    sent: list[tuple[Connection, int, list[Pair]]] = []
     for _ in range(BATCHES):
         for writer in writers:
             batch = [trial.message() for _ in range(trial.rng.randint(2, 5))]

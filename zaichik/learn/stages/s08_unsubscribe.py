@@ -55,8 +55,7 @@ async def nothing_after(trial: Trial) -> None:
 )
 async def unknown(trial: Trial) -> None:
     """Never there; ended; another connection's."""
-    client, other = await trial.client(), await trial.client()
-    subscription = await client.subscribe(trial.topic(), frame_id=700)
+    client, other, subscription = await trial.reading(frame_id=700)
     await client.refused("NO_SUCH_SUBSCRIPTION", "Unsubscribe", subscription=subscription + 1)
     await other.refused("NO_SUCH_SUBSCRIPTION", "Unsubscribe", subscription=subscription)
     await client.ok("Unsubscribe", subscription=subscription)
@@ -98,11 +97,9 @@ async def ids(trial: Trial) -> None:
     client = await trial.client()
     await client.subscribe(trial.topic(), frame_id=500)
     for frame_id in (500, 499, 0):
-        await client.send("Subscribe", topic=trial.topic(), frame_id=frame_id)
-        client.must_be_error(await client.reply(frame_id), "INVALID_FIELD", at="id")
+        await client.refused("INVALID_FIELD", "Subscribe", topic=trial.topic(), frame_id=frame_id, at="id")
     await client.ok("Unsubscribe", subscription=500)
-    await client.send("Subscribe", topic=trial.topic(), frame_id=500)
-    client.must_be_error(await client.reply(500), "INVALID_FIELD", at="id")
+    await client.refused("INVALID_FIELD", "Subscribe", topic=trial.topic(), frame_id=500, at="id")
     await client.subscribe(trial.topic(), frame_id=501)
 
 
@@ -148,8 +145,7 @@ async def free_ids(trial: Trial) -> None:
     await other.subscribe(trial.topic("other"), frame_id=1000)
     bad: tuple[dict[str, Any], ...] = ({"topic": ""}, {"flags": 0x80}, {"topic": "$mine"})
     for frame_id, fields in enumerate(bad, 3):
-        await client.send("Subscribe", frame_id=frame_id, **{"topic": trial.topic()} | fields)
-        client.must_be(await client.reply(frame_id), "Error", id=frame_id)
+        client.must_be(await client.ask("Subscribe", frame_id=frame_id, **{"topic": trial.topic()} | fields), "Error")
         await client.subscribe(trial.topic(), frame_id=frame_id)
         await client.ok("Unsubscribe", frame_id=3, subscription=frame_id)
         await client.publish(trial.topic("other"), trial.message(), subscribers=1)

@@ -31,8 +31,7 @@ STAGE = Stage.told(__doc__, chapter=9, frames=("Commit", "Committed"))
 )
 async def one_by_one(trial: Trial) -> None:
     """Three messages, two commits."""
-    reader, writer = await trial.client(), await trial.client()
-    subscription = await reader.subscribe(trial.topic(), credit=1)
+    reader, writer, subscription = await trial.reading(credit=1)
     messages = [trial.message() for _ in range(3)]
     await writer.publish(trial.topic(), *messages)
     for offset, message in enumerate(messages):
@@ -49,8 +48,7 @@ async def one_by_one(trial: Trial) -> None:
 )
 async def cumulative(trial: Trial) -> None:
     """Credit 3: three come; a commit of two brings two; a commit of all the rest. Then of one by one."""
-    reader, writer = await trial.client(), await trial.client()
-    subscription = await reader.subscribe(trial.topic(), credit=3)
+    reader, writer, subscription = await trial.reading(credit=3)
     messages = [trial.message() for _ in range(8)]
     await writer.publish(trial.topic(), *messages)
     await reader.messages(subscription, 0, messages[:3])
@@ -61,8 +59,7 @@ async def cumulative(trial: Trial) -> None:
     await reader.commit(subscription, 5)
     await reader.messages(subscription, 5, messages[5:])
     singly = await reader.subscribe(trial.topic("singly"), credit=3)
-    for message in messages[:4]:
-        await writer.publish(trial.topic("singly"), message)
+    await writer.publish_singly(trial.topic("singly"), messages[:4])
     await writer.publish(trial.topic("singly"), *messages[4:])
     await reader.messages(singly, 0, messages[:3])
     await reader.commit(singly, 3)
@@ -80,8 +77,7 @@ async def cumulative(trial: Trial) -> None:
 )
 async def too_far(trial: Trial) -> None:
     """None delivered and one committed; one delivered, two committed."""
-    reader, writer = await trial.client(), await trial.client()
-    subscription = await reader.subscribe(trial.topic(), credit=1)
+    reader, writer, subscription = await trial.reading(credit=1)
     await reader.refused("NOT_IN_FLIGHT", "Commit", subscription=subscription, next=1)
     messages = [trial.message() for _ in range(3)]
     await writer.publish(trial.topic(), *messages)
@@ -99,18 +95,15 @@ async def too_far(trial: Trial) -> None:
 )
 async def nothing_bought(trial: Trial) -> None:
     """Nothing outstanding, and commits all the same; the same commit twice; one that goes back."""
-    reader, writer = await trial.client(), await trial.client()
-    subscription = await reader.subscribe(trial.topic(), credit=2)
+    reader, writer, subscription = await trial.reading(credit=2)
     for _ in range(3):
         await reader.commit(subscription, 0)
     messages = [trial.message() for _ in range(6)]
     await writer.publish(trial.topic(), *messages)
     await reader.messages(subscription, 0, messages[:2])
     await reader.nothing("two messages were in flight, and credit was 2")
-    await reader.commit(subscription, 1)
-    await reader.commit(subscription, 1)
-    committed = {"committed": 1}
-    await reader.ok("Commit", subscription=subscription, next=0, expect=committed)
+    for following in (1, 1, 0):
+        await reader.ok("Commit", subscription=subscription, next=following, expect={"committed": 1})
     await reader.messages(subscription, 2, messages[2:3])
     await reader.nothing("only one message was settled, and one had come for it")
 
@@ -156,12 +149,9 @@ async def own_credit(trial: Trial) -> None:
 )
 async def in_bytes(trial: Trial) -> None:
     """100 bytes of credit: 40 + 40 fit, another 40 do not; 500 go alone."""
-    reader, writer = await trial.client(), await trial.client()
-    subscription = await reader.subscribe(trial.topic(), credit=100, credit_bytes=100)
-    sizes = (40, 40, 40, 500, 10)
-    messages = [(b"", trial.payload(size)) for size in sizes]
-    for message in messages:
-        await writer.publish(trial.topic(), message)
+    reader, writer, subscription = await trial.reading(credit=100, credit_bytes=100)
+    messages = [(b"", trial.payload(size)) for size in (40, 40, 40, 500, 10)]
+    await writer.publish_singly(trial.topic(), messages)
     await reader.messages(subscription, 0, messages[:2])
     await reader.nothing("80 bytes were in flight, and 40 more are above 100")
     await reader.commit(subscription, 2)
@@ -199,7 +189,6 @@ async def zero(trial: Trial) -> None:
 )
 async def unknown(trial: Trial) -> None:
     """Never there; another connection's."""
-    client, other = await trial.client(), await trial.client()
-    subscription = await client.subscribe(trial.topic(), frame_id=700)
+    client, other, subscription = await trial.reading(frame_id=700)
     await client.refused("NO_SUCH_SUBSCRIPTION", "Commit", subscription=subscription + 1, next=0)
     await other.refused("NO_SUCH_SUBSCRIPTION", "Commit", subscription=subscription, next=0)

@@ -30,9 +30,7 @@ STAGE = Stage.told(__doc__, chapter=9, frames=("Lagged",))
 
 async def _fallen_behind(trial: Trial, credit: int = 1) -> tuple[Connection, Connection, int]:
     """A topic with room for 5, of whose 13 messages the reader has got the first `credit`."""
-    reader, writer = await trial.client(), await trial.client()
-    await writer.ok("CreateTopic", topic=trial.topic(), settings={CAPACITY: ROOM})
-    subscription = await reader.subscribe(trial.topic(), credit=credit)
+    reader, writer, subscription = await trial.reading({CAPACITY: ROOM}, credit=credit)
     first = [(b"", bytes([offset])) for offset in range(credit)]
     await writer.publish(trial.topic(), *first)
     await reader.messages(subscription, 0, first)
@@ -96,7 +94,7 @@ async def no_credit_used(trial: Trial) -> None:
 async def nobody_elses(trial: Trial) -> None:
     """Another reader of the same topic is told of no lag; one on the same connection is told of its own."""
     slow, quick, writer = [await trial.client() for _ in range(3)]
-    await writer.ok("CreateTopic", topic=trial.topic(), settings={CAPACITY: ROOM})
+    await writer.create(trial.topic(), {CAPACITY: ROOM})
     lagging = await slow.subscribe(trial.topic(), credit=1)
     beside = await slow.subscribe(trial.topic(), credit=1)
     reading = await quick.subscribe(trial.topic())
@@ -123,11 +121,10 @@ async def nobody_elses(trial: Trial) -> None:
 )
 async def too_large(trial: Trial) -> None:
     """Six messages for a ring of five; then five."""
-    client = await trial.client()
-    await client.ok("CreateTopic", topic=trial.topic(), settings={CAPACITY: ROOM})
+    client, topic = await trial.making({CAPACITY: ROOM})
     batch = [trial.message() for _ in range(ROOM + 1)]
-    await client.refused("BATCH_TOO_LARGE", "Publish", topic=trial.topic(), batch=batch)
-    await client.publish(trial.topic(), *batch[:ROOM], first_offset=0, stored=ROOM)
+    await client.refused("BATCH_TOO_LARGE", "Publish", topic=topic, batch=batch)
+    await client.publish(topic, *batch[:ROOM], first_offset=0, stored=ROOM)
 
 
 @STAGE.check(
@@ -159,7 +156,7 @@ async def skipped(trial: Trial) -> None:
 async def with_some_credit(trial: Trial) -> None:
     """Three in flight of four; one settled while all that follows has gone. Then the same with bytes."""
     reader, writer, topic = await trial.client(), await trial.client(), trial.topic()
-    await writer.ok("CreateTopic", topic=topic, settings={CAPACITY: ROOM})
+    await writer.create(topic, {CAPACITY: ROOM})
     subscription = await reader.subscribe(topic, credit=3)
     await writer.publish(topic, *[(b"", bytes([offset])) for offset in range(3)])
     await reader.messages(subscription, 0, [(b"", bytes([offset])) for offset in range(3)])
@@ -171,7 +168,7 @@ async def with_some_credit(trial: Trial) -> None:
     await reader.messages(subscription, 8, [(b"", bytes([8]))])
     await reader.nothing("the lag was told, and three messages were in flight")
     heavy, topic = (b"", bytes(100)), trial.topic("bytes")
-    await writer.ok("CreateTopic", topic=topic, settings={CAPACITY: 1})
+    await writer.create(topic, {CAPACITY: 1})
     subscription = await reader.subscribe(topic, credit_bytes=100)
     await writer.publish(topic, heavy)
     await reader.messages(subscription, 0, [heavy])
@@ -182,7 +179,7 @@ async def with_some_credit(trial: Trial) -> None:
     await reader.lagged(subscription, 1, 3)
     await reader.messages(subscription, 3, [heavy])
     lighter, topic = (b"", bytes(60)), trial.topic("roomy")
-    await writer.ok("CreateTopic", topic=topic, settings={CAPACITY: 1})
+    await writer.create(topic, {CAPACITY: 1})
     roomy = await reader.subscribe(topic, credit_bytes=150)
     for offset in range(2):
         await writer.publish(topic, lighter)

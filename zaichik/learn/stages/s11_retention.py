@@ -41,14 +41,12 @@ STAGE = Stage.told(__doc__, chapter=10, frames=("SubscriptionEnded",))
 async def history(trial: Trial) -> None:
     """Publishing goes on while history is read. A second time, on the same connection."""
     reader, writer = await trial.client(), await trial.client()
-    await writer.ok("CreateTopic", topic=trial.topic(), settings={TTL: FOREVER})
+    await writer.create(trial.topic(), {TTL: FOREVER})
     messages = [(b"", f"{offset}".encode()) for offset in range(60)]
-    for message in messages[:30]:
-        await writer.publish(trial.topic(), message)
+    await writer.publish_singly(trial.topic(), messages[:30])
 
     async def go_on() -> None:
-        for message in messages[30:]:
-            await writer.publish(trial.topic(), message)
+        await writer.publish_singly(trial.topic(), messages[30:])
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(go_on)
@@ -57,7 +55,7 @@ async def history(trial: Trial) -> None:
             raise Failed("30 messages were there: live should be 30 at least", came=frame_line(frame))
         await reader.messages(frame.id, 0, messages)
     request = await reader.send("Subscribe", topic=trial.topic())
-    reader.must_be(await reader.read(awaited="Subscribed"), "Subscribed", id=request)
+    await reader.receives("Subscribed", id=request)
     await reader.messages(request, 0, messages)
 
 
@@ -74,7 +72,7 @@ async def starts(trial: Trial) -> None:
     """Four messages; each start sees those behind it. One beyond the end is OFFSET_AHEAD."""
     client = await trial.client()
     topic = trial.topic()
-    await client.ok("CreateTopic", topic=topic, settings={TTL: FOREVER})
+    await client.create(topic, {TTL: FOREVER})
     messages = [trial.message() for _ in range(4)]
     for message in messages:
         await client.publish(topic, message)
@@ -82,8 +80,7 @@ async def starts(trial: Trial) -> None:
     first = await client.subscribe(topic)
     accepted = []
     for offset, message in enumerate(messages):
-        frame = await client.event(first, awaited="Messages")
-        client.must_be(frame, "Messages", base=offset, batch=[message])
+        frame = await client.told(first, "Messages", base=offset, batch=[message])
         accepted.append(frame["accepted_us"])
     for start, value, offset in (
         (OFFSET, 2, 2), (OFFSET, 4, 4), (TIME, accepted[1], 1), (TIME, accepted[2] + 1, 3),
@@ -108,7 +105,7 @@ async def starts(trial: Trial) -> None:
 async def epoch(trial: Trial) -> None:
     """Right, none, wrong."""
     client = await trial.client()
-    known = (await client.ok("CreateTopic", topic=trial.topic()))["epoch"]
+    known = (await client.create(trial.topic()))["epoch"]
     await client.subscribe(trial.topic(), epoch=known, expect={"epoch": known})
     await client.refused("EPOCH_CHANGED", "Subscribe", topic=trial.topic(), epoch=known + 1, at="epoch")
 
@@ -123,17 +120,16 @@ async def epoch(trial: Trial) -> None:
 )
 async def until(trial: Trial) -> None:
     """Two of four; the end comes although a message is in flight; Commit still works; nothing to read at all."""
-    client = await trial.client()
-    await client.ok("CreateTopic", topic=trial.topic(), settings={TTL: FOREVER})
+    client, topic = await trial.making({TTL: FOREVER})
     messages = [trial.message() for _ in range(4)]
-    await client.publish(trial.topic(), *messages)
-    subscription = await client.subscribe(trial.topic(), until=2, credit=2)
+    await client.publish(topic, *messages)
+    subscription = await client.subscribe(topic, until=2, credit=2)
     await client.messages(subscription, 0, messages[:2])
     client.must_be(await client.event(subscription), "SubscriptionEnded", code=1, next=2)
     await client.commit(subscription, 2)
-    await client.publish(trial.topic(), trial.message(), subscribers=0)
+    await client.publish(topic, trial.message(), subscribers=0)
     await client.nothing("the subscription had ended")
-    empty = await client.subscribe(trial.topic(), start=OFFSET, value=3, until=3)
+    empty = await client.subscribe(topic, start=OFFSET, value=3, until=3)
     client.must_be(await client.event(empty), "SubscriptionEnded", code=1, next=3)
 
 
@@ -146,7 +142,7 @@ async def expires(trial: Trial) -> None:
     """400 ms: who comes before 150 must get it, who comes after 1200 must not. What is between proves nothing."""
     early, late, writer = [await trial.client() for _ in range(3)]
     ttl = {TTL: round(TTL_S * 1000 * trial.scale)}
-    await writer.ok("CreateTopic", topic=trial.topic(), settings=ttl)
+    await writer.create(trial.topic(), ttl)
     asked = trial.elapsed
     message = trial.message()
     await writer.publish(trial.topic(), message)
@@ -171,9 +167,7 @@ async def expires(trial: Trial) -> None:
 )
 async def expires_waiting(trial: Trial) -> None:
     """Credit 1: the first is read in time, three more wait too long. Then one by some milliseconds only."""
-    reader, writer = await trial.client(), await trial.client()
-    await writer.ok("CreateTopic", topic=trial.topic(), settings={TTL: round(TTL_S * 1000 * trial.scale)})
-    subscription = await reader.subscribe(trial.topic(), credit=1)
+    reader, writer, subscription = await trial.reading({TTL: round(TTL_S * 1000 * trial.scale)}, credit=1)
     messages = [trial.message() for _ in range(4)]
     asked = trial.elapsed
     await writer.publish(trial.topic(), *messages)
@@ -205,11 +199,9 @@ async def expires_waiting(trial: Trial) -> None:
 )
 async def start_below(trial: Trial) -> None:
     """Offset 2 of a topic that begins at 8."""
-    writer = await trial.client()
-    await writer.ok("CreateTopic", topic=trial.topic(), settings={CAPACITY: ROOM, TTL: FOREVER})
+    writer, topic = await trial.making({CAPACITY: ROOM, TTL: FOREVER})
     messages = [(b"", bytes([offset])) for offset in range(13)]
-    for message in messages:
-        await writer.publish(trial.topic(), message)
-    subscription = await writer.subscribe(trial.topic(), start=OFFSET, value=2, expect={"start": 2, "live": 13})
+    await writer.publish_singly(topic, messages)
+    subscription = await writer.subscribe(topic, start=OFFSET, value=2, expect={"start": 2, "live": 13})
     await writer.lagged(subscription, 2, 8)
     await writer.messages(subscription, 8, messages[8:])

@@ -60,9 +60,7 @@ def _not_yet_cut_off(trial: Trial) -> Iterator[None]:
 
 async def _stuck(trial: Trial) -> tuple[Connection, Connection, int]:
     """A reader with credit for all that comes, and a writer, of a topic with little room."""
-    stuck, writer = await trial.client(), await trial.client()
-    await writer.ok("CreateTopic", topic=trial.topic(), settings={CAPACITY: ROOM, TTL: FOREVER})
-    subscription = await stuck.subscribe(trial.topic(), credit_bytes=2**32 - 1)
+    stuck, writer, subscription = await trial.reading({CAPACITY: ROOM, TTL: FOREVER}, credit_bytes=2**32 - 1)
     return stuck, writer, subscription
 
 
@@ -167,7 +165,7 @@ async def replies(trial: Trial) -> None:
     watcher = await trial.client()
     topic, marks_topic = trial.topic(), trial.topic("marks")
     marks = await watcher.subscribe(marks_topic, start=LATEST)
-    await watcher.ok("CreateTopic", topic=topic, settings={CAPACITY: 1})
+    await watcher.create(topic, {CAPACITY: 1})
     requests = wire.encode("Publish", frame_id=7, topic=topic, batch=[(b"", b"")]) * REQUESTS_A_MARK
     requests += wire.encode("Publish", frame_id=0, topic=marks_topic, batch=[(b"", b"mark")])
     ahead = anyio.Semaphore(MARKS_AHEAD)
@@ -203,7 +201,7 @@ async def replies(trial: Trial) -> None:
 async def turns(trial: Trial) -> None:
     """More waits for one than the socket takes: one message each for two others, and a reply, must not come last."""
     client, writer = await trial.client(), await trial.client()
-    await writer.ok("CreateTopic", topic=trial.topic("busy"), settings={TTL: FOREVER})
+    await writer.create(trial.topic("busy"), {TTL: FOREVER})
     quiet = [trial.topic("first"), trial.topic("last")]
     subscriptions = [await client.subscribe(quiet[0])]
     busy = await client.subscribe(trial.topic("busy"), credit_bytes=2**32 - 1)

@@ -65,9 +65,7 @@ async def overlooked(trial: Trial) -> None:
         body = wire.encode(name, frame_id=9, **fields)[12:] + b"!"
         other = await trial.client()
         await other.send_bytes(wire.raw_frame(layouts.TYPES[name], body, frame_id=9), f"{name}, and a byte")
-        frame = await other.read(awaited="MALFORMED")
-        other.must_be_error(frame, "MALFORMED", request_type=layouts.TYPES[name], id=9)
-        await other.ends()
+        await other.ended_by("MALFORMED", layouts.TYPES[name], id=9)
         await other.aclose()
 
 
@@ -102,11 +100,11 @@ async def many(trial: Trial) -> None:
         if not name:
             await client.end()
         for value in range(MANY):
-            client.must_be(await client.read(awaited="Pong"), "Pong", id=2, value=value)
+            await client.receives("Pong", id=2, value=value)
         for offset in range(MANY):
-            client.must_be(await client.read(awaited="Published"), "Published", id=3, first_offset=offset)
+            await client.receives("Published", id=3, first_offset=offset)
         if name:
-            client.must_be(await client.read(awaited="Closed"), "Closed", id=4)
+            await client.receives("Closed", id=4)
         await client.ends()
         await client.aclose()
 
@@ -129,8 +127,7 @@ async def goes_away(trial: Trial) -> None:
         subscription = await reader.subscribe(trial.topic())
         stuck = await waiting.subscribe(trial.topic(), credit=1)
         messages = [(b"", b"%d" % offset) for offset in range(MANY)]
-        for message in messages:
-            await writer.publish(trial.topic(), message)
+        await writer.publish_singly(trial.topic(), messages)
         backlog = await pile_up(trial, behind, writer)
         await behind.send_bytes(requests(ASKED, ASKED + MANY_MORE, trial.topic()), "requests; not all need be read")
         async with anyio.create_task_group() as tasks:
@@ -145,7 +142,7 @@ async def goes_away(trial: Trial) -> None:
             await reader.messages(subscription, 0, messages)
             await waiting.messages(stuck, 0, messages[:1])
             for client in (silent, writer, reader, waiting):
-                client.must_be(await client.read(awaited="GoAway"), "GoAway", code=STOPPING, id=0)
+                await client.receives("GoAway", code=STOPPING, id=0)
                 await client.ends()
                 await client.aclose()
 

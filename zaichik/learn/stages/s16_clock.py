@@ -2,7 +2,6 @@
 
 from zaichik.learn.layouts import HEARTBEAT, TTL, WINDOW
 from zaichik.learn.stages.s16_killed import STAGE as STAGE
-from zaichik.learn.stages.s16_options import skip_if_unsupported
 from zaichik.learn.trial import Trial
 
 HOUR_MS = 3_600_000
@@ -20,11 +19,10 @@ HOUR_US = HOUR_MS * 1000
 async def advances(trial: Trial) -> None:
     """A message and its window in the last microsecond of an hour, and in the next one; and no way back."""
     client, topic, message = await trial.client(), trial.topic(), (b"k", trial.message()[1])
-    frame = await client.ask("AdvanceClock", to_us=0)
-    skip_if_unsupported(frame, "AdvanceClock")
+    frame = await client.offered("AdvanceClock", to_us=0)
     client.must_be_error(frame, "INVALID_FIELD", at="to_us")
     other = await trial.client(features=HEARTBEAT)
-    await client.ok("CreateTopic", topic=topic, settings={TTL: HOUR_MS, WINDOW: HOUR_MS})
+    await client.create(topic, {TTL: HOUR_MS, WINDOW: HOUR_MS})
     await client.publish(topic, message, first_offset=0, stored=1)
     subscription = await client.subscribe(topic, credit=1, expect={"start": 0})
     frame = await client.event(subscription, awaited="the message with offset 0")

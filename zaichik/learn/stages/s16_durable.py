@@ -31,8 +31,9 @@ REJECT = 1
 
 async def make_durable(client: Connection, topic: str, settings: dict[int, int]) -> Frame:
     """Make a durable topic."""
-    frame = await client.ask("CreateTopic", topic=topic, settings=settings | {KEPT: 1})
-    skip_if_unsupported(frame, "durable topics", "settings")
+    frame = await client.offered(
+        "CreateTopic", "durable topics", unless="settings", topic=topic, settings=settings | {KEPT: 1}
+    )
     client.must_be(frame, "TopicCreated", created=1)
     return frame
 
@@ -40,8 +41,7 @@ async def make_durable(client: Connection, topic: str, settings: dict[int, int])
 async def _in_memory(trial: Trial, client: Connection) -> str:
     """Make a topic that is not durable, whatever the broker's default is; its name."""
     topic = trial.topic("memory")
-    frame = await client.ask("CreateTopic", topic=topic, settings={KEPT: 0})
-    skip_if_unsupported(frame, "durable topics", "settings")
+    frame = await client.offered("CreateTopic", "durable topics", unless="settings", topic=topic, settings={KEPT: 0})
     client.must_be(frame, "TopicCreated", created=1)
     if [number for number, _ in frame["settings"] if number in {KEPT, LOG_BYTES, SEGMENT_BYTES}]:
         problem = "TopicCreated tells settings of durable topics, and this one is not durable"
@@ -72,7 +72,7 @@ async def settings(trial: Trial) -> None:
         raise Failed("TopicCreated does not tell the settings of a durable topic", expected=expected,
                      came=frame_line(frame))  # fmt: skip
     again = {"created": 0, "epoch": frame["epoch"], "settings": frame["settings"]}
-    await client.ok("CreateTopic", topic=topic, settings={KEPT: 1}, expect=again)
+    await client.create(topic, {KEPT: 1}, **again)
     await client.refused("TOPIC_EXISTS", "CreateTopic", topic=topic, settings={KEPT: 0})
     bad = [[(KEPT, 2)], [(KEPT, 1), (TTL, 0)], [(KEPT, 0), (LOG_BYTES, 2**30)], [(KEPT, 0), (SEGMENT_BYTES, 2**26)]]
     for pairs in bad:
@@ -140,7 +140,7 @@ async def in_order(trial: Trial) -> None:
         if frame.name != "Pong":
             client.must_be(frame, "Published", first_offset=offsets[which], stored=1, subscribers=1)
             offsets[which] += 1
-    client.must_be(await client.read(awaited="Closed"), "Closed", id=close)
+    await client.receives("Closed", id=close)
     await client.ends()
     for subscription, messages in zip(subscriptions, sent, strict=True):
         await reader.messages(subscription, 0, messages)

@@ -5,7 +5,6 @@ import anyio
 from zaichik.learn.failure import Failed, Skipped
 from zaichik.learn.layouts import FOREVER, HEARTBEAT, TTL
 from zaichik.learn.stages.s16_managing import STAGE as STAGE
-from zaichik.learn.stages.s16_options import skip_if_unsupported
 from zaichik.learn.trace import frame_line
 from zaichik.learn.trial import Trial
 
@@ -23,11 +22,10 @@ async def kept(trial: Trial) -> None:
     """A reader away, one that is there and has settled nothing, one without a name that reads all; two seconds."""
     client, topics = await trial.client(), [trial.topic("away"), trial.topic("here")]
     forever = trial.topic("forever")
-    await client.ok("CreateTopic", topic=forever, settings={TTL: FOREVER})
+    await client.create(forever, {TTL: FOREVER})
     here = await trial.client()
     for topic in topics:
-        frame = await here.ask("Subscribe", topic=topic, name="worker")
-        skip_if_unsupported(frame, "named subscriptions", "name")
+        frame = await here.offered("Subscribe", "named subscriptions", unless="name", topic=topic, name="worker")
         if topic == topics[0]:
             await here.ok("Unsubscribe", subscription=frame.id)
         else:

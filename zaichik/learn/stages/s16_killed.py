@@ -110,7 +110,7 @@ async def comes_back(trial: Trial) -> None:
                 raise Failed("two runs of the server have the same boot", expected="another one", came=f"{boot}")
             for topic, frame in zip(topics, made, strict=True):
                 again = {"created": 0, "epoch": frame["epoch"], "settings": frame["settings"]}
-                await client.ok("CreateTopic", topic=topic, settings=frame["settings"], expect=again)
+                await client.create(topic, frame["settings"], **again)
 
 
 @STAGE.check(
@@ -211,8 +211,7 @@ async def positions(trial: Trial) -> None:
 
 
 async def _named(client: Connection, topic: str, **how: int) -> Frame:
-    frame = await client.ask("Subscribe", topic=topic, name="worker", **how)
-    skip_if_unsupported(frame, "named subscriptions", "name")
+    frame = await client.offered("Subscribe", "named subscriptions", unless="name", topic=topic, name="worker", **how)
     client.must_be(frame, "Subscribed", live=MESSAGES)
     return frame
 

@@ -11,7 +11,7 @@ from zaichik.learn.connection import Connection
 from zaichik.learn.failure import Failed
 from zaichik.learn.layouts import CAPACITY, FOREVER, MAX_BYTES, OVERFLOW, TTL, WINDOW
 from zaichik.learn.stages.s16_names import STAGE as STAGE
-from zaichik.learn.stages.s16_options import IF_EMPTY, deleting, skip_if_unsupported
+from zaichik.learn.stages.s16_options import IF_EMPTY, deleting
 from zaichik.learn.trace import frame_line
 from zaichik.learn.trial import Trial
 from zaichik.learn.wire import Frame, encode_batch
@@ -27,8 +27,7 @@ async def _rejecting(trial: Trial, label: str = "t", more: Mapping[int, int] = N
     """A topic with room for three messages, that rejects."""
     client, topic = await trial.client(), trial.topic(label)
     settings = {CAPACITY: ROOM, TTL: FOREVER, MAX_BYTES: 10_000, OVERFLOW: REJECT} | dict(more)
-    frame = await client.ask("CreateTopic", topic=topic, settings=settings)
-    skip_if_unsupported(frame, "topics that reject", "settings")
+    frame = await client.offered("CreateTopic", "topics that reject", unless="settings", topic=topic, settings=settings)
     client.must_be(frame, "TopicCreated", created=1)
     return client, topic
 
@@ -76,8 +75,7 @@ async def rejects(trial: Trial) -> None:
 async def rejects_for_names(trial: Trial) -> None:
     """Delivered and not settled; away; settled; forgotten."""
     writer, topic = await _rejecting(trial)
-    frame = await writer.ask("Subscribe", topic=topic, name="worker")
-    skip_if_unsupported(frame, "named subscriptions", "name")
+    frame = await writer.offered("Subscribe", "named subscriptions", unless="name", topic=topic, name="worker")
     batch = [(b"", b"x")] * ROOM
     await writer.publish(topic, *batch, first_offset=0)
     await writer.messages(frame.id, 0, batch)
@@ -112,8 +110,7 @@ async def rejected(trial: Trial) -> None:
 
 async def _page(client: Connection, kind: int, **fields: Any) -> tuple[Frame, list[dict[str, Any]]]:
     """A page of names."""
-    frame = await client.ask("Describe", kind=kind, **fields)
-    skip_if_unsupported(frame, "Describe")
+    frame = await client.offered("Describe", kind=kind, **fields)
     client.must_be(frame, "Described", flags=0)
     key = {TOPICS: "topics", CONNECTIONS: "connections"}[kind]
     try:
@@ -132,7 +129,7 @@ async def describe(trial: Trial) -> None:
     client = await trial.client()
     names = [trial.topic(f"page-{number}") for number in range(8)]
     for name in trial.rng.sample([*names, trial.topic("other")], 9):
-        await client.ok("CreateTopic", topic=name)
+        await client.create(name)
     found: list[str] = []
     more = 1
     while more:
@@ -167,16 +164,14 @@ async def disconnects(trial: Trial) -> None:
         numbers |= {each["client"]: each["connection"] for each in page}
         after, more = page[-1]["name"] if page else after, frame["more"]  # those of a last page may have left meanwhile
     mine, its = (numbers[trial.topic(label)] for label in ("me", "other"))
-    frame = await client.ask("Disconnect", connection=its + 2**40)
-    skip_if_unsupported(frame, "Disconnect")
+    frame = await client.offered("Disconnect", connection=its + 2**40)
     client.must_be_error(frame, "INVALID_FIELD", at="connection")
     await client.refused("INVALID_FIELD", "Disconnect", connection=mine, at="connection")
     message = trial.message()
     await client.publish(trial.topic(), message, subscribers=1)
     await other.messages(subscription, 0, [message])
     await client.ok("Disconnect", connection=its)
-    goodbye = await other.read(awaited="GoAway")
-    other.must_be(goodbye, "GoAway", code=DISCONNECTED, id=0)
+    await other.receives("GoAway", code=DISCONNECTED, id=0)
     await other.ends()
     await client.publish(trial.topic(), message, subscribers=0)
     backlog = await pile_up(trial, stuck, client)
@@ -196,7 +191,7 @@ async def leftovers(trial: Trial) -> None:
     client, topic = await deleting(trial), trial.topic()
     for name in ("", "x" * 201, "\0"):
         await client.refused("INVALID_FIELD", "Delete", topic=name, at="topic")
-    await client.ok("CreateTopic", topic=topic, settings={TTL: FOREVER, WINDOW: FOREVER})
+    await client.create(topic, {TTL: FOREVER, WINDOW: FOREVER})
     readers = [await trial.client() for _ in range(2)]
     subscriptions = [await reader.subscribe(topic) for reader in readers]
     named = (await client.ask("Subscribe", topic=topic, name="worker")).name == "Subscribed"
@@ -206,7 +201,7 @@ async def leftovers(trial: Trial) -> None:
         frame = await reader.event(subscription)
         frame = await reader.event(subscription) if frame.name == "Messages" else frame
         reader.must_be(frame, "SubscriptionEnded", code=4)
-    await client.ok("CreateTopic", topic=topic, settings={TTL: TTL_MS, WINDOW: FOREVER}, expect={"created": 1})
+    await client.create(topic, {TTL: TTL_MS, WINDOW: FOREVER}, created=1)
     await client.publish(topic, (b"k", b"x"), first_offset=0, stored=1, subscribers=0)
     ended = await client.subscribe(topic, until=0)
     client.must_be(await client.event(ended), "SubscriptionEnded", code=1)
@@ -221,7 +216,7 @@ async def leftovers(trial: Trial) -> None:
     else:
         await anyio.sleep(TTL_MS / 1000)
     await client.ok("Delete", topic=topic, flags=IF_EMPTY)
-    await client.ok("CreateTopic", topic=topic, settings={TTL: TTL_MS})
+    await client.create(topic, {TTL: TTL_MS})
     await client.publish(topic, (b"", b"x"))
     await anyio.sleep(TTL_MS / 1000)
     await client.ok("Delete", topic=topic, flags=IF_EMPTY)

@@ -6,7 +6,7 @@ from zaichik.learn.connection import Connection
 from zaichik.learn.failure import Skipped
 from zaichik.learn.layouts import FOREVER, LATEST, OFFSET, OWNER, TTL
 from zaichik.learn.stages.s16_numbered import STAGE as STAGE
-from zaichik.learn.stages.s16_options import OWNED, TAKEN_OVER, skip_if_unsupported
+from zaichik.learn.stages.s16_options import OWNED, TAKEN_OVER
 from zaichik.learn.trial import Trial
 from zaichik.learn.wire import Frame
 
@@ -17,9 +17,7 @@ REMEMBERED = 64  # owners that were replaced
 
 
 async def _subscribe(client: Connection, topic: str, name: str = "worker", **how: Any) -> Frame:
-    frame = await client.ask("Subscribe", topic=topic, name=name, **how)
-    skip_if_unsupported(frame, "named subscriptions", "name")
-    return frame
+    return await client.offered("Subscribe", "named subscriptions", unless="name", topic=topic, name=name, **how)
 
 
 async def _named(client: Connection, topic: str, at: int, flags: int = NAMED, **how: Any) -> int:
@@ -40,8 +38,7 @@ async def delivered(client: Connection, subscription: int, first: int, last: int
 
 async def _six(trial: Trial) -> tuple[Connection, str]:
     """A topic with a history of six messages in two batches."""
-    client, topic = await trial.client(), trial.topic()
-    await client.ok("CreateTopic", topic=topic, settings={TTL: FOREVER})
+    client, topic = await trial.making({TTL: FOREVER})
     await client.publish(topic, *[(b"", b"%d" % offset) for offset in range(4)])
     await client.publish(topic, *[(b"", b"%d" % offset) for offset in range(4, 6)])
     return client, topic
@@ -93,7 +90,7 @@ async def forgets(trial: Trial) -> None:
     """Two names in one topic, one of them in another topic as well; a reader that is away is not counted."""
     client, topic = await _six(trial)
     other = trial.topic("other")
-    await client.ok("CreateTopic", topic=other, settings={TTL: FOREVER})
+    await client.create(other, {TTL: FOREVER})
     for name, where, settled in (("worker", topic, 2), ("other", topic, 3), ("worker", other, 0)):
         subscription = await _named(client, where, 0, name=name)
         if settled:
@@ -128,16 +125,14 @@ async def taken_over(trial: Trial) -> None:
     await first.commit(old, 1)
     await delivered(first, old, 3, 4, 0)
     new = await _named(second, topic, 1, NAMED | RESUMED, credit=2)
-    ended = await first.event(old, awaited="SubscriptionEnded")
-    first.must_be(ended, "SubscriptionEnded", code=TAKEN_OVER, next=4)
+    await first.told(old, "SubscriptionEnded", code=TAKEN_OVER, next=4)
     await delivered(second, new, 1, 3, REDELIVERED)
     first.must_be(await first.ask("Commit", subscription=old, next=4), "Committed")
     await first.ok("Unsubscribe", subscription=old, flags=FORGET)
     await first.nothing("its subscription had ended")
     await writer.publish(topic, trial.message(), subscribers=1)
     newest = await _named(second, topic, 1, NAMED | RESUMED, credit=1)
-    ended = await second.event(new, awaited="SubscriptionEnded")
-    second.must_be(ended, "SubscriptionEnded", code=TAKEN_OVER)
+    await second.told(new, "SubscriptionEnded", code=TAKEN_OVER)
     await delivered(second, newest, 1, 2, REDELIVERED)
 
 

@@ -127,7 +127,7 @@ async def errors(trial: Trial) -> None:
     """A batch larger than the ring, again with a good one; bad UTF-8 and bad columns; TOPIC_FULL, if there is that."""
     client, topic = await trial.client(), trial.topic("small")
     _, producer = await _producing(trial)
-    await client.ok("CreateTopic", topic=topic, settings={CAPACITY: 1})
+    await client.create(topic, {CAPACITY: 1})
     two = [(b"", b"x")] * 2
     await producer.refused(client, 1, "BATCH_TOO_LARGE", topic=topic, batch=two)
     await producer.refused(client, 1, "BATCH_TOO_LARGE")
