@@ -13,8 +13,9 @@ Six things can be wrong:
 * `silent gap`: offsets are missing, and no Lagged covers them exactly.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from zaichik.learn import shown
 from zaichik.learn.drawing import Drawing, Step
@@ -177,18 +178,8 @@ def anomalies(events: Sequence[Event]) -> Iterator[Anomaly]:
                 session = sessions[event.session]
                 topic = topics[session.began.topic]
                 context = _context(topic, session, event)
-                for anomaly in _judged(topic, session, event):
+                for anomaly in _JUDGES[type(event)](topic, session, event):
                     yield replace(anomaly, context=context)
-
-
-def _judged(topic: _Topic, session: _Session, event: Delivered | Lagged | Drained) -> Iterator[Anomaly]:
-    match event:
-        case Delivered():
-            yield from _delivered(topic, session, event)
-        case Lagged():
-            yield from _lagged(topic, session, event)
-        case Drained():
-            yield from _drained(topic, session, event)
 
 
 def _context(topic: _Topic, session: _Session, event: Event) -> tuple[Event, ...]:
@@ -286,6 +277,11 @@ def _drained(topic: _Topic, session: _Session, event: Drained) -> Iterator[Anoma
         missing = _offsets(session.cursor, event.end)
         sentence = f"{event.session} stands at {session.cursor} with free credit: {missing} never came"
         yield Anomaly(LOST, sentence, proof)
+
+
+_JUDGES: dict[type, Callable[[_Topic, _Session, Any], Iterator[Anomaly]]] = {
+    Delivered: _delivered, Lagged: _lagged, Drained: _drained,
+}  # fmt: skip
 
 
 def _offsets(first: int, end: int) -> str:

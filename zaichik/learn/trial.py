@@ -3,7 +3,7 @@
 import itertools
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from random import Random
 from string import ascii_lowercase
@@ -56,18 +56,18 @@ class Restartable(Protocol):
         """
 
 
-class Host(Protocol):
+class Starter(Protocol):
     """Who can start servers for a check that needs one for itself."""
 
-    def fresh(self) -> Any:
-        """An async context manager with an `Instance`.
+    def fresh(self) -> AbstractAsyncContextManager[Instance]:
+        """A server that ends with the block.
 
         Raises:
             Skipped: here nobody can.
         """
 
-    def restartable(self) -> Any:
-        """An async context manager with a `Restartable`.
+    def restartable(self) -> AbstractAsyncContextManager[Restartable]:
+        """One with a folder that it is told, to be killed and started again; it ends with the block.
 
         Raises:
             Skipped: here nobody can, or its folder cannot be told to it.
@@ -107,7 +107,7 @@ class Trial:
         trace: the record.
     """
 
-    def __init__(self, target: Target, host: Host, *, name: str, stage: int, seed: int, pace: Pace) -> None:
+    def __init__(self, target: Target, host: Starter, *, name: str, stage: int, seed: int, pace: Pace) -> None:
         self.target = target
         self.host = host
         self.seed = seed
