@@ -63,9 +63,8 @@ def read(path: Path) -> Config:
         raise BadConfig(f"{path} has no section [server]")
     known = {"command", "port_variable", "start_seconds", "stop_seconds"}
     if unknown := server.keys() - known:
-        raise BadConfig(
-            f"{path}: nothing in [server] is called {', '.join(sorted(unknown))}; there are {', '.join(sorted(known))}"
-        )
+        wrong, right = (", ".join(sorted(names)) for names in (unknown, known))
+        raise BadConfig(f"{path}: nothing in [server] is called {wrong}; there are {right}")
     return Config(
         path.parent.resolve(),
         _command(server.get("command"), path),

@@ -11,7 +11,6 @@ from zaichik.learn import layouts, shown, wire
 from zaichik.learn.failure import Failed, Skipped, compare, difference, first_wrong_byte
 from zaichik.learn.ledger import Ledgers
 from zaichik.learn.line import Line
-from zaichik.learn.trace import frame_line
 from zaichik.learn.wire import Frame, Message
 
 if TYPE_CHECKING:
@@ -104,12 +103,10 @@ class Connection(Line):
         self, frame: Frame, error: str, *, request_type: int | None = None, at: str | None = None, **fields: Any
     ) -> None:
         """Judge an Error: its code, its flags, what it names, and other fields that are given."""
-        fields = {"code": layouts.ERROR_CODES[error], "flags": layouts.error_flags(error)} | fields
-        if request_type is not None:
-            fields["request_type"] = request_type
-        if at is not None:
-            fields["field"] = at
-        compare(frame, "Error", fields, self._asked)
+        named = {"request_type": request_type, "field": at}
+        fields |= {field: value for field, value in named.items() if value is not None}
+        about = {"code": layouts.ERROR_CODES[error], "flags": layouts.error_flags(error)} | fields
+        compare(frame, "Error", about, self._asked)
 
     async def ended_by(self, error: str, request_type: int = 0, **fields: Any) -> None:
         """Receive a fatal Error, with id 0 unless fields say otherwise, and then the end of the stream."""
@@ -160,7 +157,7 @@ class Connection(Line):
             if frame.id == subscription:
                 return frame
             self.events.append(frame)
-        raise Failed(f"{awaited} was due, and a reply came that nobody had asked for", came=frame_line(frame))
+        raise Failed(f"{awaited} was due, and a reply came that nobody had asked for", frame=frame)
 
     async def told(self, subscription: int, name: str, **fields: Any) -> Frame:
         """The next event of a subscription, which must be this one."""
@@ -174,7 +171,7 @@ class Connection(Line):
             while not any(frame.id == subscription for frame in self.events):
                 frame = await self.read(awaited="an event", patience=2 * seconds)  # so it is we who give up
                 if not frame.is_event:
-                    raise Failed("a reply came that nobody had asked for", came=frame_line(frame))
+                    raise Failed("a reply came that nobody had asked for", frame=frame)
                 self.events.append(frame)
             return True
         return False
@@ -189,16 +186,11 @@ class Connection(Line):
             came = frame.messages
             should = list(pairs[done : done + len(came)])
             if frame["batch"] != should:
-                raise Failed(
-                    ": ".join(filter(None, (self._ledgers.overdrawn(subscription), difference(came, should)))),
-                    asked=self._asked,
-                    expected=shown.batch(should),
-                    came=frame_line(frame),
-                    wrong=first_wrong_byte(frame.span("batch"), should),
-                )
+                problem = ": ".join(filter(None, (self._ledgers.overdrawn(subscription), difference(came, should))))
+                wrong = first_wrong_byte(frame.span("batch"), should)
+                raise self._failed(problem, expected=shown.batch(should), frame=frame, wrong=wrong)
             if [message.offset for message in came] != list(range(first + done, first + done + len(came))):
-                problem = "offsets were left out, though no message was missing"
-                raise Failed(problem, asked=self._asked, came=frame_line(frame))
+                raise self._failed("offsets were left out, though no message was missing", frame=frame)
             done += len(came)
 
     async def next_messages(self, subscription: int) -> list[Message]:
@@ -206,6 +198,13 @@ class Connection(Line):
         frame = await self.event(subscription, awaited="messages")
         self.must_be(frame, "Messages")
         return frame.messages
+
+    async def take(self, subscription: int, count: int) -> list[Message]:
+        """The next messages of a subscription, so many at least."""
+        came: list[Message] = []
+        while len(came) < count:
+            came += await self.next_messages(subscription)
+        return came
 
     async def lagged(self, subscription: int, from_offset: int, to_offset: int) -> None:
         """Receive just this report of lag."""
@@ -223,9 +222,5 @@ class Connection(Line):
         asked = self._asked
         await self.ping()
         if self.events:
-            raise Failed(
-                f"{self._ledgers.overdrawn(self.events[0].id) or why}, and yet {self.events[0].name} came",
-                asked=asked,
-                expected=f"nothing: {why}",
-                came=frame_line(self.events[0]),
-            )
+            problem = f"{self._ledgers.overdrawn(self.events[0].id) or why}, and yet {self.events[0].name} came"
+            raise Failed(problem, asked=asked, expected=f"nothing: {why}", frame=self.events[0])

@@ -1,7 +1,7 @@
 """Why a check failed: what was asked, what should have come, what came, and the first byte that is wrong."""
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, InitVar, dataclass
 from typing import Any
 
 from zaichik.learn import shown
@@ -39,6 +39,8 @@ class Failed(Exception):
         excerpt: lines that prove it, if a trace alone does not.
         drawing: the same as a diagram.
         frames: those of the trace that matter; () for the last ones.
+
+    What came may be given as a frame.
     """
 
     summary: str
@@ -51,6 +53,11 @@ class Failed(Exception):
     excerpt: tuple[str, ...] = ()
     drawing: Drawing | None = None
     frames: tuple[Entry, ...] = ()
+    frame: InitVar[Frame | None] = None
+
+    def __post_init__(self, frame: Frame | None) -> None:
+        if frame is not None:
+            self.came = frame_line(frame)
 
 
 class Missing(Failed):
@@ -72,7 +79,7 @@ def compare(frame: Frame, name: str, expected: dict[str, Any], asked: str = "") 
         Failed: something differs.
         KeyError: the frame has no such field, so that the check itself is wrong.
     """
-    told: dict[str, Any] = {"asked": asked, "expected": shown.fields(name, expected), "came": frame_line(frame)}
+    told: dict[str, Any] = {"asked": asked, "expected": shown.fields(name, expected), "frame": frame}
     told["cause"] = f"the server says: {frame['message']}" if frame.name == "Error" and frame["message"] else ""
     if frame.name != name:
         problem = f"{_due(name, expected)} should have come, and {_due(frame.name, frame)} came"

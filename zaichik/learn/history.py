@@ -213,16 +213,14 @@ def _delivered(topic: _Topic, session: _Session, event: Delivered) -> Iterator[A
         yield Anomaly(INVENTED, sentence, (batch, event))
     yield from _place(topic, event)
     yield from _expired(topic, batch, event)
+    stood = f"{event.session} stood at {session.cursor}"
     if (before := session.seen.get(event.offset)) is not None:
         yield Anomaly(DUPLICATED, f"{event.session} got offset {event.offset} twice", (before, event))
     elif event.offset < session.cursor:
-        sentence = f"{event.session} stood at {session.cursor}, and then got offset {event.offset}"
-        yield Anomaly(REORDERED, sentence, (session.last, event))
+        yield Anomaly(REORDERED, f"{stood}, and then got offset {event.offset}", (session.last, event))
     elif event.offset > session.cursor:
         missing = _offsets(session.cursor, event.offset)
-        sentence = (
-            f"{event.session} stood at {session.cursor}, then got offset {event.offset}: of {missing} it heard nothing"
-        )
+        sentence = f"{stood}, then got offset {event.offset}: of {missing} it heard nothing"
         yield Anomaly(GAP, sentence, (session.last, event))
     session.seen[event.offset] = session.seen.get(event.offset, event)
     session.cursor, session.last = max(session.cursor, event.offset + 1), event
@@ -247,10 +245,8 @@ def _expired(topic: _Topic, batch: Published, event: Delivered) -> Iterator[Anom
     """It was accepted before its publisher heard so, and sent after `not_before`: less than its retention apart."""
     ttl = topic.made.ttl_s
     if ttl is not None and batch.first is not None and event.not_before - batch.at > ttl:
-        age = event.not_before - batch.at
-        sentence = (
-            f"{shown.text(event.payload)} came {age:.3f} s after its publisher's answer; its retention was {ttl:g} s"
-        )
+        payload, age = shown.text(event.payload), event.not_before - batch.at
+        sentence = f"{payload} came {age:.3f} s after its publisher's answer; its retention was {ttl:g} s"
         yield Anomaly(EXPIRED, sentence, (batch, event))
 
 

@@ -4,10 +4,10 @@ import socket
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
-from anyio.abc import SocketAttribute, SocketStream
+from anyio.abc import AsyncResource, SocketAttribute, SocketStream
 
 from zaichik.learn import causes, layouts, wire
 from zaichik.learn.failure import Failed, Missing, WrongByte
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from zaichik.learn.trial import Trial
 
 
-class Line:
-    """One of a trial's connections, as bytes and frames.
+class Line(AsyncResource):
+    """One of a trial's connections, as bytes and frames. As a context it is let go of at the end of the block.
 
     Args:
         stream: the socket, connected.
@@ -86,6 +86,9 @@ class Line:
     def _happened(self, note: str) -> None:
         self._trial.trace.happened(self._trial.elapsed, self.number, note)
 
+    def _failed(self, problem: str, **more: Any) -> Failed:
+        return Failed(problem, asked=self._asked, **more)
+
     @contextmanager
     def _broken_is_failed(self) -> Iterator[None]:
         """Turns a write that fails into a sentence."""
@@ -93,7 +96,7 @@ class Line:
             yield
         except (anyio.BrokenResourceError, OSError):
             problem = "the connection broke while a request was being sent"
-            raise Failed(problem, asked=self._asked, cause=causes.RESET) from None
+            raise self._failed(problem, cause=causes.RESET) from None
 
     # -- frames in -------------------------------------------------------------------------------------------
 
@@ -140,12 +143,8 @@ class Line:
         del self._buffer[:size]
         self._trial.trace.received(self._trial.elapsed, self.number, data, frame)
         if frame.type not in layouts.LAYOUTS or frame.type in layouts.REQUESTS:
-            raise Failed(
-                f"a broker never sends a frame of type {frame.type:#04x}",
-                asked=self._asked,
-                came=frame_line(frame),
-                cause=causes.of_bytes(data, self._sent) or causes.of_bad_body(data, b""),
-            )
+            cause = causes.of_bytes(data, self._sent) or causes.of_bad_body(data, b"")
+            raise self._failed(f"a broker never sends a frame of type {frame.type:#04x}", frame=frame, cause=cause)
         return frame
 
     def _no_frame(self, bad: BadFrame, data: bytes = b"") -> Failed:
@@ -154,13 +153,9 @@ class Line:
         cause = causes.of_bytes(everything, self._sent)
         if not cause and data:
             cause = causes.of_bad_body(data, everything[len(data) :])
-        return Failed(
-            f"what came is no frame: {bad.problem}",
-            asked=self._asked,
-            came=frame_line(bad.so_far) if bad.so_far else shown_hex(everything),
-            wrong=WrongByte(bad.at, bad.field, b"", everything[bad.at : min(bad.at + 8, len(data) or 4)]),
-            cause=cause,
-        )
+        came = frame_line(bad.so_far) if bad.so_far else shown_hex(everything)
+        wrong = WrongByte(bad.at, bad.field, b"", everything[bad.at : min(bad.at + 8, len(data) or 4)])
+        return self._failed(f"what came is no frame: {bad.problem}", came=came, wrong=wrong, cause=cause)
 
     # -- the end, and what comes unasked ---------------------------------------------------------------------
 
@@ -192,8 +187,8 @@ class Line:
             return
         except TimeoutError:
             problem = f"the server should have closed the connection, and did not within {self._trial.patience:g} s"
-            raise Failed(problem, asked=self._asked, expected="the end of the stream", came="nothing") from None
+            raise self._failed(problem, expected="the end of the stream", came="nothing") from None
         except (anyio.BrokenResourceError, OSError):
             problem = "the connection should have ended in order (FIN), and was torn down (RST)"
-            raise Failed(problem, asked=self._asked, expected="the end of the stream", cause=causes.RESET) from None
-        raise Failed("the end was due, and more came", asked=self._asked, came=shown_hex(more))
+            raise self._failed(problem, expected="the end of the stream", cause=causes.RESET) from None
+        raise self._failed("the end was due, and more came", came=shown_hex(more))

@@ -209,12 +209,11 @@ class Restartable:
             self._server = await Server.start(self._config, self.target.port, self._data)
         except ServerTrouble as trouble:
             came, _, wrote = str(trouble).partition(" It wrote:\n")
-            raise Failed(
-                f"it was killed (SIGKILL) and started again, and did not come back within {self._config.start_s:g} s",
-                expected="it listens again, at the same port and with the same folder",
-                came=came,
-                excerpt=tuple(wrote.splitlines()),
-            ) from None
+            problem = (
+                f"it was killed (SIGKILL) and started again, and did not come back within {self._config.start_s:g} s"
+            )
+            expected = "it listens again, at the same port and with the same folder"
+            raise Failed(problem, expected=expected, came=came, excerpt=tuple(wrote.splitlines())) from None
 
     async def aftermath(self) -> tuple[str, str]:
         """See `Server.aftermath`."""

@@ -69,12 +69,12 @@ class Stage:
     checks: list[Check] = field(default_factory=list)
 
     @classmethod
-    def told(cls, text: str | None, *, chapter: int, frames: tuple[str, ...] = (), heavy: bool = False) -> "Stage":
+    def told(cls, text: str | None, *, chapter: int, frames: str = "", heavy: bool = False) -> "Stage":
         """The stage that a docstring tells of: number and title in its first line, then the five paragraphs."""
         if (found := _TEXT.fullmatch((text or "").rstrip())) is None:
             raise ValueError(f"a stage's text is S0: its title, and paragraphs that begin with {', '.join(LABELS)}")
         number, title, goal, tested, real, *hints = (" ".join(part.split()) for part in found.groups())
-        return cls(int(number), title, goal, tested, real, (hints[0], hints[1]), chapter, frames, heavy)
+        return cls(int(number), title, goal, tested, real, (hints[0], hints[1]), chapter, tuple(frames.split()), heavy)
 
     @property
     def id(self) -> str:

@@ -68,7 +68,7 @@ def _frames(result: Result) -> tuple[str, ...]:
     lines = []
     several = len({entry.connection for entry in result.trace.entries}) > 1
     chosen = result.failure.frames if result.failure else ()
-    for entry in chosen or result.trace.last(FRAMES_SHOWN):
+    for entry in chosen or result.trace.entries[-FRAMES_SHOWN:]:
         who = f" #{entry.connection}" if several else ""
         lines.append(f"{entry.at:8.3f} s{who} {entry.direction} {entry.line()}")
         if entry.data:

@@ -23,6 +23,9 @@ QUIET_S = 0.08  # how long nothing must come, to be taken for nothing; any wrong
 PATIENCE_S = 3.0  # how long something that must come may take
 
 
+Task = Callable[..., Coroutine[Any, Any, None]]
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """Where the broker under test listens."""
@@ -172,9 +175,7 @@ class Trial:
             await writer.create(self.topic(), settings)
         return reader, writer, await reader.subscribe(self.topic(), **how)
 
-    async def at_once(
-        self, function: Callable[..., Coroutine[Any, Any, None]], many: Iterable[tuple[Any, ...]]
-    ) -> None:
+    async def at_once(self, function: Task, many: Iterable[tuple[Any, ...]]) -> None:
         """Call a function with each of these arguments, all at the same time."""
         async with anyio.create_task_group() as tasks:
             for arguments in many:

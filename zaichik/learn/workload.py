@@ -156,18 +156,15 @@ class Workload:
 
     async def _leave(self, client: Connection, session: "Session", rng: Random) -> None:
         """In one of four ways, three of them rude."""
-        match rng.randrange(4):
-            case 0:
-                await client.reset()
-            case 1:
-                await client.send_bytes(wire.encode("Ping", frame_id=0)[: rng.randrange(1, 20)], "half a frame")
-                await client.aclose()
-            case 2:
-                await client.aclose()
-            case _:
-                await client.ok("Unsubscribe", subscription=session.subscription)
-                session.take_all()
-                await client.aclose()
+        manner = rng.randrange(4)
+        if manner == 0:
+            await client.reset()
+        elif manner == 1:
+            await client.send_bytes(wire.encode("Ping", frame_id=0)[: rng.randrange(1, 20)], "half a frame")
+        elif manner == 2:
+            await client.ok("Unsubscribe", subscription=session.subscription)
+            session.take_all()
+        await client.aclose()
 
     async def _subscribe(self, client: Connection, label: str, **how: Any) -> "Session":
         self._sessions += 1

@@ -19,10 +19,9 @@ methods. protocol/README.md, section 8, shows Hello and Welcome byte by byte.
 from zaichik.learn.failure import Failed, Skipped
 from zaichik.learn.layouts import ERROR_CODES, HEARTBEAT, LEAST
 from zaichik.learn.stage import Stage
-from zaichik.learn.trace import frame_line
 from zaichik.learn.trial import Trial
 
-STAGE = Stage.told(__doc__, chapter=2, frames=("Hello", "Welcome", "Ping", "Pong"))
+STAGE = Stage.told(__doc__, chapter=2, frames="Hello Welcome Ping Pong")
 
 
 @STAGE.check(
@@ -40,7 +39,7 @@ async def welcome(trial: Trial) -> None:
     for field, least in LEAST.items():
         if frame[field] < least:
             problem = f"Welcome.{field} is {frame[field]}; the checks need {least} at least"
-            raise Failed(problem, expected=f"{field} of {least} or more", came=frame_line(frame))
+            raise Failed(problem, expected=f"{field} of {least} or more", frame=frame)
 
 
 @STAGE.check(
@@ -117,11 +116,10 @@ async def any_offer(trial: Trial) -> None:
         {"features": 2**64 - 8},
         {"user": "me", "secret": trial.payload().decode()},
     ):
-        connection = await trial.dial()
-        frame = await connection.hello(**fields)
-        connection.must_be(frame, "Welcome", version=1, features=0)
-        await connection.ping()
-        await connection.aclose()
+        async with await trial.dial() as connection:
+            frame = await connection.hello(**fields)
+            connection.must_be(frame, "Welcome", version=1, features=0)
+            await connection.ping()
     quiet = await trial.dial()
     await quiet.send("Hello", frame_id=0)
     await quiet.silent("a Hello with id 0 was answered")
@@ -136,12 +134,11 @@ async def any_offer(trial: Trial) -> None:
 async def credentials(trial: Trial) -> None:
     """If a token of chance is welcome, so is every other, and a password."""
     for fields in ({"auth": 1, "secret": trial.payload().decode()}, {"auth": 2, "user": "me"}, {"auth": 1}):
-        connection = await trial.dial()
-        frame = await connection.ask("Hello", **fields)
-        if frame.name == "Error" and frame["code"] == ERROR_CODES["AUTH_FAILED"] and fields.get("secret"):
-            raise Skipped("this broker knows users, and so it may refuse whom it does not know")
-        connection.must_be(frame, "Welcome", flags=0)
-        await connection.aclose()
+        async with await trial.dial() as connection:
+            frame = await connection.ask("Hello", **fields)
+            if frame.name == "Error" and frame["code"] == ERROR_CODES["AUTH_FAILED"] and fields.get("secret"):
+                raise Skipped("this broker knows users, and so it may refuse whom it does not know")
+            connection.must_be(frame, "Welcome", flags=0)
 
 
 @STAGE.check(
@@ -152,16 +149,14 @@ async def credentials(trial: Trial) -> None:
 )
 async def limits(trial: Trial) -> None:
     """Without features, and with a heartbeat promised."""
-    connection = await trial.dial()
-    frame = await connection.hello()
-    connection.must_be(frame, "Welcome", features=0, idle_ms=0)
+    async with await trial.dial() as connection:
+        frame = await connection.hello()
+        connection.must_be(frame, "Welcome", features=0, idle_ms=0)
     least = 238 + 8 * frame["max_batch"] + frame["max_message"]
     if frame["max_frame"] < least:
         problem = f"a Publish of max_batch messages and max_message bytes is a frame of {least}, above max_frame"
-        raise Failed(problem, expected=f"max_frame of {least} or more", came=frame_line(frame))
-    await connection.aclose()
-    connection = await trial.dial()
-    frame = await connection.hello(features=HEARTBEAT)
+        raise Failed(problem, expected=f"max_frame of {least} or more", frame=frame)
+    frame = await (await trial.dial()).hello(features=HEARTBEAT)
     if frame["features"] & ~HEARTBEAT or (frame["idle_ms"] > 0) != (frame["features"] == HEARTBEAT):
         problem = "idle_ms is 0 if and only if HEARTBEAT was not granted"
-        raise Failed(problem, expected="features=1 and an idle_ms, or neither", came=frame_line(frame))
+        raise Failed(problem, expected="features=1 and an idle_ms, or neither", frame=frame)

@@ -30,7 +30,7 @@ from zaichik.learn.trial import Trial
 MOST_TO_SEND = 16 * 2**20  # bytes
 PINGS, BEHIND = 300, 3000
 
-STAGE = Stage.told(__doc__, chapter=3, frames=("Error",))
+STAGE = Stage.told(__doc__, chapter=3, frames="Error")
 
 
 async def _ends(connection: Connection, data: bytes, note: str, error: str, kind: int = 0, **fields: Any) -> None:
@@ -46,9 +46,8 @@ def _of_length(length: int) -> tuple[bytes, str]:
 async def _server_lives(trial: Trial, broken: Connection) -> None:
     """One client at a time: more than that is the next stage's."""
     await broken.aclose()
-    other = await trial.client()
-    await other.ping()
-    await other.aclose()
+    async with await trial.client() as other:
+        await other.ping()
 
 
 @STAGE.check(
@@ -116,9 +115,8 @@ async def hello_first(trial: Trial) -> None:
         ("MALFORMED", 0x01, wire.encode("Hello", frame_id=5, magic=b"KIAZ")),
         ("UNSUPPORTED_VERSION", 0x01, wire.encode("Hello", frame_id=5, version_min=2, version_max=9)),
     ):
-        connection = await trial.dial()
-        await _ends(connection, frame, "", error, kind, id=5)
-        await connection.aclose()
+        async with await trial.dial() as connection:
+            await _ends(connection, frame, "", error, kind, id=5)
 
 
 @STAGE.check(
@@ -168,13 +166,11 @@ async def crash(trial: Trial) -> None:
 async def at_the_limit(trial: Trial) -> None:
     """A Hello of 4,096 and one of 4,097; types nobody knows, of max_frame and one byte more."""
     hello = {length: wire.encode("Hello", frame_id=5, client="x" * (length - 31)) for length in (4096, 4097)}
-    connection = await trial.dial()
-    await connection.send_bytes(hello[4096], "a Hello with a length of 4096")
-    await connection.receives("Welcome", id=5)
-    await connection.aclose()
-    connection = await trial.dial()
-    await _ends(connection, hello[4097], "a Hello with a length of 4097", "FRAME_TOO_LARGE")
-    await connection.aclose()
+    async with await trial.dial() as connection:
+        await connection.send_bytes(hello[4096], "a Hello with a length of 4096")
+        await connection.receives("Welcome", id=5)
+    async with await trial.dial() as connection:
+        await _ends(connection, hello[4097], "a Hello with a length of 4097", "FRAME_TOO_LARGE")
     connection = await trial.client()
     most = connection.limits["max_frame"]
     if most > MOST_TO_SEND:
@@ -215,10 +211,9 @@ async def refused_hello(trial: Trial) -> None:
         ("UNSUPPORTED_VERSION", None, {"version_min": 0, "version_max": 0}),
         ("MALFORMED", None, {"magic": b"zaik"}),
     ):
-        connection, hello = await trial.dial(), wire.encode("Hello", frame_id=5, **fields)
-        note = f"Hello with {fields}, Hello, Ping"
-        await _ends(connection, hello + behind, note, error, 0x01, at=field, id=5, flags=layouts.FATAL)
-        await connection.aclose()
+        hello, note = wire.encode("Hello", frame_id=5, **fields), f"Hello with {fields}, Hello, Ping"
+        async with await trial.dial() as connection:
+            await _ends(connection, hello + behind, note, error, 0x01, at=field, id=5, flags=layouts.FATAL)
 
 
 @STAGE.check(

@@ -21,18 +21,10 @@ from zaichik.learn.connection import Connection, Pair
 from zaichik.learn.failure import Failed
 from zaichik.learn.stage import Stage
 from zaichik.learn.trial import Trial
-from zaichik.learn.wire import Message
 
 PUBLISHERS, READERS, BATCHES = 3, 3, 8
 
 STAGE = Stage.told(__doc__, chapter=6)
-
-
-async def _read(client: Connection, subscription: int, count: int) -> list[Message]:
-    came: list[Message] = []
-    while len(came) < count:
-        came += await client.next_messages(subscription)
-    return came
 
 
 @STAGE.check(
@@ -53,13 +45,12 @@ async def same_order(trial: Trial) -> None:
             await writer.publish(trial.topic(), *batch, stored=len(batch))
 
     await trial.at_once(write, zip(writers, batches, strict=True))
-    rows = [await _read(reader, i, total) for reader, i in zip(readers, ids, strict=True)]
+    rows = [await reader.take(i, total) for reader, i in zip(readers, ids, strict=True)]
     for row in rows:
         offsets = [message.offset for message in row]
         if offsets != list(range(total)):
-            raise Failed(
-                "offsets have gaps, or do not begin at 0", expected=f"0 to {total - 1}", came=shown.numbers(offsets)
-            )
+            problem = "offsets have gaps, or do not begin at 0"
+            raise Failed(problem, expected=f"0 to {total - 1}", came=shown.numbers(offsets))
         if row != rows[0]:
             first = next(mine for mine, other in zip(row, rows[0], strict=True) if mine != other)
             problem = f"two readers were sent different messages at offset {first.offset}"
@@ -88,7 +79,7 @@ async def together(trial: Trial) -> None:
         frame = await writer.reply(request)
         writer.must_be(frame, "Published", stored=len(batch))
         places.append((frame["first_offset"], batch))
-    row = await _read(reader, subscription, sum(len(batch) for _, batch in places))
+    row = await reader.take(subscription, sum(len(batch) for _, batch in places))
     for first, batch in places:
         found = [(message.key, message.payload) for message in row[first : first + len(batch)]]
         if found != batch:

@@ -38,7 +38,7 @@ from zaichik.learn.trace import frame_line
 from zaichik.learn.trial import Trial
 from zaichik.learn.wire import Frame
 
-STAGE = Stage.told(__doc__, chapter=7, frames=("CreateTopic", "TopicCreated"))
+STAGE = Stage.told(__doc__, chapter=7, frames="CreateTopic TopicCreated")
 
 CREATORS = 8
 SETTINGS = 5
@@ -99,10 +99,9 @@ async def settings(trial: Trial) -> None:
     numbers = [number for number, _ in told]
     in_order = numbers == sorted(set(numbers)) and numbers[:SETTINGS] == list(range(1, SETTINGS + 1))
     if not in_order or not named.items() <= dict(told).items():
-        expected = (
-            f"settings 1 to {SETTINGS} and then what others there are, among them {shown.settings(named.items())}"
-        )
-        raise Failed("TopicCreated does not tell the settings in force", expected=expected, came=frame_line(frame))
+        numbered = f"settings 1 to {SETTINGS} and then what others there are"
+        expected = f"{numbered}, among them {shown.settings(named.items())}"
+        raise Failed("TopicCreated does not tell the settings in force", expected=expected, frame=frame)
     again = {"created": 0, "epoch": frame["epoch"], "settings": told}
     await client.create(trial.topic(), {CAPACITY: 77}, **again)
     await client.create(trial.topic(), **again)
@@ -132,7 +131,7 @@ async def automatic(trial: Trial) -> None:
     await client.subscribe(trial.topic())
     frame = await client.create(trial.topic(), {CAPACITY: 5}, created=0)
     if dict(frame["settings"])[CAPACITY] != 5:
-        raise Failed("an automatic topic did not take the capacity 5", expected="capacity 5", came=frame_line(frame))
+        raise Failed("an automatic topic did not take the capacity 5", expected="capacity 5", frame=frame)
     await client.refused("TOPIC_EXISTS", "CreateTopic", topic=trial.topic(), settings={CAPACITY: 6})
     await client.publish(trial.topic("used"), trial.message())
     await client.refused("TOPIC_EXISTS", "CreateTopic", topic=trial.topic("used"), settings={CAPACITY: 5})

@@ -22,10 +22,9 @@ import anyio
 
 from zaichik.learn.failure import Failed
 from zaichik.learn.stage import Stage
-from zaichik.learn.trace import frame_line
 from zaichik.learn.trial import Trial
 
-STAGE = Stage.told(__doc__, chapter=8, frames=("Unsubscribe", "Unsubscribed"))
+STAGE = Stage.told(__doc__, chapter=8, frames="Unsubscribe Unsubscribed")
 
 
 @STAGE.check(
@@ -130,7 +129,7 @@ async def broken(trial: Trial) -> None:
             return
         if trial.elapsed - began > trial.patience:
             problem = f"{trial.patience:g} s after two of three readers had left, they are still counted"
-            raise Failed(problem, expected="Published subscribers=1", came=frame_line(frame))
+            raise Failed(problem, expected="Published subscribers=1", frame=frame)
         await anyio.sleep(0.02)
 
 

@@ -21,7 +21,7 @@ happens, beyond cursor is NOT_IN_FLIGHT.
 from zaichik.learn.stage import Stage
 from zaichik.learn.trial import Trial
 
-STAGE = Stage.told(__doc__, chapter=9, frames=("Commit", "Committed"))
+STAGE = Stage.told(__doc__, chapter=9, frames="Commit Committed")
 
 
 @STAGE.check(

@@ -18,24 +18,27 @@ Where: tutorial/tiny_broker.py: `Topic.publish` drops from the front, `Topic.hea
 `Subscription.next_event` has the three cases in order: no credit, behind, next message.
 """
 
-from zaichik.learn.connection import Connection
+from zaichik.learn.connection import Connection, Pair
 from zaichik.learn.layouts import CAPACITY
 from zaichik.learn.stage import Stage
 from zaichik.learn.trial import Trial
 
 ROOM = 5
 
-STAGE = Stage.told(__doc__, chapter=9, frames=("Lagged",))
+STAGE = Stage.told(__doc__, chapter=9, frames="Lagged")
+
+
+def _numbered(first: int, end: int) -> list[Pair]:
+    """A message for each offset, which has it as its only byte."""
+    return [(b"", bytes([offset])) for offset in range(first, end)]
 
 
 async def _fallen_behind(trial: Trial, credit: int = 1) -> tuple[Connection, Connection, int]:
     """A topic with room for 5, of whose 13 messages the reader has got the first `credit`."""
     reader, writer, subscription = await trial.reading({CAPACITY: ROOM}, credit=credit)
-    first = [(b"", bytes([offset])) for offset in range(credit)]
-    await writer.publish(trial.topic(), *first)
-    await reader.messages(subscription, 0, first)
-    for offset in range(credit, 13):
-        await writer.publish(trial.topic(), (b"", bytes([offset])), first_offset=offset)
+    await writer.publish(trial.topic(), *_numbered(0, credit))
+    await reader.messages(subscription, 0, _numbered(0, credit))
+    await writer.publish_singly(trial.topic(), _numbered(credit, 13), first_offset=credit)
     return reader, writer, subscription
 
 
@@ -50,7 +53,7 @@ async def exact(trial: Trial) -> None:
     await reader.commit(subscription, 1)
     await reader.lagged(subscription, 1, 8)
     for offset in range(8, 13):
-        await reader.messages(subscription, offset, [(b"", bytes([offset]))])
+        await reader.messages(subscription, offset, _numbered(offset, offset + 1))
         await reader.commit(subscription, offset + 1)
     await reader.nothing("all that was left had been read, and the lag had been told")
 
@@ -67,7 +70,7 @@ async def not_before_credit(trial: Trial) -> None:
     await writer.publish(trial.topic(), (b"", b"more"), first_offset=13)
     await reader.commit(subscription, 1)
     await reader.lagged(subscription, 1, 9)
-    await reader.messages(subscription, 9, [(b"", bytes([9]))])
+    await reader.messages(subscription, 9, _numbered(9, 10))
 
 
 @STAGE.check(
@@ -80,10 +83,10 @@ async def no_credit_used(trial: Trial) -> None:
     reader, _, subscription = await _fallen_behind(trial, credit=2)
     await reader.commit(subscription, 1)
     await reader.lagged(subscription, 2, 8)
-    await reader.messages(subscription, 8, [(b"", bytes([8]))])
+    await reader.messages(subscription, 8, _numbered(8, 9))
     await reader.nothing("offsets 1 and 8 were in flight, and credit was 2")
     await reader.commit(subscription, 9)
-    await reader.messages(subscription, 9, [(b"", bytes([9])), (b"", bytes([10]))])
+    await reader.messages(subscription, 9, _numbered(9, 11))
 
 
 @STAGE.check(
@@ -98,8 +101,7 @@ async def nobody_elses(trial: Trial) -> None:
     lagging = await slow.subscribe(trial.topic(), credit=1)
     beside = await slow.subscribe(trial.topic(), credit=1)
     reading = await quick.subscribe(trial.topic())
-    for offset in range(13):
-        message = (b"", bytes([offset]))
+    for offset, message in enumerate(_numbered(0, 13)):
         await writer.publish(trial.topic(), message, subscribers=3)
         await quick.messages(reading, offset, [message])
     for subscription in (lagging, beside):
@@ -137,15 +139,14 @@ async def skipped(trial: Trial) -> None:
     reader, writer, subscription = await _fallen_behind(trial, credit=2)
     await reader.commit(subscription, 1)
     await reader.lagged(subscription, 2, 8)
-    await reader.messages(subscription, 8, [(b"", bytes([8]))])
+    await reader.messages(subscription, 8, _numbered(8, 9))
     await reader.refused("NOT_IN_FLIGHT", "Commit", subscription=subscription, next=10)
     await reader.commit(subscription, 5)
-    await reader.messages(subscription, 9, [(b"", bytes([9]))])
-    for offset in range(13, 20):
-        await writer.publish(trial.topic(), (b"", bytes([offset])), first_offset=offset)
+    await reader.messages(subscription, 9, _numbered(9, 10))
+    await writer.publish_singly(trial.topic(), _numbered(13, 20), first_offset=13)
     await reader.commit(subscription, 10)
     await reader.lagged(subscription, 10, 15)
-    await reader.messages(subscription, 15, [(b"", bytes([15])), (b"", bytes([16]))])
+    await reader.messages(subscription, 15, _numbered(15, 17))
 
 
 @STAGE.check(
@@ -155,25 +156,18 @@ async def skipped(trial: Trial) -> None:
 )
 async def with_some_credit(trial: Trial) -> None:
     """Three in flight of four; one settled while all that follows has gone. Then the same with bytes."""
-    reader, writer, topic = await trial.client(), await trial.client(), trial.topic()
-    await writer.create(topic, {CAPACITY: ROOM})
-    subscription = await reader.subscribe(topic, credit=3)
-    await writer.publish(topic, *[(b"", bytes([offset])) for offset in range(3)])
-    await reader.messages(subscription, 0, [(b"", bytes([offset])) for offset in range(3)])
-    for offset in range(3, 13):
-        await writer.publish(topic, (b"", bytes([offset])))
+    reader, writer, subscription = await _fallen_behind(trial, credit=3)
     await reader.nothing("three messages were in flight, and credit was 3")
     await reader.commit(subscription, 1)
     await reader.lagged(subscription, 3, 8)
-    await reader.messages(subscription, 8, [(b"", bytes([8]))])
+    await reader.messages(subscription, 8, _numbered(8, 9))
     await reader.nothing("the lag was told, and three messages were in flight")
     heavy, topic = (b"", bytes(100)), trial.topic("bytes")
     await writer.create(topic, {CAPACITY: 1})
     subscription = await reader.subscribe(topic, credit_bytes=100)
     await writer.publish(topic, heavy)
     await reader.messages(subscription, 0, [heavy])
-    for _ in range(3):
-        await writer.publish(topic, heavy)
+    await writer.publish_singly(topic, [heavy] * 3)
     await reader.nothing("100 bytes were in flight, and credit_bytes was 100")
     await reader.commit(subscription, 1)
     await reader.lagged(subscription, 1, 3)
@@ -184,8 +178,7 @@ async def with_some_credit(trial: Trial) -> None:
     for offset in range(2):
         await writer.publish(topic, lighter)
         await reader.messages(roomy, offset, [lighter])
-    for _ in range(2):
-        await writer.publish(topic, heavy)
+    await writer.publish_singly(topic, [heavy] * 2)
     await reader.commit(roomy, 1)
     await reader.lagged(roomy, 2, 3)
     await reader.nothing("60 bytes were in flight, and 100 more are above 150")

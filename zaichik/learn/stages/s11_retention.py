@@ -22,14 +22,13 @@ import anyio
 from zaichik.learn.failure import Failed
 from zaichik.learn.layouts import CAPACITY, EARLIEST, FOREVER, LATEST, OFFSET, TIME, TTL
 from zaichik.learn.stage import Stage
-from zaichik.learn.trace import frame_line
 from zaichik.learn.trial import Trial
 
 # Far from the edge on both sides. Between the two, right cannot be told from wrong on a busy machine.
 TTL_S, SURELY_THERE_S, SURELY_GONE_S, JUST_GONE_S = 0.4, 0.15, 1.2, 0.02
 ROOM = 5  # messages in a small ring
 
-STAGE = Stage.told(__doc__, chapter=10, frames=("SubscriptionEnded",))
+STAGE = Stage.told(__doc__, chapter=10, frames="SubscriptionEnded")
 
 
 @STAGE.check(
@@ -52,7 +51,7 @@ async def history(trial: Trial) -> None:
         tasks.start_soon(go_on)
         frame = await reader.ok("Subscribe", topic=trial.topic(), start=EARLIEST, expect={"start": 0, "committed": 0})
         if frame["live"] < 30:
-            raise Failed("30 messages were there: live should be 30 at least", came=frame_line(frame))
+            raise Failed("30 messages were there: live should be 30 at least", frame=frame)
         await reader.messages(frame.id, 0, messages)
     request = await reader.send("Subscribe", topic=trial.topic())
     await reader.receives("Subscribed", id=request)

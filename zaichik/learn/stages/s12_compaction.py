@@ -145,8 +145,7 @@ async def evicted(trial: Trial) -> None:
     """A ring of two, pushed out by others."""
     client, topic = await trial.making({WINDOW: FOREVER, CAPACITY: 2})
     await client.publish(topic, (b"k", b"first"), stored=1)
-    for index in range(4):
-        await client.publish(topic, (b"other %d" % index, b""), stored=1)
+    await client.publish_singly(topic, [(b"other %d" % index, b"") for index in range(4)], stored=1)
     await client.publish(topic, (b"k", b"repeat"), first_offset=5, stored=0, compacted=1)
 
 
@@ -215,8 +214,7 @@ async def refused(trial: Trial) -> None:
     client, topic = await trial.making({WINDOW: FOREVER, CAPACITY: 2})
     batch = [(key, b"") for key in (b"a", b"b", b"c")]
     await client.refused("BATCH_TOO_LARGE", "Publish", topic=topic, batch=batch)
-    for offset, message in enumerate(batch):
-        await client.publish(topic, message, first_offset=offset, stored=1)
+    await client.publish_singly(topic, batch, first_offset=0, stored=1)
     repeats = [(b"a", b"")] * 3  # it counts as it arrives, also what would be dropped
     await client.refused("BATCH_TOO_LARGE", "Publish", topic=topic, batch=repeats)
 

@@ -23,7 +23,7 @@ from contextlib import contextmanager
 import anyio
 
 from zaichik.learn import wire
-from zaichik.learn.connection import Connection
+from zaichik.learn.connection import Connection, Pair
 from zaichik.learn.failure import Failed, Inconclusive
 from zaichik.learn.hose import hose
 from zaichik.learn.layouts import CAPACITY, FOREVER, LATEST, LEAST, TTL
@@ -52,20 +52,22 @@ def _not_yet_cut_off(trial: Trial) -> Iterator[None]:
         yield
     except Failed:
         if trial.elapsed - began > SURELY_NOT_CUT_OFF_S:
-            raise Inconclusive(
-                "a reader that takes nothing for 10 s may be cut off, and this took nearly as long"
-            ) from None
+            unclear = "a reader that takes nothing for 10 s may be cut off, and this took nearly as long"
+            raise Inconclusive(unclear) from None
         raise
 
 
 async def _stuck(trial: Trial) -> tuple[Connection, Connection, int]:
     """A reader with credit for all that comes, and a writer, of a topic with little room."""
-    stuck, writer, subscription = await trial.reading({CAPACITY: ROOM, TTL: FOREVER}, credit_bytes=2**32 - 1)
-    return stuck, writer, subscription
+    return await trial.reading({CAPACITY: ROOM, TTL: FOREVER}, credit_bytes=2**32 - 1)
 
 
-def _chunk(offset: int) -> tuple[bytes, bytes]:
+def _chunk(offset: int) -> Pair:
     return b"", offset.to_bytes(4, "little") + bytes(CHUNK - 4)
+
+
+def _chunks(count: int) -> Iterator[Pair]:
+    return map(_chunk, range(count))
 
 
 @STAGE.check(
@@ -96,8 +98,7 @@ async def bounded(trial: Trial) -> None:
     stuck, writer, subscription = await _stuck(trial)
     expected, missed = 0, 0
     with _not_yet_cut_off(trial):
-        for offset in range(CHUNKS):
-            await writer.publish(trial.topic(), _chunk(offset), first_offset=offset)
+        await writer.publish_singly(trial.topic(), _chunks(CHUNKS), first_offset=0)
         while expected < CHUNKS:
             frame = await stuck.event(subscription, awaited=f"the message with offset {expected}, or lag")
             if frame.name == "Lagged":
@@ -115,9 +116,8 @@ async def bounded(trial: Trial) -> None:
 
 async def _same(client: Connection, frame: wire.Frame, expected: int) -> None:
     client.must_be(frame, "Messages", base=expected)
-    if [message.payload[:4] for message in frame.messages] != [
-        (expected + index).to_bytes(4, "little") for index in range(len(frame.messages))
-    ]:
+    numbers = [int.from_bytes(message.payload[:4], "little") for message in frame.messages]
+    if numbers != list(range(expected, expected + len(numbers))):
         raise Failed(f"the message with offset {expected} has another payload than was published")
 
 
@@ -139,8 +139,7 @@ async def own_requests(trial: Trial) -> None:
         await reader.subscribe(trial.topic(), credit_bytes=2**32 - 1)
     other = await writer.subscribe(trial.topic("other"))
     with _not_yet_cut_off(trial):
-        for offset in range(CHUNKS_TO_BE_STUCK):
-            await writer.publish(trial.topic(), _chunk(offset), first_offset=offset)
+        await writer.publish_singly(trial.topic(), _chunks(CHUNKS_TO_BE_STUCK), first_offset=0)
         for offset, reader in enumerate(readers):
             message = trial.message()
             await reader.send("Publish", frame_id=0, topic=trial.topic("other"), batch=[message])
@@ -207,8 +206,7 @@ async def turns(trial: Trial) -> None:
     busy = await client.subscribe(trial.topic("busy"), credit_bytes=2**32 - 1)
     subscriptions.append(await client.subscribe(quiet[1]))
     with _not_yet_cut_off(trial):
-        for offset in range(CHUNKS):
-            await writer.publish(trial.topic("busy"), _chunk(offset), first_offset=offset)
+        await writer.publish_singly(trial.topic("busy"), _chunks(CHUNKS), first_offset=0)
         await anyio.sleep(PAUSE_S)  # too short to be cut off for
         for topic in quiet:
             await writer.publish(topic, trial.message(), subscribers=1)

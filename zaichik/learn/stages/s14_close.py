@@ -21,7 +21,7 @@ from zaichik.learn.failure import Failed
 from zaichik.learn.stage import Stage
 from zaichik.learn.trial import Trial
 
-STAGE = Stage.told(__doc__, chapter=13, frames=("Close", "Closed"))
+STAGE = Stage.told(__doc__, chapter=13, frames="Close Closed")
 
 
 @STAGE.check(
@@ -49,8 +49,7 @@ async def close(trial: Trial) -> None:
 )
 async def behind(trial: Trial) -> None:
     """A publish behind Close, in the same piece, must not be seen."""
-    client, reader = await trial.client(), await trial.client()
-    subscription = await reader.subscribe(trial.topic())
+    reader, client, subscription = await trial.reading()
     before, after = trial.message(), trial.message()
     frames = [
         wire.encode("Publish", frame_id=11, topic=trial.topic(), batch=[before]),
@@ -72,8 +71,7 @@ async def behind(trial: Trial) -> None:
 )
 async def eof(trial: Trial) -> None:
     """Two requests, half of a third one, FIN."""
-    client, reader = await trial.client(), await trial.client()
-    subscription = await reader.subscribe(trial.topic())
+    reader, client, subscription = await trial.reading()
     message = trial.message()
     ping = wire.encode("Ping", frame_id=11, value=5)
     publish = wire.encode("Publish", frame_id=12, topic=trial.topic(), batch=[message])
@@ -97,8 +95,7 @@ async def eof(trial: Trial) -> None:
 )
 async def subscriptions(trial: Trial) -> None:
     """A message published right after Closed reaches one reader less."""
-    client, other = await trial.client(), await trial.client()
-    await client.subscribe(trial.topic(), credit=1)
+    client, other, _ = await trial.reading(credit=1)
     batch = [trial.message() for _ in range(3)]
     await other.publish(trial.topic(), *batch, subscribers=1)
     request = await client.send("Close")

@@ -6,9 +6,8 @@ from typing import Any
 
 from zaichik.learn.connection import Connection
 from zaichik.learn.failure import Failed, Skipped
-from zaichik.learn.layouts import CAPACITY, ERROR_CODES, FOREVER, TTL, WINDOW
+from zaichik.learn.layouts import CAPACITY, ERROR_CODES, FOREVER, TTL, TYPES, WINDOW
 from zaichik.learn.stages.s16_clock import STAGE as STAGE
-from zaichik.learn.stages.s16_options import skip_if_unsupported
 from zaichik.learn.trial import Trial
 
 TO_COME = 2**63  # a time, µs since 1970
@@ -57,13 +56,12 @@ def _must_have(verdicts: dict[str, dict[str, Any]], fate: str, what: str, **evid
 async def explains(trial: Trial) -> None:
     """Evicted, settled, in flight, waiting, kept out, never there; and what nobody can be asked about."""
     client, topic = await trial.client(), trial.topic()
-    skip_if_unsupported(await client.ask("Explain", topic=trial.topic("nothing")), "Explain")
-    await client.refused("NO_SUCH_TOPIC", "Explain", topic=trial.topic("nothing"), at="topic")
+    frame = await client.offered("Explain", topic=trial.topic("nothing"))
+    client.must_be_error(frame, "NO_SUCH_TOPIC", request_type=TYPES["Explain"], at="topic")
     settings = {CAPACITY: 3, TTL: FOREVER, WINDOW: FOREVER}
     await client.create(topic, settings, created=1)
     subscription = await client.subscribe(topic, credit=1)
-    for offset, key in enumerate((b"a", b"b", b"c")):
-        await client.publish(topic, (key, b"x"), first_offset=offset)
+    await client.publish_singly(topic, [(key, b"x") for key in (b"a", b"b", b"c")], first_offset=0)
     await client.publish(topic, (b"b", b"y"), first_offset=3, stored=0, compacted=1)
     await client.messages(subscription, 0, [(b"a", b"x")])
     await client.commit(subscription, 1)
@@ -120,8 +118,7 @@ async def looks(trial: Trial) -> None:
     await client.create(topic, {CAPACITY: ROOM, TTL: FOREVER, WINDOW: FOREVER})
     readers = [await client.subscribe(topic, credit=1) for _ in range(2)]
     keys = [b"key %d" % number for number in range(STORED)]
-    for offset, key in enumerate(keys):
-        await client.publish(topic, (key, b"x"), first_offset=offset)
+    await client.publish_singly(topic, [(key, b"x") for key in keys], first_offset=0)
     await client.publish(topic, (keys[0], b"y"), stored=0, compacted=1)
     for subscription in readers:
         await client.messages(subscription, 0, [(keys[0], b"x")])

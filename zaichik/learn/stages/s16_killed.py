@@ -6,23 +6,21 @@ checks find what was never written, and what a start does not read. That it was 
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 import anyio
 
 from zaichik.learn.burst import Burst
-from zaichik.learn.connection import Connection
+from zaichik.learn.connection import Connection, Pair
 from zaichik.learn.failure import Failed
 from zaichik.learn.layouts import CAPACITY, WINDOW
 from zaichik.learn.stages.s16_durable import HOUR_MS, make_durable
 from zaichik.learn.stages.s16_durable import STAGE as STAGE
 from zaichik.learn.stages.s16_names import NAMED, REDELIVERED, RESUMED, delivered
 from zaichik.learn.stages.s16_numbered import DUPLICATE, Producer
-from zaichik.learn.stages.s16_options import skip_if_unsupported
-from zaichik.learn.trace import frame_line
+from zaichik.learn.stages.s16_options import named
 from zaichik.learn.trial import Restartable, Trial
 from zaichik.learn.wire import Frame
-
-Pair = tuple[bytes, bytes]
 
 WINDOW_S, MARGIN_S = 1.0, 0.1
 # A position is written "soon" after its commit, and "a few seconds" may be lost: so it is tried with more and more.
@@ -61,7 +59,7 @@ async def _all(client: Connection, topic: str) -> tuple[list[Pair], list[int]]:
         pairs += [(message.key, message.payload) for message in frame.messages]
         accepted += [frame["accepted_us"]] * len(frame.messages)
         if frame.messages[-1].offset != len(pairs) - 1:
-            raise Failed("offsets were left out, though no message was missing", came=frame_line(frame))
+            raise Failed("offsets were left out, though no message was missing", frame=frame)
         await client.commit(subscribed.id, len(pairs))
     await client.ok("Unsubscribe", subscription=subscribed.id)
     return pairs, accepted
@@ -101,10 +99,8 @@ async def comes_back(trial: Trial) -> None:
                 accepted = await _these(client, topic, made[place]["epoch"], sent[place])
                 before, times[place] = times[place], accepted
                 if accepted[: len(before)] != before or accepted != sorted(accepted):
-                    problem = (
-                        "messages have other acceptance times than before the server was killed, or newer ones older"
-                    )
-                    raise Failed(problem, expected=f"{before}, and later ones", came=f"{accepted}")
+                    times_ = "other acceptance times than before the server was killed, or newer ones older"
+                    raise Failed(f"messages have {times_}", expected=f"{before}, and later ones", came=f"{accepted}")
             boot, client = client.limits["boot"], await _next_life(trial, server)
             if client.limits["boot"] == boot:
                 raise Failed("two runs of the server have the same boot", expected="another one", came=f"{boot}")
@@ -127,15 +123,13 @@ async def numbers(trial: Trial) -> None:
     async with _first_life(trial) as (server, client):
         topic, producer = trial.topic(), Producer(trial)
         made = await make_durable(client, topic, {CAPACITY: 8, WINDOW: HOUR_MS})
-        frame = await producer.ask(client, 0)
-        skip_if_unsupported(frame, "numbered batches", "producer")
-        client.must_be(frame, "Published", flags=0, first_offset=0, stored=1)
+        await producer.begins(client)
         await producer.stored(client, 1, 1)
         pair = [(b"k", b"first"), (b"k", b"second")]
         part = {"first_offset": 2, "stored": 1, "compacted": 1, "dropped": b"\2"}
         client.must_be(await producer.ask(client, 2, batch=pair), "Published", flags=0, **part)
         await producer.refused(client, 3, "BATCH_TOO_LARGE", batch=[(b"", b"x")] * 9)
-        await client.send("Publish", topic=topic, producer=producer.number, sequence=4, batch=[(b"", b"4")])
+        await client.send("Publish", **producer.about(4))
         await client.flush()
         client = await _next_life(trial, server)
         for sequence in (1, 0):
@@ -210,8 +204,8 @@ async def positions(trial: Trial) -> None:
         await delivered(client, frame.id, MESSAGES, MESSAGES + 1, 0)
 
 
-async def _named(client: Connection, topic: str, **how: int) -> Frame:
-    frame = await client.offered("Subscribe", "named subscriptions", unless="name", topic=topic, name="worker", **how)
+async def _named(client: Connection, topic: str, **how: Any) -> Frame:
+    frame = await named(client, topic, **how)
     client.must_be(frame, "Subscribed", live=MESSAGES)
     return frame
 

@@ -20,9 +20,11 @@ Where: zaichik/broker/topic_registry.py: `delete`; zaichik/broker/position.py: `
 and the owners that were replaced, in a deque of 64.
 """
 
+from typing import Any
+
 from zaichik.learn.connection import Connection
 from zaichik.learn.failure import Failed, Skipped
-from zaichik.learn.layouts import ERROR_CODES, FOREVER, OWNER, TTL
+from zaichik.learn.layouts import FOREVER, OWNER, TTL
 from zaichik.learn.stage import Stage
 from zaichik.learn.trial import Trial
 from zaichik.learn.wire import Frame
@@ -35,18 +37,7 @@ LIVES = 5  # of one name
 STAGE = Stage.told(
     __doc__,
     chapter=16,
-    frames=(
-        "Describe",
-        "Described",
-        "Delete",
-        "Deleted",
-        "Disconnect",
-        "Disconnected",
-        "Explain",
-        "Explained",
-        "AdvanceClock",
-        "ClockAdvanced",
-    ),
+    frames="Describe Described Delete Deleted Disconnect Disconnected Explain Explained AdvanceClock ClockAdvanced",
 )
 
 
@@ -58,10 +49,16 @@ async def deleting(trial: Trial) -> Connection:
     return client
 
 
-def skip_if_unsupported(frame: Frame, what: str, field: str = "type") -> None:
-    """Nothing is left to check if the broker says that it does not know this."""
-    if frame.name == "Error" and (frame["code"], frame["field"]) == (ERROR_CODES["UNSUPPORTED"], field):
-        raise Skipped(f"this broker does not offer {what}, and need not")
+async def granted(connection: Connection, name: str, feature: int) -> Connection:
+    """Say Hello, and ask for a feature, without which there is nothing left to check."""
+    if not (await connection.hello(features=feature))["features"] & feature:
+        raise Skipped(f"this broker does not offer {name}, and need not")
+    return connection
+
+
+async def named(client: Connection, topic: str, name: str = "worker", **how: Any) -> Frame:
+    """What answers a Subscribe with a name, if the broker keeps positions."""
+    return await client.offered("Subscribe", "named subscriptions", unless="name", topic=topic, name=name, **how)
 
 
 @STAGE.check(
@@ -129,12 +126,8 @@ async def epochs(trial: Trial) -> None:
 
 async def _asking(trial: Trial, owner: int, attempt: int) -> tuple[Connection, Frame]:
     """A connection on which an owner asks for the name, and the answer."""
-    client = await trial.client(features=OWNER)
-    if not client.limits["features"] & OWNER:
-        raise Skipped("this broker does not offer OWNER, and need not")
-    who = {"name": "worker", "owner": owner, "attempt": attempt, "flags": OWNED}
-    frame = await client.offered("Subscribe", "named subscriptions", unless="name", topic=trial.topic(), **who)
-    return client, frame
+    client = await granted(await trial.dial(), "OWNER", OWNER)
+    return client, await named(client, trial.topic(), owner=owner, attempt=attempt, flags=OWNED)
 
 
 @STAGE.check(
