@@ -15,8 +15,13 @@ from zaichik.learn import connection, stages, wire
 from zaichik.learn.connection import Connection
 
 STAGES = Path(stages.__file__).parent
-JUDGING = {"must_be", "must_be_error", "messages", "lagged", "nothing", "refused", "ends", "_ends_with", "_same"}
-JUDGING_IF_TOLD = {"publish": None, "ok": "expect", "subscribe": "expect"}  # with any keyword, or with this one
+JUDGING = {
+    *("must_be", "must_be_error", "receives", "told", "messages", "lagged", "nothing", "refused"),
+    *("ends", "ended_by", "_ends", "_same"),
+}
+# With any keyword, or with this one.
+JUDGING_IF_TOLD = {"publish": None, "publish_singly": None, "create": None, "ok": "expect", "subscribe": "expect"}
+RAISING = {"silent", "must_be_now"}  # that judge what is not a field of a frame
 STRANGER = wire.encode("Lagged", frame_id=2**32 - 1, from_offset=0, to_offset=1)
 
 
@@ -50,12 +55,22 @@ def statements(path, kinds=(ast.Expr, ast.Assign, ast.Return, ast.Raise)):
     return [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, kinds)]
 
 
-def judges(node):
-    """Whether a statement judges anything: by a call that does, or by raising Failed."""
+def calls(node):
+    """The calls of a statement, each with the last part of its name."""
+    for call in (each for each in ast.walk(node) if isinstance(each, ast.Call)):
+        yield call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", ""), call
+
+
+def raises(node):
+    """Whether a statement raises Failed by itself, or by a call that looks at no frame."""
     if isinstance(node, ast.Raise):
         return isinstance(node.exc, ast.Call) and ast.unparse(node.exc.func) == "Failed"
-    for call in (each for each in ast.walk(node) if isinstance(each, ast.Call)):
-        name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    return any(name in RAISING for name, _ in calls(node))
+
+
+def judges(node):
+    """Whether a statement judges anything by a call that does."""
+    for name, call in calls(node):
         told = {keyword.arg for keyword in call.keywords}
         if name in JUDGING or (name in JUDGING_IF_TOLD and told & {JUDGING_IF_TOLD[name] or next(iter(told), "")}):
             return True
@@ -68,7 +83,7 @@ def places(*, raising):
         Place(path.stem, node.lineno, node.end_lineno)
         for path in STAGES.glob("s[0-9]*.py")
         for node in statements(path)
-        if judges(node) and isinstance(node, ast.Raise) == raising
+        if (raises(node) if raising else not isinstance(node, ast.Raise) and judges(node))
     }
 
 

@@ -67,6 +67,13 @@ mutant(
     'struct.pack("<Qq", offset, accepted_us // 1000)',
 )
 mutant(
+    "time goes back",
+    "S5.7",
+    "accepted_us went back",
+    'struct.pack("<Qq", offset, accepted_us)',
+    'struct.pack("<Qq", offset, accepted_us - 1_000_000 * offset)',
+)
+mutant(
     "bad columns are stored",
     "S5.8",
     "should have come",

@@ -38,7 +38,6 @@ ELSEWHERE = {
     "s16_durable",
     "s16_killed",
     "s16_explaining",
-    "s16_looking",
     "backlog",
 }
 REACHED, RUN = set(), set()  # statements that wrong brokers failed at, and the names of these brokers

@@ -26,7 +26,7 @@ async def pile_up(trial: Trial, reader: Connection, helper: Connection, label: s
         the reader's subscription.
     """
     topic, mark = trial.topic(f"{label}backlog"), trial.topic(f"{label}mark")
-    await helper.ok("CreateTopic", topic=topic, settings={TTL: FOREVER})
+    await helper.create(topic, {TTL: FOREVER})
     marks = await helper.subscribe(mark)
     subscription = await reader.subscribe(topic, credit_bytes=2**32 - 1)
     for offset in range(CHUNKS):

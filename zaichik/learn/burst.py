@@ -117,12 +117,9 @@ class Burst:
         first = max(0, offset - 3)
         around = [f"{place:>8}  {payload!r}" for place, payload in enumerate(kept[first : offset + 4], first)]
         count = sum(map(len, self.sent))
-        excerpt = (
-            *around,
-            f"(a payload has its publisher, its batch, and its place in that; {count} batches were sent)",
-        )
-        expected = "every batch that was acknowledged, whole, once, in order, and none that was not sent"
-        raise Failed(f"after kill -9, {problem}", expected=expected, came=f"{len(kept)} messages", excerpt=excerpt)
+        around.append(f"(a payload has its publisher, its batch, and its place in that; {count} batches were sent)")
+        due = "every batch that was acknowledged, whole, once, in order, and none that was not sent"
+        raise Failed(f"after kill -9, {problem}", expected=due, came=f"{len(kept)} messages", excerpt=tuple(around))
 
 
 async def _next(client: Connection) -> Frame | None:

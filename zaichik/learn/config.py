@@ -63,7 +63,8 @@ def read(path: Path) -> Config:
         raise BadConfig(f"{path} has no section [server]")
     known = {"command", "port_variable", "start_seconds", "stop_seconds"}
     if unknown := server.keys() - known:
-        raise BadConfig(f"{path}: nothing in [server] is called {', '.join(sorted(unknown))}; there are {_list(known)}")
+        wrong, right = (", ".join(sorted(names)) for names in (unknown, known))
+        raise BadConfig(f"{path}: nothing in [server] is called {wrong}; there are {right}")
     return Config(
         path.parent.resolve(),
         _command(server.get("command"), path),
@@ -88,7 +89,3 @@ def _typed(section: dict[str, Any], name: str, kind: Any, default: Any, path: Pa
         told, usual = (json.dumps(each, default=str) for each in (value, default))  # as TOML has them, too
         raise BadConfig(f"{path}: {name} = {told} makes no sense; by default it is {usual}")
     return value
-
-
-def _list(names: set[str]) -> str:
-    return ", ".join(sorted(names))

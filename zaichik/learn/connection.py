@@ -1,33 +1,27 @@
-"""One raw connection to the broker under test. Everything is written down; nothing is sent unasked."""
+"""A connection of a trial, as a client has it: requests and their replies, events, and what each of them must be."""
 
 import itertools
-import socket
-import struct
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import anyio
-from anyio.abc import SocketAttribute, SocketStream
+from anyio.abc import SocketStream
 
-from zaichik.learn import causes, layouts, shown, wire
-from zaichik.learn.failure import Failed, Missing, WrongByte, compare, difference, first_wrong_byte
+from zaichik.learn import layouts, shown, wire
+from zaichik.learn.failure import Failed, Skipped, compare, difference, first_wrong_byte
 from zaichik.learn.ledger import Ledgers
-from zaichik.learn.patterns import Writer
-from zaichik.learn.trace import frame_line, shown_hex, whole
-from zaichik.learn.wire import BadFrame, Frame, Message
+from zaichik.learn.line import Line
+from zaichik.learn.wire import Frame, Message
 
 if TYPE_CHECKING:
     from zaichik.learn.trial import Trial
 
+Pair = tuple[bytes, bytes]  # a message's key and payload
+Settings = dict[int, int] | Sequence[tuple[int, int]]
 
-class Connection:
-    """A connection of one trial.
 
-    Args:
-        stream: the socket, connected.
-        trial: whose seed, pattern, patience and record it uses.
-        number: which of the trial's connections it is, from 1.
+class Connection(Line):
+    """A line with somebody at its end who counts requests, and keeps events until they are asked for.
 
     Attributes:
         ids: numbers for requests.
@@ -38,18 +32,18 @@ class Connection:
     limits: Frame
 
     def __init__(self, stream: SocketStream, trial: "Trial", number: int) -> None:
+        super().__init__(stream, trial, number)
         self.ids = itertools.count(1)
         self.events: list[Frame] = []
-        self.number = number
-        self._trial = trial
-        self._stream = stream
-        self._writer = Writer(stream, trial.pattern, trial.rng)
-        self._buffer = bytearray()
-        self._sent, self._asked = b"", ""  # the newest request, as bytes, to recognise an echo, and as text
         self._due: dict[int, str] = {}  # the name of the reply to a request, by its id
         self._ledgers = Ledgers()
 
-    # -- bytes out -------------------------------------------------------------------------------------------
+    def _take(self, size: int) -> Frame:
+        frame = super()._take(size)
+        self._ledgers.came(frame)
+        return frame
+
+    # -- requests and replies --------------------------------------------------------------------------------
 
     async def send(self, name: str, /, *, frame_id: int | None = None, **fields: Any) -> int:
         """Send a request in the trial's pattern. Returns its id."""
@@ -58,131 +52,6 @@ class Connection:
         self._ledgers.asked(name, used, layouts.DEFAULTS.get(name, {}) | fields)
         await self.send_frame(wire.encode(name, frame_id=used, **fields))
         return used
-
-    async def send_frame(self, frame: bytes) -> None:
-        """Send a frame that is already made, in the trial's pattern."""
-        self._note(frame)
-        with self._broken_is_failed():
-            await self._writer.write(frame)
-
-    async def send_bytes(self, data: bytes, note: str = "") -> None:
-        """Send bytes in one write, frame or not."""
-        self._note(data, note)
-        with self._broken_is_failed():
-            await self._writer.exactly(data)
-
-    async def flush(self) -> None:
-        """Send now what a glued pattern holds back."""
-        with self._broken_is_failed():
-            await self._writer.flush()
-
-    async def pour(self, data: bytes) -> None:
-        """Send much, without a record, and whether or not the server still listens."""
-        with suppress(anyio.BrokenResourceError, OSError):
-            await self._writer.exactly(data)
-
-    async def end(self) -> None:
-        """End this side of the stream (a FIN), and go on reading."""
-        with self._broken_is_failed():
-            await self._writer.exactly(b"")
-            await self._stream.send_eof()
-        self._trial.trace.happened(self._trial.elapsed, self.number, "our side ended (FIN)")
-
-    async def reset(self, note: str = "torn down by us (RST)") -> None:
-        """Tear the connection down as a crash would (a RST)."""
-        raw = self._stream.extra(SocketAttribute.raw_socket)
-        raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self._trial.trace.happened(self._trial.elapsed, self.number, note)
-        await self._stream.aclose()
-
-    async def aclose(self) -> None:
-        """Let go of the socket."""
-        await self._stream.aclose()
-
-    def _note(self, data: bytes, note: str = "") -> None:
-        self._sent = data
-        trace = self._trial.trace
-        trace.sent(self._trial.elapsed, self.number, data, note)
-        self._asked = trace.entries[-1].line()
-
-    @contextmanager
-    def _broken_is_failed(self) -> Iterator[None]:
-        """Turns a write that fails into a sentence."""
-        try:
-            yield
-        except (anyio.BrokenResourceError, OSError):
-            problem = "the connection broke while a request was being sent"
-            raise Failed(problem, asked=self._asked, cause=causes.RESET) from None
-
-    # -- frames in -------------------------------------------------------------------------------------------
-
-    async def read(self, *, awaited: str = "a frame", patience: float | None = None, flush: bool = True) -> Frame:
-        """The next frame, whatever it is; after `patience` seconds, by default the trial's, none has come.
-
-        Raises:
-            Missing: none came in time, or the stream ended.
-            Failed: the bytes are no frame.
-        """
-        if flush:
-            await self.flush()
-        while True:
-            try:
-                if (size := wire.frame_size(self._buffer)) is not None and len(self._buffer) >= size:
-                    return self._take(size)
-            except BadFrame as bad:
-                raise self._no_frame(bad) from None
-            await self._fill(awaited, patience or self._trial.patience)
-
-    async def _fill(self, awaited: str, patience: float) -> None:
-        try:
-            with anyio.fail_after(patience):
-                self._buffer += await self._stream.receive()
-        except TimeoutError:
-            begun = causes.of_unfinished(bytes(self._buffer)) if self._buffer else ""
-            raise self._missing(f"nothing came within {patience:g} s", awaited, begun) from None
-        except anyio.EndOfStream:
-            raise self._missing("the server ended the connection", awaited, causes.ENDED) from None
-        except (anyio.BrokenResourceError, OSError):
-            raise self._missing("the connection broke", awaited, causes.RESET) from None
-
-    def _missing(self, what: str, awaited: str, cause: str) -> Missing:
-        came = f"{len(self._buffer)} bytes: {shown_hex(bytes(self._buffer))}" if self._buffer else "nothing"
-        self._trial.trace.happened(self._trial.elapsed, self.number, what)
-        return Missing(f"{what} where {awaited} was due", asked=self._asked, expected=awaited, came=came, cause=cause)
-
-    def _take(self, size: int) -> Frame:
-        data = bytes(self._buffer[:size])
-        try:
-            frame = wire.parse(data)
-        except BadFrame as bad:
-            raise self._no_frame(bad, data) from None
-        del self._buffer[:size]
-        self._trial.trace.received(self._trial.elapsed, self.number, data, frame)
-        if frame.type not in layouts.LAYOUTS or frame.type in layouts.REQUESTS:
-            raise Failed(
-                f"a broker never sends a frame of type {frame.type:#04x}",
-                asked=self._asked,
-                came=frame_line(frame),
-                cause=causes.of_bytes(data, self._sent) or causes.of_bad_body(data, b""),
-            )
-        self._ledgers.came(frame)
-        return frame
-
-    def _no_frame(self, bad: BadFrame, data: bytes = b"") -> Failed:
-        everything = bytes(self._buffer)
-        self._trial.trace.received(self._trial.elapsed, self.number, data or everything, bad.so_far, bad.problem)
-        cause = causes.of_bytes(everything, self._sent)
-        if not cause and data:
-            cause = causes.of_bad_body(data, everything[len(data) :])
-        return Failed(
-            f"what came is no frame: {bad.problem}",
-            asked=self._asked,
-            came=frame_line(bad.so_far) if bad.so_far else shown_hex(everything),
-            wrong=WrongByte(bad.at, bad.field, b"", everything[bad.at : min(bad.at + 8, len(data) or 4)]),
-            cause=cause,
-        )
-
-    # -- requests and replies --------------------------------------------------------------------------------
 
     async def reply(self, frame_id: int) -> Frame:
         """The next reply, which must be the one to this request. Events on the way are kept."""
@@ -209,6 +78,23 @@ class Connection:
         self.must_be_error(frame, error, request_type=layouts.TYPES[name], at=at)
         return frame
 
+    async def offered(self, name: str, what: str = "", /, *, unless: str = "type", **fields: Any) -> Frame:
+        """What answers a request for something that a broker may leave out.
+
+        Raises:
+            Skipped: it says that it does: the Error is UNSUPPORTED, and names the field `unless`.
+        """
+        frame = await self.ask(name, **fields)
+        if frame.name == "Error" and (frame["code"], frame["field"]) == (layouts.ERROR_CODES["UNSUPPORTED"], unless):
+            raise Skipped(f"this broker does not offer {what or name}, and need not")
+        return frame
+
+    async def receives(self, name: str, **fields: Any) -> Frame:
+        """The next frame, which must be this one."""
+        frame = await self.read(awaited=name)
+        self.must_be(frame, name, **fields)
+        return frame
+
     def must_be(self, frame: Frame, name: str, **fields: Any) -> None:
         """Judge a frame."""
         compare(frame, name, fields, self._asked)
@@ -217,12 +103,16 @@ class Connection:
         self, frame: Frame, error: str, *, request_type: int | None = None, at: str | None = None, **fields: Any
     ) -> None:
         """Judge an Error: its code, its flags, what it names, and other fields that are given."""
-        fields = {"code": layouts.ERROR_CODES[error], "flags": layouts.error_flags(error)} | fields
-        if request_type is not None:
-            fields["request_type"] = request_type
-        if at is not None:
-            fields["field"] = at
-        compare(frame, "Error", fields, self._asked)
+        named = {"request_type": request_type, "field": at}
+        fields |= {field: value for field, value in named.items() if value is not None}
+        about = {"code": layouts.ERROR_CODES[error], "flags": layouts.error_flags(error)} | fields
+        compare(frame, "Error", about, self._asked)
+
+    async def ended_by(self, error: str, request_type: int = 0, **fields: Any) -> None:
+        """Receive a fatal Error, with id 0 unless fields say otherwise, and then the end of the stream."""
+        frame = await self.read(awaited=f"the error {error}")
+        self.must_be_error(frame, error, request_type=request_type, **({"id": 0} | fields))
+        await self.ends()
 
     async def hello(self, **fields: Any) -> Frame:
         """Say Hello; the Welcome."""
@@ -234,9 +124,19 @@ class Connection:
         value = self._trial.rng.getrandbits(64)
         await self.ok("Ping", value=value, expect={"value": value})
 
-    async def publish(self, topic: str, *messages: tuple[bytes, bytes], **expect: Any) -> Frame:
+    async def create(self, topic: str, settings: Settings = (), /, **expect: Any) -> Frame:
+        """Create a topic with settings; fields by name are those of the reply."""
+        return await self.ok("CreateTopic", topic=topic, settings=settings, expect=expect)
+
+    async def publish(self, topic: str, *messages: Pair, **expect: Any) -> Frame:
         """Publish a batch that must be accepted."""
         return await self.ok("Publish", topic=topic, batch=messages, expect=expect)
+
+    async def publish_singly(self, topic: str, messages: Iterable[Pair], **expect: Any) -> None:
+        """Publish each of these messages as a batch of its own; with first_offset, that is the first one's."""
+        first = expect.pop("first_offset", None)
+        for offset, message in enumerate(messages, first or 0):
+            await self.publish(topic, message, **expect if first is None else expect | {"first_offset": offset})
 
     async def subscribe(self, topic: str, *, expect: dict[str, Any] | None = None, **how: Any) -> int:
         """Subscribe; the subscription's id."""
@@ -257,7 +157,13 @@ class Connection:
             if frame.id == subscription:
                 return frame
             self.events.append(frame)
-        raise Failed(f"{awaited} was due, and a reply came that nobody had asked for", came=frame_line(frame))
+        raise Failed(f"{awaited} was due, and a reply came that nobody had asked for", frame=frame)
+
+    async def told(self, subscription: int, name: str, **fields: Any) -> Frame:
+        """The next event of a subscription, which must be this one."""
+        frame = await self.event(subscription, awaited=name)
+        self.must_be(frame, name, **fields)
+        return frame
 
     async def has_event(self, subscription: int, seconds: float) -> bool:
         """Whether an event of a subscription comes within these seconds; it is kept."""
@@ -265,12 +171,12 @@ class Connection:
             while not any(frame.id == subscription for frame in self.events):
                 frame = await self.read(awaited="an event", patience=2 * seconds)  # so it is we who give up
                 if not frame.is_event:
-                    raise Failed("a reply came that nobody had asked for", came=frame_line(frame))
+                    raise Failed("a reply came that nobody had asked for", frame=frame)
                 self.events.append(frame)
             return True
         return False
 
-    async def messages(self, subscription: int, first: int, pairs: Sequence[tuple[bytes, bytes]]) -> None:
+    async def messages(self, subscription: int, first: int, pairs: Sequence[Pair]) -> None:
         """Receive just these messages, from this offset on, in however many pieces."""
         done = 0
         while done < len(pairs):
@@ -280,16 +186,11 @@ class Connection:
             came = frame.messages
             should = list(pairs[done : done + len(came)])
             if frame["batch"] != should:
-                raise Failed(
-                    ": ".join(filter(None, (self._ledgers.overdrawn(subscription), difference(came, should)))),
-                    asked=self._asked,
-                    expected=shown.batch(should),
-                    came=frame_line(frame),
-                    wrong=first_wrong_byte(frame.span("batch"), should),
-                )
+                problem = ": ".join(filter(None, (self._ledgers.overdrawn(subscription), difference(came, should))))
+                wrong = first_wrong_byte(frame.span("batch"), should)
+                raise self._failed(problem, expected=shown.batch(should), frame=frame, wrong=wrong)
             if [message.offset for message in came] != list(range(first + done, first + done + len(came))):
-                problem = "offsets were left out, though no message was missing"
-                raise Failed(problem, asked=self._asked, came=frame_line(frame))
+                raise self._failed("offsets were left out, though no message was missing", frame=frame)
             done += len(came)
 
     async def next_messages(self, subscription: int) -> list[Message]:
@@ -297,6 +198,13 @@ class Connection:
         frame = await self.event(subscription, awaited="messages")
         self.must_be(frame, "Messages")
         return frame.messages
+
+    async def take(self, subscription: int, count: int) -> list[Message]:
+        """The next messages of a subscription, so many at least."""
+        came: list[Message] = []
+        while len(came) < count:
+            came += await self.next_messages(subscription)
+        return came
 
     async def lagged(self, subscription: int, from_offset: int, to_offset: int) -> None:
         """Receive just this report of lag."""
@@ -314,38 +222,5 @@ class Connection:
         asked = self._asked
         await self.ping()
         if self.events:
-            raise Failed(
-                f"{self._ledgers.overdrawn(self.events[0].id) or why}, and yet {self.events[0].name} came",
-                asked=asked,
-                expected=f"nothing: {why}",
-                came=frame_line(self.events[0]),
-            )
-
-    async def overhear(self, seconds: float) -> bytes:
-        """What comes within these seconds although nothing was asked; b"" if nothing does."""
-        with anyio.move_on_after(seconds):
-            try:
-                came = await self._stream.receive()
-            except (anyio.EndOfStream, anyio.BrokenResourceError, OSError):
-                raise Failed("the server ended the connection", cause=causes.ENDED) from None
-            self._trial.trace.received(self._trial.elapsed, self.number, came, whole(came))
-            return came
-        return b""
-
-    async def ends(self) -> None:
-        """Make sure that the server ends the stream now, and sends nothing before that."""
-        if self._buffer:
-            raise Failed("the end was due, and more came", came=shown_hex(bytes(self._buffer)))
-        try:
-            with anyio.fail_after(self._trial.patience):
-                more = await self._stream.receive()
-        except anyio.EndOfStream:
-            self._trial.trace.happened(self._trial.elapsed, self.number, "the server ended its side (FIN)")
-            return
-        except TimeoutError:
-            problem = f"the server should have closed the connection, and did not within {self._trial.patience:g} s"
-            raise Failed(problem, asked=self._asked, expected="the end of the stream", came="nothing") from None
-        except (anyio.BrokenResourceError, OSError):
-            problem = "the connection should have ended in order (FIN), and was torn down (RST)"
-            raise Failed(problem, asked=self._asked, expected="the end of the stream", cause=causes.RESET) from None
-        raise Failed("the end was due, and more came", asked=self._asked, came=shown_hex(more))
+            problem = f"{self._ledgers.overdrawn(self.events[0].id) or why}, and yet {self.events[0].name} came"
+            raise Failed(problem, asked=asked, expected=f"nothing: {why}", frame=self.events[0])

@@ -96,11 +96,6 @@ def must(came: object, expected: object, asked: str) -> None:
         raise Wrong(f"{asked}: expected {expected!r}, came {came!r}")
 
 
-def file_name(number: str) -> str:
-    """The file of an answer, such as exercise_2_1.py."""
-    return f"exercise_{number.replace('.', '_')}.py"
-
-
 def checks(number: str) -> Path:
     """The file that asks the questions of an exercise.
 

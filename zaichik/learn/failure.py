@@ -1,7 +1,7 @@
 """Why a check failed: what was asked, what should have come, what came, and the first byte that is wrong."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, InitVar, dataclass
 from typing import Any
 
 from zaichik.learn import shown
@@ -26,6 +26,7 @@ class WrongByte:
     came: bytes
 
 
+@dataclass(eq=False, repr=False)
 class Failed(Exception):
     """The broker did something else than the protocol says.
 
@@ -38,31 +39,25 @@ class Failed(Exception):
         excerpt: lines that prove it, if a trace alone does not.
         drawing: the same as a diagram.
         frames: those of the trace that matter; () for the last ones.
+
+    What came may be given as a frame.
     """
 
-    def __init__(
-        self,
-        summary: str,
-        *,
-        asked: str = "",
-        expected: str = "",
-        came: str = "",
-        wrong: WrongByte | None = None,
-        cause: str = "",
-        excerpt: tuple[str, ...] = (),
-        drawing: Drawing | None = None,
-        frames: tuple[Entry, ...] = (),
-    ) -> None:
-        super().__init__(summary)
-        self.summary = summary
-        self.asked = asked
-        self.expected = expected
-        self.came = came
-        self.wrong = wrong
-        self.cause = cause
-        self.excerpt = excerpt
-        self.drawing = drawing
-        self.frames = frames
+    summary: str
+    _: KW_ONLY
+    asked: str = ""
+    expected: str = ""
+    came: str = ""
+    wrong: WrongByte | None = None
+    cause: str = ""
+    excerpt: tuple[str, ...] = ()
+    drawing: Drawing | None = None
+    frames: tuple[Entry, ...] = ()
+    frame: InitVar[Frame | None] = None
+
+    def __post_init__(self, frame: Frame | None) -> None:
+        if frame is not None:
+            self.came = frame_line(frame)
 
 
 class Missing(Failed):
@@ -84,32 +79,21 @@ def compare(frame: Frame, name: str, expected: dict[str, Any], asked: str = "") 
         Failed: something differs.
         KeyError: the frame has no such field, so that the check itself is wrong.
     """
+    told: dict[str, Any] = {"asked": asked, "expected": shown.fields(name, expected), "frame": frame}
+    told["cause"] = f"the server says: {frame['message']}" if frame.name == "Error" and frame["message"] else ""
     if frame.name != name:
-        type_span = frame.span("type")
-        raise Failed(
-            f"{_due(name, expected)} should have come, and {_due(frame.name, frame)} came",
-            asked=asked,
-            expected=shown.fields(name, expected),
-            came=frame_line(frame),
-            wrong=WrongByte(4, "type", b"", type_span.raw),
-            cause=_error_text(frame),
-        )
+        problem = f"{_due(name, expected)} should have come, and {_due(frame.name, frame)} came"
+        raise Failed(problem, wrong=WrongByte(4, "type", b"", frame.span("type").raw), **told)
     spans = sorted(map(frame.span, expected), key=lambda span: span.at)
     differing = [span for span in spans if span.value != expected[span.name]]
     if differing:
         # Of an Error its name says most: another one has other flags, too, and they come first.
-        told = next((span for span in differing if span.name == "code"), differing[0])
-        should, is_ = (shown.value(name, told.name, told.kind, value) for value in (expected[told.name], told.value))
-        what = "the error" if (name, told.name) == ("Error", "code") else f"{name}.{told.name}"
+        says = next((span for span in differing if span.name == "code"), differing[0])
+        should, is_ = (shown.value(name, says.name, says.kind, value) for value in (expected[says.name], says.value))
+        what = "the error" if (name, says.name) == ("Error", "code") else f"{name}.{says.name}"
         due = f": the message with offset {should} was due" if what == "Messages.base" else ""
-        raise Failed(
-            f"{what} should be {should}, and is {is_}{due}",
-            asked=asked,
-            expected=shown.fields(name, expected),
-            came=frame_line(frame),
-            wrong=first_wrong_byte(differing[0], expected[differing[0].name]),
-            cause=_error_text(frame),
-        )
+        wrong = first_wrong_byte(differing[0], expected[differing[0].name])
+        raise Failed(f"{what} should be {should}, and is {is_}{due}", wrong=wrong, **told)
 
 
 def first_wrong_byte(span: Span, value: Any) -> WrongByte:
@@ -118,10 +102,6 @@ def first_wrong_byte(span: Span, value: Any) -> WrongByte:
     pairs = zip(should, span.raw, strict=False)
     same = next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(should), len(span.raw)))
     return WrongByte(span.at + same, span.name, should[same : same + 8], span.raw[same : same + 8])
-
-
-def _error_text(frame: Frame) -> str:
-    return f"the server says: {frame['message']}" if frame.name == "Error" and frame["message"] else ""
 
 
 def _due(name: str, fields: Frame | dict[str, Any]) -> str:

@@ -13,8 +13,9 @@ Six things can be wrong:
 * `silent gap`: offsets are missing, and no Lagged covers them exactly.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from zaichik.learn import shown
 from zaichik.learn.drawing import Drawing, Step
@@ -177,18 +178,8 @@ def anomalies(events: Sequence[Event]) -> Iterator[Anomaly]:
                 session = sessions[event.session]
                 topic = topics[session.began.topic]
                 context = _context(topic, session, event)
-                for anomaly in _judged(topic, session, event):
+                for anomaly in _JUDGES[type(event)](topic, session, event):
                     yield replace(anomaly, context=context)
-
-
-def _judged(topic: _Topic, session: _Session, event: Delivered | Lagged | Drained) -> Iterator[Anomaly]:
-    match event:
-        case Delivered():
-            yield from _delivered(topic, session, event)
-        case Lagged():
-            yield from _lagged(topic, session, event)
-        case Drained():
-            yield from _drained(topic, session, event)
 
 
 def _context(topic: _Topic, session: _Session, event: Event) -> tuple[Event, ...]:
@@ -222,16 +213,14 @@ def _delivered(topic: _Topic, session: _Session, event: Delivered) -> Iterator[A
         yield Anomaly(INVENTED, sentence, (batch, event))
     yield from _place(topic, event)
     yield from _expired(topic, batch, event)
+    stood = f"{event.session} stood at {session.cursor}"
     if (before := session.seen.get(event.offset)) is not None:
         yield Anomaly(DUPLICATED, f"{event.session} got offset {event.offset} twice", (before, event))
     elif event.offset < session.cursor:
-        sentence = f"{event.session} stood at {session.cursor}, and then got offset {event.offset}"
-        yield Anomaly(REORDERED, sentence, (session.last, event))
+        yield Anomaly(REORDERED, f"{stood}, and then got offset {event.offset}", (session.last, event))
     elif event.offset > session.cursor:
         missing = _offsets(session.cursor, event.offset)
-        sentence = (
-            f"{event.session} stood at {session.cursor}, then got offset {event.offset}: of {missing} it heard nothing"
-        )
+        sentence = f"{stood}, then got offset {event.offset}: of {missing} it heard nothing"
         yield Anomaly(GAP, sentence, (session.last, event))
     session.seen[event.offset] = session.seen.get(event.offset, event)
     session.cursor, session.last = max(session.cursor, event.offset + 1), event
@@ -256,10 +245,8 @@ def _expired(topic: _Topic, batch: Published, event: Delivered) -> Iterator[Anom
     """It was accepted before its publisher heard so, and sent after `not_before`: less than its retention apart."""
     ttl = topic.made.ttl_s
     if ttl is not None and batch.first is not None and event.not_before - batch.at > ttl:
-        age = event.not_before - batch.at
-        sentence = (
-            f"{shown.text(event.payload)} came {age:.3f} s after its publisher's answer; its retention was {ttl:g} s"
-        )
+        payload, age = shown.text(event.payload), event.not_before - batch.at
+        sentence = f"{payload} came {age:.3f} s after its publisher's answer; its retention was {ttl:g} s"
         yield Anomaly(EXPIRED, sentence, (batch, event))
 
 
@@ -286,6 +273,11 @@ def _drained(topic: _Topic, session: _Session, event: Drained) -> Iterator[Anoma
         missing = _offsets(session.cursor, event.end)
         sentence = f"{event.session} stands at {session.cursor} with free credit: {missing} never came"
         yield Anomaly(LOST, sentence, proof)
+
+
+_JUDGES: dict[type, Callable[[_Topic, _Session, Any], Iterator[Anomaly]]] = {
+    Delivered: _delivered, Lagged: _lagged, Drained: _drained,
+}  # fmt: skip
 
 
 def _offsets(first: int, end: int) -> str:

@@ -2,18 +2,17 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from itertools import count
 from random import SystemRandom
-from typing import Protocol
+from typing import Any, Protocol
 
 import anyio
 
 from zaichik.learn.failure import Failed, Inconclusive, Skipped
 from zaichik.learn.stage import Check
 from zaichik.learn.trace import Trace
-from zaichik.learn.trial import PATTERNS, Instance, Pace, Restartable, Target, Trial
+from zaichik.learn.trial import PATTERNS, Pace, Starter, Target, Trial
 
 SEEDS = len(PATTERNS)  # neighbours, so that each check meets each pattern
 FIRST_CONCURRENT_STAGE = 5  # before that a broker need not serve two clients at once
@@ -32,8 +31,8 @@ class ServerTrouble(Exception):
     """The server under test does not start, or does not stay; the text says so, and what to do."""
 
 
-class Host(Protocol):
-    """Where checks find the broker under test."""
+class Host(Starter, Protocol):
+    """Where checks find the broker under test, and those who need one for themselves find that."""
 
     async def ready(self) -> Target:
         """Where it listens; started again if it has ended.
@@ -44,20 +43,6 @@ class Host(Protocol):
 
     async def aftermath(self) -> tuple[str, str]:
         """How it ended, if it has, else ""; and the lines it wrote that matter."""
-
-    def fresh(self) -> AbstractAsyncContextManager[Instance]:
-        """Another server, for one trial alone.
-
-        Raises:
-            Skipped: there is no way to start one.
-        """
-
-    def restartable(self) -> AbstractAsyncContextManager[Restartable]:
-        """Another server, for one trial alone, with a folder that it is told, to be killed and started again.
-
-        Raises:
-            Skipped: there is no way to start one, or to tell it the folder.
-        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +133,10 @@ async def _run_seed(check: Check, host: Host, seed: int, pace: Pace) -> Result:
     """One seed, tried again more slowly where time decided nothing."""
     began = time.monotonic()
     reason = ""
+
+    def result(outcome: str, **more: Any) -> Result:
+        return Result(check, outcome, (seed,), time.monotonic() - began, **more)
+
     for _ in range(TRIES):
         target = await host.ready()
         name = f"{check.id.lower()}-{_RUN}-{next(_serial)}-{seed}"
@@ -158,21 +147,11 @@ async def _run_seed(check: Check, host: Host, seed: int, pace: Pace) -> Result:
             reason, pace = f"{unclear}, also at a time scale of {pace.scale:g}", pace.doubled()
             continue
         except Skipped as skipped:
-            return Result(check, SKIPPED, (seed,), time.monotonic() - began, reason=str(skipped))
+            return result(SKIPPED, reason=str(skipped))
         except (Failed, TimeoutError) as error:
             failure = error if isinstance(error, Failed) else Failed(f"no end after {LONGEST_TRIAL_S:g} s")
             obituary, output = await host.aftermath()
-            return Result(
-                check,
-                FAILED,
-                (seed,),
-                time.monotonic() - began,
-                seed,
-                trial.pattern.value,
-                failure,
-                trial.trace,
-                obituary=obituary,
-                output=output,
-            )
-        return Result(check, PASSED, (seed,), time.monotonic() - began)
-    return Result(check, INCONCLUSIVE, (seed,), time.monotonic() - began, seed, reason=reason)
+            how = {"seed": seed, "pattern": trial.pattern.value, "obituary": obituary, "output": output}
+            return result(FAILED, failure=failure, trace=trial.trace, **how)
+        return result(PASSED)
+    return result(INCONCLUSIVE, seed=seed, reason=reason)

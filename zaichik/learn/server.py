@@ -85,9 +85,7 @@ class Server:
         try:
             await server._listening(began)
         except BaseException:
-            with anyio.CancelScope(shield=True):
-                await server.terminate()
-            server.close()
+            await server.stop()
             raise
         return server
 
@@ -126,11 +124,6 @@ class Server:
             return f"the server was ended by {signal.Signals(-code).name}"
         return f"the server ended by itself with exit code {code}"
 
-    async def ended(self, seconds: float) -> None:
-        """Wait for its end, at most that long."""
-        with anyio.move_on_after(seconds):
-            await self._process.wait()
-
     def output(self) -> str:
         """The lines of it that matter, standard output and standard error together."""
         # Reading at a place of our own: moving the file's would move the server's writing, which shares it.
@@ -167,9 +160,22 @@ class Server:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, number)
 
+    async def stop(self) -> str:
+        """Ask it to end, whoever is cancelled meanwhile, and let go of its output, and of a folder of its own."""
+        with anyio.CancelScope(shield=True):
+            complaint = await self.terminate()
+        self.close()
+        return complaint
+
     def close(self) -> None:
         """Let go of its output, and of its folder if that is its own."""
         self._lent.close()
+
+    async def aftermath(self) -> tuple[str, str]:
+        """How it ended, if it has, and what it wrote. One that is just falling gets a moment to say why."""
+        with anyio.move_on_after(FALLING_S):
+            await self._process.wait()
+        return self.obituary(), self.output()
 
 
 class Restartable:
@@ -203,25 +209,20 @@ class Restartable:
             self._server = await Server.start(self._config, self.target.port, self._data)
         except ServerTrouble as trouble:
             came, _, wrote = str(trouble).partition(" It wrote:\n")
-            raise Failed(
-                f"it was killed (SIGKILL) and started again, and did not come back within {self._config.start_s:g} s",
-                expected="it listens again, at the same port and with the same folder",
-                came=came,
-                excerpt=tuple(wrote.splitlines()),
-            ) from None
+            problem = (
+                f"it was killed (SIGKILL) and started again, and did not come back within {self._config.start_s:g} s"
+            )
+            expected = "it listens again, at the same port and with the same folder"
+            raise Failed(problem, expected=expected, came=came, excerpt=tuple(wrote.splitlines())) from None
 
     async def aftermath(self) -> tuple[str, str]:
-        """See `Launcher.aftermath`."""
-        if self._server is None:
-            return "", ""
-        await self._server.ended(FALLING_S)
-        return self._server.obituary(), self._server.output()
+        """See `Server.aftermath`."""
+        return await self._server.aftermath() if self._server else ("", "")
 
     async def stop(self) -> None:
         """End it, if it runs."""
         if self._server is not None:
-            await self._server.terminate()
-            self._server.close()
+            await self._server.stop()
             self._server = None
 
 
@@ -250,13 +251,8 @@ class Launcher:
             return self._server.target
 
     async def aftermath(self) -> tuple[str, str]:
-        """How the server ended, if it has, and what it wrote. One that is just falling gets a moment to say why."""
-        if self._apart is not None:
-            return self._apart
-        if self._server is None:
-            return "", ""
-        await self._server.ended(FALLING_S)
-        return self._server.obituary(), self._server.output()
+        """See `Server.aftermath`: of the one that failed, which may be another than the one that is kept."""
+        return self._apart or (await self._server.aftermath() if self._server else ("", ""))
 
     @asynccontextmanager
     async def fresh(self) -> AsyncIterator[Server]:
@@ -265,9 +261,7 @@ class Launcher:
         try:
             yield server
         finally:
-            with anyio.CancelScope(shield=True):
-                await server.terminate()
-            server.close()
+            await server.stop()
 
     @asynccontextmanager
     async def restartable(self) -> AsyncIterator[Restartable]:
@@ -287,16 +281,13 @@ class Launcher:
                     self._apart = await server.aftermath()
                 raise
             finally:
-                with anyio.CancelScope(shield=True):
-                    await server.stop()
+                await server.stop()
 
     async def stop(self) -> None:
         """End the server, if there is one."""
         if self._server is not None:
-            with anyio.CancelScope(shield=True):
-                if complaint := await self._server.terminate():
-                    self.complaints.append(complaint)
-            self._server.close()
+            if complaint := await self._server.stop():
+                self.complaints.append(complaint)
             self._server = None
 
 
@@ -343,7 +334,7 @@ def private_folder() -> "tempfile.TemporaryDirectory[str]":
 
 async def _listens(target: Target) -> bool:
     try:
-        async with await anyio.connect_tcp(*_address(target)):
+        async with await anyio.connect_tcp(target.host, target.port):
             return True
     except OSError:
         return False
@@ -359,7 +350,3 @@ def free_port() -> int:
             probe.bind((HOST, port))
             return port
     raise OSError(errno.EADDRINUSE, f"none of {ATTEMPTS} ports was free")
-
-
-def _address(target: Target) -> tuple[str, int]:
-    return target.host, target.port

@@ -68,7 +68,7 @@ def _frames(result: Result) -> tuple[str, ...]:
     lines = []
     several = len({entry.connection for entry in result.trace.entries}) > 1
     chosen = result.failure.frames if result.failure else ()
-    for entry in chosen or result.trace.last(FRAMES_SHOWN):
+    for entry in chosen or result.trace.entries[-FRAMES_SHOWN:]:
         who = f" #{entry.connection}" if several else ""
         lines.append(f"{entry.at:8.3f} s{who} {entry.direction} {entry.line()}")
         if entry.data:
@@ -129,8 +129,7 @@ def junit(results: Iterable[Result], options: str = "") -> str:
         cases = list(group)
         bad = sum(result.is_bad for result in cases)
         skipped = sum(result.outcome == SKIPPED for result in cases)
-        counts = {"tests": str(len(cases)), "failures": str(bad), "skipped": str(skipped)}
-        suite = ET.SubElement(root, "testsuite", {"name": titles[number], **counts})
+        suite = _suite(root, titles[number], len(cases), bad, skipped)
         for result in cases:
             name = f"{result.check.id} {result.check.title}"
             case = ET.SubElement(suite, "testcase", classname=f"S{number}", name=name, time=f"{result.seconds:.3f}")
@@ -145,14 +144,18 @@ def junit(results: Iterable[Result], options: str = "") -> str:
 def exercise_junit(number: str, verdict: Verdict) -> str:
     """The same for an exercise: a case for each question that was asked."""
     root = ET.Element("testsuites", name="zaichik learn")
-    count = len(verdict.passed) + bool(verdict.failed)
-    counts = {"tests": str(count), "failures": str(int(bool(verdict.failed))), "skipped": "0"}
-    suite = ET.SubElement(root, "testsuite", {"name": _xml(f"{number} {verdict.title}"), **counts})
-    for title in (*verdict.passed, *([verdict.failed] if verdict.failed else [])):
+    titles = [*verdict.passed, *filter(None, [verdict.failed])]
+    suite = _suite(root, f"{number} {verdict.title}", len(titles), int(bool(verdict.failed)), 0)
+    for title in titles:
         case = ET.SubElement(suite, "testcase", classname=number, name=_xml(title))
         if title == verdict.failed:
             ET.SubElement(case, "failure", message=_xml(verdict.reason)).text = _xml(verdict.reason)
     return _written(root)
+
+
+def _suite(root: ET.Element, name: str, tests: int, failures: int, skipped: int) -> ET.Element:
+    counts = {"tests": str(tests), "failures": str(failures), "skipped": str(skipped)}
+    return ET.SubElement(root, "testsuite", {"name": _xml(name), **counts})
 
 
 def _written(root: ET.Element) -> str:

@@ -5,6 +5,8 @@ request that comes between two publishes is judged at a time between theirs, wha
 meanwhile: a period can be checked to the millisecond without a watch.
 """
 
+import time
+
 import anyio
 
 from zaichik.learn import wire
@@ -14,6 +16,13 @@ from zaichik.learn.trial import Trial
 from zaichik.learn.wire import Frame
 
 EARLY_US, PAUSE_S = 60_000, 0.004
+
+
+def must_be_now(what: str, time_us: int, frame: Frame, clocks_may_differ_s: float) -> None:
+    """What a broker tells as the time must be near this machine's."""
+    if abs(time_us / 1_000_000 - time.time()) > clocks_may_differ_s:
+        problem = f"{what} is not the time of day in µs since 1970"
+        raise Failed(problem, expected=f"about {round(time.time() * 1_000_000)}", frame=frame)
 
 
 class Ticks:

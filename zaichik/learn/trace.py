@@ -1,6 +1,5 @@
 """What went over the wire in one trial: every frame, both ways, with its time, its bytes and its fields."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from zaichik.learn import shown
@@ -89,7 +88,3 @@ class Trace:
     def happened(self, at: float, connection: int, note: str) -> None:
         """Opened, ended, torn down."""
         self.entries.append(Entry(at, connection, "--", b"", None, note))
-
-    def last(self, count: int) -> Iterator[Entry]:
-        """The newest entries, oldest of them first."""
-        yield from self.entries[-count:]

@@ -2,8 +2,8 @@
 
 import itertools
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from random import Random
 from string import ascii_lowercase
@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import anyio
 
 from zaichik.learn import causes
-from zaichik.learn.connection import Connection
+from zaichik.learn.connection import Connection, Settings
 from zaichik.learn.failure import Failed, Inconclusive
 from zaichik.learn.patterns import Pattern
 from zaichik.learn.trace import Trace
@@ -21,6 +21,9 @@ PATTERNS = tuple(Pattern)
 FIRST_STAGE_WITH_PATTERNS = 2  # before that a broker need not know that TCP has no messages
 QUIET_S = 0.08  # how long nothing must come, to be taken for nothing; any wrong event is long due by then
 PATIENCE_S = 3.0  # how long something that must come may take
+
+
+Task = Callable[..., Coroutine[Any, Any, None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +59,18 @@ class Restartable(Protocol):
         """
 
 
-class Host(Protocol):
+class Starter(Protocol):
     """Who can start servers for a check that needs one for itself."""
 
-    def fresh(self) -> Any:
-        """An async context manager with an `Instance`.
+    def fresh(self) -> AbstractAsyncContextManager[Instance]:
+        """A server that ends with the block.
 
         Raises:
             Skipped: here nobody can.
         """
 
-    def restartable(self) -> Any:
-        """An async context manager with a `Restartable`.
+    def restartable(self) -> AbstractAsyncContextManager[Restartable]:
+        """One with a folder that it is told, to be killed and started again; it ends with the block.
 
         Raises:
             Skipped: here nobody can, or its folder cannot be told to it.
@@ -107,7 +110,7 @@ class Trial:
         trace: the record.
     """
 
-    def __init__(self, target: Target, host: Host, *, name: str, stage: int, seed: int, pace: Pace) -> None:
+    def __init__(self, target: Target, host: Starter, *, name: str, stage: int, seed: int, pace: Pace) -> None:
         self.target = target
         self.host = host
         self.seed = seed
@@ -158,6 +161,25 @@ class Trial:
         connection = await self.dial(target)
         await connection.hello(**fields)
         return connection
+
+    async def making(self, settings: Settings, label: str = "t") -> tuple[Connection, str]:
+        """A client, and a topic that it has made with these settings."""
+        client, topic = await self.client(), self.topic(label)
+        await client.create(topic, settings)
+        return client, topic
+
+    async def reading(self, settings: Settings | None = None, **how: Any) -> tuple[Connection, Connection, int]:
+        """A reader, a writer, and the reader's subscription to the trial's topic, which may be made with settings."""
+        reader, writer = await self.client(), await self.client()
+        if settings is not None:
+            await writer.create(self.topic(), settings)
+        return reader, writer, await reader.subscribe(self.topic(), **how)
+
+    async def at_once(self, function: Task, many: Iterable[tuple[Any, ...]]) -> None:
+        """Call a function with each of these arguments, all at the same time."""
+        async with anyio.create_task_group() as tasks:
+            for arguments in many:
+                tasks.start_soon(function, *arguments)
 
     async def reset_all(self, note: str) -> None:
         """Tear down what is left of all connections, so that nothing of them is left at their port."""

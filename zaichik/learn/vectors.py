@@ -12,10 +12,7 @@ from zaichik.learn.layouts import ERROR_CODES, FATAL, HEADER, TYPES
 from zaichik.learn.trial import Trial
 from zaichik.learn.wire import Frame
 
-FILES = (
-    Path(__file__).parents[2] / "protocol" / "vectors" / "invalid.json",
-    Path(__file__).with_name("invalid.json"),
-)
+FILES = (Path(__file__).parents[2] / "protocol/vectors/invalid.json", Path(__file__).with_name("invalid.json"))
 OPTIONAL = {TYPES[name] for name in ("Describe", "Delete", "Disconnect", "Explain", "AdvanceClock")}
 OWNED = 1  # of Subscribe
 
@@ -45,20 +42,17 @@ def _type(case: dict[str, Any], data: bytes) -> int:
 
 
 async def _refuse(trial: Trial, case: dict[str, Any], data: bytes) -> None:
-    client = await (trial.client() if case["hello_done"] else trial.dial())
-    await client.send_bytes(data, case["name"])
-    frame = await client.read(awaited=f"{case['code']} for: {case['name']}")
-    if not _may_be_unknown(data, frame):
-        kind, code = _type(case, data), ERROR_CODES[case["code"]]
-        more = {"id": 0 if kind < 0 else int.from_bytes(data[8:12], "little")}
-        more |= {} if case["hello_done"] else {"flags": FATAL}
-        client.must_be_error(frame, case["code"], request_type=max(0, kind), at=case["field"] or None, **more)
-        if code < 64 or not case["hello_done"]:
-            await client.ends()
-            await client.aclose()
-            return
-    await client.ping()
-    await client.aclose()
+    async with await (trial.client() if case["hello_done"] else trial.dial()) as client:
+        await client.send_bytes(data, case["name"])
+        frame = await client.read(awaited=f"{case['code']} for: {case['name']}")
+        if not _may_be_unknown(data, frame):
+            kind, code = _type(case, data), ERROR_CODES[case["code"]]
+            more = {"id": 0 if kind < 0 else int.from_bytes(data[8:12], "little")}
+            more |= {} if case["hello_done"] else {"flags": FATAL}
+            client.must_be_error(frame, case["code"], request_type=max(0, kind), at=case["field"] or None, **more)
+            if code < 64 or not case["hello_done"]:
+                return await client.ends()
+        return await client.ping()
 
 
 def _may_be_unknown(data: bytes, frame: Frame) -> bool:

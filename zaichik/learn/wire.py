@@ -6,7 +6,7 @@ lay, because that is what a learner needs to hear.
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any
@@ -16,6 +16,7 @@ from zaichik.learn.layouts import DEFAULTS, EVENTS, HEADER, LAYOUTS, MAX_LENGTH,
 
 AFTER_LAST = "after the last field"  # where bytes can be, too
 
+HEADER_FIELDS = (("length", "u32"), ("type", "u8"), ("flags", "u8"), ("zero", "u16"), ("id", "u32"))
 _INTEGERS = {"u8": "<B", "u16": "<H", "u32": "<I", "u64": "<Q", "i64": "<q"}
 
 
@@ -203,23 +204,17 @@ def parse(data: bytes) -> Frame:
     Raises:
         BadFrame: they are none, and where that shows.
     """
-    length, kind, flags, zero, frame_id = HEADER.unpack_from(data)
-    header = (length, kind, flags, zero, frame_id)
     spans: list[Span] = []
-    at = 0
-    for name, field_kind, value in zip(
-        ("length", "type", "flags", "zero", "id"), ("u32", "u8", "u8", "u16", "u32"), header, strict=True
-    ):
-        size = struct.calcsize(_INTEGERS[field_kind])
-        spans.append(Span(name, field_kind, at, data[at : at + size], value))
-        at += size
+    at = _read_fields("header", HEADER_FIELDS, data, 0, spans)
+    _, kind, flags, zero, frame_id = (span.value for span in spans)
     if zero:
         raise BadFrame(6, "zero", f"bytes 6 and 7 of a frame are always 0, and these are {zero}")
     if kind not in LAYOUTS:
         return Frame(f"type {kind:#04x}", kind, flags, frame_id, data, tuple(spans))
     name = LAYOUTS[kind][0]
     try:
-        _read_body(name, fields_of(kind, flags), data, spans)
+        at = _read_fields(name, fields_of(kind, flags), data, at, spans)
+        _must_end(name, data, at)
         _judge_deltas({span.name: span for span in spans})
     except BadFrame as bad:
         bad.so_far = Frame(name, kind, flags, frame_id, data, tuple(spans))
@@ -227,13 +222,16 @@ def parse(data: bytes) -> Frame:
     return Frame(name, kind, flags, frame_id, data, tuple(spans))
 
 
-def _read_body(name: str, fields: list[tuple[str, str]], data: bytes, spans: list[Span]) -> None:
-    """Add a span for each field of the body."""
-    at = HEADER.size
+def _read_fields(name: str, fields: Iterable[tuple[str, str]], data: bytes, at: int, spans: list[Span]) -> int:
+    """Add a span for each field, the first of which begins at `at`. Returns where the last one ends."""
     for field, kind in fields:
         value, end = _read(kind, data, at, f"{name}.{field}")
         spans.append(Span(field, kind, at, data[at:end], value))
         at = end
+    return at
+
+
+def _must_end(name: str, data: bytes, at: int) -> None:
     if more := len(data) - at:
         raise BadFrame(at, AFTER_LAST, f"{name} goes on for {more} {_bytes(more)} after its last field")
 

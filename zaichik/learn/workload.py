@@ -7,7 +7,7 @@ At the end all is calm, and everything that was kept is read once more from the 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
@@ -93,7 +93,7 @@ class Workload:
             reply = await client.ask("CreateTopic", topic=self.trial.topic(label), settings=settings)
             if reply.name == "Error":  # so large a ring is not everybody's choice
                 settings[CAPACITY] = 10_000
-                reply = await client.ok("CreateTopic", topic=self.trial.topic(label), settings=settings)
+                reply = await client.create(self.trial.topic(label), settings)
             ttl = brief / 1000 if label == "brief" else None
             self.events.append(TopicMade(self.trial.elapsed, label, ttl, dict(reply["settings"])[CAPACITY]))
         await client.aclose()
@@ -112,35 +112,26 @@ class Workload:
                 batch = list(zip(keys, payloads, strict=True))
                 sent = self.trial.elapsed
                 request = await client.send("Publish", topic=self.trial.topic(label), batch=batch)
-                outstanding.append((request, sent, label, payloads))
+                outstanding.append((request, Published(sent, sent, name, label, payloads, None)))
             await client.flush()
             is_broken = rng.random() < BREAK_OFF
             if is_broken:
                 await client.reset()
-            for request, sent, label, payloads in outstanding:
+            for request, asked in outstanding:
                 reply = None if is_broken else await client.reply(request)
-                self._published(name, sent, label, payloads, reply, client, request)
+                self._published(asked, reply, client, request)
             if is_broken:
                 client = await self.trial.client()
             await anyio.sleep(rng.random() * PAUSE_S * self.trial.scale)
         await client.aclose()
 
-    def _published(
-        self,
-        name: str,
-        sent: float,
-        label: str,
-        payloads: tuple[bytes, ...],
-        reply: Frame | None,
-        client: Connection,
-        request: int,
-    ) -> None:
-        first, dropped = None, frozenset[int]()
+    def _published(self, asked: Published, reply: Frame | None, client: Connection, request: int) -> None:
+        event = replace(asked, at=self.trial.elapsed)
         if reply is not None:
             client.must_be(reply, "Published")
-            first, bits = reply["first_offset"], int.from_bytes(reply["dropped"], "little")
-            dropped = frozenset(place for place in range(len(payloads)) if bits >> place & 1)
-        event = Published(self.trial.elapsed, sent, name, label, payloads, first, dropped)
+            bits = int.from_bytes(reply["dropped"], "little")
+            dropped = frozenset(place for place in range(len(asked.payloads)) if bits >> place & 1)
+            event = replace(event, first=reply["first_offset"], dropped=dropped)
         self.noted(event, asked=(client.number, request))
 
     # -- readers ---------------------------------------------------------------------------------------------
@@ -165,18 +156,15 @@ class Workload:
 
     async def _leave(self, client: Connection, session: "Session", rng: Random) -> None:
         """In one of four ways, three of them rude."""
-        match rng.randrange(4):
-            case 0:
-                await client.reset()
-            case 1:
-                await client.send_bytes(wire.encode("Ping", frame_id=0)[: rng.randrange(1, 20)], "half a frame")
-                await client.aclose()
-            case 2:
-                await client.aclose()
-            case _:
-                await client.ok("Unsubscribe", subscription=session.subscription)
-                session.take_all()
-                await client.aclose()
+        manner = rng.randrange(4)
+        if manner == 0:
+            await client.reset()
+        elif manner == 1:
+            await client.send_bytes(wire.encode("Ping", frame_id=0)[: rng.randrange(1, 20)], "half a frame")
+        elif manner == 2:
+            await client.ok("Unsubscribe", subscription=session.subscription)
+            session.take_all()
+        await client.aclose()
 
     async def _subscribe(self, client: Connection, label: str, **how: Any) -> "Session":
         self._sessions += 1

@@ -7,37 +7,24 @@ from zaichik.learn.stages import (
     s02_split_and_glued,
     s03_bad_frame,
     s04_two_clients,
-    s05_limits,
+    s05_publish,
     s06_same_order,
-    s07_settings,
+    s07_topics,
     s08_unsubscribe,
     s09_exactly,
     s10_lag,
     s11_times,
-    s12_windows,
+    s12_compaction,
     s13_stuck_reader,
     s14_ends,
     s15_history,
-    s16_looking,
+    s16_explaining,
 )
 
-STAGES: tuple[Stage, ...] = (
-    s00_listen.STAGE,
-    s01_one_frame.STAGE,
-    s02_split_and_glued.STAGE,
-    s03_bad_frame.STAGE,
-    s04_two_clients.STAGE,
-    s05_limits.STAGE,
-    s06_same_order.STAGE,
-    s07_settings.STAGE,
-    s08_unsubscribe.STAGE,
-    s09_exactly.STAGE,
-    s10_lag.STAGE,
-    s11_times.STAGE,
-    s12_windows.STAGE,
-    s13_stuck_reader.STAGE,
-    s14_ends.STAGE,
-    s15_history.STAGE,
-    s16_looking.STAGE,
-)
+_FILES = (
+    s00_listen, s01_one_frame, s02_split_and_glued, s03_bad_frame, s04_two_clients, s05_publish, s06_same_order,
+    s07_topics, s08_unsubscribe, s09_exactly, s10_lag, s11_times, s12_compaction, s13_stuck_reader, s14_ends,
+    s15_history, s16_explaining,
+)  # fmt: skip
+STAGES: tuple[Stage, ...] = tuple(file.STAGE for file in _FILES)
 CHECKS: dict[str, Check] = {check.id: check for stage in STAGES for check in stage.checks}

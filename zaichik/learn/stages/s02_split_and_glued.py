@@ -1,4 +1,20 @@
-"""S2: TCP delivers bytes, not frames."""
+"""S2: Split and glued frames.
+
+Goal: One read may bring half a frame, or three and a half. Keep bytes until a frame is whole, take it out, and look
+whether another one is. Not having all of a frame yet is no error.
+
+Tested: Frames are cut at every interesting byte, sent byte by byte, and sent many at once. From here on every check
+does all three, without a word about it.
+
+Real systems: The first zaichik, in 2020, took a half-arrived frame for corruption and cleared its buffer: it worked on
+one machine, and lost its place in the stream whenever a network cut a frame. Redis keeps such a buffer for each client
+(querybuf), Kafka a NetworkReceive that first reads 4 bytes, and then as many as these say.
+
+How: Three outcomes, kept apart: a whole frame, not yet, never. Only the last one is an error.
+
+Where: tutorial/tiny_broker.py, `Connection.read`: receive_exactly(4) for the length, then receive_exactly(length). With
+plain sockets: append to a bytearray; while it holds a whole frame, take that from its front.
+"""
 
 import anyio
 
@@ -8,31 +24,7 @@ from zaichik.learn.trial import Trial
 
 PAUSE_S = 0.01  # between two pieces, so that a server reads them one by one; too short, it only proves less
 
-STAGE = Stage(
-    number=2,
-    title="Split and glued frames",
-    chapter=2,
-    goal=(
-        "One read may bring half a frame, or three and a half. Keep bytes until a frame is whole, take it out, "
-        "and look whether another one is. Not having all of a frame yet is no error."
-    ),
-    tested="Frames are cut at every interesting byte, sent byte by byte, and sent many at once. From here on every "
-    "check does all three, without a word about it.",
-    real=(
-        "The first zaichik, in 2020, took a half-arrived frame for corruption and cleared its buffer: it "
-        "worked on one machine, and lost its place in the stream whenever a network cut a frame. Redis keeps "
-        "such a buffer for each client (querybuf), Kafka a NetworkReceive that first reads 4 bytes, and then "
-        "as many as these say."
-    ),
-    hints=(
-        "Three outcomes, kept apart: a whole frame, not yet, never. Only the last one is an error.",
-        (
-            "tutorial/tiny_broker.py, `Connection.read`: receive_exactly(4) for the length, then "
-            "receive_exactly(length). With plain sockets: append to a bytearray; while it holds a whole frame, "
-            "take that from its front."
-        ),
-    ),
-)
+STAGE = Stage.told(__doc__, chapter=2)
 
 
 @STAGE.check(

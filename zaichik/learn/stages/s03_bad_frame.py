@@ -1,6 +1,25 @@
-"""S3: what a broker says to bytes that make no sense."""
+"""S3: A bad frame ends its connection, and nothing else.
+
+Goal: Tell three kinds of trouble apart. Not agreeing where frames begin (a length that cannot be, fields that do not
+add up) is answered with a fatal Error, and the connection closes. A request that is understood and cannot be carried
+out is answered, and the connection goes on. The server goes on in any case.
+
+Tested: Frames with one thing wrong each. After a fatal Error the stream must end; after any other a Ping must work;
+after each of them a new client must be served.
+
+Real systems: Kafka refuses requests above socket.request.max.bytes (100 MiB by default) and closes; NATS answers -ERR
+'Unknown Protocol Operation' and closes; AMQP 0-9-1 has two levels like ours, channel errors and connection errors.
+Without an upper limit for the length, 4 bytes of anybody's make a server ask for 4 GiB of memory.
+
+How: protocol/README.md, section 6, has the order in which to judge: length, zero, Hello first, type, flags, the body's
+size, what is inside the fields. Codes below 64 are fatal, and have flag 2 (FATAL).
+
+Where: tutorial/tiny_broker.py: `require` raises, `answer` catches and calls `fail`, which sends an Error and sets
+`done` if the code is below 64. To close without a RST: end your side, then read on until the client is gone.
+"""
 
 import struct
+from typing import Any
 
 from zaichik.learn import layouts, vectors, wire
 from zaichik.learn.connection import Connection
@@ -11,51 +30,24 @@ from zaichik.learn.trial import Trial
 MOST_TO_SEND = 16 * 2**20  # bytes
 PINGS, BEHIND = 300, 3000
 
-STAGE = Stage(
-    number=3,
-    title="A bad frame ends its connection, and nothing else",
-    chapter=3,
-    frames=("Error",),
-    goal=(
-        "Tell three kinds of trouble apart. Not agreeing where frames begin (a length that cannot be, fields "
-        "that do not add up) is answered with a fatal Error, and the connection closes. A request that is "
-        "understood and cannot be carried out is answered, and the connection goes on. The server goes on in "
-        "any case."
-    ),
-    tested=(
-        "Frames with one thing wrong each. After a fatal Error the stream must end; after any other a Ping "
-        "must work; after each of them a new client must be served."
-    ),
-    real="Kafka refuses requests above socket.request.max.bytes (100 MiB by default) and closes; NATS answers "
-    "-ERR 'Unknown Protocol Operation' and closes; AMQP 0-9-1 has two levels like ours, channel errors and connection "
-    "errors. Without an upper limit for the length, 4 bytes of anybody's make a server ask for 4 GiB of memory.",
-    hints=(
-        (
-            "protocol/README.md, section 6, has the order in which to judge: length, zero, Hello first, type, "
-            "flags, the body's size, what is inside the fields. Codes below 64 are fatal, and have flag 2 "
-            "(FATAL)."
-        ),
-        (
-            "tutorial/tiny_broker.py: `require` raises, `answer` catches and calls `fail`, which sends an "
-            "Error and sets `done` if the code is below 64. To close without a RST: end your side, then read "
-            "on until the client is gone."
-        ),
-    ),
-)
+STAGE = Stage.told(__doc__, chapter=3, frames="Error")
 
 
-async def _ends_with(connection: Connection, error: str, *, request_type: int, frame_id: int) -> None:
-    frame = await connection.read(awaited=f"the error {error}")
-    connection.must_be_error(frame, error, request_type=request_type, id=frame_id)
-    await connection.ends()
+async def _ends(connection: Connection, data: bytes, note: str, error: str, kind: int = 0, **fields: Any) -> None:
+    """Send what ends a connection, and see it end."""
+    await connection.send_bytes(data, note)
+    await connection.ended_by(error, kind, **fields)
+
+
+def _of_length(length: int) -> tuple[bytes, str]:
+    return struct.pack("<I", length), f"a length of {length}"
 
 
 async def _server_lives(trial: Trial, broken: Connection) -> None:
     """One client at a time: more than that is the next stage's."""
     await broken.aclose()
-    other = await trial.client()
-    await other.ping()
-    await other.aclose()
+    async with await trial.client() as other:
+        await other.ping()
 
 
 @STAGE.check(
@@ -67,8 +59,7 @@ async def too_short(trial: Trial) -> None:
     """7 and 0."""
     for length in (7, 0):
         connection = await trial.client()
-        await connection.send_bytes(struct.pack("<I", length), f"a length of {length}")
-        await _ends_with(connection, "MALFORMED", request_type=0, frame_id=0)
+        await _ends(connection, *_of_length(length), "MALFORMED")
         await _server_lives(trial, connection)
 
 
@@ -80,13 +71,10 @@ async def too_short(trial: Trial) -> None:
 async def too_long(trial: Trial) -> None:
     """After Hello and before it."""
     connection = await trial.client()
-    length = connection.limits["max_frame"] + 1
-    await connection.send_bytes(struct.pack("<I", length), f"a length of {length}")
-    await _ends_with(connection, "FRAME_TOO_LARGE", request_type=0, frame_id=0)
+    await _ends(connection, *_of_length(connection.limits["max_frame"] + 1), "FRAME_TOO_LARGE")
     await connection.aclose()
     stranger = await trial.dial()
-    await stranger.send_bytes(struct.pack("<I", 4097), "a length of 4097, before Hello")
-    await _ends_with(stranger, "FRAME_TOO_LARGE", request_type=0, frame_id=0)
+    await _ends(stranger, struct.pack("<I", 4097), "a length of 4097, before Hello", "FRAME_TOO_LARGE")
     await _server_lives(trial, stranger)
 
 
@@ -99,8 +87,8 @@ async def uneven(trial: Trial) -> None:
     """A Ping with a byte less, and with one more."""
     for size in (7, 9):
         connection = await trial.client()
-        await connection.send_bytes(wire.raw_frame(0x07, bytes(size), frame_id=5), f"a Ping with {size} bytes")
-        await _ends_with(connection, "MALFORMED", request_type=0x07, frame_id=5)
+        frame = wire.raw_frame(0x07, bytes(size), frame_id=5)
+        await _ends(connection, frame, f"a Ping with {size} bytes", "MALFORMED", 0x07, id=5)
         await _server_lives(trial, connection)
 
 
@@ -111,9 +99,8 @@ async def uneven(trial: Trial) -> None:
 )
 async def not_zero(trial: Trial) -> None:
     """A Ping whose zero is 1."""
-    connection = await trial.client()
-    await connection.send_bytes(wire.encode("Ping", frame_id=5, zero=1), "zero = 1")
-    await _ends_with(connection, "MALFORMED", request_type=0x07, frame_id=5)
+    frame = wire.encode("Ping", frame_id=5, zero=1)
+    await _ends(await trial.client(), frame, "zero = 1", "MALFORMED", 0x07, id=5)
 
 
 @STAGE.check(
@@ -123,18 +110,13 @@ async def not_zero(trial: Trial) -> None:
 )
 async def hello_first(trial: Trial) -> None:
     """A Ping; other letters; versions of the future."""
-    connection = await trial.dial()
-    await connection.send_bytes(wire.encode("Ping", frame_id=5))
-    await _ends_with(connection, "HELLO_REQUIRED", request_type=0x07, frame_id=5)
-    await connection.aclose()
-    for error, fields in (
-        ("MALFORMED", {"magic": b"KIAZ"}),
-        ("UNSUPPORTED_VERSION", {"version_min": 2, "version_max": 9}),
+    for error, kind, frame in (
+        ("HELLO_REQUIRED", 0x07, wire.encode("Ping", frame_id=5)),
+        ("MALFORMED", 0x01, wire.encode("Hello", frame_id=5, magic=b"KIAZ")),
+        ("UNSUPPORTED_VERSION", 0x01, wire.encode("Hello", frame_id=5, version_min=2, version_max=9)),
     ):
-        stranger = await trial.dial()
-        await stranger.send_bytes(wire.encode("Hello", frame_id=5, **fields))
-        await _ends_with(stranger, error, request_type=0x01, frame_id=5)
-        await stranger.aclose()
+        async with await trial.dial() as connection:
+            await _ends(connection, frame, "", error, kind, id=5)
 
 
 @STAGE.check(
@@ -158,16 +140,10 @@ async def unsupported(trial: Trial) -> None:
 @STAGE.check(
     "a client that crashes in the middle of a frame takes nobody with it",
     hint="Whatever reading from a socket can raise, for this client it is the end, and for the server nothing.",
-    more=(
-        (
-            "Reading can raise: connection reset, broken pipe, an end in the middle of a frame. Catch it around the "
-            "whole connection, close the socket, and return."
-        ),
-        (
-            "tutorial/tiny_broker.py: `Connection.read` takes an end in the middle of a frame for the end; whatever "
-            "else goes wrong stays in `Connection.run`."
-        ),
-    ),
+    how="Reading can raise: connection reset, broken pipe, an end in the middle of a frame. Catch it around the whole "
+    "connection, close the socket, and return.",
+    where="tutorial/tiny_broker.py: `Connection.read` takes an end in the middle of a frame for the end; whatever "
+    "else goes wrong stays in `Connection.run`.",
     sentences="connect.1 connect.2 close.6",
 )
 async def crash(trial: Trial) -> None:
@@ -189,15 +165,12 @@ async def crash(trial: Trial) -> None:
 )
 async def at_the_limit(trial: Trial) -> None:
     """A Hello of 4,096 and one of 4,097; types nobody knows, of max_frame and one byte more."""
-    for length in (4096, 4097):
-        connection = await trial.dial()
-        frame = wire.encode("Hello", frame_id=5, client="x" * (length - 31))
-        await connection.send_bytes(frame, f"a Hello with a length of {length}")
-        if length == 4096:
-            connection.must_be(await connection.read(awaited="Welcome"), "Welcome", id=5)
-        else:
-            await _ends_with(connection, "FRAME_TOO_LARGE", request_type=0, frame_id=0)
-        await connection.aclose()
+    hello = {length: wire.encode("Hello", frame_id=5, client="x" * (length - 31)) for length in (4096, 4097)}
+    async with await trial.dial() as connection:
+        await connection.send_bytes(hello[4096], "a Hello with a length of 4096")
+        await connection.receives("Welcome", id=5)
+    async with await trial.dial() as connection:
+        await _ends(connection, hello[4097], "a Hello with a length of 4097", "FRAME_TOO_LARGE")
     connection = await trial.client()
     most = connection.limits["max_frame"]
     if most > MOST_TO_SEND:
@@ -205,8 +178,7 @@ async def at_the_limit(trial: Trial) -> None:
     await connection.send_bytes(wire.raw_frame(0x7E, bytes(most - 8), frame_id=5), f"a frame with a length of {most}")
     frame_ = await connection.read(awaited="an Error")
     connection.must_be_error(frame_, "UNSUPPORTED", request_type=0x7E, id=5, at="type")
-    await connection.send_bytes(struct.pack("<I", most + 1), f"a length of {most + 1}")
-    await _ends_with(connection, "FRAME_TOO_LARGE", request_type=0, frame_id=0)
+    await _ends(connection, *_of_length(most + 1), "FRAME_TOO_LARGE")
 
 
 @STAGE.check(
@@ -222,8 +194,8 @@ async def around(trial: Trial) -> None:
     behind = wire.encode("Ping", frame_id=3) * BEHIND
     await connection.send_bytes(b"".join(pings) + wire.encode("Ping", frame_id=5, zero=1) + behind, "Pings, one bad")
     for value in range(PINGS):
-        connection.must_be(await connection.read(awaited="Pong"), "Pong", id=2, value=value)
-    await _ends_with(connection, "MALFORMED", request_type=0x07, frame_id=5)
+        await connection.receives("Pong", id=2, value=value)
+    await connection.ended_by("MALFORMED", 0x07, id=5)
 
 
 @STAGE.check(
@@ -233,18 +205,15 @@ async def around(trial: Trial) -> None:
 )
 async def refused_hello(trial: Trial) -> None:
     """An auth nobody knows, versions before the first, other letters; a good Hello and a Ping behind each."""
+    behind = wire.encode("Hello", frame_id=6) + wire.encode("Ping", frame_id=7)
     for error, field, fields in (
         ("INVALID_FIELD", "auth", {"auth": 3}),
         ("UNSUPPORTED_VERSION", None, {"version_min": 0, "version_max": 0}),
         ("MALFORMED", None, {"magic": b"zaik"}),
     ):
-        connection = await trial.dial()
-        frames = wire.encode("Hello", frame_id=5, **fields) + wire.encode("Hello", frame_id=6)
-        await connection.send_bytes(frames + wire.encode("Ping", frame_id=7), f"Hello with {fields}, Hello, Ping")
-        frame = await connection.read(awaited=f"the error {error}")
-        connection.must_be_error(frame, error, request_type=0x01, at=field, id=5, flags=layouts.FATAL)
-        await connection.ends()
-        await connection.aclose()
+        hello, note = wire.encode("Hello", frame_id=5, **fields), f"Hello with {fields}, Hello, Ping"
+        async with await trial.dial() as connection:
+            await _ends(connection, hello + behind, note, error, 0x01, at=field, id=5, flags=layouts.FATAL)
 
 
 @STAGE.check(

@@ -1,6 +1,20 @@
-"""S4: nobody waits for anybody."""
+"""S4: Two clients, one of them silent.
 
-import anyio
+Goal: Serve many clients at once: a client that says nothing, or stops in the middle of a frame, or is thrown out, must
+not be noticed by the others.
+
+Tested: A client connects and keeps silent while another one is served; then in the middle of a frame; then many at
+once.
+
+Real systems: Redis and NATS's clients go one way (an event loop, few threads), Kafka another (acceptor, network
+threads, a pool of handlers; num.network.threads is 3 by default). In all of them a client is a small state machine,
+never a place where the program stands and waits.
+
+How: A thread, a task or an event loop's handler for each connection; accepting goes on beside them.
+
+Where: tutorial/tiny_broker.py: listener.serve starts a task for each client, in one task group; `Connection.run`
+catches whatever its client did, so that the group never hears of it.
+"""
 
 from zaichik.learn import wire
 from zaichik.learn.stage import Stage
@@ -8,29 +22,7 @@ from zaichik.learn.trial import Trial
 
 CROWD = 20
 
-STAGE = Stage(
-    number=4,
-    title="Two clients, one of them silent",
-    chapter=5,
-    goal="Serve many clients at once: a client that says nothing, or stops in the middle of a frame, or is thrown out, "
-    "must not be noticed by the others.",
-    tested=(
-        "A client connects and keeps silent while another one is served; then in the middle of a frame; then "
-        "many at once."
-    ),
-    real=(
-        "Redis and NATS's clients go one way (an event loop, few threads), Kafka another (acceptor, network "
-        "threads, a pool of handlers; num.network.threads is 3 by default). In all of them a client is a small "
-        "state machine, never a place where the program stands and waits."
-    ),
-    hints=(
-        "A thread, a task or an event loop's handler for each connection; accepting goes on beside them.",
-        (
-            "tutorial/tiny_broker.py: listener.serve starts a task for each client, in one task group; "
-            "`Connection.run` catches whatever its client did, so that the group never hears of it."
-        ),
-    ),
-)
+STAGE = Stage.told(__doc__, chapter=5)
 
 
 @STAGE.check(
@@ -81,13 +73,9 @@ async def thrown_out(trial: Trial) -> None:
 @STAGE.check(
     "many clients at once each get their own answers",
     hint="Is there a buffer, an id, or a socket in a variable that all clients share?",
-    more=(
-        (
-            "All that belongs to one client (its buffer, its socket, whether it was welcomed) is in one object, "
-            "made when it is accepted. Nothing of it is a global."
-        ),
-        ("tutorial/tiny_broker.py: `Connection.__init__` lists it; `serve` makes one for each stream."),
-    ),
+    how="All that belongs to one client (its buffer, its socket, whether it was welcomed) is in one object, made when "
+    "it is accepted. Nothing of it is a global.",
+    where="tutorial/tiny_broker.py: `Connection.__init__` lists it; `serve` makes one for each stream.",
     sentences="connect.2 id.1",
 )
 async def crowd(trial: Trial) -> None:
@@ -98,6 +86,4 @@ async def crowd(trial: Trial) -> None:
         for _ in range(10):
             await client.ping()
 
-    async with anyio.create_task_group() as tasks:
-        for _ in range(CROWD):
-            tasks.start_soon(talk)
+    await trial.at_once(talk, [()] * CROWD)

@@ -1,58 +1,36 @@
-"""S6: one order for everybody."""
+"""S6: The same order for all.
 
-import anyio
+Goal: However many publish at once, a topic is one row of messages, and every reader walks along the same row. A batch
+stays together: nobody's message comes in between.
+
+Tested: Three publish at the same time, three read. What they have read is compared, offset by offset, and with what the
+publishers were told.
+
+Real systems: Kafka promises order within a partition and none between two; so does every log. With one queue for each
+subscriber (as in RabbitMQ's fan-out exchanges) order holds within each queue, and no number says what is missing.
+
+How: Keep each message once, in the topic, and give each subscription nothing but an offset. Copies, one queue a reader,
+are where orders begin to differ.
+
+Where: tutorial/tiny_broker.py, `Topic.publish`: the whole batch is stored without an await, so nothing comes between.
+With threads that takes a lock for each topic, held from the first message of a batch to its last.
+"""
 
 from zaichik.learn import shown
-from zaichik.learn.connection import Connection
+from zaichik.learn.connection import Connection, Pair
 from zaichik.learn.failure import Failed
 from zaichik.learn.stage import Stage
 from zaichik.learn.trial import Trial
-from zaichik.learn.wire import Message
 
 PUBLISHERS, READERS, BATCHES = 3, 3, 8
 
-STAGE = Stage(
-    number=6,
-    title="The same order for all",
-    chapter=6,
-    goal=(
-        "However many publish at once, a topic is one row of messages, and every reader walks along the same "
-        "row. A batch stays together: nobody's message comes in between."
-    ),
-    tested=(
-        "Three publish at the same time, three read. What they have read is compared, offset by offset, and "
-        "with what the publishers were told."
-    ),
-    real=(
-        "Kafka promises order within a partition and none between two; so does every log. With one queue for "
-        "each subscriber (as in RabbitMQ's fan-out exchanges) order holds within each queue, and no number "
-        "says what is missing."
-    ),
-    hints=(
-        (
-            "Keep each message once, in the topic, and give each subscription nothing but an offset. Copies, "
-            "one queue a reader, are where orders begin to differ."
-        ),
-        (
-            "tutorial/tiny_broker.py, `Topic.publish`: the whole batch is stored without an await, so nothing "
-            "comes between. With threads that takes a lock for each topic, held from the first message of a "
-            "batch to its last."
-        ),
-    ),
-)
-
-
-async def _read(client: Connection, subscription: int, count: int) -> list[Message]:
-    came: list[Message] = []
-    while len(came) < count:
-        came += await client.next_messages(subscription)
-    return came
+STAGE = Stage.told(__doc__, chapter=6)
 
 
 @STAGE.check(
     "all readers see the same messages at the same offsets, without a gap",
-    sentences="topic.1 publish.1 start.5",
     hint="Who gives out offsets? It must be the topic, once for each message, when it is stored.",
+    sentences="topic.1 publish.1 start.5",
 )
 async def same_order(trial: Trial) -> None:
     """Three readers of a topic that three write to, in batches of one to four."""
@@ -62,20 +40,17 @@ async def same_order(trial: Trial) -> None:
     batches = [[[trial.message() for _ in range(trial.rng.randint(1, 4))] for _ in range(BATCHES)] for _ in writers]
     total = sum(len(batch) for own in batches for batch in own)
 
-    async def write(writer: Connection, own: list[list[tuple[bytes, bytes]]]) -> None:
+    async def write(writer: Connection, own: list[list[Pair]]) -> None:
         for batch in own:
             await writer.publish(trial.topic(), *batch, stored=len(batch))
 
-    async with anyio.create_task_group() as tasks:
-        for writer, own in zip(writers, batches, strict=True):
-            tasks.start_soon(write, writer, own)
-    rows = [await _read(reader, i, total) for reader, i in zip(readers, ids, strict=True)]
+    await trial.at_once(write, zip(writers, batches, strict=True))
+    rows = [await reader.take(i, total) for reader, i in zip(readers, ids, strict=True)]
     for row in rows:
         offsets = [message.offset for message in row]
         if offsets != list(range(total)):
-            raise Failed(
-                "offsets have gaps, or do not begin at 0", expected=f"0 to {total - 1}", came=shown.numbers(offsets)
-            )
+            problem = "offsets have gaps, or do not begin at 0"
+            raise Failed(problem, expected=f"0 to {total - 1}", came=shown.numbers(offsets))
         if row != rows[0]:
             first = next(mine for mine, other in zip(row, rows[0], strict=True) if mine != other)
             problem = f"two readers were sent different messages at offset {first.offset}"
@@ -84,15 +59,15 @@ async def same_order(trial: Trial) -> None:
 
 @STAGE.check(
     "a batch stays together, where Published says it is",
-    sentences="publish.1",
     hint="Take the lock (or do not give way) once for the whole batch, not once for each message of it.",
+    sentences="publish.1",
 )
 async def together(trial: Trial) -> None:
     """Publishers send without waiting for answers; then each batch must be found where it was said to be."""
     writers = [await trial.client() for _ in range(PUBLISHERS)]
     reader = await trial.client()
     subscription = await reader.subscribe(trial.topic())
-    sent: list[tuple[Connection, int, list[tuple[bytes, bytes]]]] = []
+    sent: list[tuple[Connection, int, list[Pair]]] = []
     for _ in range(BATCHES):
         for writer in writers:
             batch = [trial.message() for _ in range(trial.rng.randint(2, 5))]
@@ -104,7 +79,7 @@ async def together(trial: Trial) -> None:
         frame = await writer.reply(request)
         writer.must_be(frame, "Published", stored=len(batch))
         places.append((frame["first_offset"], batch))
-    row = await _read(reader, subscription, sum(len(batch) for _, batch in places))
+    row = await reader.take(subscription, sum(len(batch) for _, batch in places))
     for first, batch in places:
         found = [(message.key, message.payload) for message in row[first : first + len(batch)]]
         if found != batch:

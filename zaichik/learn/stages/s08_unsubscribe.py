@@ -1,4 +1,20 @@
-"""S8: leaving."""
+"""S8: Unsubscribe.
+
+Goal: Unsubscribe ends one subscription, and after its answer nothing of it comes any more. A connection that ends,
+however it ends, takes its subscriptions with it.
+
+Tested: Messages are published after Unsubscribed; another subscription of the same connection must go on; a reader's
+connection is torn down, and must soon not be counted any more.
+
+Real systems: MQTT lets messages in flight arrive after UNSUBACK; ours does not, so that a reader knows when it is over.
+The first zaichik logged a failed write and kept the client as ready: its topic drained into a dead socket.
+
+How: Answering Unsubscribe and forgetting the subscription must be one step; whoever writes messages must look the
+subscription up again after each wait.
+
+Where: tutorial/tiny_broker.py: `Connection.unsubscribe`, and `Topic.live_readers`, which leaves out those whose
+connection is done.
+"""
 
 from typing import Any
 
@@ -6,38 +22,9 @@ import anyio
 
 from zaichik.learn.failure import Failed
 from zaichik.learn.stage import Stage
-from zaichik.learn.trace import frame_line
 from zaichik.learn.trial import Trial
 
-STAGE = Stage(
-    number=8,
-    title="Unsubscribe",
-    chapter=8,
-    frames=("Unsubscribe", "Unsubscribed"),
-    goal=(
-        "Unsubscribe ends one subscription, and after its answer nothing of it comes any more. A connection "
-        "that ends, however it ends, takes its subscriptions with it."
-    ),
-    tested=(
-        "Messages are published after Unsubscribed; another subscription of the same connection must go on; a "
-        "reader's connection is torn down, and must soon not be counted any more."
-    ),
-    real=(
-        "MQTT lets messages in flight arrive after UNSUBACK; ours does not, so that a reader knows when it is "
-        "over. The first zaichik logged a failed write and kept the client as ready: its topic drained into a "
-        "dead socket."
-    ),
-    hints=(
-        (
-            "Answering Unsubscribe and forgetting the subscription must be one step; whoever writes messages "
-            "must look the subscription up again after each wait."
-        ),
-        (
-            "tutorial/tiny_broker.py: `Connection.unsubscribe`, and `Topic.live_readers`, which leaves out "
-            "those whose connection is done."
-        ),
-    ),
-)
+STAGE = Stage.told(__doc__, chapter=8, frames="Unsubscribe Unsubscribed")
 
 
 @STAGE.check(
@@ -60,19 +47,14 @@ async def nothing_after(trial: Trial) -> None:
 @STAGE.check(
     "a subscription that is not there cannot be left: NO_SUCH_SUBSCRIPTION",
     hint="Subscriptions belong to their connection: look the id up among this connection's own.",
-    more=(
-        (
-            "A table from id to subscription in each connection, not one for the whole broker. An id that is not in "
-            "it is refused, whoever else may have it."
-        ),
-        ("tutorial/tiny_broker.py: `Connection.subscriptions`, and the `require` in `Connection.unsubscribe`."),
-    ),
+    how="A table from id to subscription in each connection, not one for the whole broker. An id that is not in it is "
+    "refused, whoever else may have it.",
+    where="tutorial/tiny_broker.py: `Connection.subscriptions`, and the `require` in `Connection.unsubscribe`.",
     sentences="unsubscribe.4",
 )
 async def unknown(trial: Trial) -> None:
     """Never there; ended; another connection's."""
-    client, other = await trial.client(), await trial.client()
-    subscription = await client.subscribe(trial.topic(), frame_id=700)
+    client, other, subscription = await trial.reading(frame_id=700)
     await client.refused("NO_SUCH_SUBSCRIPTION", "Unsubscribe", subscription=subscription + 1)
     await other.refused("NO_SUCH_SUBSCRIPTION", "Unsubscribe", subscription=subscription)
     await client.ok("Unsubscribe", subscription=subscription)
@@ -82,13 +64,9 @@ async def unknown(trial: Trial) -> None:
 @STAGE.check(
     "two subscriptions of one connection to one topic are two",
     hint="Keep subscriptions by their id, not by their topic.",
-    more=(
-        (
-            "A topic has a list of subscriptions, and each of them its own place. The same connection may be in it "
-            "twice, under two ids."
-        ),
-        ("tutorial/tiny_broker.py: `Topic.readers` is a list of subscriptions, not of connections."),
-    ),
+    how="A topic has a list of subscriptions, and each of them its own place. The same connection may be in it twice, "
+    "under two ids.",
+    where="tutorial/tiny_broker.py: `Topic.readers` is a list of subscriptions, not of connections.",
     sentences="unsubscribe.1 fair.1",
 )
 async def two(trial: Trial) -> None:
@@ -108,13 +86,9 @@ async def two(trial: Trial) -> None:
 @STAGE.check(
     "a Subscribe's id must be new, not 0, and greater than those before",
     hint="Keep the greatest id of a Subscribe that succeeded. Events carry it, so it must never mean two things.",
-    more=(
-        (
-            "One number for each connection, 0 at first: an id must be greater than it, and becomes it once the "
-            "Subscribe has succeeded. Unsubscribe does not change it."
-        ),
-        ("tutorial/tiny_broker.py, `Connection.subscribe`: its first line, and `last_subscribe_id` near its end."),
-    ),
+    how="One number for each connection, 0 at first: an id must be greater than it, and becomes it once the Subscribe "
+    "has succeeded. Unsubscribe does not change it.",
+    where="tutorial/tiny_broker.py, `Connection.subscribe`: its first line, and `last_subscribe_id` near its end.",
     sentences="id.6",
 )
 async def ids(trial: Trial) -> None:
@@ -122,27 +96,19 @@ async def ids(trial: Trial) -> None:
     client = await trial.client()
     await client.subscribe(trial.topic(), frame_id=500)
     for frame_id in (500, 499, 0):
-        await client.send("Subscribe", topic=trial.topic(), frame_id=frame_id)
-        client.must_be_error(await client.reply(frame_id), "INVALID_FIELD", at="id")
+        await client.refused("INVALID_FIELD", "Subscribe", topic=trial.topic(), frame_id=frame_id, at="id")
     await client.ok("Unsubscribe", subscription=500)
-    await client.send("Subscribe", topic=trial.topic(), frame_id=500)
-    client.must_be_error(await client.reply(500), "INVALID_FIELD", at="id")
+    await client.refused("INVALID_FIELD", "Subscribe", topic=trial.topic(), frame_id=500, at="id")
     await client.subscribe(trial.topic(), frame_id=501)
 
 
 @STAGE.check(
     "a reader whose connection broke is forgotten, and others go on",
     hint="Whatever ends a connection (FIN, RST, a failed write), its subscriptions must leave their topics.",
-    more=(
-        (
-            "Put the cleaning up where every end of a connection comes by (finally, defer, Drop), not where the "
-            "client says goodbye. A failed write ends the connection, too."
-        ),
-        (
-            "tutorial/tiny_broker.py: `closing(self)` in `Connection.read` sets `done`, and `Topic.live_readers` "
-            "leaves out those whose connection is done."
-        ),
-    ),
+    how="Put the cleaning up where every end of a connection comes by (finally, defer, Drop), not where the client "
+    "says goodbye. A failed write ends the connection, too.",
+    where="tutorial/tiny_broker.py: `closing(self)` in `Connection.read` sets `done`, and `Topic.live_readers` leaves "
+    "out those whose connection is done.",
     sentences="connect.2 close.2 close.5 publish.3",
 )
 async def broken(trial: Trial) -> None:
@@ -163,7 +129,7 @@ async def broken(trial: Trial) -> None:
             return
         if trial.elapsed - began > trial.patience:
             problem = f"{trial.patience:g} s after two of three readers had left, they are still counted"
-            raise Failed(problem, expected="Published subscribers=1", came=frame_line(frame))
+            raise Failed(problem, expected="Published subscribers=1", frame=frame)
         await anyio.sleep(0.02)
 
 
@@ -178,8 +144,7 @@ async def free_ids(trial: Trial) -> None:
     await other.subscribe(trial.topic("other"), frame_id=1000)
     bad: tuple[dict[str, Any], ...] = ({"topic": ""}, {"flags": 0x80}, {"topic": "$mine"})
     for frame_id, fields in enumerate(bad, 3):
-        await client.send("Subscribe", frame_id=frame_id, **{"topic": trial.topic()} | fields)
-        client.must_be(await client.reply(frame_id), "Error", id=frame_id)
+        client.must_be(await client.ask("Subscribe", frame_id=frame_id, **{"topic": trial.topic()} | fields), "Error")
         await client.subscribe(trial.topic(), frame_id=frame_id)
         await client.ok("Unsubscribe", frame_id=3, subscription=frame_id)
         await client.publish(trial.topic("other"), trial.message(), subscribers=1)

@@ -1,39 +1,27 @@
-"""S9: the reader sets the pace."""
+"""S9: The commit gate.
+
+Goal: A subscription is sent as many messages as it has credit for; those not yet settled by a Commit are in flight.
+Free credit is computed, never counted: credit minus what is in flight.
+
+Tested: Credit 1 and 3, commits of some and of all, twice, too far; two subscriptions with credits of their own; credit
+in bytes.
+
+Real systems: The same under many names: RabbitMQ's prefetch (basic.qos), MQTT 5's Receive Maximum (65,535 by default),
+NATS JetStream's MaxAckPending (1,000 by default). Kafka's consumers pull instead. The first zaichik kept a flag: a
+commit with nothing outstanding bought a message, and so did unsubscribing and subscribing again.
+
+How: Keep the cursor, which is the next offset to send, and the offsets that were sent and are not settled. Another
+message may go while there are fewer of these than credit. A commit drops those below next. From S10 on there are
+offsets in between that were never sent, so cursor - committed is not their number.
+
+Where: tutorial/tiny_broker.py: `Subscription.next_event` decides, `Connection.commit` settles: below committed nothing
+happens, beyond cursor is NOT_IN_FLIGHT.
+"""
 
 from zaichik.learn.stage import Stage
 from zaichik.learn.trial import Trial
 
-STAGE = Stage(
-    number=9,
-    title="The commit gate",
-    chapter=9,
-    frames=("Commit", "Committed"),
-    goal=(
-        "A subscription is sent as many messages as it has credit for; those not yet settled by a Commit are "
-        "in flight. Free credit is computed, never counted: credit minus what is in flight."
-    ),
-    tested=(
-        "Credit 1 and 3, commits of some and of all, twice, too far; two subscriptions with credits of their "
-        "own; credit in bytes."
-    ),
-    real=(
-        "The same under many names: RabbitMQ's prefetch (basic.qos), MQTT 5's Receive Maximum (65,535 by "
-        "default), NATS JetStream's MaxAckPending (1,000 by default). Kafka's consumers pull instead. The "
-        "first zaichik kept a flag: a commit with nothing outstanding bought a message, and so did "
-        "unsubscribing and subscribing again."
-    ),
-    hints=(
-        (
-            "Keep the cursor, which is the next offset to send, and the offsets that were sent and are not settled. "
-            "Another message may go while there are fewer of these than credit. A commit drops those below next. From "
-            "S10 on there are offsets in between that were never sent, so cursor - committed is not their number."
-        ),
-        (
-            "tutorial/tiny_broker.py: `Subscription.next_event` decides, `Connection.commit` settles: below "
-            "committed nothing happens, beyond cursor is NOT_IN_FLIGHT."
-        ),
-    ),
-)
+STAGE = Stage.told(__doc__, chapter=9, frames="Commit Committed")
 
 
 @STAGE.check(
@@ -43,8 +31,7 @@ STAGE = Stage(
 )
 async def one_by_one(trial: Trial) -> None:
     """Three messages, two commits."""
-    reader, writer = await trial.client(), await trial.client()
-    subscription = await reader.subscribe(trial.topic(), credit=1)
+    reader, writer, subscription = await trial.reading(credit=1)
     messages = [trial.message() for _ in range(3)]
     await writer.publish(trial.topic(), *messages)
     for offset, message in enumerate(messages):
@@ -61,8 +48,7 @@ async def one_by_one(trial: Trial) -> None:
 )
 async def cumulative(trial: Trial) -> None:
     """Credit 3: three come; a commit of two brings two; a commit of all the rest. Then of one by one."""
-    reader, writer = await trial.client(), await trial.client()
-    subscription = await reader.subscribe(trial.topic(), credit=3)
+    reader, writer, subscription = await trial.reading(credit=3)
     messages = [trial.message() for _ in range(8)]
     await writer.publish(trial.topic(), *messages)
     await reader.messages(subscription, 0, messages[:3])
@@ -73,8 +59,7 @@ async def cumulative(trial: Trial) -> None:
     await reader.commit(subscription, 5)
     await reader.messages(subscription, 5, messages[5:])
     singly = await reader.subscribe(trial.topic("singly"), credit=3)
-    for message in messages[:4]:
-        await writer.publish(trial.topic("singly"), message)
+    await writer.publish_singly(trial.topic("singly"), messages[:4])
     await writer.publish(trial.topic("singly"), *messages[4:])
     await reader.messages(singly, 0, messages[:3])
     await reader.commit(singly, 3)
@@ -92,8 +77,7 @@ async def cumulative(trial: Trial) -> None:
 )
 async def too_far(trial: Trial) -> None:
     """None delivered and one committed; one delivered, two committed."""
-    reader, writer = await trial.client(), await trial.client()
-    subscription = await reader.subscribe(trial.topic(), credit=1)
+    reader, writer, subscription = await trial.reading(credit=1)
     await reader.refused("NOT_IN_FLIGHT", "Commit", subscription=subscription, next=1)
     messages = [trial.message() for _ in range(3)]
     await writer.publish(trial.topic(), *messages)
@@ -111,18 +95,15 @@ async def too_far(trial: Trial) -> None:
 )
 async def nothing_bought(trial: Trial) -> None:
     """Nothing outstanding, and commits all the same; the same commit twice; one that goes back."""
-    reader, writer = await trial.client(), await trial.client()
-    subscription = await reader.subscribe(trial.topic(), credit=2)
+    reader, writer, subscription = await trial.reading(credit=2)
     for _ in range(3):
         await reader.commit(subscription, 0)
     messages = [trial.message() for _ in range(6)]
     await writer.publish(trial.topic(), *messages)
     await reader.messages(subscription, 0, messages[:2])
     await reader.nothing("two messages were in flight, and credit was 2")
-    await reader.commit(subscription, 1)
-    await reader.commit(subscription, 1)
-    committed = {"committed": 1}
-    await reader.ok("Commit", subscription=subscription, next=0, expect=committed)
+    for following in (1, 1, 0):
+        await reader.ok("Commit", subscription=subscription, next=following, expect={"committed": 1})
     await reader.messages(subscription, 2, messages[2:3])
     await reader.nothing("only one message was settled, and one had come for it")
 
@@ -160,26 +141,17 @@ async def own_credit(trial: Trial) -> None:
 @STAGE.check(
     "credit also counts bytes, but one message is always allowed",
     hint="Keys and payloads in flight must not exceed credit_bytes; if nothing is in flight, any one message may go.",
-    more=(
-        (
-            "Keep the size of each message in flight. The next one may go if nothing is in flight, or if all sizes "
-            "and its own are at most credit_bytes; a commit drops the sizes of what it settles."
-        ),
-        (
-            "tutorial/tiny_broker.py, `Subscription.next_event`: `used` is the sum of `in_flight`, and is looked at "
-            "twice."
-        ),
-    ),
+    how="Keep the size of each message in flight. The next one may go if nothing is in flight, or if all sizes and "
+    "its own are at most credit_bytes; a commit drops the sizes of what it settles.",
+    where="tutorial/tiny_broker.py, `Subscription.next_event`: `used` is the sum of `in_flight`, and is looked at "
+    "twice.",
     sentences="credit.2 credit.3 credit.6",
 )
 async def in_bytes(trial: Trial) -> None:
     """100 bytes of credit: 40 + 40 fit, another 40 do not; 500 go alone."""
-    reader, writer = await trial.client(), await trial.client()
-    subscription = await reader.subscribe(trial.topic(), credit=100, credit_bytes=100)
-    sizes = (40, 40, 40, 500, 10)
-    messages = [(b"", trial.payload(size)) for size in sizes]
-    for message in messages:
-        await writer.publish(trial.topic(), message)
+    reader, writer, subscription = await trial.reading(credit=100, credit_bytes=100)
+    messages = [(b"", trial.payload(size)) for size in (40, 40, 40, 500, 10)]
+    await writer.publish_singly(trial.topic(), messages)
     await reader.messages(subscription, 0, messages[:2])
     await reader.nothing("80 bytes were in flight, and 40 more are above 100")
     await reader.commit(subscription, 2)
@@ -195,13 +167,9 @@ async def in_bytes(trial: Trial) -> None:
 @STAGE.check(
     "a credit of 0 is INVALID_FIELD",
     hint="Such a subscription would never get anything. credit and credit_bytes are at least 1.",
-    more=(
-        (
-            "Check both numbers when Subscribe is read, before anything is made; the Error's field is the name of "
-            "the one that is 0."
-        ),
-        ("tutorial/tiny_broker.py: `RANGES`, which `read_fields` looks at."),
-    ),
+    how="Check both numbers when Subscribe is read, before anything is made; the Error's field is the name of the one "
+    "that is 0.",
+    where="tutorial/tiny_broker.py: `RANGES`, which `read_fields` looks at.",
     sentences="subscribe.5 subscribe.6",
 )
 async def zero(trial: Trial) -> None:
@@ -214,18 +182,13 @@ async def zero(trial: Trial) -> None:
 @STAGE.check(
     "a commit for a subscription that is not there is NO_SUCH_SUBSCRIPTION",
     hint="The same as with Unsubscribe: the id is looked up among the connection's own subscriptions.",
-    more=(
-        (
-            "Look the subscription up first, and judge `next` only when it is there. One look-up can serve Commit "
-            "and Unsubscribe."
-        ),
-        ("tutorial/tiny_broker.py: the first line of `Connection.commit`."),
-    ),
+    how="Look the subscription up first, and judge `next` only when it is there. One look-up can serve Commit and "
+    "Unsubscribe.",
+    where="tutorial/tiny_broker.py: the first line of `Connection.commit`.",
     sentences="unsubscribe.4",
 )
 async def unknown(trial: Trial) -> None:
     """Never there; another connection's."""
-    client, other = await trial.client(), await trial.client()
-    subscription = await client.subscribe(trial.topic(), frame_id=700)
+    client, other, subscription = await trial.reading(frame_id=700)
     await client.refused("NO_SUCH_SUBSCRIPTION", "Commit", subscription=subscription + 1, next=0)
     await other.refused("NO_SUCH_SUBSCRIPTION", "Commit", subscription=subscription, next=0)

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import anyio
-
 from zaichik.learn import layouts, wire
 from zaichik.learn.stages.s09_commit import STAGE as STAGE
 from zaichik.learn.trial import Trial
@@ -19,16 +17,13 @@ TURNS, FIRST_ID = 10, 500
 )
 async def silently(trial: Trial) -> None:
     """Five messages, one by one; then a commit too far, which is answered; then of one while others are in flight."""
-    reader, writer = await trial.client(), await trial.client()
-    subscription = await reader.subscribe(trial.topic(), credit=1)
+    reader, writer, subscription = await trial.reading(credit=1)
     messages = [trial.message() for _ in range(5)]
     await writer.publish(trial.topic(), *messages)
     for offset, message in enumerate(messages):
         await reader.messages(subscription, offset, [message])
         await reader.send("Commit", frame_id=0, subscription=subscription, next=offset + 1)
-    await reader.send("Commit", frame_id=0, subscription=subscription, next=len(messages) + 1)
-    frame = await reader.reply(0)
-    reader.must_be_error(frame, "NOT_IN_FLIGHT", request_type=layouts.TYPES["Commit"], id=0)
+    await reader.refused("NOT_IN_FLIGHT", "Commit", frame_id=0, subscription=subscription, next=len(messages) + 1)
     await reader.commit(subscription, len(messages))
     several = await reader.subscribe(trial.topic("several"), credit=2)
     await writer.publish(trial.topic("several"), *messages)
@@ -45,8 +40,7 @@ async def silently(trial: Trial) -> None:
 )
 async def bytes_of_batches(trial: Trial) -> None:
     """Of nine messages of 25 bytes, four fit into 100; the same if they come singly; empty ones count as messages."""
-    reader, writer = await trial.client(), await trial.client()
-    subscription = await reader.subscribe(trial.topic(), credit=100, credit_bytes=100)
+    reader, writer, subscription = await trial.reading(credit=100, credit_bytes=100)
     messages = [(trial.payload(10), trial.payload(15)) for _ in range(9)]
     await writer.publish(trial.topic(), *messages)
     await reader.messages(subscription, 0, messages[:4])
@@ -57,8 +51,7 @@ async def bytes_of_batches(trial: Trial) -> None:
     await reader.commit(subscription, 8)
     await reader.messages(subscription, 8, messages[8:])
     singly = await reader.subscribe(trial.topic("singly"), credit=100, credit_bytes=100)
-    for message in messages:
-        await writer.publish(trial.topic("singly"), message)
+    await writer.publish_singly(trial.topic("singly"), messages)
     await reader.messages(singly, 0, messages[:4])
     await reader.commit(singly, 4)
     await reader.messages(singly, 4, messages[4:8])
@@ -76,8 +69,7 @@ async def bytes_of_batches(trial: Trial) -> None:
 )
 async def bytes_of_frames(trial: Trial) -> None:
     """Three messages of 30 bytes are in flight; the first is settled, and a fourth would be too many, or not."""
-    reader, writer = await trial.client(), await trial.client()
-    subscription = await reader.subscribe(trial.topic(), credit=100, credit_bytes=100)
+    reader, writer, subscription = await trial.reading(credit=100, credit_bytes=100)
     messages = [(b"", trial.payload(30)) for _ in range(4)]
     await writer.publish(trial.topic(), *messages)
     first = await reader.next_messages(subscription)
@@ -131,9 +123,7 @@ async def rally(trial: Trial) -> None:
                 settle = {"subscription": subscription, "next": offset + 1}
                 await reader.pour(wire.encode("Commit", frame_id=0, **settle))
 
-    async with anyio.create_task_group() as tasks:
-        for number in range(PAIRS):
-            tasks.start_soon(play, number)
+    await trial.at_once(play, [(number,) for number in range(PAIRS)])
 
 
 @STAGE.check(

@@ -1,55 +1,44 @@
-"""S10: who falls behind is told exactly how far."""
+"""S10: Lag, told exactly.
 
-from zaichik.learn.connection import Connection
+Goal: A topic keeps its newest messages, at most `capacity`. A reader whose next message is gone is sent one Lagged:
+from its place to the oldest message left, as soon as it has free credit; it uses none of it. Nothing is lost in
+silence.
+
+Tested: A topic of 5 messages, a reader that waits, 13 messages. The report must be exact, come once, come only when
+there is credit, and concern nobody else.
+
+Real systems: Kafka answers such a fetch with OFFSET_OUT_OF_RANGE, and the client then jumps (auto.offset.reset); NATS
+drops and counts; Redis Streams trims and says nothing: a reader sees by the ids, if it looks. The first zaichik met a
+lag with a pattern that did not match, and the reader froze.
+
+How: head = the oldest offset in the ring. Before each send: is the cursor below head? Then Lagged(cursor, head), and
+cursor = head. Only with free credit, else it would have to be told again.
+
+Where: tutorial/tiny_broker.py: `Topic.publish` drops from the front, `Topic.head` says what is left,
+`Subscription.next_event` has the three cases in order: no credit, behind, next message.
+"""
+
+from zaichik.learn.connection import Connection, Pair
 from zaichik.learn.layouts import CAPACITY
 from zaichik.learn.stage import Stage
 from zaichik.learn.trial import Trial
 
 ROOM = 5
 
-STAGE = Stage(
-    number=10,
-    title="Lag, told exactly",
-    chapter=9,
-    frames=("Lagged",),
-    goal=(
-        "A topic keeps its newest messages, at most `capacity`. A reader whose next message is gone is sent "
-        "one Lagged: from its place to the oldest message left, as soon as it has free credit; it uses none of "
-        "it. Nothing is lost in silence."
-    ),
-    tested=(
-        "A topic of 5 messages, a reader that waits, 13 messages. The report must be exact, come once, come "
-        "only when there is credit, and concern nobody else."
-    ),
-    real=(
-        "Kafka answers such a fetch with OFFSET_OUT_OF_RANGE, and the client then jumps (auto.offset.reset); "
-        "NATS drops and counts; Redis Streams trims and says nothing: a reader sees by the ids, if it looks. "
-        "The first zaichik met a lag with a pattern that did not match, and the reader froze."
-    ),
-    hints=(
-        (
-            "head = the oldest offset in the ring. Before each send: is the cursor below head? Then "
-            "Lagged(cursor, head), and cursor = head. Only with free credit, else it would have to be told "
-            "again."
-        ),
-        (
-            "tutorial/tiny_broker.py: `Topic.publish` drops from the front, `Topic.head` says what is left, "
-            "`Subscription.next_event` has the three cases in order: no credit, behind, next message."
-        ),
-    ),
-)
+STAGE = Stage.told(__doc__, chapter=9, frames="Lagged")
+
+
+def _numbered(first: int, end: int) -> list[Pair]:
+    """A message for each offset, which has it as its only byte."""
+    return [(b"", bytes([offset])) for offset in range(first, end)]
 
 
 async def _fallen_behind(trial: Trial, credit: int = 1) -> tuple[Connection, Connection, int]:
     """A topic with room for 5, of whose 13 messages the reader has got the first `credit`."""
-    reader, writer = await trial.client(), await trial.client()
-    await writer.ok("CreateTopic", topic=trial.topic(), settings={CAPACITY: ROOM})
-    subscription = await reader.subscribe(trial.topic(), credit=credit)
-    first = [(b"", bytes([offset])) for offset in range(credit)]
-    await writer.publish(trial.topic(), *first)
-    await reader.messages(subscription, 0, first)
-    for offset in range(credit, 13):
-        await writer.publish(trial.topic(), (b"", bytes([offset])), first_offset=offset)
+    reader, writer, subscription = await trial.reading({CAPACITY: ROOM}, credit=credit)
+    await writer.publish(trial.topic(), *_numbered(0, credit))
+    await reader.messages(subscription, 0, _numbered(0, credit))
+    await writer.publish_singly(trial.topic(), _numbered(credit, 13), first_offset=credit)
     return reader, writer, subscription
 
 
@@ -64,7 +53,7 @@ async def exact(trial: Trial) -> None:
     await reader.commit(subscription, 1)
     await reader.lagged(subscription, 1, 8)
     for offset in range(8, 13):
-        await reader.messages(subscription, offset, [(b"", bytes([offset]))])
+        await reader.messages(subscription, offset, _numbered(offset, offset + 1))
         await reader.commit(subscription, offset + 1)
     await reader.nothing("all that was left had been read, and the lag had been told")
 
@@ -81,7 +70,7 @@ async def not_before_credit(trial: Trial) -> None:
     await writer.publish(trial.topic(), (b"", b"more"), first_offset=13)
     await reader.commit(subscription, 1)
     await reader.lagged(subscription, 1, 9)
-    await reader.messages(subscription, 9, [(b"", bytes([9]))])
+    await reader.messages(subscription, 9, _numbered(9, 10))
 
 
 @STAGE.check(
@@ -94,10 +83,10 @@ async def no_credit_used(trial: Trial) -> None:
     reader, _, subscription = await _fallen_behind(trial, credit=2)
     await reader.commit(subscription, 1)
     await reader.lagged(subscription, 2, 8)
-    await reader.messages(subscription, 8, [(b"", bytes([8]))])
+    await reader.messages(subscription, 8, _numbered(8, 9))
     await reader.nothing("offsets 1 and 8 were in flight, and credit was 2")
     await reader.commit(subscription, 9)
-    await reader.messages(subscription, 9, [(b"", bytes([9])), (b"", bytes([10]))])
+    await reader.messages(subscription, 9, _numbered(9, 11))
 
 
 @STAGE.check(
@@ -108,12 +97,11 @@ async def no_credit_used(trial: Trial) -> None:
 async def nobody_elses(trial: Trial) -> None:
     """Another reader of the same topic is told of no lag; one on the same connection is told of its own."""
     slow, quick, writer = [await trial.client() for _ in range(3)]
-    await writer.ok("CreateTopic", topic=trial.topic(), settings={CAPACITY: ROOM})
+    await writer.create(trial.topic(), {CAPACITY: ROOM})
     lagging = await slow.subscribe(trial.topic(), credit=1)
     beside = await slow.subscribe(trial.topic(), credit=1)
     reading = await quick.subscribe(trial.topic())
-    for offset in range(13):
-        message = (b"", bytes([offset]))
+    for offset, message in enumerate(_numbered(0, 13)):
         await writer.publish(trial.topic(), message, subscribers=3)
         await quick.messages(reading, offset, [message])
     for subscription in (lagging, beside):
@@ -128,22 +116,17 @@ async def nobody_elses(trial: Trial) -> None:
 @STAGE.check(
     "a batch that is larger than the ring is BATCH_TOO_LARGE, and nothing of it is stored",
     hint="A publisher that is told can split its batch. One that is not would lose the beginning of it.",
-    more=(
-        (
-            "Before you store anything: does the batch have more messages than the topic's capacity? The whole "
-            "batch is refused, and no offset is used."
-        ),
-        ("tutorial/tiny_broker.py, `Connection.publish`: the second `require`, before `topic.publish`."),
-    ),
+    how="Before you store anything: does the batch have more messages than the topic's capacity? The whole batch is "
+    "refused, and no offset is used.",
+    where="tutorial/tiny_broker.py, `Connection.publish`: the second `require`, before `topic.publish`.",
     sentences="publish.4",
 )
 async def too_large(trial: Trial) -> None:
     """Six messages for a ring of five; then five."""
-    client = await trial.client()
-    await client.ok("CreateTopic", topic=trial.topic(), settings={CAPACITY: ROOM})
+    client, topic = await trial.making({CAPACITY: ROOM})
     batch = [trial.message() for _ in range(ROOM + 1)]
-    await client.refused("BATCH_TOO_LARGE", "Publish", topic=trial.topic(), batch=batch)
-    await client.publish(trial.topic(), *batch[:ROOM], first_offset=0, stored=ROOM)
+    await client.refused("BATCH_TOO_LARGE", "Publish", topic=topic, batch=batch)
+    await client.publish(topic, *batch[:ROOM], first_offset=0, stored=ROOM)
 
 
 @STAGE.check(
@@ -156,15 +139,14 @@ async def skipped(trial: Trial) -> None:
     reader, writer, subscription = await _fallen_behind(trial, credit=2)
     await reader.commit(subscription, 1)
     await reader.lagged(subscription, 2, 8)
-    await reader.messages(subscription, 8, [(b"", bytes([8]))])
+    await reader.messages(subscription, 8, _numbered(8, 9))
     await reader.refused("NOT_IN_FLIGHT", "Commit", subscription=subscription, next=10)
     await reader.commit(subscription, 5)
-    await reader.messages(subscription, 9, [(b"", bytes([9]))])
-    for offset in range(13, 20):
-        await writer.publish(trial.topic(), (b"", bytes([offset])), first_offset=offset)
+    await reader.messages(subscription, 9, _numbered(9, 10))
+    await writer.publish_singly(trial.topic(), _numbered(13, 20), first_offset=13)
     await reader.commit(subscription, 10)
     await reader.lagged(subscription, 10, 15)
-    await reader.messages(subscription, 15, [(b"", bytes([15])), (b"", bytes([16]))])
+    await reader.messages(subscription, 15, _numbered(15, 17))
 
 
 @STAGE.check(
@@ -174,37 +156,29 @@ async def skipped(trial: Trial) -> None:
 )
 async def with_some_credit(trial: Trial) -> None:
     """Three in flight of four; one settled while all that follows has gone. Then the same with bytes."""
-    reader, writer, topic = await trial.client(), await trial.client(), trial.topic()
-    await writer.ok("CreateTopic", topic=topic, settings={CAPACITY: ROOM})
-    subscription = await reader.subscribe(topic, credit=3)
-    await writer.publish(topic, *[(b"", bytes([offset])) for offset in range(3)])
-    await reader.messages(subscription, 0, [(b"", bytes([offset])) for offset in range(3)])
-    for offset in range(3, 13):
-        await writer.publish(topic, (b"", bytes([offset])))
+    reader, writer, subscription = await _fallen_behind(trial, credit=3)
     await reader.nothing("three messages were in flight, and credit was 3")
     await reader.commit(subscription, 1)
     await reader.lagged(subscription, 3, 8)
-    await reader.messages(subscription, 8, [(b"", bytes([8]))])
+    await reader.messages(subscription, 8, _numbered(8, 9))
     await reader.nothing("the lag was told, and three messages were in flight")
     heavy, topic = (b"", bytes(100)), trial.topic("bytes")
-    await writer.ok("CreateTopic", topic=topic, settings={CAPACITY: 1})
+    await writer.create(topic, {CAPACITY: 1})
     subscription = await reader.subscribe(topic, credit_bytes=100)
     await writer.publish(topic, heavy)
     await reader.messages(subscription, 0, [heavy])
-    for _ in range(3):
-        await writer.publish(topic, heavy)
+    await writer.publish_singly(topic, [heavy] * 3)
     await reader.nothing("100 bytes were in flight, and credit_bytes was 100")
     await reader.commit(subscription, 1)
     await reader.lagged(subscription, 1, 3)
     await reader.messages(subscription, 3, [heavy])
     lighter, topic = (b"", bytes(60)), trial.topic("roomy")
-    await writer.ok("CreateTopic", topic=topic, settings={CAPACITY: 1})
+    await writer.create(topic, {CAPACITY: 1})
     roomy = await reader.subscribe(topic, credit_bytes=150)
     for offset in range(2):
         await writer.publish(topic, lighter)
         await reader.messages(roomy, offset, [lighter])
-    for _ in range(2):
-        await writer.publish(topic, heavy)
+    await writer.publish_singly(topic, [heavy] * 2)
     await reader.commit(roomy, 1)
     await reader.lagged(roomy, 2, 3)
     await reader.nothing("60 bytes were in flight, and 100 more are above 150")

@@ -1,100 +1,77 @@
-"""S11: what is kept for those who come late, and for how long."""
+"""S11: Retention for latecomers.
+
+Goal: A topic with a retention keeps messages for those who come later: for a duration, or until the ring needs the
+room. Reading history and reading what is new is the same walk along the same row, without a seam.
+
+Tested: Latecomers start at earliest, latest, an offset, a time; history and news mix; messages expire, before anybody
+came and before a waiting reader's turn.
+
+Real systems: Kafka keeps a week by default (log.retention.hours=168), and deletes whole segments, so that old messages
+may outlive it; NATS JetStream has MaxAge, Redis Streams MAXLEN and MINID. The first zaichik copied all retained
+messages for every subscriber, and cleaned up only when somebody published.
+
+How: A message is readable while accepted <= now < accepted + ttl, the same rule everywhere: for those who come, for
+those who wait, for freeing. What expires is always the oldest: a prefix of the ring.
+
+Where: tutorial/tiny_broker.py: `Topic.head` drops what has expired whenever somebody looks; `Connection.subscribe`
+computes the four starts; `write` looks again once a second, since messages expire silently.
+"""
 
 import anyio
 
 from zaichik.learn.failure import Failed
 from zaichik.learn.layouts import CAPACITY, EARLIEST, FOREVER, LATEST, OFFSET, TIME, TTL
 from zaichik.learn.stage import Stage
-from zaichik.learn.trace import frame_line
 from zaichik.learn.trial import Trial
 
 # Far from the edge on both sides. Between the two, right cannot be told from wrong on a busy machine.
 TTL_S, SURELY_THERE_S, SURELY_GONE_S, JUST_GONE_S = 0.4, 0.15, 1.2, 0.02
 ROOM = 5  # messages in a small ring
 
-STAGE = Stage(
-    number=11,
-    title="Retention for latecomers",
-    chapter=10,
-    frames=("SubscriptionEnded",),
-    goal=(
-        "A topic with a retention keeps messages for those who come later: for a duration, or until the ring "
-        "needs the room. Reading history and reading what is new is the same walk along the same row, without "
-        "a seam."
-    ),
-    tested=(
-        "Latecomers start at earliest, latest, an offset, a time; history and news mix; messages expire, "
-        "before anybody came and before a waiting reader's turn."
-    ),
-    real=(
-        "Kafka keeps a week by default (log.retention.hours=168), and deletes whole segments, so that old "
-        "messages may outlive it; NATS JetStream has MaxAge, Redis Streams MAXLEN and MINID. The first zaichik "
-        "copied all retained messages for every subscriber, and cleaned up only when somebody published."
-    ),
-    hints=(
-        (
-            "A message is readable while accepted <= now < accepted + ttl, the same rule everywhere: for those "
-            "who come, for those who wait, for freeing. What expires is always the oldest: a prefix of the "
-            "ring."
-        ),
-        (
-            "tutorial/tiny_broker.py: `Topic.head` drops what has expired whenever somebody looks; "
-            "`Connection.subscribe` computes the four starts; `write` looks again once a second, since "
-            "messages expire silently."
-        ),
-    ),
-)
+STAGE = Stage.told(__doc__, chapter=10, frames="SubscriptionEnded")
 
 
 @STAGE.check(
     "with retention forever a latecomer gets the whole history, then what comes, without a seam",
-    hint=(
-        "Subscribed tells start (where it begins) and live (the next offset to be published): two different "
-        "numbers here."
-    ),
+    hint="Subscribed tells start (where it begins) and live (the next offset to be published): two different numbers "
+    "here.",
     sentences="bytes.3 open.4 subscribe.1 subscribe.2 retention.2 start.1 start.5",
 )
 async def history(trial: Trial) -> None:
     """Publishing goes on while history is read. A second time, on the same connection."""
     reader, writer = await trial.client(), await trial.client()
-    await writer.ok("CreateTopic", topic=trial.topic(), settings={TTL: FOREVER})
+    await writer.create(trial.topic(), {TTL: FOREVER})
     messages = [(b"", f"{offset}".encode()) for offset in range(60)]
-    for message in messages[:30]:
-        await writer.publish(trial.topic(), message)
+    await writer.publish_singly(trial.topic(), messages[:30])
 
     async def go_on() -> None:
-        for message in messages[30:]:
-            await writer.publish(trial.topic(), message)
+        await writer.publish_singly(trial.topic(), messages[30:])
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(go_on)
         frame = await reader.ok("Subscribe", topic=trial.topic(), start=EARLIEST, expect={"start": 0, "committed": 0})
         if frame["live"] < 30:
-            raise Failed("30 messages were there: live should be 30 at least", came=frame_line(frame))
+            raise Failed("30 messages were there: live should be 30 at least", frame=frame)
         await reader.messages(frame.id, 0, messages)
     request = await reader.send("Subscribe", topic=trial.topic())
-    reader.must_be(await reader.read(awaited="Subscribed"), "Subscribed", id=request)
+    await reader.receives("Subscribed", id=request)
     await reader.messages(request, 0, messages)
 
 
 @STAGE.check(
     "a subscription starts at latest, at an offset, or at a time",
     hint="latest: the next offset. A time: the first message accepted at or after it, else the next offset.",
-    more=(
-        (
-            "Four cases, each a number: the head, the next offset, the value itself (OFFSET_AHEAD if it is beyond "
-            "the next offset), and the first message whose time is not before the value. Messages are in the order "
-            "of their times, so search by halves."
-        ),
-        ("tutorial/tiny_broker.py, `Connection.subscribe`: a tuple of four, and `request.start` picks one."),
-    ),
+    how="Four cases, each a number: the head, the next offset, the value itself (OFFSET_AHEAD if it is beyond the "
+    "next offset), and the first message whose time is not before the value. Messages are in the order of their "
+    "times, so search by halves.",
+    where="tutorial/tiny_broker.py, `Connection.subscribe`: a tuple of four, and `request.start` picks one.",
     sentences="subscribe.2 subscribe.4 subscribe.7 start.2 start.3 start.4",
 )
 async def starts(trial: Trial) -> None:
     """Four messages; each start sees those behind it. One beyond the end is OFFSET_AHEAD."""
     client = await trial.client()
     topic = trial.topic()
-    await client.ok("CreateTopic", topic=topic, settings={TTL: FOREVER})
+    await client.create(topic, {TTL: FOREVER})
     messages = [trial.message() for _ in range(4)]
     for message in messages:
         await client.publish(topic, message)
@@ -102,8 +79,7 @@ async def starts(trial: Trial) -> None:
     first = await client.subscribe(topic)
     accepted = []
     for offset, message in enumerate(messages):
-        frame = await client.event(first, awaited="Messages")
-        client.must_be(frame, "Messages", base=offset, batch=[message])
+        frame = await client.told(first, "Messages", base=offset, batch=[message])
         accepted.append(frame["accepted_us"])
     for start, value, offset in (
         (OFFSET, 2, 2), (OFFSET, 4, 4), (TIME, accepted[1], 1), (TIME, accepted[2] + 1, 3),
@@ -119,22 +95,16 @@ async def starts(trial: Trial) -> None:
 @STAGE.check(
     "an epoch that is not the topic's is EPOCH_CHANGED",
     hint="0 means any. Else offsets of another topic, of the same name, would be taken for this one's.",
-    more=(
-        (
-            "An epoch is the topic's identity: given once, when it is made, and told in every answer that names it. "
-            "Compare before the subscription is made."
-        ),
-        (
-            "tutorial/tiny_broker.py, `Connection.subscribe`: the `require` with EPOCH_CHANGED; `Broker.find` gives "
-            "the epoch."
-        ),
-    ),
+    how="An epoch is the topic's identity: given once, when it is made, and told in every answer that names it. "
+    "Compare before the subscription is made.",
+    where="tutorial/tiny_broker.py, `Connection.subscribe`: the `require` with EPOCH_CHANGED; `Broker.find` gives the "
+    "epoch.",
     sentences="subscribe.8",
 )
 async def epoch(trial: Trial) -> None:
     """Right, none, wrong."""
     client = await trial.client()
-    known = (await client.ok("CreateTopic", topic=trial.topic()))["epoch"]
+    known = (await client.create(trial.topic()))["epoch"]
     await client.subscribe(trial.topic(), epoch=known, expect={"epoch": known})
     await client.refused("EPOCH_CHANGED", "Subscribe", topic=trial.topic(), epoch=known + 1, at="epoch")
 
@@ -142,28 +112,23 @@ async def epoch(trial: Trial) -> None:
 @STAGE.check(
     "until ends a subscription by itself",
     hint="When the cursor reaches until: SubscriptionEnded, code 1 (UNTIL), next = the cursor. It needs no credit.",
-    more=(
-        (
-            "Ask after each move of the cursor, and once at the beginning: is it at `until`? Then the event, and "
-            "the subscription counts no more, but its id stays known, so that Commit is still answered."
-        ),
-        ("tutorial/tiny_broker.py: `Subscription.all_events` is a loop up to `until`, and SubscriptionEnded after it."),
-    ),
+    how="Ask after each move of the cursor, and once at the beginning: is it at `until`? Then the event, and the "
+    "subscription counts no more, but its id stays known, so that Commit is still answered.",
+    where="tutorial/tiny_broker.py: `Subscription.all_events` is a loop up to `until`, and SubscriptionEnded after it.",
     sentences="commit.4 ended.1 ended.2 publish.3 until.1 until.2 until.3",
 )
 async def until(trial: Trial) -> None:
     """Two of four; the end comes although a message is in flight; Commit still works; nothing to read at all."""
-    client = await trial.client()
-    await client.ok("CreateTopic", topic=trial.topic(), settings={TTL: FOREVER})
+    client, topic = await trial.making({TTL: FOREVER})
     messages = [trial.message() for _ in range(4)]
-    await client.publish(trial.topic(), *messages)
-    subscription = await client.subscribe(trial.topic(), until=2, credit=2)
+    await client.publish(topic, *messages)
+    subscription = await client.subscribe(topic, until=2, credit=2)
     await client.messages(subscription, 0, messages[:2])
     client.must_be(await client.event(subscription), "SubscriptionEnded", code=1, next=2)
     await client.commit(subscription, 2)
-    await client.publish(trial.topic(), trial.message(), subscribers=0)
+    await client.publish(topic, trial.message(), subscribers=0)
     await client.nothing("the subscription had ended")
-    empty = await client.subscribe(trial.topic(), start=OFFSET, value=3, until=3)
+    empty = await client.subscribe(topic, start=OFFSET, value=3, until=3)
     client.must_be(await client.event(empty), "SubscriptionEnded", code=1, next=3)
 
 
@@ -176,7 +141,7 @@ async def expires(trial: Trial) -> None:
     """400 ms: who comes before 150 must get it, who comes after 1200 must not. What is between proves nothing."""
     early, late, writer = [await trial.client() for _ in range(3)]
     ttl = {TTL: round(TTL_S * 1000 * trial.scale)}
-    await writer.ok("CreateTopic", topic=trial.topic(), settings=ttl)
+    await writer.create(trial.topic(), ttl)
     asked = trial.elapsed
     message = trial.message()
     await writer.publish(trial.topic(), message)
@@ -201,9 +166,7 @@ async def expires(trial: Trial) -> None:
 )
 async def expires_waiting(trial: Trial) -> None:
     """Credit 1: the first is read in time, three more wait too long. Then one by some milliseconds only."""
-    reader, writer = await trial.client(), await trial.client()
-    await writer.ok("CreateTopic", topic=trial.topic(), settings={TTL: round(TTL_S * 1000 * trial.scale)})
-    subscription = await reader.subscribe(trial.topic(), credit=1)
+    reader, writer, subscription = await trial.reading({TTL: round(TTL_S * 1000 * trial.scale)}, credit=1)
     messages = [trial.message() for _ in range(4)]
     asked = trial.elapsed
     await writer.publish(trial.topic(), *messages)
@@ -227,25 +190,17 @@ async def expires_waiting(trial: Trial) -> None:
 @STAGE.check(
     "a subscription may start at an offset that is gone: first Lagged, then the oldest",
     hint="Start where you are told, below the head if need be. The next thing the reader gets is then its lag.",
-    more=(
-        (
-            "Do not correct the cursor when the subscription is made: it stands where the reader asked. The rule of "
-            "S10 then finds it behind the head, and tells the lag."
-        ),
-        (
-            "tutorial/tiny_broker.py: `Connection.subscribe` takes `request.value` as it is, and "
-            "`Subscription.next_event` compares it with the head."
-        ),
-    ),
+    how="Do not correct the cursor when the subscription is made: it stands where the reader asked. The rule of S10 "
+    "then finds it behind the head, and tells the lag.",
+    where="tutorial/tiny_broker.py: `Connection.subscribe` takes `request.value` as it is, and "
+    "`Subscription.next_event` compares it with the head.",
     sentences="start.3 lag.1",
 )
 async def start_below(trial: Trial) -> None:
     """Offset 2 of a topic that begins at 8."""
-    writer = await trial.client()
-    await writer.ok("CreateTopic", topic=trial.topic(), settings={CAPACITY: ROOM, TTL: FOREVER})
+    writer, topic = await trial.making({CAPACITY: ROOM, TTL: FOREVER})
     messages = [(b"", bytes([offset])) for offset in range(13)]
-    for message in messages:
-        await writer.publish(trial.topic(), message)
-    subscription = await writer.subscribe(trial.topic(), start=OFFSET, value=2, expect={"start": 2, "live": 13})
+    await writer.publish_singly(topic, messages)
+    subscription = await writer.subscribe(topic, start=OFFSET, value=2, expect={"start": 2, "live": 13})
     await writer.lagged(subscription, 2, 8)
     await writer.messages(subscription, 8, messages[8:])

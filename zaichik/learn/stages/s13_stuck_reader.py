@@ -1,4 +1,21 @@
-"""S13: a reader that does not read."""
+"""S13: A stuck reader harms nobody.
+
+Goal: A program that does not read its socket must cost the broker a bounded amount of memory, and nobody else any time.
+Its messages lag, its requests wait, and at last it may be cut off.
+
+Tested: A subscriber stops reading while 24 MiB are published. Others are served meanwhile; what was kept for it must
+have been bounded, and reported. Then a client sends requests and reads no reply.
+
+Real systems: NATS cuts off a client that has 64 MB pending or takes no bytes for 10 s (max_pending, write_deadline);
+Redis has client-output-buffer-limit (pubsub 32mb 8mb 60). RabbitMQ stops reading from publishers instead. The first
+zaichik had a reader's own commits wait behind its unfinished send.
+
+How: Take from a topic only what the socket takes from you: while more than some 256 KiB wait to be sent, leave messages
+in the ring (where they may be evicted).
+
+Where: tutorial/tiny_broker.py, `Connection.write`: messages are taken from the topics only when the last send has
+ended. zaichik/broker/subscription_manager.py has a limit for it, `soft_output`.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,7 +23,7 @@ from contextlib import contextmanager
 import anyio
 
 from zaichik.learn import wire
-from zaichik.learn.connection import Connection
+from zaichik.learn.connection import Connection, Pair
 from zaichik.learn.failure import Failed, Inconclusive
 from zaichik.learn.hose import hose
 from zaichik.learn.layouts import CAPACITY, FOREVER, LATEST, LEAST, TTL
@@ -24,35 +41,7 @@ SURELY_NOT_CUT_OFF_S, PAUSE_S = 8.0, 3.0
 REQUESTS_A_MARK, MARKS, MARKS_AHEAD = 500, 128, 4
 STALLED_S = 2.0
 
-STAGE = Stage(
-    number=13,
-    title="A stuck reader harms nobody",
-    heavy=True,
-    chapter=12,
-    goal=(
-        "A program that does not read its socket must cost the broker a bounded amount of memory, and nobody "
-        "else any time. Its messages lag, its requests wait, and at last it may be cut off."
-    ),
-    tested=(
-        "A subscriber stops reading while 24 MiB are published. Others are served meanwhile; what was kept for "
-        "it must have been bounded, and reported. Then a client sends requests and reads no reply."
-    ),
-    real=(
-        "NATS cuts off a client that has 64 MB pending or takes no bytes for 10 s (max_pending, "
-        "write_deadline); Redis has client-output-buffer-limit (pubsub 32mb 8mb 60). RabbitMQ stops reading "
-        "from publishers instead. The first zaichik had a reader's own commits wait behind its unfinished send."
-    ),
-    hints=(
-        (
-            "Take from a topic only what the socket takes from you: while more than some 256 KiB wait to be "
-            "sent, leave messages in the ring (where they may be evicted)."
-        ),
-        (
-            "tutorial/tiny_broker.py, `Connection.write`: messages are taken from the topics only when the last "
-            "send has ended. zaichik/broker/subscription_manager.py has a limit for it, `soft_output`."
-        ),
-    ),
-)
+STAGE = Stage.told(__doc__, chapter=12, heavy=True)
 
 
 @contextmanager
@@ -63,22 +52,22 @@ def _not_yet_cut_off(trial: Trial) -> Iterator[None]:
         yield
     except Failed:
         if trial.elapsed - began > SURELY_NOT_CUT_OFF_S:
-            raise Inconclusive(
-                "a reader that takes nothing for 10 s may be cut off, and this took nearly as long"
-            ) from None
+            unclear = "a reader that takes nothing for 10 s may be cut off, and this took nearly as long"
+            raise Inconclusive(unclear) from None
         raise
 
 
 async def _stuck(trial: Trial) -> tuple[Connection, Connection, int]:
     """A reader with credit for all that comes, and a writer, of a topic with little room."""
-    stuck, writer = await trial.client(), await trial.client()
-    await writer.ok("CreateTopic", topic=trial.topic(), settings={CAPACITY: ROOM, TTL: FOREVER})
-    subscription = await stuck.subscribe(trial.topic(), credit_bytes=2**32 - 1)
-    return stuck, writer, subscription
+    return await trial.reading({CAPACITY: ROOM, TTL: FOREVER}, credit_bytes=2**32 - 1)
 
 
-def _chunk(offset: int) -> tuple[bytes, bytes]:
+def _chunk(offset: int) -> Pair:
     return b"", offset.to_bytes(4, "little") + bytes(CHUNK - 4)
+
+
+def _chunks(count: int) -> Iterator[Pair]:
+    return map(_chunk, range(count))
 
 
 @STAGE.check(
@@ -100,8 +89,8 @@ async def others_go_on(trial: Trial) -> None:
 
 @STAGE.check(
     "what is kept for a stuck reader is bounded, and what it missed is told when it reads again",
-    hint="Is there a queue for each subscriber, or a send buffer without a limit? Leave messages in the ring until the "
-    "socket takes them.",
+    hint="Is there a queue for each subscriber, or a send buffer without a limit? Leave messages in the ring until "
+    "the socket takes them.",
     sentences="slow.1 lag.1",
 )
 async def bounded(trial: Trial) -> None:
@@ -109,8 +98,7 @@ async def bounded(trial: Trial) -> None:
     stuck, writer, subscription = await _stuck(trial)
     expected, missed = 0, 0
     with _not_yet_cut_off(trial):
-        for offset in range(CHUNKS):
-            await writer.publish(trial.topic(), _chunk(offset), first_offset=offset)
+        await writer.publish_singly(trial.topic(), _chunks(CHUNKS), first_offset=0)
         while expected < CHUNKS:
             frame = await stuck.event(subscription, awaited=f"the message with offset {expected}, or lag")
             if frame.name == "Lagged":
@@ -128,22 +116,17 @@ async def bounded(trial: Trial) -> None:
 
 async def _same(client: Connection, frame: wire.Frame, expected: int) -> None:
     client.must_be(frame, "Messages", base=expected)
-    if [message.payload[:4] for message in frame.messages] != [
-        (expected + index).to_bytes(4, "little") for index in range(len(frame.messages))
-    ]:
+    numbers = [int.from_bytes(message.payload[:4], "little") for message in frame.messages]
+    if numbers != list(range(expected, expected + len(numbers))):
         raise Failed(f"the message with offset {expected} has another payload than was published")
 
 
 @STAGE.check(
     "what a stuck reader itself asks for is still carried out",
     hint="Read requests and write messages in two tasks: a send that waits must not stop the reading.",
-    more=(
-        (
-            "Two tasks or two states for each connection: reading goes on while writing waits. What a request "
-            "changes for others is done at once; only its reply waits."
-        ),
-        ("tutorial/tiny_broker.py: `Connection.run` starts `write` beside `read`, and `answer` never awaits."),
-    ),
+    how="Two tasks or two states for each connection: reading goes on while writing waits. What a request changes for "
+    "others is done at once; only its reply waits.",
+    where="tutorial/tiny_broker.py: `Connection.run` starts `write` beside `read`, and `answer` never awaits.",
     sentences="slow.2",
 )
 async def own_requests(trial: Trial) -> None:
@@ -156,8 +139,7 @@ async def own_requests(trial: Trial) -> None:
         await reader.subscribe(trial.topic(), credit_bytes=2**32 - 1)
     other = await writer.subscribe(trial.topic("other"))
     with _not_yet_cut_off(trial):
-        for offset in range(CHUNKS_TO_BE_STUCK):
-            await writer.publish(trial.topic(), _chunk(offset), first_offset=offset)
+        await writer.publish_singly(trial.topic(), _chunks(CHUNKS_TO_BE_STUCK), first_offset=0)
         for offset, reader in enumerate(readers):
             message = trial.message()
             await reader.send("Publish", frame_id=0, topic=trial.topic("other"), batch=[message])
@@ -170,16 +152,10 @@ async def own_requests(trial: Trial) -> None:
 @STAGE.check(
     "replies that nobody reads do not pile up without a bound",
     hint="When more than some 128 KiB of replies wait to be sent, stop reading that client's requests.",
-    more=(
-        (
-            "Count the bytes of replies that wait in the output. Above some 128 KiB, stop reading from this client: "
-            "TCP then stops it from sending. When they have gone, go on."
-        ),
-        (
-            "zaichik/serving/connection.py compares `replies.bytes` with `max_replies` before it reads. "
-            "tutorial/tiny_broker.py does not, and says so in its docstring."
-        ),
-    ),
+    how="Count the bytes of replies that wait in the output. Above some 128 KiB, stop reading from this client: TCP "
+    "then stops it from sending. When they have gone, go on.",
+    where="zaichik/serving/connection.py compares `replies.bytes` with `max_replies` before it reads. "
+    "tutorial/tiny_broker.py does not, and says so in its docstring.",
     sentences="slow.2",
     once=True,
 )
@@ -188,7 +164,7 @@ async def replies(trial: Trial) -> None:
     watcher = await trial.client()
     topic, marks_topic = trial.topic(), trial.topic("marks")
     marks = await watcher.subscribe(marks_topic, start=LATEST)
-    await watcher.ok("CreateTopic", topic=topic, settings={CAPACITY: 1})
+    await watcher.create(topic, {CAPACITY: 1})
     requests = wire.encode("Publish", frame_id=7, topic=topic, batch=[(b"", b"")]) * REQUESTS_A_MARK
     requests += wire.encode("Publish", frame_id=0, topic=marks_topic, batch=[(b"", b"mark")])
     ahead = anyio.Semaphore(MARKS_AHEAD)
@@ -224,14 +200,13 @@ async def replies(trial: Trial) -> None:
 async def turns(trial: Trial) -> None:
     """More waits for one than the socket takes: one message each for two others, and a reply, must not come last."""
     client, writer = await trial.client(), await trial.client()
-    await writer.ok("CreateTopic", topic=trial.topic("busy"), settings={TTL: FOREVER})
+    await writer.create(trial.topic("busy"), {TTL: FOREVER})
     quiet = [trial.topic("first"), trial.topic("last")]
     subscriptions = [await client.subscribe(quiet[0])]
     busy = await client.subscribe(trial.topic("busy"), credit_bytes=2**32 - 1)
     subscriptions.append(await client.subscribe(quiet[1]))
     with _not_yet_cut_off(trial):
-        for offset in range(CHUNKS):
-            await writer.publish(trial.topic("busy"), _chunk(offset), first_offset=offset)
+        await writer.publish_singly(trial.topic("busy"), _chunks(CHUNKS), first_offset=0)
         await anyio.sleep(PAUSE_S)  # too short to be cut off for
         for topic in quiet:
             await writer.publish(topic, trial.message(), subscribers=1)

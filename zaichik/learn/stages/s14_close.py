@@ -1,40 +1,27 @@
-"""S14: the orderly end."""
+"""S14: A graceful close.
+
+Goal: Close: what came before is carried out and answered, Closed is the last frame, then the broker ends its side. A
+client that just ends its stream gets the same without Closed. A server that is told to stop, stops.
+
+Tested: Requests and Close in one piece; frames behind Close; a bare end of the stream, also in the middle of a frame;
+SIGTERM with clients connected.
+
+Real systems: Closing a socket with unread bytes in it sends a RST, which may destroy what the client has yet to read:
+the reason why HTTP servers linger (RFC 9112, 9.6). Kubernetes sends SIGTERM and, 30 seconds later by default, SIGKILL.
+
+How: Three steps: write what waits, shut down your sending side (FIN), read on until the client's FIN or for a second.
+Only then close.
+
+Where: tutorial/tiny_broker.py: `Connection.close` sets `done`; `write` sends the rest, then send_eof; `run` reads for a
+second what still comes.
+"""
 
 from zaichik.learn import wire
 from zaichik.learn.failure import Failed
 from zaichik.learn.stage import Stage
 from zaichik.learn.trial import Trial
 
-STAGE = Stage(
-    number=14,
-    title="A graceful close",
-    chapter=13,
-    frames=("Close", "Closed"),
-    goal=(
-        "Close: what came before is carried out and answered, Closed is the last frame, then the broker ends "
-        "its side. A client that just ends its stream gets the same without Closed. A server that is told to "
-        "stop, stops."
-    ),
-    tested=(
-        "Requests and Close in one piece; frames behind Close; a bare end of the stream, also in the middle of "
-        "a frame; SIGTERM with clients connected."
-    ),
-    real=(
-        "Closing a socket with unread bytes in it sends a RST, which may destroy what the client has yet to "
-        "read: the reason why HTTP servers linger (RFC 9112, 9.6). Kubernetes sends SIGTERM and, 30 seconds "
-        "later by default, SIGKILL."
-    ),
-    hints=(
-        (
-            "Three steps: write what waits, shut down your sending side (FIN), read on until the client's FIN "
-            "or for a second. Only then close."
-        ),
-        (
-            "tutorial/tiny_broker.py: `Connection.close` sets `done`; `write` sends the rest, then send_eof; "
-            "`run` reads for a second what still comes."
-        ),
-    ),
-)
+STAGE = Stage.told(__doc__, chapter=13, frames="Close Closed")
 
 
 @STAGE.check(
@@ -62,8 +49,7 @@ async def close(trial: Trial) -> None:
 )
 async def behind(trial: Trial) -> None:
     """A publish behind Close, in the same piece, must not be seen."""
-    client, reader = await trial.client(), await trial.client()
-    subscription = await reader.subscribe(trial.topic())
+    reader, client, subscription = await trial.reading()
     before, after = trial.message(), trial.message()
     frames = [
         wire.encode("Publish", frame_id=11, topic=trial.topic(), batch=[before]),
@@ -85,8 +71,7 @@ async def behind(trial: Trial) -> None:
 )
 async def eof(trial: Trial) -> None:
     """Two requests, half of a third one, FIN."""
-    client, reader = await trial.client(), await trial.client()
-    subscription = await reader.subscribe(trial.topic())
+    reader, client, subscription = await trial.reading()
     message = trial.message()
     ping = wire.encode("Ping", frame_id=11, value=5)
     publish = wire.encode("Publish", frame_id=12, topic=trial.topic(), batch=[message])
@@ -102,22 +87,15 @@ async def eof(trial: Trial) -> None:
 @STAGE.check(
     "after Close, nothing more of its subscriptions comes, and they are not counted",
     hint="Close ends all subscriptions of its connection, before its answer is sent.",
-    more=(
-        (
-            "Carry out Close like a request: first take this connection's subscriptions out of their topics, then "
-            "put Closed behind the other replies."
-        ),
-        (
-            "tutorial/tiny_broker.py: `Connection.close` empties `subscriptions` and sets `done`; `live_readers` "
-            "asks for `done`."
-        ),
-    ),
+    how="Carry out Close like a request: first take this connection's subscriptions out of their topics, then put "
+    "Closed behind the other replies.",
+    where="tutorial/tiny_broker.py: `Connection.close` empties `subscriptions` and sets `done`; `live_readers` asks "
+    "for `done`.",
     sentences="close.2 publish.3",
 )
 async def subscriptions(trial: Trial) -> None:
     """A message published right after Closed reaches one reader less."""
-    client, other = await trial.client(), await trial.client()
-    await client.subscribe(trial.topic(), credit=1)
+    client, other, _ = await trial.reading(credit=1)
     batch = [trial.message() for _ in range(3)]
     await other.publish(trial.topic(), *batch, subscribers=1)
     request = await client.send("Close")
@@ -131,16 +109,10 @@ async def subscriptions(trial: Trial) -> None:
 @STAGE.check(
     "SIGTERM ends the server, also while clients are connected",
     hint="Does something catch the signal and wait for clients to leave? They may never do so.",
-    more=(
-        (
-            "By default SIGTERM ends a process at once, and that is enough here. A handler must end the accept loop "
-            "and all connections, or leave after a moment; `exec` in a shell's command lets the signal through."
-        ),
-        (
-            "tutorial/tiny_broker.py has no handler at all; zaichik/console/serve.py stops in order, and waits for "
-            "at most some seconds."
-        ),
-    ),
+    how="By default SIGTERM ends a process at once, and that is enough here. A handler must end the accept loop and "
+    "all connections, or leave after a moment; `exec` in a shell's command lets the signal through.",
+    where="tutorial/tiny_broker.py has no handler at all; zaichik/console/serve.py stops in order, and waits for at "
+    "most some seconds.",
     sentences="stop.5",
 )
 async def sigterm(trial: Trial) -> None:

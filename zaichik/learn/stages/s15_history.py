@@ -1,4 +1,20 @@
-"""S15: everything at once."""
+"""S15: A history without a gap.
+
+Goal: Nothing lost, duplicated, reordered, invented, delivered after its time, or missing in silence, whatever clients
+do to their connections.
+
+Tested: For five seconds three publish and four read, with connections that break at the worst moments. Everything that
+was seen is written down; then the history is judged, and the shortest part of it that proves an anomaly is shown.
+
+Real systems: This is how Jepsen tests databases and brokers, and how it found lost acknowledged messages in well-known
+ones: clients, faults, a history, a checker. No test of a single rule finds what only happens between two rules.
+
+How: The proof names the offsets. Look at what your broker did between these events: log every change of a cursor, and
+run the same seed again.
+
+Where: docs/semantics.md, Conservation: per topic and per subscription there are sums that must come out even. Count
+them in your broker after every step; the first step after which they do not is the bug.
+"""
 
 from zaichik.learn.failure import Failed
 from zaichik.learn.history import check, describe, draw
@@ -6,36 +22,7 @@ from zaichik.learn.stage import Stage
 from zaichik.learn.trial import Trial
 from zaichik.learn.workload import Workload
 
-STAGE = Stage(
-    number=15,
-    title="A history without a gap",
-    chapter=14,
-    goal=(
-        "Nothing lost, duplicated, reordered, invented, delivered after its time, or missing in silence, "
-        "whatever clients do to their connections."
-    ),
-    tested=(
-        "For five seconds three publish and four read, with connections that break at the worst moments. "
-        "Everything that was seen is written down; then the history is judged, and the shortest part of it "
-        "that proves an anomaly is shown."
-    ),
-    real=(
-        "This is how Jepsen tests databases and brokers, and how it found lost acknowledged messages in "
-        "well-known ones: clients, faults, a history, a checker. No test of a single rule finds what only "
-        "happens between two rules."
-    ),
-    hints=(
-        (
-            "The proof names the offsets. Look at what your broker did between these events: log every change "
-            "of a cursor, and run the same seed again."
-        ),
-        (
-            "docs/semantics.md, Conservation: per topic and per subscription there are sums that must come out "
-            "even. Count them in your broker after every step; the first step after which they do not is the "
-            "bug."
-        ),
-    ),
-)
+STAGE = Stage.told(__doc__, chapter=14)
 
 
 @STAGE.check(

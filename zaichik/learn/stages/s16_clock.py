@@ -2,7 +2,6 @@
 
 from zaichik.learn.layouts import HEARTBEAT, TTL, WINDOW
 from zaichik.learn.stages.s16_killed import STAGE as STAGE
-from zaichik.learn.stages.s16_options import skip_if_unsupported
 from zaichik.learn.trial import Trial
 
 HOUR_MS = 3_600_000
@@ -12,23 +11,18 @@ HOUR_US = HOUR_MS * 1000
 @STAGE.check(
     "an hour passes when a client says so",
     hint="One function tells the time, and everything asks it: publishing, reading, windows. Let it return a variable.",
-    more=(
-        (
-            "The request has a time, not a duration: one that is sent again, because its answer was lost, changes "
-            "nothing. Refuse what is less than the time of now; then set the variable."
-        ),
-        ("zaichik/broker/broker.py: `advance`; zaichik/broker/clock.py: `ManualClock`."),
-    ),
+    how="The request has a time, not a duration: one that is sent again, because its answer was lost, changes "
+    "nothing. Refuse what is less than the time of now; then set the variable.",
+    where="zaichik/broker/broker.py: `advance`; zaichik/broker/clock.py: `ManualClock`.",
     sentences="clock.1 clock.2 clock.3 clock.4",
 )
 async def advances(trial: Trial) -> None:
     """A message and its window in the last microsecond of an hour, and in the next one; and no way back."""
     client, topic, message = await trial.client(), trial.topic(), (b"k", trial.message()[1])
-    frame = await client.ask("AdvanceClock", to_us=0)
-    skip_if_unsupported(frame, "AdvanceClock")
+    frame = await client.offered("AdvanceClock", to_us=0)
     client.must_be_error(frame, "INVALID_FIELD", at="to_us")
     other = await trial.client(features=HEARTBEAT)
-    await client.ok("CreateTopic", topic=topic, settings={TTL: HOUR_MS, WINDOW: HOUR_MS})
+    await client.create(topic, {TTL: HOUR_MS, WINDOW: HOUR_MS})
     await client.publish(topic, message, first_offset=0, stored=1)
     subscription = await client.subscribe(topic, credit=1, expect={"start": 0})
     frame = await client.event(subscription, awaited="the message with offset 0")

@@ -18,8 +18,7 @@ from zaichik.learn.layouts import (
 )
 from zaichik.learn.stages.s16_kept import STAGE as STAGE
 from zaichik.learn.stages.s16_numbered import DUPLICATE, Producer
-from zaichik.learn.stages.s16_options import deleting, skip_if_unsupported
-from zaichik.learn.trace import frame_line
+from zaichik.learn.stages.s16_options import deleting
 from zaichik.learn.trial import Trial
 from zaichik.learn.wire import Frame
 
@@ -31,8 +30,9 @@ REJECT = 1
 
 async def make_durable(client: Connection, topic: str, settings: dict[int, int]) -> Frame:
     """Make a durable topic."""
-    frame = await client.ask("CreateTopic", topic=topic, settings=settings | {KEPT: 1})
-    skip_if_unsupported(frame, "durable topics", "settings")
+    frame = await client.offered(
+        "CreateTopic", "durable topics", unless="settings", topic=topic, settings=settings | {KEPT: 1}
+    )
     client.must_be(frame, "TopicCreated", created=1)
     return frame
 
@@ -40,12 +40,11 @@ async def make_durable(client: Connection, topic: str, settings: dict[int, int])
 async def _in_memory(trial: Trial, client: Connection) -> str:
     """Make a topic that is not durable, whatever the broker's default is; its name."""
     topic = trial.topic("memory")
-    frame = await client.ask("CreateTopic", topic=topic, settings={KEPT: 0})
-    skip_if_unsupported(frame, "durable topics", "settings")
+    frame = await client.offered("CreateTopic", "durable topics", unless="settings", topic=topic, settings={KEPT: 0})
     client.must_be(frame, "TopicCreated", created=1)
     if [number for number, _ in frame["settings"] if number in {KEPT, LOG_BYTES, SEGMENT_BYTES}]:
         problem = "TopicCreated tells settings of durable topics, and this one is not durable"
-        raise Failed(problem, expected="settings other than 8 to 10", came=frame_line(frame))
+        raise Failed(problem, expected="settings other than 8 to 10", frame=frame)
     return topic
 
 
@@ -70,9 +69,9 @@ async def settings(trial: Trial) -> None:
     if not is_complete or found[KEPT] != 1 or not found[TTL]:
         expected = "settings in order, 8 (which is 1) to 10 among them, and a retention that is not 0"
         raise Failed("TopicCreated does not tell the settings of a durable topic", expected=expected,
-                     came=frame_line(frame))  # fmt: skip
+                     frame=frame)  # fmt: skip
     again = {"created": 0, "epoch": frame["epoch"], "settings": frame["settings"]}
-    await client.ok("CreateTopic", topic=topic, settings={KEPT: 1}, expect=again)
+    await client.create(topic, {KEPT: 1}, **again)
     await client.refused("TOPIC_EXISTS", "CreateTopic", topic=topic, settings={KEPT: 0})
     bad = [[(KEPT, 2)], [(KEPT, 1), (TTL, 0)], [(KEPT, 0), (LOG_BYTES, 2**30)], [(KEPT, 0), (SEGMENT_BYTES, 2**26)]]
     for pairs in bad:
@@ -99,7 +98,7 @@ async def flagged(trial: Trial) -> None:
         client.must_be(frame, "Published", flags=flags, first_offset=offset, stored=1, subscribers=1)
         if client is knows and knows.events:
             problem = f"{knows.events[0].name} came before the Published of the message that it brings"
-            raise Failed(problem, came=frame_line(knows.events[0]))
+            raise Failed(problem, frame=knows.events[0])
         await knows.messages(subscription, offset, [message])
         await client.publish(plain, message, first_offset=offset)
     await _clean_up(knows, topic)
@@ -107,8 +106,8 @@ async def flagged(trial: Trial) -> None:
 
 @STAGE.check(
     "answers about one durable topic never overtake each other, and Closed comes after all of them",
-    hint="An answer waits for the disk with its batch, in a queue of the topic. Count what a connection is still owed: "
-    "Closed waits for that.",
+    hint="An answer waits for the disk with its batch, in a queue of the topic. Count what a connection is still "
+    "owed: Closed waits for that.",
     sentences="id.2 close.1 close.3",
 )
 async def in_order(trial: Trial) -> None:
@@ -131,16 +130,15 @@ async def in_order(trial: Trial) -> None:
         frame = await client.read(awaited="a reply")
         which = next((index for index, ids in enumerate(due) if ids and ids[0] == frame.id), -1)
         if which < 0:
-            problem = (
-                "a reply came out of order" if frame.name != "Closed" else "Closed came before replies that were due"
-            )
+            is_closed = frame.name == "Closed"
+            problem = "Closed came before replies that were due" if is_closed else "a reply came out of order"
             expected = f"one with id {' or '.join(str(ids[0]) for ids in due if ids)}"
-            raise Failed(problem, expected=expected, came=frame_line(frame))
+            raise Failed(problem, expected=expected, frame=frame)
         due[which].pop(0)
         if frame.name != "Pong":
             client.must_be(frame, "Published", first_offset=offsets[which], stored=1, subscribers=1)
             offsets[which] += 1
-    client.must_be(await client.read(awaited="Closed"), "Closed", id=close)
+    await client.receives("Closed", id=close)
     await client.ends()
     for subscription, messages in zip(subscriptions, sent, strict=True):
         await reader.messages(subscription, 0, messages)
@@ -161,7 +159,7 @@ async def deleted(trial: Trial) -> None:
     while ids:
         frame = await client.read(awaited="a reply")
         if frame.id not in ids:
-            raise Failed("a reply came that nobody had asked for, or a second one", came=frame_line(frame))
+            raise Failed("a reply came that nobody had asked for, or a second one", frame=frame)
         if frame.name == "Error":
             client.must_be_error(frame, "NO_SUCH_TOPIC", request_type=TYPES["Publish"])
         else:
@@ -185,8 +183,7 @@ async def beyond_the_ring(trial: Trial) -> None:
         topic = trial.topic(label)
         await make_durable(client, topic, {CAPACITY: 3, MAX_BYTES: 10_000, TTL: retention})
         await client.refused("BATCH_TOO_LARGE", "Publish", topic=topic, batch=messages[:4])
-        for offset, message in enumerate(messages):
-            await client.publish(topic, message, first_offset=offset)
+        await client.publish_singly(topic, messages, first_offset=0)
         for how, start in (({}, 0), ({"start": 2, "value": 4}, 4), ({"start": TIME, "value": 0}, 0)):
             subscribe = await client.send("Subscribe", topic=topic, **how)
             ping = await client.send("Ping")
@@ -210,14 +207,12 @@ async def bounded(trial: Trial) -> None:
     if frame.name == "Error" and frame["code"] == ERROR_CODES["INVALID_FIELD"]:
         raise Skipped(f"this broker does not make logs as small as {LOG:,} bytes, and need not")
     await make_durable(client, topic, {LOG_BYTES: LOG})
-    for offset in range(PIECES):
-        await client.publish(topic, *piece, first_offset=offset)
+    await client.publish_singly(topic, piece * PIECES, first_offset=0)
     frame = await client.ok("Subscribe", topic=topic, credit=1)
     if not 0 < frame["start"] < PIECES:
-        problem = (
-            f"{PIECES * PIECE:,} bytes were published to a log of {LOG:,}, and offset {frame['start']} is the head"
-        )
-        raise Failed(problem, expected=f"a head between 0 and {PIECES}", came=frame_line(frame))
+        bytes_ = f"{PIECES * PIECE:,} bytes were published to a log of {LOG:,}"
+        problem = f"{bytes_}, and offset {frame['start']} is the head"
+        raise Failed(problem, expected=f"a head between 0 and {PIECES}", frame=frame)
     await client.messages(frame.id, frame["start"], piece)
     await make_durable(client, rejects, {LOG_BYTES: LOG, OVERFLOW: REJECT})
     reader = await client.subscribe(rejects, credit=1)
@@ -243,9 +238,7 @@ async def numbers(trial: Trial) -> None:
     topics = [trial.topic("a"), trial.topic("b")]
     for topic in topics:
         await make_durable(client, topic, {})
-    frame = await producer.ask(client, 0, topic=topics[0])
-    skip_if_unsupported(frame, "numbered batches", "producer")
-    client.must_be(frame, "Published", flags=0, first_offset=0, stored=1)
+    await producer.begins(client, topic=topics[0])
     await producer.stored(client, 1, 1, topic=topics[0])
     await producer.refused(client, 1, "PRODUCER_UNKNOWN", topic=topics[1])
     for topic in (topics[1], await _in_memory(trial, client)):

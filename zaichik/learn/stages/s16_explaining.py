@@ -1,24 +1,27 @@
-"""S16, continued: why a message did not arrive, said by the broker itself."""
+"""S16, continued: what a broker says of itself: why a message did not arrive, and what pictures of it need."""
 
 import json
+from base64 import b64decode
 from typing import Any
 
 from zaichik.learn.connection import Connection
-from zaichik.learn.failure import Failed
-from zaichik.learn.layouts import CAPACITY, FOREVER, TTL, WINDOW
+from zaichik.learn.failure import Failed, Skipped
+from zaichik.learn.layouts import CAPACITY, ERROR_CODES, FOREVER, TTL, TYPES, WINDOW
 from zaichik.learn.stages.s16_clock import STAGE as STAGE
-from zaichik.learn.stages.s16_options import skip_if_unsupported
 from zaichik.learn.trial import Trial
 
 TO_COME = 2**63  # a time, µs since 1970
 LONGEST_KEY = 1024
 FIELDS = {"fate", "rule", "text", "next", "evidence"}
+BROKER, SUBSCRIPTIONS, COUNTERS, WINDOWS, MARKS, FURTHEST = 0, 2, 4, 5, 6, 7
+ROWS = {BROKER: "boot", SUBSCRIPTIONS: "subscriptions", COUNTERS: "rows", WINDOWS: "windows", MARKS: "marks"}
+ROWS[FURTHEST] = "subscriptions"
+STORED, ROOM = 5, 4
 
 
 async def _explained(client: Connection, topic: str, **message: Any) -> dict[str, dict[str, Any]]:
     """The verdicts about a message, by their fates, in their order."""
-    frame = await client.ask("Explain", topic=topic, **message)
-    skip_if_unsupported(frame, "Explain")
+    frame = await client.offered("Explain", topic=topic, **message)
     client.must_be(frame, "Explained")
     try:
         verdicts = json.loads(frame["json"])["verdicts"]
@@ -45,25 +48,20 @@ def _must_have(verdicts: dict[str, dict[str, Any]], fate: str, what: str, **evid
 @STAGE.check(
     "a broker that explains says what became of a message",
     hint="Compare the offset with head and next offset, then with each subscription's start, position and cursor.",
-    more=(
-        (
-            "Most of the answer is in what the broker keeps anyway. Only why the head moved, and what was dropped or "
-            "refused, must be remembered, and a little of it will do."
-        ),
-        "zaichik/explain/answer.py puts the verdicts in order; docs/explain.md lists the fates, each with its rule.",
-    ),
+    how="Most of the answer is in what the broker keeps anyway. Only why the head moved, and what was dropped or "
+    "refused, must be remembered, and a little of it will do.",
+    where="zaichik/explain/answer.py puts the verdicts in order; docs/explain.md lists the fates, each with its rule.",
     sentences="explain.1 explain.2 explain.3 explain.4 explain.5 explain.6 explain.7",
 )
 async def explains(trial: Trial) -> None:
     """Evicted, settled, in flight, waiting, kept out, never there; and what nobody can be asked about."""
     client, topic = await trial.client(), trial.topic()
-    skip_if_unsupported(await client.ask("Explain", topic=trial.topic("nothing")), "Explain")
-    await client.refused("NO_SUCH_TOPIC", "Explain", topic=trial.topic("nothing"), at="topic")
+    frame = await client.offered("Explain", topic=trial.topic("nothing"))
+    client.must_be_error(frame, "NO_SUCH_TOPIC", request_type=TYPES["Explain"], at="topic")
     settings = {CAPACITY: 3, TTL: FOREVER, WINDOW: FOREVER}
-    await client.ok("CreateTopic", topic=topic, settings=settings, expect={"created": 1})
+    await client.create(topic, settings, created=1)
     subscription = await client.subscribe(topic, credit=1)
-    for offset, key in enumerate((b"a", b"b", b"c")):
-        await client.publish(topic, (key, b"x"), first_offset=offset)
+    await client.publish_singly(topic, [(key, b"x") for key in (b"a", b"b", b"c")], first_offset=0)
     await client.publish(topic, (b"b", b"y"), first_offset=3, stored=0, compacted=1)
     await client.messages(subscription, 0, [(b"a", b"x")])
     await client.commit(subscription, 1)
@@ -83,3 +81,62 @@ async def explains(trial: Trial) -> None:
     await client.refused("INVALID_FIELD", "Explain", topic=topic, key=b"k" * (LONGEST_KEY + 1), at="key")
     await client.refused("INVALID_FIELD", "Explain", topic=topic, key=b"k", time=TO_COME, at="time")
     await client.refused("NO_SUCH_SUBSCRIPTION", "Explain", topic=topic, subscription="nobody", at="subscription")
+
+
+async def _page(client: Connection, kind: int, **fields: Any) -> dict[str, Any]:
+    """A page, which must be the last one."""
+    frame = await client.offered("Describe", kind=kind, **fields)
+    if frame.name == "Error" and (frame["code"], frame["field"]) == (ERROR_CODES["INVALID_FIELD"], "kind"):
+        raise Skipped("this broker tells nothing for pictures, and need not")
+    client.must_be(frame, "Described", more=0)
+    try:
+        page = dict(json.loads(frame["json"]))
+        return {"rows": page[ROWS[kind]], "now_us": page["now_us"], "boot": page["boot"], **page}
+    except (ValueError, KeyError, TypeError):
+        wanted = f"a JSON object with {ROWS[kind]}, now_us and boot"
+        raise Failed(f"a page of kind {kind} is wrong", expected=wanted, came=str(frame["json"])[:200]) from None
+
+
+def _must_tell(what: str, expected: Any, came: Any) -> None:
+    if came != expected:
+        raise Failed(f"what Describe says of {what} is wrong", expected=str(expected), came=str(came))
+
+
+@STAGE.check(
+    "a broker that tells what pictures need tells it of the right messages and readers",
+    hint="All of it is there already: the table of windows from its end, the batches, the readers by what they need.",
+    how="A picture is asked for ten times a second. Count nothing for it, and go through what is there only as far as "
+    "the page is long: 256 windows from the newest on, every n-th batch.",
+    where="zaichik/observing/describe.py, zaichik/observing/rows.py; docs/describe.md lists the fields.",
+    sentences="describe.4 describe.5 describe.6 describe.7 describe.8",
+)
+async def looks(trial: Trial) -> None:
+    """Five batches, of which one has no room; three readers; and a topic that is not there."""
+    client, topic = await trial.client(), trial.topic()
+    await _page(client, COUNTERS, prefix=topic)  # or else there is nothing to check
+    of_broker = await _page(client, BROKER)
+    await client.create(topic, {CAPACITY: ROOM, TTL: FOREVER, WINDOW: FOREVER})
+    readers = [await client.subscribe(topic, credit=1) for _ in range(2)]
+    keys = [b"key %d" % number for number in range(STORED)]
+    await client.publish_singly(topic, [(key, b"x") for key in keys], first_offset=0)
+    await client.publish(topic, (keys[0], b"y"), stored=0, compacted=1)
+    for subscription in readers:
+        await client.messages(subscription, 0, [(keys[0], b"x")])
+    await client.commit(readers[0], 1)
+    await client.messages(readers[0], 1, [(keys[1], b"x")])
+    page = await _page(client, COUNTERS, prefix=topic)
+    _must_tell("boot, with its counters", of_broker["boot"], page["boot"])
+    columns = ("name", "head", "next_offset", "published", "compacted", "evicted", "needed", "capacity")
+    counted = [dict(zip(page["columns"], row, strict=False)) for row in page["rows"]]
+    came = [[row.get(name) for name in columns] for row in counted]
+    _must_tell(f"the counters {', '.join(columns)}", [[topic, 1, STORED, STORED + 1, 1, 1, 1, ROOM]], came)
+    windows = (await _page(client, WINDOWS, prefix=topic, limit=STORED - 1))["rows"]
+    _must_tell("its windows, the newest first", keys[:0:-1], [b64decode(key) for key, _ in windows])
+    marks = (await _page(client, MARKS, prefix=topic, limit=2))["rows"]
+    _must_tell("its marks, the oldest batch and the newest", [1, STORED - 1], [offset for offset, _ in marks])
+    furthest = (await _page(client, FURTHEST, prefix=topic, limit=9))["rows"]
+    _must_tell("its readers, the furthest behind first", readers[::-1], [row["id"] for row in furthest])
+    listed = (await _page(client, SUBSCRIPTIONS, prefix=topic))["rows"]
+    _must_tell("its readers, as of kind 2", sorted(listed, key=str), sorted(furthest, key=str))
+    for kind in (WINDOWS, MARKS, FURTHEST):
+        _must_tell("what is not there", [], (await _page(client, kind, prefix=trial.topic("nothing")))["rows"])

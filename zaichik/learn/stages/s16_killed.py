@@ -6,23 +6,21 @@ checks find what was never written, and what a start does not read. That it was 
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 import anyio
 
 from zaichik.learn.burst import Burst
-from zaichik.learn.connection import Connection
+from zaichik.learn.connection import Connection, Pair
 from zaichik.learn.failure import Failed
 from zaichik.learn.layouts import CAPACITY, WINDOW
 from zaichik.learn.stages.s16_durable import HOUR_MS, make_durable
 from zaichik.learn.stages.s16_durable import STAGE as STAGE
 from zaichik.learn.stages.s16_names import NAMED, REDELIVERED, RESUMED, delivered
 from zaichik.learn.stages.s16_numbered import DUPLICATE, Producer
-from zaichik.learn.stages.s16_options import skip_if_unsupported
-from zaichik.learn.trace import frame_line
+from zaichik.learn.stages.s16_options import named
 from zaichik.learn.trial import Restartable, Trial
 from zaichik.learn.wire import Frame
-
-Pair = tuple[bytes, bytes]
 
 WINDOW_S, MARGIN_S = 1.0, 0.1
 # A position is written "soon" after its commit, and "a few seconds" may be lost: so it is tried with more and more.
@@ -61,7 +59,7 @@ async def _all(client: Connection, topic: str) -> tuple[list[Pair], list[int]]:
         pairs += [(message.key, message.payload) for message in frame.messages]
         accepted += [frame["accepted_us"]] * len(frame.messages)
         if frame.messages[-1].offset != len(pairs) - 1:
-            raise Failed("offsets were left out, though no message was missing", came=frame_line(frame))
+            raise Failed("offsets were left out, though no message was missing", frame=frame)
         await client.commit(subscribed.id, len(pairs))
     await client.ok("Unsubscribe", subscription=subscribed.id)
     return pairs, accepted
@@ -78,14 +76,10 @@ async def _these(client: Connection, topic: str, epoch: int, messages: Sequence[
 @STAGE.check(
     "what was acknowledged in a durable topic is there after kill -9, and its offsets go on",
     hint="On start, read every topic's log before you listen: its name, epoch and settings, then each record.",
-    more=(
-        (
-            "A folder for each topic, with a small file that has its name, epoch and settings, and a log that is only "
-            "ever appended to: of each batch its first offset, its time, its bytes, and a checksum. The answer waits "
-            "for the write and the sync."
-        ),
-        ("zaichik/log/recovery.py: `recover` finds what a log holds; zaichik/log/restoring.py puts it into a broker."),
-    ),
+    how="A folder for each topic, with a small file that has its name, epoch and settings, and a log that is only "
+    "ever appended to: of each batch its first offset, its time, its bytes, and a checksum. The answer waits for the "
+    "write and the sync.",
+    where="zaichik/log/recovery.py: `recover` finds what a log holds; zaichik/log/restoring.py puts it into a broker.",
     sentences="durable.5 durable.6 topic.1 topic.5 time.2 time.3 welcome.1 subscribe.1 subscribe.8",
     once=True,
 )
@@ -105,28 +99,22 @@ async def comes_back(trial: Trial) -> None:
                 accepted = await _these(client, topic, made[place]["epoch"], sent[place])
                 before, times[place] = times[place], accepted
                 if accepted[: len(before)] != before or accepted != sorted(accepted):
-                    problem = (
-                        "messages have other acceptance times than before the server was killed, or newer ones older"
-                    )
-                    raise Failed(problem, expected=f"{before}, and later ones", came=f"{accepted}")
+                    times_ = "other acceptance times than before the server was killed, or newer ones older"
+                    raise Failed(f"messages have {times_}", expected=f"{before}, and later ones", came=f"{accepted}")
             boot, client = client.limits["boot"], await _next_life(trial, server)
             if client.limits["boot"] == boot:
                 raise Failed("two runs of the server have the same boot", expected="another one", came=f"{boot}")
             for topic, frame in zip(topics, made, strict=True):
                 again = {"created": 0, "epoch": frame["epoch"], "settings": frame["settings"]}
-                await client.ok("CreateTopic", topic=topic, settings=frame["settings"], expect=again)
+                await client.create(topic, frame["settings"], **again)
 
 
 @STAGE.check(
     "numbers of producers outlive kill -9: what was answered is answered again, what was not is stored once",
     hint="Write producer and number into the same record as the batch, and build the table of answers from the log.",
-    more=(
-        (
-            "What is answered again must be known as surely as the messages, so it is in the log with them: of a "
-            "batch its offset and what compaction dropped of it, and of one that was refused for good the error."
-        ),
-        ("zaichik/log/state.py: `State._answer`, a fold over the records; docs/durability.md says what is in one."),
-    ),
+    how="What is answered again must be known as surely as the messages, so it is in the log with them: of a batch "
+    "its offset and what compaction dropped of it, and of one that was refused for good the error.",
+    where="zaichik/log/state.py: `State._answer`, a fold over the records; docs/durability.md says what is in one.",
     sentences="durable.5 durable.6 producer.3 producer.4 producer.6 producer.13",
     once=True,
 )
@@ -135,15 +123,13 @@ async def numbers(trial: Trial) -> None:
     async with _first_life(trial) as (server, client):
         topic, producer = trial.topic(), Producer(trial)
         made = await make_durable(client, topic, {CAPACITY: 8, WINDOW: HOUR_MS})
-        frame = await producer.ask(client, 0)
-        skip_if_unsupported(frame, "numbered batches", "producer")
-        client.must_be(frame, "Published", flags=0, first_offset=0, stored=1)
+        await producer.begins(client)
         await producer.stored(client, 1, 1)
         pair = [(b"k", b"first"), (b"k", b"second")]
         part = {"first_offset": 2, "stored": 1, "compacted": 1, "dropped": b"\2"}
         client.must_be(await producer.ask(client, 2, batch=pair), "Published", flags=0, **part)
         await producer.refused(client, 3, "BATCH_TOO_LARGE", batch=[(b"", b"x")] * 9)
-        await client.send("Publish", topic=topic, producer=producer.number, sequence=4, batch=[(b"", b"4")])
+        await client.send("Publish", **producer.about(4))
         await client.flush()
         client = await _next_life(trial, server)
         for sequence in (1, 0):
@@ -166,13 +152,9 @@ async def numbers(trial: Trial) -> None:
 @STAGE.check(
     "a compaction window that was open keeps out after kill -9, and ends when it would have",
     hint="A stored message with a key has opened a window at its acceptance time: open it again when you read the log.",
-    more=(
-        (
-            "Nothing has to be written for it: each record has the time and the keys, so a start opens the windows "
-            "in the order in which they were opened, each at the time of its message and not at that of the start."
-        ),
-        ("zaichik/log/state.py: `State._add_messages` admits the keys of each record at the record's own time."),
-    ),
+    how="Nothing has to be written for it: each record has the time and the keys, so a start opens the windows in the "
+    "order in which they were opened, each at the time of its message and not at that of the start.",
+    where="zaichik/log/state.py: `State._add_messages` admits the keys of each record at the record's own time.",
     sentences="durable.6 compaction.1 compaction.2 compaction.8",
     once=True,
 )
@@ -195,13 +177,9 @@ async def windows(trial: Trial) -> None:
 @STAGE.check(
     "a position that was committed well before kill -9 is resumed, and what follows it comes marked",
     hint="Once a second, write the positions that have moved. After a start, all up to the end counts as delivered.",
-    more=(
-        (
-            "A commit need not wait for the disk: a position that is a little old costs messages that come again, "
-            "and they are marked. How far each reader was sent is written nowhere, so it is taken to be everything."
-        ),
-        ("zaichik/log/restoring.py: `_restore_positions`; zaichik/broker/durable.py: `sweep`, once a second."),
-    ),
+    how="A commit need not wait for the disk: a position that is a little old costs messages that come again, and "
+    "they are marked. How far each reader was sent is written nowhere, so it is taken to be everything.",
+    where="zaichik/log/restoring.py: `_restore_positions`; zaichik/broker/durable.py: `sweep`, once a second.",
     sentences="durable.6 durable.9 name.4 name.5 messages.2",
     once=True,
 )
@@ -226,9 +204,8 @@ async def positions(trial: Trial) -> None:
         await delivered(client, frame.id, MESSAGES, MESSAGES + 1, 0)
 
 
-async def _named(client: Connection, topic: str, **how: int) -> Frame:
-    frame = await client.ask("Subscribe", topic=topic, name="worker", **how)
-    skip_if_unsupported(frame, "named subscriptions", "name")
+async def _named(client: Connection, topic: str, **how: Any) -> Frame:
+    frame = await named(client, topic, **how)
     client.must_be(frame, "Subscribed", live=MESSAGES)
     return frame
 
@@ -236,13 +213,9 @@ async def _named(client: Connection, topic: str, **how: int) -> Frame:
 @STAGE.check(
     "killed in the middle of a burst, a broker has all that it acknowledged or delivered: whole, once and in order",
     hint="Answer and deliver after the write, not before. A batch that a crash has cut short at the end of a log goes.",
-    more=(
-        (
-            "While one group of batches is written and synced, the next one gathers, and is answered after its own "
-            "sync. A record has its length and a checksum: at a start, the first one that is not whole ends the log."
-        ),
-        ("zaichik/broker/durable.py: `publish` and `synced`; zaichik/log/writer.py: `write`, which writes a group."),
-    ),
+    how="While one group of batches is written and synced, the next one gathers, and is answered after its own sync. "
+    "A record has its length and a checksum: at a start, the first one that is not whole ends the log.",
+    where="zaichik/broker/durable.py: `publish` and `synced`; zaichik/log/writer.py: `write`, which writes a group.",
     sentences="durable.5 durable.6 publish.1 topic.1 open.1",
     once=True,
 )

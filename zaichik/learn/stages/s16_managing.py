@@ -11,8 +11,7 @@ from zaichik.learn.connection import Connection
 from zaichik.learn.failure import Failed
 from zaichik.learn.layouts import CAPACITY, FOREVER, MAX_BYTES, OVERFLOW, TTL, WINDOW
 from zaichik.learn.stages.s16_names import STAGE as STAGE
-from zaichik.learn.stages.s16_options import IF_EMPTY, deleting, skip_if_unsupported
-from zaichik.learn.trace import frame_line
+from zaichik.learn.stages.s16_options import IF_EMPTY, deleting, named
 from zaichik.learn.trial import Trial
 from zaichik.learn.wire import Frame, encode_batch
 
@@ -27,8 +26,7 @@ async def _rejecting(trial: Trial, label: str = "t", more: Mapping[int, int] = N
     """A topic with room for three messages, that rejects."""
     client, topic = await trial.client(), trial.topic(label)
     settings = {CAPACITY: ROOM, TTL: FOREVER, MAX_BYTES: 10_000, OVERFLOW: REJECT} | dict(more)
-    frame = await client.ask("CreateTopic", topic=topic, settings=settings)
-    skip_if_unsupported(frame, "topics that reject", "settings")
+    frame = await client.offered("CreateTopic", "topics that reject", unless="settings", topic=topic, settings=settings)
     client.must_be(frame, "TopicCreated", created=1)
     return client, topic
 
@@ -44,28 +42,27 @@ async def _full(client: Connection, topic: str, *batch: tuple[bytes, bytes]) -> 
 )
 async def rejects(trial: Trial) -> None:
     """Without readers it evicts; then one with credit 1, for whom sent is enough; by capacity and by max_bytes."""
-    size = len(encode_batch([(b"", bytes(5))]))
+    five = (b"", bytes(5))
+    size = len(encode_batch([five]))
     for label, more in (("messages", NO_MORE), ("bytes", {CAPACITY: 1000, MAX_BYTES: ROOM * size})):
         writer, topic = await _rejecting(trial, label, more)
         reader = await trial.client()
-        for offset in range(5):
-            await writer.publish(topic, (b"", bytes(5)), first_offset=offset)
+        await writer.publish_singly(topic, [five] * 5, first_offset=0)
         subscription = await reader.subscribe(topic, credit=1, expect={"start": 2})
-        await reader.messages(subscription, 2, [(b"", bytes(5))])
-        await writer.publish(topic, (b"", bytes(5)), first_offset=5)
-        await _full(writer, topic, (b"", bytes(5)))
+        await reader.messages(subscription, 2, [five])
+        await writer.publish(topic, five, first_offset=5)
+        await _full(writer, topic, five)
         await _full(writer, topic, *[(b"", b"")] * 2)
         await reader.commit(subscription, 3)
-        await reader.messages(subscription, 3, [(b"", bytes(5))])
-        await writer.publish(topic, (b"", bytes(5)), first_offset=6)
-        await _full(writer, topic, (b"", bytes(5)))
+        await reader.messages(subscription, 3, [five])
+        await writer.publish(topic, five, first_offset=6)
+        await _full(writer, topic, five)
         for offset in (4, 5, 6):
             await reader.commit(subscription, offset)
-            await reader.messages(subscription, offset, [(b"", bytes(5))])
-        await writer.publish(topic, (b"", bytes(5)), first_offset=7)
+            await reader.messages(subscription, offset, [five])
+        await writer.publish(topic, five, first_offset=7)
         await reader.ok("Unsubscribe", subscription=subscription)
-        for offset in range(8, 12):
-            await writer.publish(topic, (b"", bytes(5)), first_offset=offset)
+        await writer.publish_singly(topic, [five] * 4, first_offset=8)
 
 
 @STAGE.check(
@@ -76,8 +73,7 @@ async def rejects(trial: Trial) -> None:
 async def rejects_for_names(trial: Trial) -> None:
     """Delivered and not settled; away; settled; forgotten."""
     writer, topic = await _rejecting(trial)
-    frame = await writer.ask("Subscribe", topic=topic, name="worker")
-    skip_if_unsupported(frame, "named subscriptions", "name")
+    frame = await named(writer, topic)
     batch = [(b"", b"x")] * ROOM
     await writer.publish(topic, *batch, first_offset=0)
     await writer.messages(frame.id, 0, batch)
@@ -112,14 +108,13 @@ async def rejected(trial: Trial) -> None:
 
 async def _page(client: Connection, kind: int, **fields: Any) -> tuple[Frame, list[dict[str, Any]]]:
     """A page of names."""
-    frame = await client.ask("Describe", kind=kind, **fields)
-    skip_if_unsupported(frame, "Describe")
+    frame = await client.offered("Describe", kind=kind, **fields)
     client.must_be(frame, "Described", flags=0)
     key = {TOPICS: "topics", CONNECTIONS: "connections"}[kind]
     try:
         return frame, list(json.loads(frame["json"])[key])
     except (ValueError, KeyError, TypeError):
-        raise Failed(f"Described.json is no JSON object with {key}", came=frame_line(frame)) from None
+        raise Failed(f"Described.json is no JSON object with {key}", frame=frame) from None
 
 
 @STAGE.check(
@@ -132,7 +127,7 @@ async def describe(trial: Trial) -> None:
     client = await trial.client()
     names = [trial.topic(f"page-{number}") for number in range(8)]
     for name in trial.rng.sample([*names, trial.topic("other")], 9):
-        await client.ok("CreateTopic", topic=name)
+        await client.create(name)
     found: list[str] = []
     more = 1
     while more:
@@ -156,9 +151,7 @@ async def describe(trial: Trial) -> None:
 )
 async def disconnects(trial: Trial) -> None:
     """Its number is told by Describe; not one's own. Then one with replies that it has not read."""
-    client = await trial.client(client=f"{trial.topic('me')}")
-    other = await trial.client(client=f"{trial.topic('other')}")
-    stuck = await trial.client(client=f"{trial.topic('stuck')}")
+    client, other, stuck = [await trial.client(client=trial.topic(label)) for label in ("me", "other", "stuck")]
     subscription = await other.subscribe(trial.topic(), credit=1)
     numbers: dict[str, int] = {}
     after, more = "", 1
@@ -167,16 +160,14 @@ async def disconnects(trial: Trial) -> None:
         numbers |= {each["client"]: each["connection"] for each in page}
         after, more = page[-1]["name"] if page else after, frame["more"]  # those of a last page may have left meanwhile
     mine, its = (numbers[trial.topic(label)] for label in ("me", "other"))
-    frame = await client.ask("Disconnect", connection=its + 2**40)
-    skip_if_unsupported(frame, "Disconnect")
+    frame = await client.offered("Disconnect", connection=its + 2**40)
     client.must_be_error(frame, "INVALID_FIELD", at="connection")
     await client.refused("INVALID_FIELD", "Disconnect", connection=mine, at="connection")
     message = trial.message()
     await client.publish(trial.topic(), message, subscribers=1)
     await other.messages(subscription, 0, [message])
     await client.ok("Disconnect", connection=its)
-    goodbye = await other.read(awaited="GoAway")
-    other.must_be(goodbye, "GoAway", code=DISCONNECTED, id=0)
+    await other.receives("GoAway", code=DISCONNECTED, id=0)
     await other.ends()
     await client.publish(trial.topic(), message, subscribers=0)
     backlog = await pile_up(trial, stuck, client)
@@ -196,21 +187,21 @@ async def leftovers(trial: Trial) -> None:
     client, topic = await deleting(trial), trial.topic()
     for name in ("", "x" * 201, "\0"):
         await client.refused("INVALID_FIELD", "Delete", topic=name, at="topic")
-    await client.ok("CreateTopic", topic=topic, settings={TTL: FOREVER, WINDOW: FOREVER})
+    await client.create(topic, {TTL: FOREVER, WINDOW: FOREVER})
     readers = [await trial.client() for _ in range(2)]
     subscriptions = [await reader.subscribe(topic) for reader in readers]
-    named = (await client.ask("Subscribe", topic=topic, name="worker")).name == "Subscribed"
+    has_names = (await client.ask("Subscribe", topic=topic, name="worker")).name == "Subscribed"
     await client.publish(topic, (b"k", b"x"))
     await client.ok("Delete", topic=topic)
     for reader, subscription in zip(readers, subscriptions, strict=True):
         frame = await reader.event(subscription)
         frame = await reader.event(subscription) if frame.name == "Messages" else frame
         reader.must_be(frame, "SubscriptionEnded", code=4)
-    await client.ok("CreateTopic", topic=topic, settings={TTL: TTL_MS, WINDOW: FOREVER}, expect={"created": 1})
+    await client.create(topic, {TTL: TTL_MS, WINDOW: FOREVER}, created=1)
     await client.publish(topic, (b"k", b"x"), first_offset=0, stored=1, subscribers=0)
     ended = await client.subscribe(topic, until=0)
     client.must_be(await client.event(ended), "SubscriptionEnded", code=1)
-    if named:
+    if has_names:
         frame = await client.ask("Subscribe", topic=topic, name="worker")
         client.must_be(frame, "Subscribed", flags=1)
         await client.ok("Unsubscribe", subscription=frame.id)
@@ -221,7 +212,7 @@ async def leftovers(trial: Trial) -> None:
     else:
         await anyio.sleep(TTL_MS / 1000)
     await client.ok("Delete", topic=topic, flags=IF_EMPTY)
-    await client.ok("CreateTopic", topic=topic, settings={TTL: TTL_MS})
+    await client.create(topic, {TTL: TTL_MS})
     await client.publish(topic, (b"", b"x"))
     await anyio.sleep(TTL_MS / 1000)
     await client.ok("Delete", topic=topic, flags=IF_EMPTY)

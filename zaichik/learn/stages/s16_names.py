@@ -3,12 +3,10 @@
 from typing import Any
 
 from zaichik.learn.connection import Connection
-from zaichik.learn.failure import Skipped
 from zaichik.learn.layouts import FOREVER, LATEST, OFFSET, OWNER, TTL
 from zaichik.learn.stages.s16_numbered import STAGE as STAGE
-from zaichik.learn.stages.s16_options import OWNED, TAKEN_OVER, skip_if_unsupported
+from zaichik.learn.stages.s16_options import OWNED, TAKEN_OVER, granted, named
 from zaichik.learn.trial import Trial
-from zaichik.learn.wire import Frame
 
 NAMED, RESUMED = 1, 2  # flags of Subscribed
 REDELIVERED = 2  # of Messages
@@ -16,15 +14,9 @@ FORGET = 1  # of Unsubscribe
 REMEMBERED = 64  # owners that were replaced
 
 
-async def _subscribe(client: Connection, topic: str, name: str = "worker", **how: Any) -> Frame:
-    frame = await client.ask("Subscribe", topic=topic, name=name, **how)
-    skip_if_unsupported(frame, "named subscriptions", "name")
-    return frame
-
-
 async def _named(client: Connection, topic: str, at: int, flags: int = NAMED, **how: Any) -> int:
     """Subscribe with a name, to begin there; the subscription's id."""
-    frame = await _subscribe(client, topic, **how)
+    frame = await named(client, topic, **how)
     client.must_be(frame, "Subscribed", flags=flags, start=at, committed=at)
     return frame.id
 
@@ -40,8 +32,7 @@ async def delivered(client: Connection, subscription: int, first: int, last: int
 
 async def _six(trial: Trial) -> tuple[Connection, str]:
     """A topic with a history of six messages in two batches."""
-    client, topic = await trial.client(), trial.topic()
-    await client.ok("CreateTopic", topic=topic, settings={TTL: FOREVER})
+    client, topic = await trial.making({TTL: FOREVER})
     await client.publish(topic, *[(b"", b"%d" % offset) for offset in range(4)])
     await client.publish(topic, *[(b"", b"%d" % offset) for offset in range(4, 6)])
     return client, topic
@@ -49,8 +40,8 @@ async def _six(trial: Trial) -> tuple[Connection, str]:
 
 @STAGE.check(
     "a reader that comes back under its name goes on where it has committed",
-    hint="Keep committed and delivered with the name, in the topic. What lies between comes again, marked REDELIVERED, "
-    "in frames without new messages.",
+    hint="Keep committed and delivered with the name, in the topic. What lies between comes again, marked "
+    "REDELIVERED, in frames without new messages.",
     sentences="name.1 name.3 name.4 name.5 name.9 messages.2 messages.3",
 )
 async def comes_back(trial: Trial) -> None:
@@ -93,11 +84,10 @@ async def forgets(trial: Trial) -> None:
     """Two names in one topic, one of them in another topic as well; a reader that is away is not counted."""
     client, topic = await _six(trial)
     other = trial.topic("other")
-    await client.ok("CreateTopic", topic=other, settings={TTL: FOREVER})
+    await client.create(other, {TTL: FOREVER})
     for name, where, settled in (("worker", topic, 2), ("other", topic, 3), ("worker", other, 0)):
         subscription = await _named(client, where, 0, name=name)
-        if settled:
-            await _delivered_from(client, subscription, settled)
+        await client.take(subscription, settled)
         await client.commit(subscription, settled)
         await client.ok("Unsubscribe", subscription=subscription)
     await client.publish(other, trial.message(), subscribers=0)
@@ -106,12 +96,6 @@ async def forgets(trial: Trial) -> None:
     await _named(client, topic, 6, start=LATEST)
     await _named(client, topic, 3, NAMED | RESUMED, name="other")
     await _named(client, other, 0, NAMED | RESUMED, start=LATEST)
-
-
-async def _delivered_from(client: Connection, subscription: int, least: int) -> None:
-    offset = 0
-    while offset < least:
-        offset += len(await client.next_messages(subscription))
 
 
 @STAGE.check(
@@ -128,16 +112,14 @@ async def taken_over(trial: Trial) -> None:
     await first.commit(old, 1)
     await delivered(first, old, 3, 4, 0)
     new = await _named(second, topic, 1, NAMED | RESUMED, credit=2)
-    ended = await first.event(old, awaited="SubscriptionEnded")
-    first.must_be(ended, "SubscriptionEnded", code=TAKEN_OVER, next=4)
+    await first.told(old, "SubscriptionEnded", code=TAKEN_OVER, next=4)
     await delivered(second, new, 1, 3, REDELIVERED)
     first.must_be(await first.ask("Commit", subscription=old, next=4), "Committed")
     await first.ok("Unsubscribe", subscription=old, flags=FORGET)
     await first.nothing("its subscription had ended")
     await writer.publish(topic, trial.message(), subscribers=1)
     newest = await _named(second, topic, 1, NAMED | RESUMED, credit=1)
-    ended = await second.event(new, awaited="SubscriptionEnded")
-    second.must_be(ended, "SubscriptionEnded", code=TAKEN_OVER)
+    await second.told(new, "SubscriptionEnded", code=TAKEN_OVER)
     await delivered(second, newest, 1, 2, REDELIVERED)
 
 
@@ -163,7 +145,7 @@ async def shapes(trial: Trial) -> None:
 async def _owned(client: Connection, topic: str, owner: int, attempt: int, error: str = "", **how: Any) -> None:
     """A Subscribe of an owner; with an error, that field is wrong."""
     who = {"owner": owner, "attempt": attempt, "flags": OWNED}
-    frame = await _subscribe(client, topic, **(who | how))
+    frame = await named(client, topic, **(who | how))
     if error:
         client.must_be_error(frame, "INVALID_FIELD" if not owner else "TAKEN_OVER", at=error)
     else:
@@ -177,9 +159,7 @@ async def _owned(client: Connection, topic: str, owner: int, attempt: int, error
 )
 async def owners(trial: Trial) -> None:
     """65 after one another; attempts that jump; one without an owner; no name; FORGET."""
-    client, topic = await trial.client(features=OWNER), trial.topic()
-    if not client.limits["features"] & OWNER:
-        raise Skipped("this broker does not offer OWNER, and need not")
+    client, topic = await granted(await trial.dial(), "OWNER", OWNER), trial.topic()
     await _owned(client, topic, 1, 5)
     for attempt in (5, 4):
         await _owned(client, topic, 1, attempt, "attempt")
@@ -188,13 +168,13 @@ async def owners(trial: Trial) -> None:
     await _owned(client, topic, 0, 1, "owner")
     await _owned(client, topic, 0, 1, "owner", name="")
     await _owned(client, topic, 9, 1, name="")
-    frame = await _subscribe(client, topic)
+    frame = await named(client, topic)
     client.must_be(frame, "Subscribed", flags=NAMED | RESUMED)
     await _owned(client, topic, 1, 10, "owner")
     for owner in range(2, REMEMBERED + 3):
         await _owned(client, topic, owner, 1)
     for owner in (2, REMEMBERED + 1):
         await _owned(client, topic, owner, 9, "owner")
-    frame = await _subscribe(client, topic)
+    frame = await named(client, topic)
     await client.ok("Unsubscribe", subscription=frame.id, flags=FORGET)
     await _owned(client, topic, 2, 1)

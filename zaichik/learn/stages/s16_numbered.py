@@ -3,11 +3,9 @@
 from random import SystemRandom
 from typing import Any
 
-from zaichik.learn import layouts
 from zaichik.learn.connection import Connection
 from zaichik.learn.layouts import CAPACITY, FOREVER, MAX_BYTES, OVERFLOW, TTL
 from zaichik.learn.stages.s16_options import STAGE as STAGE
-from zaichik.learn.stages.s16_options import skip_if_unsupported
 from zaichik.learn.trial import Trial
 from zaichik.learn.wire import Frame
 
@@ -27,10 +25,20 @@ class Producer:
         self.number = SystemRandom().getrandbits(63) | 2**62  # no seed: a broker may know it from an earlier run
         self._topic = trial.topic()
 
+    def about(self, sequence: int, **fields: Any) -> dict[str, Any]:
+        """The fields of the Publish with a number."""
+        own = {"topic": self._topic, "batch": [(b"", b"%d" % sequence)], "producer": self.number}
+        return own | {"sequence": sequence} | fields
+
+    async def begins(self, client: Connection, **fields: Any) -> None:
+        """Its first batch must be stored, if the broker knows producers."""
+        about = self.about(0, **fields)
+        frame = await client.offered("Publish", "numbered batches", unless="producer", **about)
+        client.must_be(frame, "Published", flags=0, first_offset=0, stored=1)
+
     async def ask(self, client: Connection, sequence: int, **fields: Any) -> Frame:
         """What answers the batch of a number."""
-        about = {"topic": self._topic, "batch": [(b"", b"%d" % sequence)], "producer": self.number} | fields
-        return await client.ask("Publish", sequence=sequence, **about)
+        return await client.ask("Publish", **self.about(sequence, **fields))
 
     async def stored(self, client: Connection, sequence: int, offset: int, flags: int = 0, **fields: Any) -> None:
         """It must be, or have been, stored at that offset."""
@@ -39,16 +47,13 @@ class Producer:
 
     async def refused(self, client: Connection, sequence: int, error: str, at: str | None = None, **more: Any) -> None:
         """It must be refused so."""
-        frame = await self.ask(client, sequence, **more)
-        client.must_be_error(frame, error, request_type=layouts.TYPES["Publish"], at=at)
+        await client.refused(error, "Publish", at=at, **self.about(sequence, **more))
 
 
 async def _producing(trial: Trial) -> tuple[Connection, Producer]:
     """A client whose first numbered batch was stored."""
     client, producer = await trial.client(), Producer(trial)
-    frame = await producer.ask(client, 0)
-    skip_if_unsupported(frame, "numbered batches", "producer")
-    client.must_be(frame, "Published", flags=0, first_offset=0, stored=1)
+    await producer.begins(client)
     return client, producer
 
 
@@ -72,9 +77,7 @@ async def again(trial: Trial) -> None:
     if (most := other.limits["max_batch"]) < MOST_MESSAGES:
         await producer.stored(other, 1, 1, DUPLICATE, batch=[(b"", b"")] * (most + 1))
     await other.publish(trial.topic("elsewhere"), trial.message(), first_offset=0)
-    await other.send(
-        "Publish", frame_id=0, producer=producer.number, sequence=3, topic=trial.topic(), batch=[(b"", b"3")]
-    )
+    await other.send("Publish", frame_id=0, **producer.about(3))
     await producer.stored(other, 3, 4, DUPLICATE)
     low = Producer(trial)
     low.number = producer.number & 0xFFFFFFFF or 1
@@ -127,7 +130,7 @@ async def errors(trial: Trial) -> None:
     """A batch larger than the ring, again with a good one; bad UTF-8 and bad columns; TOPIC_FULL, if there is that."""
     client, topic = await trial.client(), trial.topic("small")
     _, producer = await _producing(trial)
-    await client.ok("CreateTopic", topic=topic, settings={CAPACITY: 1})
+    await client.create(topic, {CAPACITY: 1})
     two = [(b"", b"x")] * 2
     await producer.refused(client, 1, "BATCH_TOO_LARGE", topic=topic, batch=two)
     await producer.refused(client, 1, "BATCH_TOO_LARGE")

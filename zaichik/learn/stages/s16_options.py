@@ -1,8 +1,30 @@
-"""S16: what a broker may leave out: deleting topics, owners of names, ending connections, and more in other files."""
+"""S16: Topics that go, and names with owners.
+
+Goal: What the protocol lets a broker leave out, above all: Delete takes a topic away and tells its readers; a Subscribe
+that says which owner asks for a name is refused if another one has taken the name over; Disconnect ends a connection;
+Explain says why a message did not arrive; AdvanceClock moves a clock that stands still; a durable topic is kept on a
+disk. A broker that answers UNSUPPORTED skips these checks.
+
+Tested: Deleting a topic that is read, one that is not empty, one that is not there, and the same name again and again;
+an owner that comes back after it was replaced, and a request of its that comes late; durable topics, while the broker
+runs, and after it was killed.
+
+Real systems: Kafka deletes topics some time after it has said so, and a topic made anew under the name is told from the
+old one by an id (KIP-516). Its static members of a group are fenced as here: who was replaced gets FENCED_INSTANCE_ID,
+or two consumers would throw each other out for ever.
+
+How: To delete is one step, like to create: the topic leaves the table, its readers are marked as ended with the code,
+and the greatest epoch that was ever deleted is remembered in one number.
+
+Where: zaichik/broker/topic_registry.py: `delete`; zaichik/broker/position.py: `claim`, with the last owner and attempt,
+and the owners that were replaced, in a deque of 64.
+"""
+
+from typing import Any
 
 from zaichik.learn.connection import Connection
 from zaichik.learn.failure import Failed, Skipped
-from zaichik.learn.layouts import ERROR_CODES, FOREVER, OWNER, TTL
+from zaichik.learn.layouts import FOREVER, OWNER, TTL
 from zaichik.learn.stage import Stage
 from zaichik.learn.trial import Trial
 from zaichik.learn.wire import Frame
@@ -12,64 +34,31 @@ TAKEN_OVER, DELETED = 2, 4  # codes of SubscriptionEnded
 NOBODY = 2**64 - 1  # no connection has this number
 LIVES = 5  # of one name
 
-STAGE = Stage(
-    number=16,
-    title="Topics that go, and names with owners",
+STAGE = Stage.told(
+    __doc__,
     chapter=16,
-    frames=(
-        "Describe",
-        "Described",
-        "Delete",
-        "Deleted",
-        "Disconnect",
-        "Disconnected",
-        "Explain",
-        "Explained",
-        "AdvanceClock",
-        "ClockAdvanced",
-    ),
-    goal=(
-        "What the protocol lets a broker leave out, above all: Delete takes a topic away and tells its readers; a "
-        "Subscribe that says which owner asks for a name is refused if another one has taken the name over; "
-        "Disconnect ends a connection; Explain says why a message did not arrive; AdvanceClock moves a clock that "
-        "stands still; a durable topic is kept on a disk. A broker that answers UNSUPPORTED skips these checks."
-    ),
-    tested=(
-        "Deleting a topic that is read, one that is not empty, one that is not there, and the same name again and "
-        "again; an owner that comes back after it was replaced, and a request of its that comes late; durable topics, "
-        "while the broker runs, and after it was killed."
-    ),
-    real=(
-        "Kafka deletes topics some time after it has said so, and a topic made anew under the name is told from "
-        "the old one by an id (KIP-516). Its static members of a group are fenced as here: who was replaced gets "
-        "FENCED_INSTANCE_ID, or two consumers would throw each other out for ever."
-    ),
-    hints=(
-        (
-            "To delete is one step, like to create: the topic leaves the table, its readers are marked as ended with "
-            "the code, and the greatest epoch that was ever deleted is remembered in one number."
-        ),
-        (
-            "zaichik/broker/topic_registry.py: `delete`; zaichik/broker/position.py: `claim`, with the last owner and "
-            "attempt, and the owners that were replaced, in a deque of 64."
-        ),
-    ),
+    frames="Describe Described Delete Deleted Disconnect Disconnected Explain Explained AdvanceClock ClockAdvanced",
 )
 
 
 async def deleting(trial: Trial) -> Connection:
     """A client of a broker that can delete topics."""
     client = await trial.client()
-    frame = await client.ask("Delete", topic=trial.topic("nothing"))
-    skip_if_unsupported(frame, "Delete")
+    frame = await client.offered("Delete", topic=trial.topic("nothing"))
     client.must_be_error(frame, "NO_SUCH_TOPIC", at="topic")
     return client
 
 
-def skip_if_unsupported(frame: Frame, what: str, field: str = "type") -> None:
-    """Nothing is left to check if the broker says that it does not know this."""
-    if frame.name == "Error" and (frame["code"], frame["field"]) == (ERROR_CODES["UNSUPPORTED"], field):
-        raise Skipped(f"this broker does not offer {what}, and need not")
+async def granted(connection: Connection, name: str, feature: int) -> Connection:
+    """Say Hello, and ask for a feature, without which there is nothing left to check."""
+    if not (await connection.hello(features=feature))["features"] & feature:
+        raise Skipped(f"this broker does not offer {name}, and need not")
+    return connection
+
+
+async def named(client: Connection, topic: str, name: str = "worker", **how: Any) -> Frame:
+    """What answers a Subscribe with a name, if the broker keeps positions."""
+    return await client.offered("Subscribe", "named subscriptions", unless="name", topic=topic, name=name, **how)
 
 
 @STAGE.check(
@@ -81,16 +70,15 @@ async def deleted(trial: Trial) -> None:
     """One message delivered, one waiting for credit; then the name begins anew."""
     writer, topic = await deleting(trial), trial.topic()
     reader = await trial.client()
-    await writer.ok("CreateTopic", topic=topic, settings={TTL: FOREVER})
+    await writer.create(topic, {TTL: FOREVER})
     subscription = await reader.subscribe(topic, credit=1)
     first, second = trial.message(), trial.message()
     await writer.publish(topic, first)
     await writer.publish(topic, second)
     await reader.messages(subscription, 0, [first])
     await writer.ok("Delete", topic=topic)
-    ended = await reader.event(subscription, awaited="SubscriptionEnded")
-    reader.must_be(ended, "SubscriptionEnded", code=DELETED, next=1)
-    await writer.ok("CreateTopic", topic=topic, settings={TTL: FOREVER}, expect={"created": 1})
+    await reader.told(subscription, "SubscriptionEnded", code=DELETED, next=1)
+    await writer.create(topic, {TTL: FOREVER}, created=1)
     await writer.publish(topic, second, first_offset=0, subscribers=0)
     await reader.commit(subscription, 1)
     await reader.nothing("its topic was deleted, and the new one of that name is another topic")
@@ -104,7 +92,7 @@ async def deleted(trial: Trial) -> None:
 async def refused(trial: Trial) -> None:
     """The broker's own names; another epoch; a topic that is not empty."""
     client, topic = await deleting(trial), trial.topic()
-    made = await client.ok("CreateTopic", topic=topic, settings={TTL: FOREVER})
+    made = await client.create(topic, {TTL: FOREVER})
     await client.refused("INVALID_FIELD", "Delete", topic="$mine", at="topic")
     await client.refused("EPOCH_CHANGED", "Delete", topic=topic, epoch=made["epoch"] + 1)
     subscription = await client.subscribe(topic)
@@ -115,7 +103,7 @@ async def refused(trial: Trial) -> None:
     await client.ok("Unsubscribe", subscription=subscription)
     await client.refused("NOT_EMPTY", "Delete", topic=topic, flags=IF_EMPTY)
     await client.ok("Delete", topic=topic, epoch=made["epoch"])
-    await client.ok("CreateTopic", topic=topic, expect={"created": 1})
+    await client.create(topic, created=1)
     await client.ok("Delete", topic=topic, flags=IF_EMPTY)
 
 
@@ -128,7 +116,7 @@ async def epochs(trial: Trial) -> None:
     """Made and deleted as fast as can be."""
     client, before = await deleting(trial), 0
     for _ in range(LIVES):
-        epoch = (await client.ok("CreateTopic", topic=trial.topic()))["epoch"]
+        epoch = (await client.create(trial.topic()))["epoch"]
         if epoch <= before:
             problem = f"a topic has epoch {epoch}, and a deleted one of its name had {before}"
             raise Failed(problem, expected=f"{before + 1} or more", came=str(epoch))
@@ -138,25 +126,16 @@ async def epochs(trial: Trial) -> None:
 
 async def _asking(trial: Trial, owner: int, attempt: int) -> tuple[Connection, Frame]:
     """A connection on which an owner asks for the name, and the answer."""
-    client = await trial.client(features=OWNER)
-    if not client.limits["features"] & OWNER:
-        raise Skipped("this broker does not offer OWNER, and need not")
-    who = {"name": "worker", "owner": owner, "attempt": attempt, "flags": OWNED}
-    frame = await client.ask("Subscribe", topic=trial.topic(), **who)
-    skip_if_unsupported(frame, "named subscriptions", "name")
-    return client, frame
+    client = await granted(await trial.dial(), "OWNER", OWNER)
+    return client, await named(client, trial.topic(), owner=owner, attempt=attempt, flags=OWNED)
 
 
 @STAGE.check(
     "an owner whose name was taken over does not get it back",
     hint="With each name, keep the owners that others have replaced. One of them that asks again is TAKEN_OVER.",
-    more=(
-        (
-            "With each name, keep the last owner, its last attempt, and those it has replaced. Same owner: its "
-            "attempt must be greater. Another one: it takes over, unless it was replaced before."
-        ),
-        ("zaichik/broker/position.py: `claim`, with the owners that were replaced in a deque of 64."),
-    ),
+    how="With each name, keep the last owner, its last attempt, and those it has replaced. Same owner: its attempt "
+    "must be greater. Another one: it takes over, unless it was replaced before.",
+    where="zaichik/broker/position.py: `claim`, with the owners that were replaced in a deque of 64.",
     sentences="hello.10 hello.13 name.6 name.7 owner.4 owner.5 owner.6 owner.7 owner.8",
 )
 async def owners(trial: Trial) -> None:
@@ -166,8 +145,7 @@ async def owners(trial: Trial) -> None:
     hung.must_be(frame, "Subscribed", start=0)
     old, answer = await _asking(trial, second, 1)
     old.must_be(answer, "Subscribed", start=0)
-    ended = await hung.event(frame.id, awaited="SubscriptionEnded")
-    hung.must_be(ended, "SubscriptionEnded", code=TAKEN_OVER)
+    await hung.told(frame.id, "SubscriptionEnded", code=TAKEN_OVER)
     present, subscribed = await _asking(trial, second, 2)
     present.must_be(subscribed, "Subscribed", start=0)
     woken, frame = await _asking(trial, first, 2)
@@ -182,19 +160,14 @@ async def owners(trial: Trial) -> None:
 @STAGE.check(
     "there is no ending a connection that is not there",
     hint="Look the number up among those that there are. For its own connection a client has Close.",
-    more=(
-        (
-            "A table of connections by their numbers, which Describe shows; one that is not in it is INVALID_FIELD. "
-            "Who may end others is for you to decide."
-        ),
-        ("zaichik/broker/subscription_manager.py: `_operate`; protocol/README.md says who it is meant for."),
-    ),
+    how="A table of connections by their numbers, which Describe shows; one that is not in it is INVALID_FIELD. Who "
+    "may end others is for you to decide.",
+    where="zaichik/broker/subscription_manager.py: `_operate`; protocol/README.md says who it is meant for.",
     sentences="disconnect.3",
 )
 async def disconnect(trial: Trial) -> None:
     """And the connection goes on."""
     client = await trial.client()
-    frame = await client.ask("Disconnect", connection=NOBODY)
-    skip_if_unsupported(frame, "Disconnect")
+    frame = await client.offered("Disconnect", connection=NOBODY)
     client.must_be_error(frame, "INVALID_FIELD", at="connection")
     await client.ping()
