@@ -92,6 +92,19 @@ def test_a_name_that_no_topic_can_have(zaichik, words, name):
     check(zaichik(*(word.format(name) for word in words)), told="name")
 
 
+def test_a_reader_s_name_that_is_empty(zaichik):
+    """As it is if a script's variable was never set: read without a name, it would begin anew each time."""
+    check(zaichik("subscribe", "t", "--name", ""), told="--name: '' is no name; leave --name out")
+
+
+def test_two_folders_of_users(zaichik):
+    """Only one of them could say who is let in."""
+    check(
+        zaichik("serve", "--access", "a", "--init-access", "b"),
+        told="--init-access: not allowed with argument --access",
+    )
+
+
 @pytest.fixture
 def shell(broker, monkeypatch, tmp_path):
     """Run a command in a shell that closes streams; exit code and what came."""

@@ -17,7 +17,7 @@ from zaichik.broker.clock import Clock
 from zaichik.client.endpoint import Credentials, Endpoint
 from zaichik.console import address, screen
 from zaichik.console.access_folder import dump, locked, new_token, with_token, write
-from zaichik.console.arguments import Namespace, argument, group
+from zaichik.console.arguments import Namespace, argument, group, one_of
 from zaichik.console.failure import Failure, restated
 from zaichik.console.self_signed import self_signed
 from zaichik.serving.server import Server
@@ -47,8 +47,10 @@ allow publish,subscribe,create,describe *
 
 OPTIONS = group(
     "access control",
-    argument("--access DIR", "require a login; DIR has the users and rules", Path),
-    argument("--init-access DIR", "the same, but make DIR first, with two users and a certificate", Path),
+    one_of(
+        argument("--access DIR", "require a login; DIR has the users and rules", Path),
+        argument("--init-access DIR", "the same, but make DIR first, with two users and a certificate", Path),
+    ),
     argument("--tls-client-ca FILE", "let clients log in with a certificate of this CA", Path),
     argument("--insecure", "serve other machines without a login, or without TLS"),
 )

@@ -64,6 +64,7 @@ def _start(text: str) -> StartAt:
 
 
 _credit = within(positive, lambda credit: credit <= MOST_CREDIT, f"{{}} is too large; the largest is {MOST_CREDIT}")
+_reader = within(names.name, bool, "{} is no name; leave --name out to read without one")
 ARGUMENTS = (
     argument("TOPIC", "the topic to read; created if it doesn't exist", names.name),
     argument(
@@ -71,7 +72,7 @@ ARGUMENTS = (
     ),
     argument("--until OFFSET", "stop before this offset", quantities.natural),
     argument("--count N", "stop after this many messages", positive),
-    argument("--name NAME", "resume where the last reader of this name stopped", names.name, default=""),
+    argument("--name NAME", "resume where the last reader of this name stopped", _reader),
     argument("--forget", "only have the broker forget the position of --name"),
     argument("--events", "also report missed messages"),
     argument("--json", "print one JSON object per line"),
@@ -99,7 +100,7 @@ async def run(arguments: Namespace, console: Console) -> None:
             until=arguments.until,
             credit=arguments.credit,
             credit_bytes=CREDIT_BYTES,
-            name=arguments.name,
+            name=arguments.name or "",
             events=True,
         ) as subscription,
     ):
