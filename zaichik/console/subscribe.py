@@ -105,7 +105,7 @@ async def run(arguments: Namespace, console: Console) -> None:
         ) as subscription,
     ):
         if console.is_terminal and not arguments.json:
-            again = f", resuming {shown(arguments.name)}" * subscription.resumed
+            again = f", resuming {shown(arguments.name)}" if subscription.resumed else ""
             screen.remark(f"{shown(subscription.topic)}: from offset {subscription.start:,}{again}; Ctrl-C ends")
         try:
             with quiet, anyio.CancelScope() as scope:
