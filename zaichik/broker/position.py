@@ -31,11 +31,11 @@ from zaichik.sharing.quota import Quota
 from zaichik_protocol import EndCode, ErrorCode, Refused
 
 REMEMBERED_OWNERS = 64  # replaced owners per position
-_OF_USER = "\n"  # stands in no name
+_OF_USER = "\n"  # a separator that no name contains
 
 
 def key_of(user: str, name: str) -> str:
-    """Returns under which key a topic, and its log, has the position of that user's name."""
+    """Returns the key under which a topic, and its log, keep the position of a user's name."""
     return f"{user}{_OF_USER}{name}" if user else name
 
 
@@ -71,7 +71,7 @@ class Position:
 
     Attributes:
         key, client: see above.
-        user, name: whose name it is.
+        user, name: the user, and the name of the subscription.
         committed: every offset below is settled.
         delivered: every offset below was delivered at least once.
         is_waived: nothing is kept for it, because its user may not read the topic any more (ACC-4).

@@ -15,7 +15,7 @@ from zaichik.log.segment import HEAD_SIZE, Topic
 from zaichik.repair.checking import Checked, Part, Stretch
 
 AT_ONCE = 4 * 1024 * 1024  # bytes that are copied at once; a record of what is lost has less than twice as many
-MOST_LOST = 2**32 - 1  # offsets that one record tells of
+MOST_LOST = 2**32 - 1  # offsets that one record can cover
 
 
 def repair(disk: Disk, checked: Checked) -> None:

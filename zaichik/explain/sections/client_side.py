@@ -57,7 +57,7 @@ CLIENT_SIDE = (
     ),
     Section(
         code="NOT_AN_ADDRESS",
-        title="the text is no address of a broker",
+        title="the text is not the address of a broker",
         what="It is not HOST:PORT, zaichik://HOST:PORT or zaichiks://TOKEN@HOST:PORT?pin=sha256:HEX; or it has a "
         "secret in a place that others can read. Nothing was sent.",
         why="Guessing what an address might mean could send your login to somebody else.",

@@ -6,7 +6,7 @@ from zaichik_protocol import ErrorCode as Code
 FATAL = (
     Section(
         code=Code.MALFORMED,
-        title="the bytes are no frame of this protocol",
+        title="the bytes are not a frame of this protocol",
         what="A frame's fields end before or after the length that it announces, its header is impossible, or a Hello "
         "lacks the four bytes ZAIK.",
         why="Frames follow one another without marks in between. If one can't be parsed, nobody knows where the next "
