@@ -142,12 +142,12 @@ class Connection:
 
     def _send(self, send: Callable[[Frame], None], request: Frame) -> None:
         if self._is_held:
-            encode(request)  # one that cannot be encoded is refused here, not where it is sent later
+            encode(request)  # a request that cannot be encoded is refused here, not where it is sent later
         else:
             send(request)
 
     def ask(self, question: Question) -> None:
-        """Ask the broker a question over this socket, now, even while requests are held. No other socket repeats it."""
+        """Ask the broker a question over this socket, now, even while requests are held. It is not sent again."""
         request, on_reply = question
         self._transport.send_now(request)
         self._pending[request.id] = request, partial(self._answered, request.id, on_reply)
@@ -237,7 +237,7 @@ class Connection:
                 self._ended_by = name_of(ErrorCode, frame.code)
                 self._transport.end(frame.message, hopeless=False)  # a request it answers is sent again
             case _:
-                # An id of 0 answers the Hello, if it still waits. A reply with an unknown id is to a cancelled request.
+                # An id of 0 answers the Hello, if it still waits. One with an unknown id is to a cancelled request.
                 if pending := self._pending.pop(frame.id or self._hello, None):
                     pending[1](frame)
                 if isinstance(frame, Error) and frame.fatal:  # for all others the connection is lost

@@ -41,7 +41,7 @@ def find(text: str) -> list[Section]:
 
 
 def nearest(text: str) -> list[str]:
-    """Returns the names of the codes that come nearest to one that does not exist; at most three, perhaps none."""
+    """Returns the names of the codes most similar to one that does not exist; at most three, perhaps none."""
     if _is_number(text):
         wanted = int(text[:6])  # no code has so many digits
         numbered = [section for section in SECTIONS if section.number]

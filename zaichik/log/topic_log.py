@@ -128,7 +128,7 @@ class TopicLog:
         """Returns the work for a worker thread. That in turn returns a function to be called here afterwards.
 
         Raises:
-            StorageFailed: by what it returns.
+            StorageFailed: raised by the work, not here.
         """
         self._wants_drop = False
         if self.is_deleted:

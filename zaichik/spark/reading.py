@@ -69,7 +69,7 @@ class Range(InputPartition):
 
 
 def tasks(wholes: list[Range], partitions: int | None) -> list[Range]:
-    """What is read of each topic, cut into the ranges of tasks; one at least, or else Spark makes a task of nothing."""
+    """Returns what is read of each topic, cut into ranges, at least one: Spark makes an empty task of none."""
     return [part for whole in wholes for part in whole.split(partitions)] or wholes[:1]
 
 
@@ -130,10 +130,10 @@ def lost(gone: Lagged) -> CannotRead:
 
 
 def state_of(client: blocking.Client, topic: str, epoch: int | None) -> Mapping[str, Any]:
-    """What the broker tells of a topic.
+    """Returns what the broker says about a topic.
 
     Raises:
-        CannotRead: it is not there, or has another epoch.
+        CannotRead: it does not exist, or has another epoch.
     """
     state = client.topic(topic)
     if state is None:

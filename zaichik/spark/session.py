@@ -1,4 +1,4 @@
-"""A Spark session that works at once: with a Java that was found, and the data source registered.
+"""A Spark session that works at once: it finds a Java, and registers the data source.
 
 Spark runs on Java 17 or newer. Three places are looked at, in this order:
 

@@ -67,7 +67,7 @@ class RecordedTopic:
 
         Raises:
             NothingToRead: a file is damaged.
-            NoJournal: the topic is called a journal, and is none.
+            NoJournal: the topic is named like a journal, and is not one.
         """
         convert = of_journal if self.is_journaled else of_messages
         for file in self.files:
@@ -82,7 +82,7 @@ class HeldTopic:
 
     Attributes:
         name, is_journaled, settings, ends, left_out: as in `RecordedTopic`.
-        broker: who has it.
+        broker: the broker that has it, for people.
         counters: what `describe` says of the topic.
         read: what `describe` says of what is read, the topic itself or its journal.
     """
@@ -197,7 +197,7 @@ def held(broker: Endpoint, topics: Iterable[str]) -> list[HeldTopic]:
 
 
 def _connected(broker: Endpoint) -> AbstractContextManager[blocking.Client]:
-    """A client that does not wait for a broker that has gone: what is counted is what it held a moment ago."""
+    """A client that does not reconnect: what is counted is what the broker held a moment ago."""
     return blocking.connect(broker, name="zaichik stats", reconnect=0)
 
 
