@@ -1,7 +1,7 @@
 """Which build runs: whether zaichik's hot files are compiled, and how CPython itself was compiled.
 
 The first is decided when zaichik's wheel is made (`ZAICHIK_COMPILE=1`). CPython is faster if it was compiled with a
-profile of itself (PGO) and optimized when linked (LTO); whoever builds it has to ask for both.
+profile of itself (PGO) and optimized when linked (LTO); both are options of its build.
 """
 
 import sysconfig

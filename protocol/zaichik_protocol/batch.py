@@ -7,7 +7,7 @@ columns as they are.
 
     count u32 | key offsets i32[count + 1] | payload offsets i32[count + 1] | key bytes | payload bytes
 
-A `Batch` holds those very bytes and nothing beside them: what one client sent is what the ring stores and
+A `Batch` holds those very bytes and nothing else: what one client sent is what the ring stores and
 what every subscriber is sent. An empty key means that the message has no key.
 """
 

@@ -103,7 +103,7 @@ class Refused(Exception):
         field: the name of the field at fault, "" where no single field is.
 
     Attributes:
-        request_id, request_type: of the request at fault; 0 where that is none, or is not known.
+        request_id, request_type: of the request at fault; 0 if there is none, or it is unknown.
     """
 
     def __init__(self, code: ErrorCode, message: str, field: str = "") -> None:

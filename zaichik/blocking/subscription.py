@@ -192,7 +192,7 @@ class Subscription(Generic[Item]):
         self._thread.call(partial(self._inner.commit, message))
 
     def forget(self) -> None:
-        """End this subscription and have the broker forget its name, so that the next one of that name begins anew.
+        """End this subscription and have the broker forget its name, so that the next one of that name starts afresh.
 
         Raises:
             NoSuchSubscription: it has ended already.

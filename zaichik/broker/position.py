@@ -97,7 +97,7 @@ class Position:
             Refused: `TAKEN_OVER`: the owner was replaced, or has made a later attempt.
         """
         if owner in self._replaced:
-            problem = f"another reader has taken over the name {self.name!r}: to take it back, subscribe anew"
+            problem = f"another reader has taken over the name {self.name!r}: to take it back, subscribe again"
             raise Refused(ErrorCode.TAKEN_OVER, problem, "owner")
         if owner and owner == self._owner and attempt <= self._attempt:
             problem = f"this is attempt {attempt} to claim the name {self.name!r}; its owner has made a later one"

@@ -2,8 +2,8 @@
 
 When a socket is lost, another one is opened, and unanswered requests are sent again, in order. For that, each request
 is kept until its reply has come. First, right after the greeting, topics are created again and their epochs queried
-(see `epochs`), and the subscriptions are made again under the numbers they had: a new connection counts anew. All other
-requests are held until the epochs are known. All that a program notices is a longer wait for a reply, or for messages.
+(see `epochs`), and the subscriptions are made again under the ids they had, which a new connection allows. All
+other requests are held until the epochs are known. A program only notices a longer wait for a reply, or for messages.
 
 Requests that are sent again must be idempotent, for the first attempt may have arrived. Most of them are: creating a
 topic that exists, committing what is committed, deleting a topic that is gone. Sequence numbers make publishing so (see

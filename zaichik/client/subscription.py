@@ -326,7 +326,7 @@ class Subscription(Generic[Item]):
             self._connection.send_now(wire.Commit(0, self._id, settled))
 
     async def forget(self) -> None:
-        """End this subscription and have the broker forget its name, so that the next one of that name begins anew.
+        """End this subscription and have the broker forget its name, so that the next one of that name starts afresh.
 
         Without this, the position of a named subscription is kept for a while after it ends (CMT-3). Loops over it end.
 

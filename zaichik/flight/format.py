@@ -33,7 +33,7 @@ CHECK = Struct("<I")
 OUTPUT = Struct("<IQ")  # its checksum, and how many bytes it has
 ENTRY = Struct("<QI")  # offset of the first message, how many there are; then the batch. 0: as the reader's last one
 HOLD = Struct("<q")  # by how many bytes it has grown; then the client's name
-# Of each piece of output, so many bytes are checked where payloads are masked: as many as come before the first key.
+# The bytes of each piece of output that are checked where payloads are masked: those before the first key.
 CHECKED_IF_MASKED = 20
 
 

@@ -48,7 +48,7 @@ from zaichik_protocol import Unencodable
 logger = logging.getLogger(__name__)
 
 RECEIVE_BYTES = 64 * 1024
-MAX_OVERHEAD = 1024  # of a frame's bytes, beside key and payload: a topic's name has at most 200
+MAX_OVERHEAD = 1024  # of a frame's bytes, besides key and payload: a topic's name has at most 200
 MAX_SUBSCRIPTIONS = 32  # of one connection; each may hold a message
 # After a command that was refused. The client keeps a little about each topic it has tried to publish to, for five
 # minutes; and each refusal is a line in the log. With this pause, both grow by a few per second and connection at most.

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from zaichik.recording.parts import FILE_MESSAGES, LARGE_BYTES, MERGING, Part, parquet_writer, rows_at_once
 
-FEWEST = 16  # files that are worth merging: each time, the largest of them is written anew
+FEWEST = 16  # files that are worth merging: each time, the largest of them is written again
 
 logger = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""The listener, and what runs beside the connections: the sweep once a second, and the graceful stop.
+"""The listener, and what runs alongside the connections: the sweep once a second, and the graceful stop.
 
 A server is given its listener, so its caller decides about addresses. `stop` begins a graceful stop: accept no more
 connections, read no more bytes, carry out the requests that were read (for at most a second), deliver the messages that

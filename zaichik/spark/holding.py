@@ -4,13 +4,13 @@ What a query has processed is in its checkpoint, and nowhere else. A position on
 to have its messages: a lossless topic refuses to publish (RET-9) rather than drop what lies above it.
 
 A commit may name only what was delivered (CMT-2), but a stream's messages are delivered to its tasks, by other
-subscriptions. So a position does not commit. It is dropped, and begins anew further on, behind a guard:
+subscriptions. So a position does not commit. It is dropped, and made again further on, protected by a guard:
 
     position      new offset
     ───┬──────────────┬────────────────▶ offsets
        │              │                   1. a reader without a name subscribes at the new offset
        ✗              │                   2. the position is dropped
-                      │                   3. it begins anew at the new offset
+                      │                   3. it is made again at the new offset
                       │                   4. the reader of step 1 leaves
 
 At all times, a reader or a position needs the messages from the new offset on. The alternative, to have everything

@@ -14,8 +14,8 @@
 | onLag | fail (default) or skip: what to do about messages that are gone already |
 | topicPattern | instead of topics: a regular expression that whole names match; for a stream, when it starts |
 | maxMessagesPerTrigger | for streams: messages in one micro-batch at most |
-| minMessagesPerTrigger | for streams: wait for so many, ... |
-| maxTriggerDelay | ... but no longer than so many seconds (default 900) |
+| minMessagesPerTrigger | for streams: wait for this many, ... |
+| maxTriggerDelay | ... but no longer than this many seconds (default 900) |
 | name | for streams: the name under which the broker keeps its position, and messages for it; see `holding` |
 | pushDown | for tables: true, if filters on topic, offset and timestamp are to narrow what is read; see `narrowing` |
 | exactlyOnce | for writing: true, if a task that is retried publishes the very same rows; see `writer` |

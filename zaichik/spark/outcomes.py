@@ -93,7 +93,7 @@ def spans(events: DataFrame) -> DataFrame:
 
 
 def messages_per_window(events: DataFrame) -> DataFrame:
-    """How many windows had so many messages: the columns topic, messages, windows."""
+    """How many windows had how many messages: the columns topic, messages, windows."""
     return (
         events.where("key IS NOT NULL")
         .groupBy("topic", "epoch", fn.coalesce("winner", "offset").alias("window"))

@@ -57,7 +57,7 @@ class Range(InputPartition):
     is_durable: bool = False
 
     def split(self, parts: int | None) -> list["Range"]:
-        """The same offsets in at most so many ranges of about equal size, none of them empty.
+        """Returns the same offsets in at most this many ranges of about equal size, none of them empty.
 
         Args:
             parts: how many; None: one for each `MESSAGES_A_TASK`.
@@ -142,7 +142,7 @@ def state_of(client: blocking.Client, topic: str, epoch: int | None) -> Mapping[
         event = "The topic was deleted and created again" if is_durable(state) else "The broker was restarted"
         raise CannotRead(
             f"{topic} is another topic than the one that was read before: its epoch is {state['epoch']}, not {epoch}. "
-            f"{event} since, and offsets begin anew. Begin with a new checkpoint, and mind the sink: "
+            f"{event} since, and offsets start again at 0. Begin with a new checkpoint, and mind the sink: "
             "what it has was of the topic before. A table that is overwritten, or merged by key, is filled again. "
             "Files and tables that are appended to keep the old rows, so take a new folder or table, or tell the two "
             "apart by a column of your own"

@@ -176,7 +176,7 @@ def _by_topic(tables: Iterable[pa.RecordBatch], topics: tuple[str, ...]) -> Iter
 
 
 def batches(tables: Iterable[pa.RecordBatch], most: int, most_bytes: int) -> Iterator[Batch]:
-    """The rows of tables as batches of at most so many messages and bytes.
+    """The rows of tables as batches of at most this many messages and bytes.
 
     Raises:
         CannotWrite: a payload is null, or a key is empty, which the wire cannot tell from none.

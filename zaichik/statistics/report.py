@@ -1,6 +1,6 @@
 """The statistics as one HTML page that needs nothing else, and as plots.
 
-The plots are SVG inside the page: they stay sharp, can be searched, and there is no file beside the page to lose.
+The plots are SVG inside the page: they stay sharp, can be searched, and there is no other file to lose.
 On a dark screen the page is dark, and the plots, whose colours are in them, are turned round with it.
 """
 
@@ -101,7 +101,7 @@ def write_page(path: Path, statistics: Sequence[Statistics], most_lost: float = 
 
 
 def write_plots(path: Path, statistics: Sequence[Statistics], most_lost: float = MOST_LOST) -> list[Path]:
-    """Write a picture for each topic, in the format that the name ends with; beside it, if there are several topics.
+    """Write a picture for each topic, in the format of the suffix; from the second on, names are numbered.
 
     Returns:
         The files.

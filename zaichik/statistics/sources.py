@@ -1,6 +1,6 @@
 """Where statistics get their events from: a recording, or a topic at a broker; from its journal if it has one.
 
-Places are looked at before anything is read: what is not there is reported at once.
+Sources are checked before anything is read, so a missing one is reported at once.
 """
 
 import json
@@ -48,7 +48,7 @@ class RecordedTopic:
         rows: messages in the files.
         settings: of each epoch that was recorded, the topic's by name; None if the recording does not say.
         ends: of each epoch, the position after its last one.
-        left_out: messages of epochs that were recorded without their journal, beside others that have one.
+        left_out: messages of epochs that were recorded without their journal, while others have one.
     """
 
     name: str
@@ -156,7 +156,7 @@ def recorded(folder: Path) -> list[RecordedTopic]:
     for read, all_files in sorted(files.items()):
         name, journal = read.removeprefix(JOURNAL_PREFIX), files.get(JOURNAL_PREFIX + read, [])
         if journal:
-            continue  # a topic that was recorded beside its journal is read from the journal alone
+            continue  # a topic that was recorded together with its journal is read from the journal alone
         of_topic = uncovered(all_files)
         epochs = {Part.of(file).epoch: file for file in of_topic}  # the last file of each
         beside = [] if read == name else [file for file in files.get(name, []) if Part.of(file).epoch not in epochs]

@@ -57,7 +57,7 @@ class Lane:
         sentence: all of it in words.
         behind: messages to be delivered, describe's `ahead`.
         in_flight: messages delivered and not settled: it may be caught up, and still have all of its work before it.
-        seconds: the age of the next one to be delivered; None if there is none, or the broker does not tell.
+        seconds: the age of the next one to be delivered; None if there is none, or the broker does not report it.
         trend: "↗", "→", "↘" or "".
         clears_s: seconds until it is caught up at this speed; None if it never will be.
     """

@@ -152,7 +152,7 @@ class Web:
     async def _log_in(self, request: Request) -> Response:
         body = await _body(request, "secret")
         cookie, session = await self.sessions.log_in(Credentials(body.get("user", ""), body["secret"]))
-        self.sessions.log_out(request.cookies.get(self._cookie, ""), "logged in anew")
+        self.sessions.log_out(request.cookies.get(self._cookie, ""), "logged in again")
         await session.hub.settled.wait()
         response = _json({"user": session.hub.user})
         response.set_cookie(self._cookie, cookie, **self._cookie_options)

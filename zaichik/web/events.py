@@ -2,8 +2,8 @@
 
 A change is a JSON merge patch (RFC 7396): members that are new or different, and null for those that are gone. So that
 a patch can say everything, what is sent has no nulls of its own (`lean`), and what changes a little is an object, never
-an array. Nothing queues for a page: its `Mailbox` only knows that there is something newer, and whoever is slow gets
-the newest state when there is room again.
+an array. Nothing queues for a page: its `Mailbox` only knows that there is something newer, and a slow page gets the
+newest state when there is room again.
 
 | event | data |
 | --- | --- |

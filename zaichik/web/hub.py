@@ -154,7 +154,7 @@ class Hub:
             if not idle.mailboxes:  # it only lingers
                 del self._interests[key]
         if len(self._interests) >= MOST_INTERESTS:
-            raise HTTPException(503, f"{MOST_INTERESTS} topics are being looked at, which is the limit; close a page")
+            raise HTTPException(503, f"{MOST_INTERESTS} topics are open, which is the limit; close a page")
         interest = self._interests[view.interest] = INTERESTS[view.kind](view.topic)
         if self._tasks is not None:
             self._tasks.start_soon(self._ask_forever, view.interest, interest)

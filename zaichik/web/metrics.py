@@ -2,7 +2,7 @@
 
 Each metric is a row of a table: its name, its type, what it means, and how it is read from a row of `describe`. The
 number of series is bounded whatever clients do. No label has a value that a stranger can make up without end: not the
-name of a client, a peer or a key. Topics and named subscriptions do have labels, for so many of them; which ones is
+name of a client, a peer or a key. A limited number of topics and named subscriptions do have labels; which ones is
 decided once, because a series that comes and goes is worse than none. What is not listed is in the totals.
 `docs/metrics.md` has the table and what to make of it.
 """
@@ -37,7 +37,7 @@ class Family:
     """One metric.
 
     Attributes:
-        name: its name; counters end in `_total` besides.
+        name: its name; for counters, without the `_total` at the end.
         text: what it means.
         read: returns its value from a row, None if the broker does not report it; or the name of the row's field.
         type: its type in Prometheus.
